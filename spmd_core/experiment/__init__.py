@@ -38,7 +38,13 @@ from spmd_core.experiment.plan.models import (
 )
 from spmd_core.experiment.plan.plan import NAMES, Plan
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
-from spmd_core.experiment.plan.sharding import RULES, CutArray, arrays, not_cut, parameter_share
+from spmd_core.experiment.plan.sharding import (
+    RULES,
+    ShardedArray,
+    arrays,
+    parameter_share,
+    undivided_axes,
+)
 from spmd_core.experiment.plans import compiler_flags, experiment_of, own_flags, plan_of
 from spmd_core.experiment.reading import load_json
 from spmd_core.experiment.resized import axes_left, on_topology, resized
@@ -65,7 +71,7 @@ from spmd_core.experiment.workloads.machine import (
     chosen_kinds,
     ladder,
 )
-from spmd_core.experiment.workloads.options import Choice, Whole
+from spmd_core.experiment.workloads.options import Choice, Integer
 from spmd_core.experiment.workloads.own import files
 from spmd_core.experiment.workloads.own.declare import workload
 from spmd_core.experiment.workloads.own.files import check_present
@@ -130,9 +136,9 @@ __all__ = [
     "Array",
     "Axes",
     "Choice",
-    "CutArray",
     "Divides",
     "Experiment",
+    "Integer",
     "Layout",
     "MapPlan",
     "Mesh",
@@ -140,10 +146,10 @@ __all__ = [
     "Pasted",
     "Plan",
     "Row",
+    "ShardedArray",
     "Spec",
     "Timing",
     "Variant",
-    "Whole",
     "Workload",
     "arrays",
     "axes_json",
@@ -176,7 +182,6 @@ __all__ = [
     "link_refusal",
     "load_json",
     "names_of",
-    "not_cut",
     "on_topology",
     "option_choices",
     "own_flags",
@@ -199,6 +204,7 @@ __all__ = [
     "source_of",
     "spec_code",
     "study_of",
+    "undivided_axes",
     "with_mesh",
     "with_shared",
     "with_sizes",

@@ -88,10 +88,10 @@ class Experiment(Frozen):
         given, entries = variants.opened(data)
         if len(entries) < 2:
             return _canonical_fields(given)
-        found = _variants(entries)
-        lead = next((each for each in found if not each.experiment.place.is_absent), found[0])
+        members = _variants(entries)
+        lead = next((each for each in members if not each.experiment.place.is_absent), members[0])
         return {name: getattr(lead.experiment, name) for name in cls.model_fields} | {
-            "variants": found
+            "variants": members
         }
 
     @model_serializer(mode="wrap")
@@ -254,21 +254,24 @@ def _in_order(what: Workload, fields: Fields) -> dict[str, Any]:
 
 def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
     """The variants of a study, each with a name; RequestError where they cannot be compared."""
-    found = []
+    experiments = []
     for place, (name, fields) in enumerate(entries, 1):
         try:
-            found.append(parse_experiment(fields))
+            experiments.append(parse_experiment(fields))
         except RequestError as error:
             raise variants.in_variant(name, place, error) from None
-    forms = [each.to_json() for each in found]
+    forms = [each.to_json() for each in experiments]
     given = [name for name, _ in entries]
     variants.check(
-        given, forms, _has_results(found[0]), sum(len(each.strategies) for each in found)
+        given,
+        forms,
+        _has_results(experiments[0]),
+        sum(len(each.strategies) for each in experiments),
     )
     names = variants.names_of(forms, given)
     return tuple(
         Variant.model_construct(name=name, experiment=each)
-        for name, each in zip(names, found, strict=True)
+        for name, each in zip(names, experiments, strict=True)
     )
 
 

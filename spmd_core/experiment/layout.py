@@ -182,12 +182,12 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
 
 def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     """The layout of an operand or result of an experiment."""
-    found = layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
+    shards = layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
     ids = device_numbers(experiment)
     return (
-        found
+        shards
         if ids is None or parse_target(experiment.target).kind != "tpu"
-        else replace(found, device_ids=ids)
+        else replace(shards, device_ids=ids)
     )
 
 
@@ -234,28 +234,28 @@ def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
     [start, stop) of each dim. `groups` are numbers of devices too, positions where those are not
     known.
     """
-    found, dtype = layout_of(experiment, array), dtype_of(experiment, array)
+    shards, dtype = layout_of(experiment, array), dtype_of(experiment, array)
     ids = device_numbers(experiment)
-    called = [None] * found.device_count if ids is None else ids.tolist()
+    called = [None] * shards.device_count if ids is None else ids.tolist()
     return {
         "shards": [
             {"device": called[position], "position": position, "index": ranges}
-            for position, ranges in enumerate(found.ranges())
+            for position, ranges in enumerate(shards.ranges())
         ],
-        "mesh": [list(axis) for axis in found.mesh],
-        "shape": list(found.shape),
-        "spec": [axes_json(axes) for axes in found.spec],
+        "mesh": [list(axis) for axis in shards.mesh],
+        "shape": list(shards.shape),
+        "spec": [axes_json(axes) for axes in shards.spec],
         "dtype": dtype,
         "memory": experiment.memory_kind(array),
-        "devices": found.device_count,
-        "shard_shape": list(found.shard_shape),
-        "shard_count": found.shard_count,
-        "replication": found.replication,
-        "replicated_axes": list(found.replicated_axes),
-        "groups": found.named_groups.tolist(),
-        "bytes_per_device": found.shard_bytes(dtype),
-        "bytes_array": found.array_bytes(dtype),
-        "bytes_held": found.held_bytes(dtype),
+        "devices": shards.device_count,
+        "shard_shape": list(shards.shard_shape),
+        "shard_count": shards.shard_count,
+        "replication": shards.replication,
+        "replicated_axes": list(shards.replicated_axes),
+        "groups": shards.named_groups.tolist(),
+        "bytes_per_device": shards.shard_bytes(dtype),
+        "bytes_array": shards.array_bytes(dtype),
+        "bytes_held": shards.held_bytes(dtype),
     }
 
 

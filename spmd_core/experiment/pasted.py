@@ -39,9 +39,9 @@ def read_pasted(text: str) -> Pasted:
     specs = list(_specs(tree))
     mesh = next(
         (
-            found
+            axes
             for call in ast.walk(tree)
-            if isinstance(call, ast.Call) and (found := _mesh(call)) is not None
+            if isinstance(call, ast.Call) and (axes := _mesh(call)) is not None
         ),
         None,
     )
@@ -52,14 +52,14 @@ def read_pasted(text: str) -> Pasted:
 
 def read_spec(text: str) -> Spec:
     """The one spec that a text is; RequestError where it is none, or several."""
-    found = read_pasted(text).specs
-    if len(found) != 1:
+    specs = read_pasted(text).specs
+    if len(specs) != 1:
         raise (
             _no_spec(text)
-            if not found
-            else refuse(shorten(text), f"has {len(found)} specs", "write one")
+            if not specs
+            else refuse(shorten(text), f"has {len(specs)} specs", "write one")
         )
-    return found[0][1]
+    return specs[0][1]
 
 
 def spec_code(spec: Spec) -> str:
@@ -101,15 +101,15 @@ def _parsed(text: str) -> ast.AST:
 def _specs(tree: ast.AST) -> Iterator[tuple[str, Spec]]:
     """Specs in the order in which they are written; a statement's name is theirs."""
     for statement in getattr(tree, "body", ()):
-        found = [
+        calls = [
             node
             for node in ast.walk(statement)
             if isinstance(node, ast.Call) and _called(node) in _SPECS
         ]
-        found.sort(key=lambda node: (node.lineno, node.col_offset))
-        if not found and isinstance(statement, ast.Expr) and _is_axes(statement.value):
+        calls.sort(key=lambda node: (node.lineno, node.col_offset))
+        if not calls and isinstance(statement, ast.Expr) and _is_axes(statement.value):
             yield "", tuple(map(_axes, statement.value.elts))  # pyright: ignore[reportAttributeAccessIssue]
-        for node in found:
+        for node in calls:
             yield _name(statement, node), _spec(node)
 
 
@@ -204,15 +204,15 @@ def _pairs(names: list[str] | None, sizes: list[int] | None) -> Mesh | None:
 
 
 def _texts(nodes: list[ast.expr] | tuple[ast.expr, ...]) -> list[str] | None:
-    found = [each.value for each in nodes if isinstance(each, ast.Constant)]
+    values = [each.value for each in nodes if isinstance(each, ast.Constant)]
     return (
-        [str(each) for each in found]
-        if len(found) == len(nodes) and all(isinstance(each, str) for each in found)
+        [str(each) for each in values]
+        if len(values) == len(nodes) and all(isinstance(each, str) for each in values)
         else None
     )
 
 
 def _numbers(nodes: list[ast.expr] | tuple[ast.expr, ...]) -> list[int] | None:
-    found = [each.value for each in nodes if isinstance(each, ast.Constant)]
-    whole = [each for each in found if isinstance(each, int) and not isinstance(each, bool)]
-    return whole if len(whole) == len(nodes) else None
+    values = [each.value for each in nodes if isinstance(each, ast.Constant)]
+    integers = [each for each in values if isinstance(each, int) and not isinstance(each, bool)]
+    return integers if len(integers) == len(nodes) else None

@@ -29,7 +29,7 @@ CHOICES = {"memory": get_args(MemoryKind), "data": DRAWS}
 MAX_SAMPLES, MAX_SECONDS, MAX_SEED = 1000, 60, 2**32 - 1
 
 
-def is_whole(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     """Whether a JSON value is a whole number; true and false are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -58,7 +58,7 @@ def read_sizes(field: str, given: Any) -> Pairs:
     """Names with whole numbers from 1 on: a mesh, or dims."""
     pairs = read_pairs(field, given)
     for name, size in pairs:
-        if not is_whole(size) or not 1 <= size <= MAX_SIZE:
+        if not is_integer(size) or not 1 <= size <= MAX_SIZE:
             label = shorten(name).strip("'\"")
             what = f"{'mesh axis ' * (field == 'mesh')}{label}={shorten(size)}"
             if isinstance(size, str) and (meant := suffixed_sizes(size)):
@@ -143,7 +143,7 @@ def read_timing(given: Any) -> dict[str, Any]:
     """Samples per strategy, and seconds spent sampling each."""
     timing = dict(read_pairs("timing", given))
     for name, value in timing.items():
-        if name == "samples" and not (is_whole(value) and 1 <= value <= MAX_SAMPLES):
+        if name == "samples" and not (is_integer(value) and 1 <= value <= MAX_SAMPLES):
             raise refuse(
                 f"samples={shorten(value)}",
                 "is not a number of samples",
@@ -172,7 +172,7 @@ def read_timing(given: Any) -> dict[str, Any]:
 
 def read_seed(given: Any) -> int:
     """A whole number of 32 bits."""
-    if not is_whole(given) or not 0 <= given <= MAX_SEED:
+    if not is_integer(given) or not 0 <= given <= MAX_SEED:
         raise refuse(
             f"seed={shorten(given)}", "is not a seed", f"use a whole number from 0 to {MAX_SEED}"
         )
@@ -181,7 +181,7 @@ def read_seed(given: Any) -> int:
 
 def read_version(given: Any) -> int:
     """The version of the format, of which there is one."""
-    if given != 1 or not is_whole(given):
+    if given != 1 or not is_integer(given):
         raise refuse(
             f"version {shorten(given)}",
             "of the experiment format is not known here",

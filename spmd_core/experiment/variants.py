@@ -190,7 +190,7 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
     ('mesh x=8', 'mesh x=2 y=4')
     """
     named = list(given) or [None] * len(forms)
-    found: list[str] = []
+    names: list[str] = []
     for form, name in zip(forms, named, strict=True):
         parts = _difference(form, forms, _NAMING[:1])
         # of several targets, what differs among those on its own
@@ -198,8 +198,8 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
         parts += _difference(form, near, _NAMING[1:])
         if not parts and all(len(each["strategies"]) == 1 for each in forms):
             parts = _difference(form, forms, VARYING[-1:])
-        own = name or _short(", ".join(parts) or f"variant {len(found) + 1}")
-        taken = {*found, *(other for other in named if other)}
+        own = name or _short(", ".join(parts) or f"variant {len(names) + 1}")
+        taken = {*names, *(other for other in named if other)}
         if name is None:
             own = next(
                 text
@@ -207,8 +207,8 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
                 if (text := own if number == 1 else f"{own[: MAX_NAME - 5]} ({number})")
                 not in taken
             )
-        found.append(own)
-    return tuple(found)
+        names.append(own)
+    return tuple(names)
 
 
 def _difference(form: Fields, forms: Sequence[Fields], fields: Sequence[str]) -> list[str]:
@@ -267,12 +267,12 @@ def _pairs_words(field: str, now: Fields, forms: Sequence[Fields]) -> Iterator[s
 
 def _option_words(name: str, value: Any) -> str:
     """`remat full`, `offload qkv_proj`; an option that only a switch has is named or denied."""
-    said = name.replace("_", " ")
+    text = name.replace("_", " ")
     if name in ("save", "offload"):
-        return f"{said} {str(value).replace(',', '+')}" if value else f"{said} nothing"
+        return f"{text} {str(value).replace(',', '+')}" if value else f"{text} nothing"
     if value is True:
-        return said
-    return f"{said} {'default' if value is None else value}"
+        return text
+    return f"{text} {'default' if value is None else value}"
 
 
 def _axes(axes: Any) -> str:

@@ -94,10 +94,10 @@ def signed_rank_interval(differences: np.ndarray, alpha: float) -> tuple[float, 
     first, second = np.triu_indices(count)
     averages = np.sort((differences[first] + differences[second]) / 2)
     estimate = float(np.median(averages))
-    cut = _critical_rank_sum(count, alpha)
-    if cut is None:
+    rank = _critical_rank_sum(count, alpha)
+    if rank is None:
         return estimate, float(averages[0]), float(averages[-1]), False
-    low, high = float(averages[cut]), float(averages[-1 - cut])
+    low, high = float(averages[rank]), float(averages[-1 - rank])
     return estimate, low, high, low > 0 or high < 0
 
 

@@ -1,4 +1,4 @@
-"""Programs that map a function over one dim: vmap, pmap and what they make together with jit."""
+"""Programs that map a function over one dim: vmap, pmap and their combinations with jit."""
 
 from spmd_core.base import Inexpressible
 from spmd_core.experiment import AXIS_NAME, ONE_DEVICE, Experiment, MapPlan, Spec, read_plan
@@ -70,8 +70,8 @@ def _wrong_count(plan: MapPlan) -> str:
 
 
 def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
-    """pmap cuts one dim over all devices. A dim that the table leaves whole is cut all the same;
-    any other cut is out of its reach.
+    """pmap shards one dim over all devices, even if the table leaves it unsharded; it cannot
+    express any other sharding.
     """
     axes = _all_axes(experiment)
     table = {

@@ -57,8 +57,8 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
         option = choices.get(name)
         default = option.default if option else None
         if name not in ("source", "program") and value != default:
-            said = name.replace("_", " ")
-            yield _LOOKS.get(name) or f"{said} {value}"
+            text = name.replace("_", " ")
+            yield _LOOKS.get(name) or f"{text} {value}"
     if experiment.strategies != experiment.what.default_strategies:
         yield titles(experiment.strategies)
     timing, usual = experiment.timing, Timing()

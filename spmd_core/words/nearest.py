@@ -58,7 +58,7 @@ def _batch(plan: Plan, near: Plan) -> str:
 
 def arguments(plan: Plan, near: Plan) -> str:
     """What of the arguments of `predict` the nearest plan has otherwise."""
-    found = {
+    arguments = {
         "target": (plan.target, near.target),
         "mesh": (mesh_text(plan.mesh, ","), mesh_text(near.mesh, ",")),
         "batch-per-device": (f"{plan.batch_per_device:.15g}", f"{near.batch_per_device:.15g}"),
@@ -68,7 +68,7 @@ def arguments(plan: Plan, near: Plan) -> str:
     }
     texts = {
         name: value if isinstance(value, str) else ",".join(value) or '""'
-        for name, (before, value) in found.items()
+        for name, (before, value) in arguments.items()
         if value != before
     }
     return " ".join(f"--{name} {text}" for name, text in texts.items())
@@ -101,18 +101,18 @@ def in_a_line(plan: Plan, *, offering: bool = True) -> str:
     """Memory, step time, MFU and where the time goes; where it does not fit, the nearest that does,
     if that is not offered elsewhere.
     """
-    found = estimate_step(plan)
-    memory, time = found.memory_bytes, found.predicted_s
-    said = memory_words(memory.peak, memory.capacity, found.fits, memory.missing, "should fit")
-    if not found.fits or time is None:
-        return f"{said}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{said}."
+    estimate = estimate_step(plan)
+    memory, time = estimate.memory_bytes, estimate.predicted_s
+    text = memory_words(memory.peak, memory.capacity, estimate.fits, memory.missing, "should fit")
+    if not estimate.fits or time is None:
+        return f"{text}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{text}."
     shares = [
         f"{name} {share / time.estimate:.0%}"
-        for name, share in parts(found).items()
+        for name, share in parts(estimate).items()
         if share > _LARGE * time.estimate
     ]
     return (
-        f"{said}. {seconds_text(time.estimate)} a step at {found.mfu or 0.0:.1%} MFU: "
+        f"{text}. {seconds_text(time.estimate)} a step at {estimate.mfu or 0.0:.1%} MFU: "
         f"{', '.join(shares)}."
     )
 
@@ -121,9 +121,9 @@ def moments_words(plan: Plan) -> str:
     """What keeping the optimizer's moments in host memory would move in a step, and how long that
     takes.
     """
-    found = estimate_step(plan)
+    estimate = estimate_step(plan)
     moments = sum(_WIDTH[dtype] for dtype in plan.moment_dtypes)
-    held = found.before_compiling["parts"]["parameters and optimizer"]
+    held = estimate.before_compiling["parts"]["parameters and optimizer"]
     nbytes = held * moments / (moments + _WIDTH[plan.parameter_dtype])
     chip = plan.topology.chip
     bandwidth = chip.host_bandwidth / chip.devices_per_chip * HOST_EFFICIENCY

@@ -20,9 +20,9 @@ def over_words(axes: Sequence[str]) -> str:
 def dims_words(left: Mapping[str, Axes]) -> str:
     """Dims that are no longer sharded over some axes, with those that are left to each."""
     none = [dim for dim, axes in left.items() if not axes]
-    said = [f"leave {over_words(none)} replicated"] if none else []
-    said += [f"shard `{dim}` over {over_words(axes)} alone" for dim, axes in left.items() if axes]
-    return listed(said)
+    parts = [f"leave {over_words(none)} replicated"] if none else []
+    parts += [f"shard `{dim}` over {over_words(axes)} alone" for dim, axes in left.items() if axes]
+    return listed(parts)
 
 
 def moved_words(dims: Sequence[str], other: str, axes: Axes) -> str:
@@ -119,7 +119,9 @@ def nothing_words(
 
 def _less(before: Sequence[Collective], after: Sequence[Collective]) -> str:
     """The collective stays, and moves less, or is hidden better."""
-    was, size = (sum(each.bytes * each.times for each in found) for found in (before, after))
+    was, size = (
+        sum(each.bytes * each.times for each in collectives) for collectives in (before, after)
+    )
     what = f"less waiting for the {what_words(before[0])}"
     return f"{what}, {bytes_text(size)} in place of {bytes_text(was)}" if size < was else what
 

@@ -43,7 +43,7 @@ def run_headline(result: Result, differences: Sequence[str] | None = None) -> st
     none.
     """
     if result.experiment.what.is_small_program:
-        failed = any(found.status != "ok" for found in result.strategies.values())
+        failed = any(outcome.status != "ok" for outcome in result.strategies.values())
         return program_words(failed, differences)
     if result.experiment.what.is_of_machine:
         return bandwidth.headline(result)
@@ -133,10 +133,10 @@ def kept_words(result: Result | None) -> str:
     """What a run has that ended before it was done: `3 of 3 strategies timed, 6 of 1,000 samples
     each`; None: it left no result.
     """
-    found = list(result.strategies.values()) if result else []
-    timed = [each for each in found if each.median_s is not None]
-    compiled = sum(each.phases_s.compile is not None for each in found)
-    points = sum(len(each.points) for each in found)
+    outcomes = list(result.strategies.values()) if result else []
+    timed = [each for each in outcomes if each.median_s is not None]
+    compiled = sum(each.phases_s.compile is not None for each in outcomes)
+    points = sum(len(each.points) for each in outcomes)
     if result is None or not (timed or compiled or points):
         return "nothing measured or compiled"
     if points:
@@ -162,40 +162,40 @@ def floor_words(result: Result) -> str | None:
 
 def failures(result: Result) -> dict[str, list[str]]:
     """What went wrong, each with the strategies that it befell."""
-    said: dict[str, list[str]] = {}
-    for name, found in result.strategies.items():
-        if found.status == "error" and found.error is not None:
-            said.setdefault(found.error.message, []).append(name)
-    return said
+    by_message: dict[str, list[str]] = {}
+    for name, outcome in result.strategies.items():
+        if outcome.status == "error" and outcome.error is not None:
+            by_message.setdefault(outcome.error.message, []).append(name)
+    return by_message
 
 
-def wrong_words(name: str, found: StrategyResult) -> str:
+def wrong_words(name: str, outcome: StrategyResult) -> str:
     """That a strategy computed wrong values."""
-    return f"{title(name)} computed wrong values and is not ranked: {values.wrong_words(found)}."
+    return f"{title(name)} computed wrong values and is not ranked: {values.wrong_words(outcome)}."
 
 
-def verdict_words(found: StrategyResult) -> str:
+def verdict_words(outcome: StrategyResult) -> str:
     """Whether the values were right, or why there are none."""
-    if found.status != "ok":
-        return "failed" if found.status == "error" else found.status
-    return {True: "right", False: "✗ wrong", None: "not checked"}[found.correct]
+    if outcome.status != "ok":
+        return "failed" if outcome.status == "error" else outcome.status
+    return {True: "right", False: "✗ wrong", None: "not checked"}[outcome.correct]
 
 
-def time_words(found: StrategyResult) -> str | None:
+def time_words(outcome: StrategyResult) -> str | None:
     """What a strategy takes, measured, else predicted; None where neither is known."""
-    if found.median_s is not None:
-        return seconds_text(found.median_s)
-    if found.predicted_s is not None:
-        low, high = seconds_text(found.predicted_s.low), seconds_text(found.predicted_s.high)
-        return f"{seconds_text(found.predicted_s.estimate)}, predicted ({low} to {high})"
+    if outcome.median_s is not None:
+        return seconds_text(outcome.median_s)
+    if outcome.predicted_s is not None:
+        low, high = seconds_text(outcome.predicted_s.low), seconds_text(outcome.predicted_s.high)
+        return f"{seconds_text(outcome.predicted_s.estimate)}, predicted ({low} to {high})"
     return None
 
 
-def peak_words(found: StrategyResult) -> str | None:
+def peak_words(outcome: StrategyResult) -> str | None:
     """Peak bytes per device by the compiler's account; None where it is not known."""
-    if found.prediction is not None and found.prediction.memory_bytes.peak:
-        return f"{bytes_text(found.prediction.memory_bytes.peak)} per device"
-    peak = found.memory_bytes.peak if found.memory_bytes is not None else None
+    if outcome.prediction is not None and outcome.prediction.memory_bytes.peak:
+        return f"{bytes_text(outcome.prediction.memory_bytes.peak)} per device"
+    peak = outcome.memory_bytes.peak if outcome.memory_bytes is not None else None
     return None if peak is None else f"{bytes_text(peak)} per device"
 
 
@@ -219,22 +219,22 @@ def ticked_words(ticked: int, hidden: int) -> str | None:
     return f"{hidden} of {ticked} ticked runs {are} hidden by the filters above, and stay ticked."
 
 
-def collectives_words(found: StrategyResult) -> str:
+def collectives_words(outcome: StrategyResult) -> str:
     """The collectives of a program: `all-reduce over x`; an en dash where they are not known."""
-    if found.collectives is None:
+    if outcome.collectives is None:
         return "–"
     texts = dict.fromkeys(
         f"{kind_words(one)} over {' and '.join(one.axes)}" if one.axes else kind_words(one)
-        for one in found.collectives
+        for one in outcome.collectives
     )
     return ", ".join(texts) or "none"
 
 
-def merged_notes(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def merged_notes(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Note -> the strategies that it is of, from (strategy, note); notes that differ in
     percentages alone are one, with their range."""
     alike: dict[str, dict[str, str]] = {}
-    for name, note in said:
+    for name, note in named:
         alike.setdefault(_PERCENT.sub("%", note), {})[name] = note
     return {_with_ranges(list(notes.values())): list(notes) for notes in alike.values()}
 
@@ -254,12 +254,12 @@ def _with_ranges(notes: list[str]) -> str:
 def outputs(result: Result) -> dict[str, dict[str, list[str]]]:
     """What came out: name of an array or printed text -> each different outcome -> the
     strategies that gave it."""
-    found: dict[str, dict[str, list[str]]] = {}
+    reported: dict[str, dict[str, list[str]]] = {}
     for name, strategy in result.strategies.items():
         arrays = {array: values_text(report) for array, report in strategy.outputs.items()}
         for what, text in (arrays | strategy.printed).items():
-            found.setdefault(what, {}).setdefault(text, []).append(name)
-    return found
+            reported.setdefault(what, {}).setdefault(text, []).append(name)
+    return reported
 
 
 def values_text(report: ArrayReport, most: int | None = None) -> str:

@@ -116,4 +116,4 @@ def kind_words(kind: str) -> str:
 
 def traced(result: Result) -> dict[str, Trace]:
     """The traces of a result by strategy, in its order."""
-    return {name: found.trace for name, found in result.ordered if found.trace is not None}
+    return {name: outcome.trace for name, outcome in result.ordered if outcome.trace is not None}

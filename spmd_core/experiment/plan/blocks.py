@@ -22,8 +22,8 @@ def read_blocks(given: Any) -> int | Blocks | None:
     if given is None:
         return None
     numbers = tuple(given) if isinstance(given, list | tuple) else (given,)
-    whole = all(isinstance(each, int) and not isinstance(each, bool) for each in numbers)
-    if len(numbers) not in (1, 3) or not whole:
+    are_integers = all(isinstance(each, int) and not isinstance(each, bool) for each in numbers)
+    if len(numbers) not in (1, 3) or not are_integers:
         raise refuse(
             f"attention_blocks={shorten(given)}",
             "is neither one number nor three",
@@ -40,13 +40,15 @@ def read_blocks(given: Any) -> int | Blocks | None:
     return queries if queries == keys == part else (queries, keys, part)
 
 
-def kernel_blocks(asked: int | Blocks | None, generation: str, sequence: int) -> Blocks:
+def kernel_blocks(requested: int | Blocks | None, generation: str, sequence: int) -> Blocks:
     """Blocks as asked, else those of the published runs made to divide the sequence."""
-    if asked is None:
+    if requested is None:
         blocks = DEFAULT_BLOCKS.get(generation, OTHER_BLOCKS)
         queries, keys, part = (math.gcd(block, sequence) for block in blocks)
         return queries, keys, math.gcd(keys, part)
-    queries, keys, part = (asked, asked, asked) if isinstance(asked, int) else asked
+    queries, keys, part = (
+        (requested, requested, requested) if isinstance(requested, int) else requested
+    )
     keys = min(keys, sequence)
     return min(queries, sequence), keys, min(part, keys)
 

@@ -47,9 +47,9 @@ class ModelSize:
                 )
         if "heads" in changes:
             changes = {"kv_heads": self.keys_of(changes["heads"])} | changes
-        found = replace(self, **changes)
-        _check(found, set(changes))
-        return found
+        model = replace(self, **changes)
+        _check(model, set(changes))
+        return model
 
     def keys_of(self, heads: int) -> int:
         """Heads of keys beside another number of heads: as many where each head has keys of its

@@ -162,13 +162,13 @@ class Plan(Frozen):
     @model_validator(mode="after")
     def _check(self) -> "Plan":
         check_mesh(self.mesh, self.topology)
-        self._check_cuts(self.size)
+        self._check_batch_and_mesh(self.size)
         self._check_weights(self.topology, self.size)
         check_blocks(self.kernel_blocks, self.sequence)
         self._check_names()
         return self
 
-    def _check_cuts(self, model: ModelSize) -> None:
+    def _check_batch_and_mesh(self, model: ModelSize) -> None:
         axes = self.axis_sizes
         rows = math.prod(axes.get(name, 1) for name in DATA_AXES)
         batch = self.batch_per_device * self.devices
@@ -283,9 +283,9 @@ class Plan(Frozen):
         """Why the attention kernel cannot be compiled with its blocks; None where the sizes do not
         tell.
         """
-        asked = self.flags.get(VMEM_FLAG, "")
+        given = self.flags.get(VMEM_FLAG, "")
         generation = self.topology.chip.generation
-        limit = int(asked) if asked.isdigit() else VMEM_LIMITS_KIB.get(generation)
+        limit = int(given) if given.isdigit() else VMEM_LIMITS_KIB.get(generation)
         return too_large(self.kernel_blocks, self.size.head_dim, limit)
 
     @property

@@ -91,7 +91,7 @@ LAYER = Workload(
     contracted=("in",),
     uses_precision=True,
     sampled=("batch", "out"),
-    cut="in",
+    sharded_dim="in",
 )
 
 
@@ -223,7 +223,7 @@ MLP = Workload(
         passes=((("w1",), (_ACTIVATION,)), (("w2",), ()), (("x",), (_ACTIVATION,))),
     ),
     sampled=("batch",),
-    cut="hidden",
+    sharded_dim="hidden",
 )
 
 

@@ -68,8 +68,8 @@ def get_workload(name: str, source: str | None = None) -> Workload:
     """
     if name in WORKLOADS:
         return WORKLOADS[name]
-    if (found := files.find(name, source)) is not None:
-        return found
+    if (workload := files.find(name, source)) is not None:
+        return workload
     raise refuse(
         f"workload {shorten(name)}",
         f"does not exist{files.why_missing(name, source)}",

@@ -9,7 +9,7 @@ from spmd_core.base import refuse, shorten
 from spmd_core.experiment.plan.models import VARIABLE
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.experiment.workloads.options import Choice, Flag, Text, Whole
+from spmd_core.experiment.workloads.options import Choice, Flag, Integer, Text
 from spmd_core.experiment.workloads.workload import Workload
 from spmd_core.machine import parse_target
 
@@ -107,19 +107,19 @@ def _word(words: Mapping[str, bool | None], value: bool | None) -> str:
 
 def _blocks(option: Mapping[str, Any]) -> int | tuple[int, int, int] | None:
     """The kernel's blocks: one number, or three where the keys have their own; None: the chip's."""
-    asked, keys, part = (option[name] for name in BLOCKS)
-    if not asked and (keys or part):
+    queries, keys, part = (option[name] for name in BLOCKS)
+    if not queries and (keys or part):
         raise refuse(
             f"keys_block={keys}" if keys else f"compute_block={part}",
             "has no block of queries beside it",
             "give attention_blocks too",
         )
-    return (asked, keys or asked, part or keys or asked) if asked else None
+    return (queries, keys or queries, part or keys or queries) if queries else None
 
 
 def _block_options(plan: Plan) -> dict[str, int]:
-    asked = plan.attention_blocks
-    queries, keys, part = asked if isinstance(asked, tuple) else (asked or 0,) * 3
+    blocks = plan.attention_blocks
+    queries, keys, part = blocks if isinstance(blocks, tuple) else (blocks or 0,) * 3
     return {
         "attention_blocks": queries,
         "keys_block": keys if keys != queries else 0,
@@ -173,12 +173,12 @@ DECODER = Workload(
         "offload": Text(),
         "fused_qkv": Flag(),
         "fused_mlp": Flag(),
-        "attention_blocks": Whole(0, 0, 8192),
+        "attention_blocks": Integer(0, 0, 8192),
         "state_dtype": Text("float32"),
         "parameter_dtype": Text("float32"),
         "compiler_flags": Text(),
-        "keys_block": Whole(0, 0, 8192),
-        "compute_block": Whole(0, 0, 8192),
+        "keys_block": Integer(0, 0, 8192),
+        "compute_block": Integer(0, 0, 8192),
         "second_moment_dtype": Text(),
         "activation": Text(),
         "gate": Text(),

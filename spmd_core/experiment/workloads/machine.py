@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 from spmd_core.base import mesh_text, refuse, shorten
-from spmd_core.experiment.workloads.options import Text, Whole
+from spmd_core.experiment.workloads.options import Integer, Text
 from spmd_core.experiment.workloads.workload import FLOATS, Workload
 from spmd_core.machine import get_topology, mesh_places, parse_target
 
@@ -118,15 +118,15 @@ def _canonical(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_kinds(text: str) -> tuple[str, ...]:
-    asked = COLLECTIVES if text.strip() == ALL else tuple(_parts(text))
-    for kind in asked:
+    chosen = COLLECTIVES if text.strip() == ALL else tuple(_parts(text))
+    for kind in chosen:
         if kind not in TRANSFERS:
             raise refuse(
                 f"kind {shorten(kind)}", "is not measured", f"use {ALL}, or {', '.join(TRANSFERS)}"
             )
-    if not asked:
+    if not chosen:
         raise refuse("kinds=", "leaves nothing to measure", f"use {ALL}")
-    return tuple(kind for kind in TRANSFERS if kind in asked)
+    return tuple(kind for kind in TRANSFERS if kind in chosen)
 
 
 def _read_axes(text: str, mesh: tuple[tuple[str, int], ...]) -> Iterator[tuple[str, ...]]:
@@ -136,15 +136,15 @@ def _read_axes(text: str, mesh: tuple[tuple[str, int], ...]) -> Iterator[tuple[s
         return
     seen = set()
     for part in _parts(text):
-        asked = [word.strip() for word in part.split("+")]
-        for axis in asked:
+        names = [word.strip() for word in part.split("+")]
+        for axis in names:
             if axis not in sizes:
                 raise refuse(
                     f"axes {shorten(part)}",
                     "are not axes of the mesh",
                     f"use {ALL}, or some of {', '.join(sizes)} such as {'+'.join(list(sizes)[:2])}",
                 )
-        group = tuple(axis for axis in sizes if axis in asked)
+        group = tuple(axis for axis in sizes if axis in names)
         if group not in seen:
             seen.add(group)
             yield group
@@ -155,7 +155,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 _SIZES = {"smallest": 1024, "largest": 16 * 2**20}
-_RANGE = {name: Whole(default, LEAST_BYTES, MOST_BYTES) for name, default in _SIZES.items()}
+_RANGE = {name: Integer(default, LEAST_BYTES, MOST_BYTES) for name, default in _SIZES.items()}
 
 COLLECTIVES_SWEEP = Workload(
     name="collectives",
@@ -171,7 +171,12 @@ COLLECTIVES_SWEEP = Workload(
     strategies=("as_written",),
     default_strategies=("as_written",),
     canonical=_canonical,
-    options={"kinds": Text(ALL), "axes": Text(ALL), **_RANGE, "points": Whole(USUAL_POINTS, 1, 64)},
+    options={
+        "kinds": Text(ALL),
+        "axes": Text(ALL),
+        **_RANGE,
+        "points": Integer(USUAL_POINTS, 1, 64),
+    },
 )
 CALIBRATION = Workload(
     name="calibrate",

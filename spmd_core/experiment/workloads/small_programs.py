@@ -116,7 +116,7 @@ class Size:
 def program_sizes(program: str) -> dict[str, Size]:
     """Option name -> size, in the order of the file; empty where the program has none to choose."""
     lines = _LINE.finditer(program_file(program))
-    found = [
+    sizes = [
         Size(
             line["name"].lower(),
             int(line["default"]),
@@ -126,7 +126,7 @@ def program_sizes(program: str) -> dict[str, Size]:
         )
         for line in lines
     ]
-    return {size.name: size for size in found}
+    return {size.name: size for size in sizes}
 
 
 def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:

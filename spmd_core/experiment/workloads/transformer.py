@@ -53,7 +53,7 @@ ATTENTION = Workload(
     program=Program(between=_BETWEEN, passes=((("query", "key"), (_SCORES,)), (("value",), ()))),
     draws=("normal", "ones"),
     sampled=("sequence",),
-    cut="heads",
+    sharded_dim="heads",
 )
 
 _WEIGHTS = {
@@ -121,5 +121,5 @@ TRANSFORMER_BLOCK = Workload(
     ),
     draws=("normal",),
     sampled=("sequence",),
-    cut="heads",
+    sharded_dim="heads",
 )

@@ -120,7 +120,7 @@ class Workload:
     # Of a large result the reference is computed on some indices of the first of these dims that
     # is there; (): on all.
     sampled: tuple[str, ...] = ()
-    cut: str = ""  # the dim that a screen shards at first; "": the first one
+    sharded_dim: str = ""  # the dim that a screen shards at first; "": the first one
     mapped: str | None = None  # the dim that vmap and pmap map over; None: the first result's first
     memory: Mapping[str, MemoryKind] = field(default_factory=dict)  # kinds other than `device`
     program: Program = Program()

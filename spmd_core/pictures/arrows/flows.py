@@ -26,46 +26,46 @@ SEND, SEND_ALL = "send", "send to all"  # between slices: parts of a sum; values
 
 
 @lru_cache(maxsize=256)
-def unit_flows(stand: Placed, kind: str, groups: tuple[Group, ...]) -> dict[Key, float]:
+def unit_flows(placed: Placed, kind: str, groups: tuple[Group, ...]) -> dict[Key, float]:
     """Bytes on each link, for a collective of one byte: all grow with the bytes alike."""
-    found: defaultdict[Key, float] = defaultdict(float)
+    flows: defaultdict[Key, float] = defaultdict(float)
     for group in groups:
-        for key, share in _of_group(stand, kind, group):
+        for key, share in _of_group(placed, kind, group):
             if share > 0:
-                found[key] += share
-    return dict(found)
+                flows[key] += share
+    return dict(flows)
 
 
-def _of_group(stand: Placed, kind: str, group: Group) -> Iterable[tuple[Key, float]]:
+def _of_group(placed: Placed, kind: str, group: Group) -> Iterable[tuple[Key, float]]:
     if kind == PERMUTE:
         source, target = group
-        return _message(stand, source, target, 1.0) if source != target else ()
+        return _message(placed, source, target, 1.0) if source != target else ()
     if len(group) < 2:
         return ()
-    if stand.topology is None or stand.places is None:
-        return _around(stand, kind, group)
+    if placed.topology is None or placed.places is None:
+        return _around(placed, kind, group)
     if kind in (SEND, SEND_ALL):
         count = len(group)
         share = 2 * (1 - 1 / count) if kind == SEND else count - 1
-        return _between_slices(stand, group, share)
-    where = route(stand.topology, group, stand.places)
+        return _between_slices(placed, group, share)
+    where = route(placed.topology, group, placed.places)
     if not where.regular:
-        return _around(stand, kind, group)
-    return _on_torus(stand, stand.topology, kind, group)
+        return _around(placed, kind, group)
+    return _on_torus(placed, placed.topology, kind, group)
 
 
-def _around(stand: Placed, kind: str, group: Group) -> Iterator[tuple[Key, float]]:
+def _around(placed: Placed, kind: str, group: Group) -> Iterator[tuple[Key, float]]:
     """A ring in the group's own order; of an all-to-all, each to each."""
     count = len(group)
     if kind in EXCHANGES:
         for source in group:
             for target in group:
                 if source != target:
-                    yield from _message(stand, source, target, 1 / count)
+                    yield from _message(placed, source, target, 1 / count)
         return
     share = _times(kind) * (1 - 1 / count)
     for at, source in enumerate(group):
-        yield from _message(stand, source, group[(at + 1) % count], share)
+        yield from _message(placed, source, group[(at + 1) % count], share)
 
 
 def _times(kind: str) -> int:
@@ -74,23 +74,23 @@ def _times(kind: str) -> int:
 
 
 def _message(
-    stand: Placed,
+    placed: Placed,
     source: int,
     target: int,
     share: float,
 ) -> Iterator[tuple[Key, float]]:
     """One message on its shortest way."""
-    if stand.topology is None or stand.places is None:
+    if placed.topology is None or placed.places is None:
         yield ("", (source,), (target,)), share
         return
-    here, there = stand.places[source], stand.places[target]
+    here, there = placed.places[source], placed.places[target]
     if here[4] != there[4]:
         yield ("dcn", _chip(here), _chip(there)), share
     elif _chip(here) == _chip(there):
         yield ("chip", (source,), (target,)), share
     else:
-        for at, axis, sign in hops_between(stand.topology, here, there):
-            yield _hop(stand.topology, _chip(at), axis, sign), share
+        for at, axis, sign in hops_between(placed.topology, here, there):
+            yield _hop(placed.topology, _chip(at), axis, sign), share
 
 
 def _chip(place: Coordinates) -> Coordinates:
@@ -105,13 +105,13 @@ def _hop(topology: Topology, chip: Coordinates, axis: int, sign: int) -> Key:
 
 
 def _on_torus(
-    stand: Placed,
+    placed: Placed,
     topology: Topology,
     kind: str,
     group: Group,
 ) -> Iterator[tuple[Key, float]]:
     """A group that fills a subgrid: on each axis that it spans, within chips, between slices."""
-    places = stand.places or ()
+    places = placed.places or ()
     where = route(topology, group, places)
     chips = tuple({_chip(places[at]) for at in group})
     inner = len(group) // where.slices
@@ -135,7 +135,7 @@ def _on_torus(
         share = 1 - 1 / where.slices
         if kind not in EXCHANGES:
             share *= _times(kind) / inner
-        yield from _between_slices(stand, group, share)
+        yield from _between_slices(placed, group, share)
 
 
 def _rows(chips: Iterable[Coordinates], axis: int) -> list[list[Coordinates]]:
@@ -211,10 +211,10 @@ def _in_chip(
             yield ("chip", (source,), (devices[(at + 1) % len(devices)],)), share
 
 
-def _between_slices(stand: Placed, group: Group, share: float) -> Iterator[tuple[Key, float]]:
+def _between_slices(placed: Placed, group: Group, share: float) -> Iterator[tuple[Key, float]]:
     """`share` of a byte out of every device, to those at its place of the other slices."""
     alike: dict[Coordinates, list[int]] = defaultdict(list)
-    places = stand.places or ()
+    places = placed.places or ()
     for position in group:
         alike[places[position][:4]].append(position)
     for devices in alike.values():

@@ -39,12 +39,12 @@ class Placed:
     @cached_property
     def chips(self) -> dict[Coordinates, tuple[int, ...]]:
         """(x, y, z, slice) -> positions of the devices of that chip, in order of their core."""
-        found: dict[Coordinates, list[int]] = defaultdict(list)
+        chips: dict[Coordinates, list[int]] = defaultdict(list)
         for position, place in enumerate(self.places or ()):
-            found[(*place[:3], place[4])].append(position)
+            chips[(*place[:3], place[4])].append(position)
         return {
             chip: tuple(sorted(held, key=lambda at: (self.places or ())[at][3]))
-            for chip, held in found.items()
+            for chip, held in chips.items()
         }
 
 
@@ -73,12 +73,12 @@ def _absent(experiment: Experiment) -> Placed:
     numbers = device_numbers(experiment)
     try:
         topology = get_topology(experiment.place)
-        found = mesh_places(
+        mesh_order = mesh_places(
             topology, [size for _, size in experiment.mesh], str(experiment.option("device_order"))
         )
     except RequestError:  # a mesh that does not fill its topology
         return _plain(experiment.mesh, numbers)
-    places = tuple(tuple(place) for place in found.reshape(-1, 5).tolist())
+    places = tuple(tuple(place) for place in mesh_order.reshape(-1, 5).tolist())
     listed = tuple(range(len(places))) if numbers is None else tuple(numbers.tolist())
     return Placed(experiment.mesh, listed, tuple(map(_host, places)), topology, places)
 
@@ -111,13 +111,13 @@ def _attached(experiment: Experiment, environment: Environment, mesh: Mesh) -> P
         )
         for place, device in zip(places, first, strict=True)
     }
-    stand = tuple(tuple(place) for place in order.tolist())
-    if not set(stand) <= set(by_place):
+    placed = tuple(tuple(place) for place in order.tolist())
+    if not set(placed) <= set(by_place):
         return plain
     return Placed(
         mesh,
-        tuple(by_place[place][0] for place in stand),
-        tuple(by_place[place][1] for place in stand),
+        tuple(by_place[place][0] for place in placed),
+        tuple(by_place[place][1] for place in placed),
         topology,
-        stand,
+        placed,
     )

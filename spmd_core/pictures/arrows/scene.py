@@ -74,29 +74,29 @@ class _Spot:
     row: int
 
 
-def scene(stand: Placed, found: Traffic) -> ArrowScene:
+def scene(placed: Placed, traffic: Traffic) -> ArrowScene:
     """The picture of what some collectives send."""
-    by_host = len(set(_spots(stand, False))) > MOST_NODES
-    spots = _spots(stand, by_host)
-    links, inside = _joined(stand, found.links, spots) if by_host else (found.links, 0.0)
+    by_host = len(set(_spots(placed, False))) > MOST_NODES
+    spots = _spots(placed, by_host)
+    links, inside = _joined(placed, traffic.links, spots) if by_host else (traffic.links, 0.0)
     size = max(spot.column for spot in spots) + 1, max(spot.row for spot in spots) + 1
-    planes = _planes(spots, found.links, max(1, MOST_NODES // (size[0] * size[1])))
+    planes = _planes(spots, traffic.links, max(1, MOST_NODES // (size[0] * size[1])))
     everywhere = len({spot.plane for spot in spots})
     across = _across(len(planes), size)
     corners = {
         plane: ((at % across) * (size[0] + GAP - 1), (at // across) * (size[1] + GAP - 1))
         for at, plane in enumerate(planes)
     }
-    nodes = tuple(_nodes(stand, spots, corners))
+    nodes = tuple(_nodes(placed, spots, corners))
     at = {position: node for node in nodes for position in node.positions}
     arrows = tuple(
         arrow
         for link in links
         if link.source in at
-        for arrow in [_arrow(link, at[link.source], at.get(link.target), stand)]
+        for arrow in [_arrow(link, at[link.source], at.get(link.target), placed)]
         if arrow is not None
     )
-    panels = tuple(Panel(_plane_name(stand, plane), *corner) for plane, corner in corners.items())
+    panels = tuple(Panel(_plane_name(placed, plane), *corner) for plane, corner in corners.items())
     down = -(-len(planes) // across)
     return ArrowScene(
         nodes,
@@ -111,17 +111,17 @@ def scene(stand: Placed, found: Traffic) -> ArrowScene:
     )
 
 
-def _spots(stand: Placed, by_host: bool) -> list[_Spot]:
+def _spots(placed: Placed, by_host: bool) -> list[_Spot]:
     """Of every device, by position."""
-    if stand.topology is None or stand.places is None:
-        return _in_mesh(stand)
+    if placed.topology is None or placed.places is None:
+        return _in_mesh(placed)
     step = HOST_CHIPS if by_host else 1
-    return [_Spot((number, z), x // step, y // step) for x, y, z, _, number in stand.places]
+    return [_Spot((number, z), x // step, y // step) for x, y, z, _, number in placed.places]
 
 
-def _in_mesh(stand: Placed) -> list[_Spot]:
+def _in_mesh(placed: Placed) -> list[_Spot]:
     """By place in the mesh: the last axis across, the one before down, the others as planes."""
-    sizes = [size for _, size in stand.mesh if size > 1] or [1]
+    sizes = [size for _, size in placed.mesh if size > 1] or [1]
     if len(sizes) == 1:
         line = _line(sizes[0])
         return [_Spot((0,), at % line, at // line) for at in range(sizes[0])]
@@ -140,7 +140,7 @@ def _line(size: int) -> int:
 
 
 def _joined(
-    stand: Placed,
+    placed: Placed,
     links: Iterable[Link],
     spots: list[_Spot],
 ) -> tuple[tuple[Link, ...], float]:
@@ -184,7 +184,7 @@ def _across(planes: int, size: tuple[int, int]) -> int:
 
 
 def _nodes(
-    stand: Placed,
+    placed: Placed,
     spots: list[_Spot],
     corners: dict[tuple[int, ...], tuple[float, float]],
 ) -> Iterator[Node]:
@@ -194,12 +194,12 @@ def _nodes(
     for spot, positions in held.items():
         if spot.plane in corners:
             left, top = corners[spot.plane]
-            numbers = sorted(stand.numbers[at] for at in positions)
+            numbers = sorted(placed.numbers[at] for at in positions)
             label = ",".join(map(str, numbers[:2])) + ("…" if len(numbers) > 2 else "")
             yield Node(label, left + spot.column, top + spot.row, tuple(positions))
 
 
-def _arrow(link: Link, source: Node, target: Node | None, stand: Placed) -> Arrow | None:
+def _arrow(link: Link, source: Node, target: Node | None, placed: Placed) -> Arrow | None:
     """From node to node; what goes round the torus, to another plane or slice is a stub."""
     x, y = source.column, source.row
     stub = {
@@ -223,14 +223,14 @@ def _arrow(link: Link, source: Node, target: Node | None, stand: Placed) -> Arro
     return Arrow((x, y), (target.column, target.row), link)
 
 
-def _plane_name(stand: Placed, plane: tuple[int, ...]) -> str:
-    topology = stand.topology
-    if topology is not None and stand.places is not None:
+def _plane_name(placed: Placed, plane: tuple[int, ...]) -> str:
+    topology = placed.topology
+    if topology is not None and placed.places is not None:
         number, z = plane
         parts = [f"slice {number}"] if topology.slices > 1 else []
         parts += [f"z={z}"] if len(topology.shape) > 2 else []
         return ", ".join(parts)
-    outer = [(name, size) for name, size in stand.mesh if size > 1][:-2]
+    outer = [(name, size) for name, size in placed.mesh if size > 1][:-2]
     rest, parts = plane[0], []
     for name, size in reversed(outer):
         rest, at = divmod(rest, size)

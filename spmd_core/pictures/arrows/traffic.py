@@ -60,7 +60,7 @@ class Traffic:
 
 
 def traffic(
-    stand: Placed,
+    placed: Placed,
     collectives: Sequence[Collective],
     text: str | None = None,
     every_time: bool = True,
@@ -71,38 +71,38 @@ def traffic(
     """
     loads: defaultdict[Key, float] = defaultdict(float)
     most: dict[Key, tuple[float, Collective]] = {}
-    told = Counter[str]()
+    counts = Counter[str]()
     for each in collectives:
-        groups = groups_in_mesh(each, stand, text)
+        groups = groups_in_mesh(each, placed, text)
         if groups is None:
-            told["unread"] += 1
+            counts["unread"] += 1
             continue
-        told.update(_told(each, groups, stand))
+        counts.update(_counts(each, groups, placed))
         times = each.times if every_time else 1
-        for key, share in unit_flows(stand, kind_of_flow(each), groups).items():
+        for key, share in unit_flows(placed, kind_of_flow(each), groups).items():
             nbytes = share * each.bytes * times
             loads[key] += nbytes
             if nbytes > most.get(key, (0.0, each))[0]:
                 most[key] = nbytes, each
-    links = [_link(stand, key, nbytes, most[key][1]) for key, nbytes in loads.items() if nbytes]
+    links = [_link(placed, key, nbytes, most[key][1]) for key, nbytes in loads.items() if nbytes]
     # (whole bytes: sums in another order differ by less)
     links.sort(key=lambda link: (-round(link.nbytes), link.source, link.target, link.way))
-    return Traffic(tuple(links), told["unread"], told["count"], told["one"], told["listed"])
+    return Traffic(tuple(links), counts["unread"], counts["count"], counts["one"], counts["listed"])
 
 
-def _told(each: Collective, groups: Groups, stand: Placed) -> Iterable[str]:
+def _counts(each: Collective, groups: Groups, placed: Placed) -> Iterable[str]:
     if each.count is None:
         yield "count"
     if all(len(set(group)) < 2 for group in groups):
         yield "one"
-    elif each.kind not in (PERMUTE, *EXCHANGES) and not _regular(stand, groups):
+    elif each.kind not in (PERMUTE, *EXCHANGES) and not _regular(placed, groups):
         yield "listed"
 
 
 @lru_cache(maxsize=256)
-def _regular(stand: Placed, groups: Groups) -> bool:
+def _regular(placed: Placed, groups: Groups) -> bool:
     """Whether every group fills a subgrid of the topology."""
-    topology, places = stand.topology, stand.places
+    topology, places = placed.topology, placed.places
     return (
         topology is None
         or places is None
@@ -110,10 +110,10 @@ def _regular(stand: Placed, groups: Groups) -> bool:
     )
 
 
-def _link(stand: Placed, key: Key, nbytes: float, most: Collective) -> Link:
+def _link(placed: Placed, key: Key, nbytes: float, most: Collective) -> Link:
     way, here, there = key
     if way in ("", "chip"):
         source, target = here[0], there[0]
     else:
-        source, target = stand.chips[here][0], stand.chips[there][0]
+        source, target = placed.chips[here][0], placed.chips[there][0]
     return Link(source, target, way, nbytes, most.axes, most.kind)

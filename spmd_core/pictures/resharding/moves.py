@@ -62,7 +62,7 @@ def reshard(
     steps.exchange()
     steps.order()
     steps.gather()
-    return tuple(steps.found)
+    return tuple(steps.moves)
 
 
 def check_size(mesh: Mesh, most: int) -> None:
@@ -87,7 +87,7 @@ def _smaller(old: Layout, new: Layout, item_bytes: int) -> Iterator[Move]:
 
 
 class _Steps:
-    """Axis by axis: `now` is the spec that the steps `found` so far lead to."""
+    """Axis by axis: `now` is the spec that the steps `moves` so far lead to."""
 
     def __init__(
         self, mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec, item_bytes: int
@@ -96,7 +96,7 @@ class _Steps:
         self.sizes = dict(mesh)
         self.now, self.after = before, after
         self.wanted = _dims(after)
-        self.found: list[Move] = []
+        self.moves: list[Move] = []
 
     @property
     def nbytes(self) -> int:
@@ -109,7 +109,7 @@ class _Steps:
 
     def _add(self, kind: str, axes: Axes, nbytes: int, dims: tuple[int, ...]) -> None:
         if long := tuple(axis for axis in axes if self.sizes[axis] > 1):
-            self.found.append(Move(kind, long, nbytes, dims))
+            self.moves.append(Move(kind, long, nbytes, dims))
 
     def slice(self) -> None:
         """Axes over which it is replicated, and is not to be."""
@@ -147,7 +147,7 @@ class _Steps:
         )
         old, new = (layout(self.mesh, self.shape, spec) for spec in (self.now, sorted_))
         if pairs := _pairs(old, new):
-            self.found.append(
+            self.moves.append(
                 Move(
                     "collective-permute", _moving(old, new), self.nbytes, _changed(old, new), pairs
                 )

@@ -58,10 +58,10 @@ def product(experiment: Experiment, seconds: Seconds, flops_s: float) -> Product
     check_size(experiment.mesh, MOST_DEVICES)
 
     def cost(split: Split) -> tuple[float, int]:
-        found = _of_split(experiment, split)
+        needed = _of_split(experiment, split)
         parts = math.prod(experiment.axis_sizes[axis] for axis in split)
         # of equal ones, the one that moves least
-        return flops_s / parts + sum(map(seconds, found.collectives)), len(found.moves)
+        return flops_s / parts + sum(map(seconds, needed.collectives)), len(needed.moves)
 
     return _of_split(experiment, min(_splits(experiment), key=cost))
 
@@ -152,7 +152,7 @@ def _sums(experiment: Experiment, computed: Spec, partial: Axes) -> tuple[list[M
     item = DTYPE_BYTES[dtype_of(experiment, name)]
     nbytes = math.prod(shape) * item // math.prod(sizes[axis] for axes in computed for axis in axes)
     kept = [(axis, dim) for dim, axes in enumerate(wanted) for axis in axes if axis in partial]
-    now, found = [list(axes) for axes in computed], []
+    now, moves = [list(axes) for axes in computed], []
     scattered = []
     for axis, dim in kept:
         if shape[dim] % math.prod(sizes[each] for each in (*now[dim], axis)) == 0:
@@ -160,9 +160,9 @@ def _sums(experiment: Experiment, computed: Spec, partial: Axes) -> tuple[list[M
             scattered.append((axis, dim))
     if scattered:
         axes, dims = tuple(axis for axis, _ in scattered), tuple(dim for _, dim in scattered)
-        found.append(Move("reduce-scatter", axes, nbytes, dims, array=name))
+        moves.append(Move("reduce-scatter", axes, nbytes, dims, array=name))
         nbytes //= math.prod(sizes[axis] for axis in axes)
     rest = tuple(axis for axis in partial if axis not in dict(scattered))
     if rest:
-        found.append(Move("all-reduce", rest, nbytes, array=name))
-    return found, tuple(map(tuple, now))
+        moves.append(Move("all-reduce", rest, nbytes, array=name))
+    return moves, tuple(map(tuple, now))

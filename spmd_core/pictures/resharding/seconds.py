@@ -52,8 +52,8 @@ def on_topology(topology: Topology, experiment: Experiment, move: Move) -> float
     order = str(experiment.option("device_order"))
     if move.kind == "collective-permute":
         places = mesh_places(topology, [size for _, size in experiment.mesh], order)
-        stand = [tuple(place) for place in places.reshape(-1, 5).tolist()]
-        return permute_s(topology, paths(topology, move.pairs, stand), move.nbytes)
+        placed = [tuple(place) for place in places.reshape(-1, 5).tolist()]
+        return permute_s(topology, paths(topology, move.pairs, placed), move.nbytes)
     where = route_of(topology, experiment.mesh, order, move.axes)
     return collective_s(topology, move.kind, where, move.nbytes, EXPECTED)
 

@@ -47,8 +47,8 @@ class Facts:
     def of(self, name: str) -> Fact:
         """The facts of an instruction."""
         if name not in self._known:
-            found = self._instructions.get(name)
-            self._known[name] = self._read(found) if found else _by_name(name)
+            known = self._instructions.get(name)
+            self._known[name] = self._read(known) if known else _by_name(name)
         return self._known[name]
 
     @cached_property
@@ -96,8 +96,8 @@ class Facts:
         return each.operands[0] if each.opcode.endswith("-done") and each.operands else each.name
 
     def _opcode(self, name: str) -> str:
-        found = self._instructions.get(name)
-        return found.opcode if found else ""
+        known = self._instructions.get(name)
+        return known.opcode if known else ""
 
     def _inner(self, each: Instruction) -> Instruction:
         """Of a fusion what it is for: its product, else its result."""

@@ -33,7 +33,7 @@ class _Builder:
 
     def __init__(self, walker: Walker) -> None:
         self.walker, self.module = walker, walker.module
-        self.found: dict[str, tuple[Instruction, Computation]] = {
+        self.instructions: dict[str, tuple[Instruction, Computation]] = {
             each.name: (each, computation)
             for computation in self.module.computations
             for each in computation.instructions
@@ -71,7 +71,7 @@ class _Builder:
         return Timeline((replace(scenes[0], exposed_s=exposed), *scenes[1:]))
 
     def _trips(self, loop: str) -> int:
-        return trip_count(self.module, self.found[loop][1], self.found[loop][0]) or 1
+        return trip_count(self.module, self.instructions[loop][1], self.instructions[loop][0]) or 1
 
     def _pass(self, loop: str, segments: Sequence[Segment], scene: TimelineScene) -> float:
         """One pass through a loop, seconds."""
@@ -87,7 +87,7 @@ class _Builder:
         rows = _rows(kept)
         at = {each.name: place for place, each in enumerate(kept) if each.kind != WAIT}
         stood = _stretches(kept, at)
-        needs = Needs(at, self.found)
+        needs = Needs(at, self.instructions)
         spans = []
         for each in kept:
             span = (
@@ -112,7 +112,7 @@ class _Builder:
     def _wait(self, segment: Segment, at: dict[str, int]) -> Span:
         """A stretch in which the chip stands still; `name` is what waits, where one does."""
         cause = segment.name.removeprefix(_WAIT)
-        known = self.found.get(cause)
+        known = self.instructions.get(cause)
         kind = EXPOSED if cause in self.communicating else WAIT
         return Span(
             cause,
@@ -128,7 +128,7 @@ class _Builder:
     def _work(
         self, segment: Segment, stood: Sequence[tuple[float, float]], needs: Needs, loops: list[str]
     ) -> Span:
-        instruction, computation = self.found[segment.name]
+        instruction, computation = self.instructions[segment.name]
         work = self.walker.works.get(id(instruction))
         comm = self.walker.comms.get(id(instruction))
         nbytes = comm.nbytes if comm is not None else work.nbytes if work is not None else None
@@ -190,11 +190,11 @@ def _stretches(
     segments: Sequence[Segment], at: dict[str, int]
 ) -> dict[str, list[tuple[float, float]]]:
     """Collective or copy -> when the chip stands still for it."""
-    found = defaultdict[str, list[tuple[float, float]]](list)
+    stretches = defaultdict[str, list[tuple[float, float]]](list)
     for each in segments:
         if each.kind == WAIT and (cause := each.name.removeprefix(_WAIT)) in at:
-            found[cause].append((each.start_s, each.start_s + each.duration_s))
-    return found
+            stretches[cause].append((each.start_s, each.start_s + each.duration_s))
+    return stretches
 
 
 def line_of(instruction: Instruction) -> str:

@@ -11,13 +11,13 @@ def joined(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
     >>> joined([(3, 4), (0, 2), (1, 2.5)])
     ((0, 2.5), (3, 4))
     """
-    found: list[Stretch] = []
+    merged: list[Stretch] = []
     for start, end in sorted(stretches):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
         else:
-            found.append((start, end))
-    return tuple(found)
+            merged.append((start, end))
+    return tuple(merged)
 
 
 def outside(stretches: Iterable[Stretch], others: Sequence[Stretch]) -> tuple[Stretch, ...]:
@@ -26,17 +26,17 @@ def outside(stretches: Iterable[Stretch], others: Sequence[Stretch]) -> tuple[St
     >>> outside([(0, 10)], ((2, 3), (5, 12)))
     ((0, 2), (3, 5))
     """
-    found: list[Stretch] = []
+    rest: list[Stretch] = []
     for start, end in stretches:
         for low, high in others:
             if high <= start or low >= end:
                 continue
             if low > start:
-                found.append((start, low))
+                rest.append((start, low))
             start = max(start, high)
         if end > start:
-            found.append((start, end))
-    return tuple(found)
+            rest.append((start, end))
+    return tuple(rest)
 
 
 def covered_s(stretches: Iterable[Stretch]) -> float:

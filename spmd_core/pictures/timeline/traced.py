@@ -114,29 +114,29 @@ def _arrivals(
         for event in listed:
             if facts.of(event.name).groups and not event.beside:
                 started[event.name][device].append(event.start_s)
-    found: dict[tuple[int, str, int], tuple[float, int]] = {}
+    arrivals: dict[tuple[int, str, int], tuple[float, int]] = {}
     for name, starts in started.items():
         for device, peers in _peers(facts, name).items():
             for turn in range(len(starts.get(device, ()))):
                 last = max(
                     (starts[peer][turn], peer) for peer in peers if len(starts.get(peer, ())) > turn
                 )
-                found[device, name, turn] = last
-    return found
+                arrivals[device, name, turn] = last
+    return arrivals
 
 
 def _peers(facts: Facts, name: str) -> dict[int, set[int]]:
     """Device -> whom it needs for a collective, itself included: of a permute, who sends to it."""
     fact = facts.of(name)
-    found: dict[int, set[int]] = defaultdict(set)
+    peers: dict[int, set[int]] = defaultdict(set)
     for group in fact.groups or ():
         if fact.kind == "collective-permute" and len(group) == 2:
-            found[group[1]] |= set(group)
-            found[group[0]].add(group[0])
+            peers[group[1]] |= set(group)
+            peers[group[0]].add(group[0])
         else:
             for device in group:
-                found[device] |= set(group)
-    return found
+                peers[device] |= set(group)
+    return peers
 
 
 def _split(event: Event, kind: str, arrival: tuple[float, int] | None) -> list[Piece]:
@@ -217,10 +217,10 @@ def _operations(
         key = piece.name, piece.kind
         seconds[key][piece.device] += piece.length_s
         counts[key][piece.device] += 1
-    found = []
+    operations = []
     for (name, kind), on in seconds.items():
         fact, slowest = facts.of(name), max(on, key=lambda device: on[device])
-        found.append(
+        operations.append(
             TracedOperation(
                 name=name,
                 kind=kind,
@@ -236,7 +236,7 @@ def _operations(
                 else (),
             )
         )
-    return tuple(sorted(found, key=lambda each: -each.mean_s))
+    return tuple(sorted(operations, key=lambda each: -each.mean_s))
 
 
 # The picture ----------------------------------------------------------------------------------

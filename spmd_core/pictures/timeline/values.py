@@ -86,10 +86,10 @@ class Timeline:
 
     def path(self, scene: int) -> tuple[int, ...]:
         """The scenes from the whole down to one, both included."""
-        found = [scene]
-        while (above := self.scenes[found[0]].parent) is not None:
-            found.insert(0, above)
-        return tuple(found)
+        path = [scene]
+        while (above := self.scenes[path[0]].parent) is not None:
+            path.insert(0, above)
+        return tuple(path)
 
     def all_spans(self) -> Iterator[tuple[int, Span]]:
         """Every span with the number of its scene."""
@@ -100,12 +100,12 @@ class Timeline:
 
 def mix(timeline: Timeline, number: int) -> dict[str, float]:
     """What a pass through a scene spends its first row's time on: seconds by kind, loops opened."""
-    scene, found = timeline.scenes[number], dict[str, float]()
+    scene, by_kind = timeline.scenes[number], dict[str, float]()
     for span in scene.spans:
         if span.row != 0:
             continue
         inner = {span.kind: 1.0} if span.inside is None else mix(timeline, span.inside)
-        whole = sum(inner.values()) or 1.0
+        total = sum(inner.values()) or 1.0
         for kind, seconds in inner.items():
-            found[kind] = found.get(kind, 0.0) + span.length_s * seconds / whole
-    return found
+            by_kind[kind] = by_kind.get(kind, 0.0) + span.length_s * seconds / total
+    return by_kind

@@ -67,7 +67,7 @@ class Arithmetic:
         """Of the dtype: twice the largest relative error of one rounding."""
         return EPS[self.dtype]
 
-    def cut(self, *dims: str) -> int:
+    def partial_sums(self, *dims: str) -> int:
         """How many partial sums make a sum over these dims."""
         return int(np.prod([size for dim, size in self.parts if dim in dims], initial=1))
 
@@ -106,8 +106,8 @@ def rounded(x: Bounded, how: Arithmetic) -> Bounded:
     """Kept in the program's dtype between two steps. What may be beyond the dtype's largest
     number may be anything from there on."""
     over = FACTOR * np.sqrt(x.squared_spread) + np.abs(x.value) > LARGEST[how.dtype]
-    found = x.widened((ROUNDING * how.eps * x.value) ** 2, TINY[how.dtype] ** 2)
-    return Bounded(found.value, np.where(over, np.inf, np.sqrt(found.squared_spread)))
+    result = x.widened((ROUNDING * how.eps * x.value) ** 2, TINY[how.dtype] ** 2)
+    return Bounded(result.value, np.where(over, np.inf, np.sqrt(result.squared_spread)))
 
 
 def plus(a: Bounded, b: Bounded) -> Bounded:
@@ -138,11 +138,11 @@ def through(
         moved = [np.abs(function(x.value + sign * FACTOR * x.spread) - value) for sign in (1, -1)]
         spread = np.fmax(*moved) / FACTOR
         spread[np.isinf(x.spread)] = np.inf  # it may be no number at all
-    found = Bounded(value, spread)
+    result = Bounded(value, spread)
     return (
-        found
+        result
         if how is None
-        else rounded(found.widened((FUNCTION * EPS["float32"] * value) ** 2), how)
+        else rounded(result.widened((FUNCTION * EPS["float32"] * value) ** 2), how)
     )
 
 
@@ -202,10 +202,10 @@ def total(x: Bounded, how: Arithmetic, parts: int = 1) -> Bounded:
 def bound(x: Bounded, how: Arithmetic) -> np.ndarray:
     """The largest error of a result that still counts as right, element by element; infinite
     where nothing can be said."""
-    found = (
+    result = (
         how.eps * np.abs(x.value) + FACTOR * np.sqrt(x.squared_spread) + TINY.get(how.dtype, 0.0)
     )
-    return np.where(np.isnan(found) & np.isfinite(x.value), np.inf, found)
+    return np.where(np.isnan(result) & np.isfinite(x.value), np.inf, result)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,10 +92,10 @@ def references(
     how = arithmetic(experiment, "cpu") if how is None else how
     rows, axis = sampled_rows(experiment)
     with np.errstate(all="ignore"):  # an overflow is a value here, and compared as one
-        found = FORMULAS[what.program.function or what.name](operands, how, rows)
+        values = FORMULAS[what.program.function or what.name](operands, how, rows)
         return {
             array.name: Reference(one.value, bound(one, how), how.dtype, rows, axis)
-            for array, one in zip(what.results, found, strict=True)
+            for array, one in zip(what.results, values, strict=True)
         }
 
 
@@ -150,21 +150,21 @@ def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") 
 
 def _parts(experiment: Experiment) -> tuple[tuple[str, int], ...]:
     """How many parts each dim is cut into, in the operand where these are most."""
-    found: dict[str, int] = {}
+    most_parts: dict[str, int] = {}
     for array in experiment.what.operands:
         for dim, axes in zip(
             array.present(experiment.sizes), experiment.spec(array.name), strict=True
         ):
-            found[dim] = max(
-                found.get(dim, 1),
+            most_parts[dim] = max(
+                most_parts.get(dim, 1),
                 int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
             )
     for dim, axes in experiment.sharding:
-        found[dim] = max(
-            found.get(dim, 1),
+        most_parts[dim] = max(
+            most_parts.get(dim, 1),
             int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
         )
-    return tuple((dim, parts) for dim, parts in sorted(found.items()) if parts > 1)
+    return tuple((dim, parts) for dim, parts in sorted(most_parts.items()) if parts > 1)
 
 
 def multiplier_note(experiment: Experiment, platform: str) -> str | None:
@@ -209,15 +209,17 @@ def uniform(expected: Reference) -> bool:
 def beyond_note(name: str, judged: Judgement, dtype: str) -> str | None:
     """What is right, or cannot be judged, because of numbers beyond the dtype's largest one;
     None where there are none."""
-    told = []
+    parts = []
     if judged.infinite:
-        told.append(
+        parts.append(
             f"{judged.infinite:,} of {judged.compared:,} elements of {name} are infinite, and right so"
         )
     if judged.unjudged:
-        told.append(f"{judged.unjudged:,} of {judged.compared:,} elements of {name} are not judged")
+        parts.append(
+            f"{judged.unjudged:,} of {judged.compared:,} elements of {name} are not judged"
+        )
     return (
-        f"{'; '.join(told)}: they are, or come from, numbers beyond {LARGEST[dtype]:.5g}, the largest {dtype}"
-        if told
+        f"{'; '.join(parts)}: they are, or come from, numbers beyond {LARGEST[dtype]:.5g}, the largest {dtype}"
+        if parts
         else None
     )

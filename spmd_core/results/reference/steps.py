@@ -25,9 +25,9 @@ def picked(array: np.ndarray, rows: Rows, axis: int = 0) -> np.ndarray:
     )  # np.take copies all of an array that is not contiguous
 
 
-def wrapped(whole: np.ndarray) -> Bounded:
+def wrapped(integers: np.ndarray) -> Bounded:
     """int64 sums as int32 arithmetic gives them, which wraps: exact."""
-    return Bounded(whole.astype(np.int32).astype(np.float64))
+    return Bounded(integers.astype(np.int32).astype(np.float64))
 
 
 def sigmoid(z: np.ndarray) -> np.ndarray:
@@ -86,14 +86,14 @@ def mean_values(scores: Bounded, value: Bounded, seen: np.ndarray, how: Arithmet
         )
     )
     weights /= weights.sum(axis=1, keepdims=True)
-    found = matmul(rounded(Bounded(weights), how), value, how)
+    mean = matmul(rounded(Bounded(weights), how), value, how)
     moved = (weights * np.expm1(FACTOR * np.sqrt(scores.squared_spread)) / FACTOR) ** 2
     by_scores = (
         moved @ value.value**2
-        - 2 * found.value * (moved @ value.value)
-        + moved.sum(axis=1, keepdims=True) * found.value**2
+        - 2 * mean.value * (moved @ value.value)
+        + moved.sum(axis=1, keepdims=True) * mean.value**2
     )
-    return found.widened(np.maximum(by_scores, 0))
+    return mean.widened(np.maximum(by_scores, 0))
 
 
 def heads_of(x: Bounded, weights: Bounded, how: Arithmetic) -> Bounded:

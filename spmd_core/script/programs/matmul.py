@@ -20,5 +20,5 @@ def matmul_shards(a, b, c):
 
 
 def matmul_explicit(a, b, c):
-    """A contraction over a sharded dim is ambiguous in types: say how the product is to be sharded."""
+    """A contraction over a sharded dim is ambiguous in types: declare how the product is sharded."""
     return jnp.matmul(a, b, precision=PRECISION, out_sharding=Y_SHARDING) + c

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spmd_core.base import RequestError, WorkerError, bytes_text
-from spmd_core.experiment import Experiment, Plan, not_cut, plan_of
+from spmd_core.experiment import Experiment, Plan, plan_of, undivided_axes
 from spmd_core.machine import get_topology
 from spmd_core.results import Collective, PredictedMemory, Prediction, Result
 from spmd_core.time.cost.comm import Cluster
@@ -79,7 +79,7 @@ def before_compiling(plan: Plan) -> dict[str, Any]:
         "peak": estimate.peak,
         "parts": estimate.parts,
         "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
-        "notes": [*not_cut(plan), *filter(None, [plan.kernel_refusal])],
+        "notes": [*undivided_axes(plan), *filter(None, [plan.kernel_refusal])],
     }
 
 

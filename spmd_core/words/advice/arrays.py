@@ -26,7 +26,7 @@ class Facts:
 
     result: Result
     name: str
-    found: StrategyResult
+    outcome: StrategyResult
 
     @property
     def experiment(self) -> Experiment:
@@ -36,9 +36,9 @@ class Facts:
     @property
     def seconds(self) -> float | None:
         """Of the answer: measured, else predicted."""
-        if self.found.median_s is not None:
-            return self.found.median_s
-        return self.found.predicted_s.estimate if self.found.predicted_s else None
+        if self.outcome.median_s is not None:
+            return self.outcome.median_s
+        return self.outcome.predicted_s.estimate if self.outcome.predicted_s else None
 
 
 Rule = Callable[[Facts], Next | None]
@@ -46,7 +46,7 @@ Rule = Callable[[Facts], Next | None]
 
 def dispatch_bound(facts: Facts) -> Next | None:
     """Much of the time is what any call costs on this machine."""
-    floor, seconds = facts.result.environment.dispatch_floor_s, facts.found.median_s
+    floor, seconds = facts.result.environment.dispatch_floor_s, facts.outcome.median_s
     if floor is None or seconds is None or facts.name in ONE_DEVICE:
         return None
     share = min(1.0, floor / seconds)
@@ -64,15 +64,15 @@ def dispatch_bound(facts: Facts) -> Next | None:
 def one_device_wins(facts: Facts) -> Next | None:
     """A strategy of one device is faster than every sharded one."""
     sharded = {
-        name: found.median_s
-        for name, found in facts.result.strategies.items()
-        if name not in ONE_DEVICE and found.median_s
+        name: outcome.median_s
+        for name, outcome in facts.result.strategies.items()
+        if name not in ONE_DEVICE and outcome.median_s
     }
     larger = grown(facts.experiment)
-    if facts.name not in ONE_DEVICE or not sharded or not facts.found.median_s or larger is None:
+    if facts.name not in ONE_DEVICE or not sharded or not facts.outcome.median_s or larger is None:
         return None
     best = min(sharded, key=sharded.__getitem__)
-    ratio = _paired(facts, best) or sharded[best] / facts.found.median_s
+    ratio = _paired(facts, best) or sharded[best] / facts.outcome.median_s
     if ratio <= PAYS:
         return None
     sentence = words.one_device_words(ratio, facts.name, _grown_sizes(facts, larger))
@@ -116,7 +116,7 @@ def idle_axis(facts: Facts) -> Next | None:
 def replicated_operand(facts: Facts) -> Next | None:
     """A large operand lies on every device, and an axis is left to shard it over."""
     experiment = facts.experiment
-    held = facts.found.memory_bytes
+    held = facts.outcome.memory_bytes
     total = (held.peak or held.argument or 0) if held else 0
     for array in experiment.what.operands:
         spec = experiment.spec(array.name)
@@ -144,7 +144,7 @@ def partial_sums(facts: Facts) -> Next | None:
     """The largest collective adds partial sums over a dim that could stay replicated."""
     sums = [
         each
-        for each in facts.found.collectives or ()
+        for each in facts.outcome.collectives or ()
         if each.kind in ("all-reduce", "reduce-scatter")
     ]
     if not sums:
@@ -167,8 +167,12 @@ def partial_sums(facts: Facts) -> Next | None:
 
 def noisy(facts: Facts) -> Next | None:
     """The samples scatter too much to tell strategies apart."""
-    found = facts.found
-    if not found.median_s or found.iqr_s is None or found.iqr_s / found.median_s <= SPREAD_WARNING:
+    outcome = facts.outcome
+    if (
+        not outcome.median_s
+        or outcome.iqr_s is None
+        or outcome.iqr_s / outcome.median_s <= SPREAD_WARNING
+    ):
         return None
     timing = facts.experiment.timing
     tried = varied(
@@ -180,7 +184,7 @@ def noisy(facts: Facts) -> Next | None:
     )
     if tried is None or tried == facts.experiment:
         return None
-    spread = found.iqr_s / found.median_s
+    spread = outcome.iqr_s / outcome.median_s
     return Next(
         rule="noisy",
         number=spread,

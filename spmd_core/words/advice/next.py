@@ -15,11 +15,11 @@ def next_step(result: Result) -> Next | None:
     name = next((name for name in result.order if result.strategies[name].status == "ok"), None)
     if name is None or what.kind not in ("computation", "plan"):
         return None
-    found = result.strategies[name]
+    outcome = result.strategies[name]
     if what.has_plan:
-        return next_plan(result.experiment, found.prediction) if found.prediction else None
-    facts = Facts(result, name, found)
-    return next((said for rule in RULES if (said := rule(facts))), None)
+        return next_plan(result.experiment, outcome.prediction) if outcome.prediction else None
+    facts = Facts(result, name, outcome)
+    return next((advice for rule in RULES if (advice := rule(facts))), None)
 
 
 def with_next(result: Result) -> Result:

@@ -18,21 +18,21 @@ WORTH = 0.02  # of the time per token: less is within what the estimate is off
 INNER = ("tensor", "sequence")
 
 
-def next_plan(experiment: Experiment, found: Prediction) -> Next | None:
+def next_plan(experiment: Experiment, prediction: Prediction) -> Next | None:
     """What to try instead of a predicted plan: what fits, else what takes less time per token, else
     more chips. Tens of milliseconds.
     """
     plan = plan_of(experiment)
-    if not found.fits:
-        return _fit(plan, found)
-    return _neighbor(plan) or _more_chips(plan, found)
+    if not prediction.fits:
+        return _fit(plan, prediction)
+    return _neighbor(plan) or _more_chips(plan, prediction)
 
 
-def _fit(plan: Plan, found: Prediction) -> Next | None:
+def _fit(plan: Plan, prediction: Prediction) -> Next | None:
     nearest = nearest_fit(plan)
     if nearest is None:
         return None
-    missing = found.memory_bytes.missing or 0
+    missing = prediction.memory_bytes.missing or 0
     return Next(
         rule="does_not_fit",
         number=missing,
@@ -89,22 +89,22 @@ def _with(sizes: dict[str, int], **changed: int) -> dict[str, int]:
     return {name: size for name, size in (sizes | changed).items() if size > 1 or name == "fsdp"}
 
 
-def per_token(plan: Plan, found: Prediction) -> float:
+def per_token(plan: Plan, prediction: Prediction) -> float:
     """Estimated seconds per token; infinite where it should not fit."""
-    if not found.fits or found.predicted_s is None:
+    if not prediction.fits or prediction.predicted_s is None:
         return math.inf
-    return found.predicted_s.estimate / plan.tokens
+    return prediction.predicted_s.estimate / plan.tokens
 
 
-def _more_chips(plan: Plan, found: Prediction) -> Next | None:
+def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
     """The same work for each chip on the next larger topology: what is left to make it faster."""
-    total = sum(found.shares_s.values())
-    if not total or not found.binds:
+    total = sum(prediction.shares_s.values())
+    if not total or not prediction.binds:
         return None
     here = plan.topology
     topology = next(iter(larger(here)), Topology(here.chip, here.shape, here.slices * 2))
     mesh = resized(plan.mesh, topology, workload=NAME, slices=plan.topology.slices).mesh
-    shares = parts(found)  # by what the screens call them
+    shares = parts(prediction)  # by what the screens call them
     most = max(shares, key=shares.__getitem__)
     share = shares[most] / total
     try:

@@ -87,12 +87,12 @@ def front_words(
         minimized_words(each, "price", price) if price else bytes_text(each.memory_bytes)
         for each in front[:most]
     ]
-    said = "; ".join(
+    text = "; ".join(
         f"{seconds_text(each.seconds)} with {cost}"
         for each, cost in zip(front, costs, strict=False)
     )
     more = f"; {len(front) - most} more" if len(front) > most else ""
-    return f"Front of time against {'price' if price else 'memory'}: {said}{more}."
+    return f"Front of time against {'price' if price else 'memory'}: {text}{more}."
 
 
 def rates_words(targets: Iterable[str], calibrated: Collection[str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from spmd_core.base import refuse, shorten
-from spmd_core.experiment.reading import MAX_SIZE, is_whole
+from spmd_core.experiment.reading import MAX_SIZE, is_integer
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.experiment.workloads.own.description import Description
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
@@ -137,7 +137,7 @@ def _check(
                 "use letters, digits and underscores",
             )
     for dim, size in defaults.items():
-        if not is_whole(size) or not 1 <= size <= MAX_SIZE:
+        if not is_integer(size) or not 1 <= size <= MAX_SIZE:
             raise refuse(
                 f"{dim}={shorten(size)}",
                 "is not a size",

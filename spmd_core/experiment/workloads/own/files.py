@@ -50,10 +50,10 @@ def workloads(wait_s: float | None = None) -> dict[str, Workload]:
     """Workloads of the files as they are now, by name; those of a file that takes longer than
     `wait_s` to load come later.
     """
-    found: dict[str, Workload] = {}
+    workloads_by_name: dict[str, Workload] = {}
     for loaded in _files(wait_s):
-        found = {**loaded.workloads, **found}
-    return found
+        workloads_by_name = {**loaded.workloads, **workloads_by_name}
+    return workloads_by_name
 
 
 def problems(wait_s: float | None = None) -> tuple[str, ...]:
@@ -85,8 +85,8 @@ def why_missing(name: str, source: str | None) -> str:
     """
     if source is not None:
         return f" here in the version {source} of its file, which is to be named in {VARIABLE}"
-    found = problems()
-    return f" ({'; '.join(found)})" if found else ""
+    sentences = problems()
+    return f" ({'; '.join(sentences)})" if sentences else ""
 
 
 def check_present(workload: Workload) -> None:

@@ -12,7 +12,7 @@ from spmd_core.results.stats import compare
 
 
 def json_text(result: Result) -> str:
-    """The whole result, as `python -m spmd_core run --json` prints it, indented."""
+    """The result, as `python -m spmd_core run --json` prints it, indented."""
     return json.dumps(result_json(result), indent=2) + "\n"
 
 
@@ -157,7 +157,7 @@ def safe_cell(value: Any) -> Any:
 
 def _predicted(outcome: StrategyResult) -> tuple[Any, ...]:
     """Whether it fits, its peak in bytes per device, and the predicted interval in seconds; empty
-    where it was not predicted.
+    without a prediction.
     """
     prediction, time = outcome.prediction, outcome.predicted_s
     fits = (prediction.fits, prediction.memory_bytes.peak) if prediction else ("", "")

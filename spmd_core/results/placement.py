@@ -1,12 +1,12 @@
-"""Where devices put an array, against where its layout says."""
+"""Compares the placement of an array on devices with its computed layout."""
 
 from spmd_core.experiment import Layout, axes_json, shape_text
 from spmd_core.results.result import ArrayReport
 
 
 def difference(layout: Layout, report: ArrayReport) -> str | None:
-    """Where a real array, as JAX reports it, lies otherwise than the layout says, in a sentence;
-    None where they agree.
+    """How the placement that JAX reports for an array differs from the layout, in a sentence; None
+    if they agree.
 
     Compared shard by shard where the report lists them (up to 64 devices), else by shape and spec,
     which decide the shards.

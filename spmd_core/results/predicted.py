@@ -1,4 +1,4 @@
-"""How rows that were only predicted compare: apart where their intervals do not meet."""
+"""Compares rows that were only predicted: they differ if their intervals do not overlap."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from spmd_core.results.result import Comparison, Ratio, Result
 
 
 def overlap(one: Estimate, other: Estimate) -> bool:
-    """Whether two predicted times are too close to tell: their intervals meet."""
+    """Whether two predicted times are too close to rank: their intervals overlap."""
     return one.low <= other.high and other.low <= one.high
 
 

@@ -1,11 +1,12 @@
 """Bytes on each link of one collective, by the algorithm that the cost model assumes.
 
 With V the bytes of a collective (the larger of operand and result per device) over n devices: an
-all-gather or reduce-scatter brings V (1 - 1/n) into every device, an all-reduce twice that. On a
-torus the axes share it in proportion to their bandwidth; a ring sends half each way round, a line
-both ways at once, so that the link at its end carries most. An all-to-all sends V / n to everyone
-along the shortest way. Where no links are known, devices pass shards round a ring in their order.
-Formulas as in `spmd_core.time.cost.links`, whose seconds are the busiest link's bytes over its rate.
+all-gather or reduce-scatter moves V (1 - 1/n) into every device, an all-reduce twice that. On a
+torus the axes share it in proportion to their bandwidth; a ring sends half in each direction, a
+line in both directions at once, so that the link at its end carries most. An all-to-all sends V / n
+to every device along the shortest path. Where the links are unknown, devices pass shards around a
+ring in their order. Formulas as in `spmd_core.time.cost.links`, whose seconds are the busiest
+link's bytes over its rate.
 """
 
 from collections import defaultdict
@@ -69,7 +70,7 @@ def _around(placed: Placed, kind: str, group: Group) -> Iterator[tuple[Key, floa
 
 
 def _times(kind: str) -> int:
-    """How often the data goes round: an all-reduce scatters sums, then gathers them."""
+    """How often the data goes around: an all-reduce scatters sums, then gathers them."""
     return 2 if kind in ("all-reduce", SEND) else 1
 
 
@@ -98,7 +99,7 @@ def _chip(place: Coordinates) -> Coordinates:
 
 
 def _hop(topology: Topology, chip: Coordinates, axis: int, sign: int) -> Key:
-    """The link from a chip to its neighbour along an axis."""
+    """The link from a chip to its neighbor along an axis."""
     there = list(chip)
     there[axis] = (there[axis] + sign) % topology.shape[axis]
     return f"{'xyz'[axis]}{'+' if sign > 0 else '-'}", chip, tuple(there)
@@ -152,7 +153,7 @@ def _passed(
     row: Sequence[Coordinates],
     part: float,
 ) -> Iterator[tuple[Key, float]]:
-    """Shards passed from neighbour to neighbour: every chip of the row receives `part`."""
+    """Shards passed from neighbor to neighbor: every chip of the row receives `part`."""
     count = len(row)
     for at, sign, chip, target in _neighbours(row, span):
         behind = at + 1 if sign > 0 else count - at  # chips whose shards come this way
@@ -165,8 +166,8 @@ def _exchanged(
     span: Span,
     row: Sequence[Coordinates],
 ) -> Iterator[tuple[Key, float]]:
-    """1 / count of a byte from everyone to everyone, handed on along the row; half way round a
-    ring, half goes either way.
+    """1 / count of a byte from every chip to every other, forwarded along the row; on a ring, half
+    goes in each direction.
     """
     count = len(row)
     steps = sum(min(step, count - step) for step in range(1, count)) / 2
@@ -190,7 +191,7 @@ def _neighbours(
 def _strides(
     topology: Topology, span: Span, chip: Coordinates, target: Coordinates, sign: int, share: float
 ) -> Iterator[tuple[Key, float]]:
-    """The links to the next chip of the group, which may stand several chips further on."""
+    """The links to the next chip of the group, which may be several chips further on."""
     while chip != target:
         key = _hop(topology, chip, span.axis, sign)
         yield key, share
@@ -202,7 +203,7 @@ def _in_chip(
     group: Group,
     share: float,
 ) -> Iterator[tuple[Key, float]]:
-    """What the devices of one chip hand one another through its memory."""
+    """The bytes that the devices of one chip exchange through its memory."""
     held: dict[Coordinates, list[int]] = defaultdict(list)
     for position in group:
         held[_chip(places[position])].append(position)

@@ -22,7 +22,7 @@ Groups = tuple[Group, ...]
 
 
 def kind_of_flow(collective: Collective) -> str:
-    """How its bytes go: its kind, and of a transfer between slices what is sent."""
+    """The algorithm of its bytes: its kind, and of a transfer between slices what is sent."""
     if collective.kind == SEND and collective.asked not in ("all-reduce", None):
         return SEND_ALL
     return collective.kind
@@ -34,7 +34,7 @@ def groups_in_mesh(
     """Groups by position in `mesh.devices` (of a permute, pairs of source and target).
 
     A result names devices by JAX's numbers, up to 64 of them; beyond, its program's `text` does,
-    whose order is the mesh's. None where neither tells, or the text speaks of other axes than the
+    whose order is the mesh's. None if neither has them, or if the text has other axes than the
     result.
     """
     if collective.groups is not None:
@@ -64,8 +64,8 @@ def _slices(placed: Placed) -> int:
 
 
 def _on_every_slice(groups: Groups, placed: Placed) -> Groups:
-    """The groups of one slice, on all of them: the compiler makes one program for the slices,
-    which names the devices of the first.
+    """The groups of one slice, repeated on all slices: the compiled program names only the devices
+    of the first slice.
     """
     places = placed.places or ()
     if _slices(placed) < 2 or len({places[at][4] for group in groups for at in group}) != 1:
@@ -101,7 +101,7 @@ def _tuples(groups: np.ndarray) -> Groups:
 
 def follows_axes(groups: Groups, collective: Collective, placed: Placed) -> bool:
     """Whether the groups are all that vary along the collective's mesh axes; a permute's pairs may
-    be any along them. False: its devices have to be named.
+    be any along them. False: its devices have to be listed.
     """
     sizes = dict(placed.mesh)
     if not collective.axes or not set(collective.axes) <= set(sizes):

@@ -1,4 +1,4 @@
-"""Where the devices of a mesh stand: their numbers, mesh places, coordinates and hosts."""
+"""The placement of a mesh's devices: their ids, mesh positions, coordinates and hosts."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class Placed:
     """The devices of a mesh, in the order of `mesh.devices`.
 
     `numbers` are JAX's. `places` are coordinates (x, y, z, core, slice) on `topology`, both None
-    where there are no links to be known: simulated devices, GPUs, or TPUs that form no box. `hosts`
-    tells which devices share a host.
+    where links are unknown: simulated devices, GPUs, or TPUs that form no box. devices of equal
+    `hosts` share a host.
     """
 
     mesh: Mesh
@@ -49,9 +49,9 @@ class Placed:
 
 
 def placed(experiment: Experiment, environment: Environment | None = None) -> Placed:
-    """Where the devices of an experiment's mesh stand; `environment` says what attached ones are.
+    """The placement of the devices of an experiment's mesh; `environment` describes attached ones.
 
-    TPUs that are not attached stand where jax's mesh_utils puts them, as the compiler is told.
+    Devices of a compile-only topology are placed by jax's mesh_utils, as for the compiler.
     """
     mesh = experiment.mesh
     count = experiment.device_count
@@ -89,7 +89,7 @@ def _host(place: Coordinates) -> tuple[int, ...]:
 
 
 def _attached(experiment: Experiment, environment: Environment, mesh: Mesh) -> Placed:
-    """By what the devices said of themselves, in the order in which the mesh takes them."""
+    """From what the devices report, in the mesh's device order."""
     first = environment.devices[: experiment.device_count]
     hosts = tuple((device.process,) for device in first)
     plain = Placed(mesh, tuple(device.id for device in first), hosts)

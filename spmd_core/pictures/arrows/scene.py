@@ -1,7 +1,7 @@
 """Where devices and arrows go in a picture: nodes in rows and columns of panels.
 
-A torus is drawn plane by plane, chips where they stand; devices without coordinates by their place
-in the mesh. Beyond 256 nodes a node is a host; what a host's devices send one another is then no
+A torus is drawn plane by plane, with chips at their coordinates; devices without coordinates at
+their position in the mesh. Beyond 256 nodes a node is a host; traffic within a host is then not an
 arrow, and is summed as `inside`.
 """
 
@@ -16,7 +16,7 @@ from spmd_core.pictures.arrows.traffic import Link, Traffic
 MOST_NODES = 256
 MOST_LINE = 16  # devices of one mesh axis side by side
 GAP = 1.6  # between panels, in steps between nodes
-_STUB = 0.62  # of an arrow that leaves its panel, or goes round the torus
+_STUB = 0.62  # of an arrow that leaves its panel, or wraps around the torus
 _SLANT = 0.44  # the same across planes, aslant
 
 
@@ -32,7 +32,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """An arrow from (column, row) to another, in the picture's units; `link` is what it stands for."""
+    """An arrow from (column, row) to another, in the picture's units; `link` is the link that it
+    shows.
+    """
 
     start: tuple[float, float]
     end: tuple[float, float]
@@ -67,7 +69,7 @@ class ArrowScene:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """Where a device stands: its plane, and its column and row there."""
+    """The position of a device: its plane, and its column and row there."""
 
     plane: tuple[int, ...]
     column: int
@@ -75,7 +77,7 @@ class _Spot:
 
 
 def scene(placed: Placed, traffic: Traffic) -> ArrowScene:
-    """The picture of what some collectives send."""
+    """The picture of the traffic of some collectives."""
     by_host = len(set(_spots(placed, False))) > MOST_NODES
     spots = _spots(placed, by_host)
     links, inside = _joined(placed, traffic.links, spots) if by_host else (traffic.links, 0.0)
@@ -133,7 +135,7 @@ def _in_mesh(placed: Placed) -> list[_Spot]:
 
 
 def _line(size: int) -> int:
-    """How many devices of a long axis stand side by side."""
+    """The number of devices of a long axis that are drawn side by side."""
     if size <= MOST_LINE // 2:
         return size
     return next((line for line in range(MOST_LINE, 3, -1) if size % line == 0), MOST_LINE)
@@ -164,7 +166,7 @@ def _joined(
 
 
 def _planes(spots: list[_Spot], links: tuple[Link, ...], most: int) -> list[tuple[int, ...]]:
-    """The planes that are drawn: all, or as many as there is room for, from the busiest link's on."""
+    """The planes that are drawn: all, or as many as fit, starting with that of the busiest link."""
     every = sorted({spot.plane for spot in spots})
     if len(every) <= most:
         return every
@@ -174,7 +176,7 @@ def _planes(spots: list[_Spot], links: tuple[Link, ...], most: int) -> list[tupl
 
 
 def _across(planes: int, size: tuple[int, int]) -> int:
-    """How many planes stand side by side, so that the picture is about twice as wide as tall."""
+    """The number of planes side by side, so that the picture is about twice as wide as tall."""
     if planes == 1:
         return 1
     wish = math.sqrt(planes * 2 * (size[1] + GAP) / (size[0] + GAP))
@@ -200,7 +202,9 @@ def _nodes(
 
 
 def _arrow(link: Link, source: Node, target: Node | None, placed: Placed) -> Arrow | None:
-    """From node to node; what goes round the torus, to another plane or slice is a stub."""
+    """An arrow from node to node; a link that wraps around, or leads to another plane or slice, is
+    a stub.
+    """
     x, y = source.column, source.row
     stub = {
         "x+": (_STUB, 0.0),

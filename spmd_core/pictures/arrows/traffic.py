@@ -1,4 +1,4 @@
-"""The bytes that collectives put on every link, and the busiest of them."""
+"""The bytes that collectives send over every link, and the busiest link."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,8 @@ from spmd_core.time import route
 @dataclass(frozen=True, slots=True)
 class Link:
     """A link in one direction: `source` and `target` are positions in `mesh.devices` (of a chip
-    with several devices, the first). `way` as in `flows.Key`; `axes` are mesh axes of what it
-    carries most of.
+    with several devices, the first). `way` as in `flows.Key`; `axes` are the mesh axes of most of
+    its bytes.
     """
 
     source: int
@@ -29,11 +29,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What some collectives send. `links` are those that carry anything, the busiest first.
+    """The traffic of some collectives. `links` are those with any bytes, the busiest first.
 
-    `unread` counts collectives whose devices are unknown, `unknown_count` those whose number of
-    executions is (they count once), `one_device` those of groups of one device, `as_listed` those
-    whose devices form no subgrid and pass shards in a ring of their own order.
+    `unread` counts collectives of unknown devices, `unknown_count` those of unknown execution count
+    (they count once), `one_device` those with groups of one device, `as_listed` those whose devices
+    form no subgrid and pass shards around a ring in their listed order.
     """
 
     links: tuple[Link, ...] = ()
@@ -44,12 +44,12 @@ class Traffic:
 
     @property
     def busiest(self) -> Link | None:
-        """The link that carries most; None where nothing is sent."""
+        """The link with most bytes; None if nothing is sent."""
         return self.links[0] if self.links else None
 
     @property
     def as_busy(self) -> int:
-        """How many other links carry as much as the busiest, to a part in a thousand."""
+        """How many other links carry as much as the busiest, within one in a thousand."""
         least = 0.999 * self.links[0].nbytes if self.links else 0.0
         return max(0, sum(link.nbytes >= least for link in self.links) - 1)
 
@@ -65,7 +65,8 @@ def traffic(
     text: str | None = None,
     every_time: bool = True,
 ) -> Traffic:
-    """What these collectives send together, each as often as it runs (`every_time`) or once.
+    """The total traffic of these collectives, each counted as often as it runs (`every_time`) or
+    once.
 
     `text` is the compiled program, which names the groups of more than 64 devices.
     """
@@ -85,7 +86,7 @@ def traffic(
             if nbytes > most.get(key, (0.0, each))[0]:
                 most[key] = nbytes, each
     links = [_link(placed, key, nbytes, most[key][1]) for key, nbytes in loads.items() if nbytes]
-    # (whole bytes: sums in another order differ by less)
+    # (rounded to bytes: sums in another order differ by less)
     links.sort(key=lambda link: (-round(link.nbytes), link.source, link.target, link.way))
     return Traffic(tuple(links), counts["unread"], counts["count"], counts["one"], counts["listed"])
 

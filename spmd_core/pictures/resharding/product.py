@@ -1,8 +1,8 @@
 """The communication of one contraction, such as x @ weights, for a sharding of its arrays.
 
-Every mesh axis splits one dim of the loop nest, or none. Operands are moved to where that split
-needs them; an axis that splits a contracted dim leaves partial sums, which are added; the result is
-moved to where it is wanted. Of all splits the one that takes the least time is taken.
+Every mesh axis splits one dim of the loop nest, or none. Operands are resharded for that split; an
+axis that splits a contracted dim leaves partial sums, which are added; the result is resharded to
+its spec. The split with the least time is chosen.
 """
 
 import itertools
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from spmd_core.experiment import DTYPE_BYTES, Array, Axes, Experiment, Spec, Workload, dtype_of
 from spmd_core.pictures.resharding.moves import Move, check_size, reshard
 
-MOST_DEVICES = 1024  # of which every way to split the work is looked at
-Seconds = Callable[[Move], float]  # of a move, for choosing; need not be exact
+MOST_DEVICES = 1024  # up to which every way to split the work is tried
+Seconds = Callable[[Move], float]  # of a move, to compare splits; need not be exact
 Split = dict[str, str]  # mesh axis -> the dim of the loop nest that it splits
 
 
@@ -52,8 +52,8 @@ def is_product(what: Workload) -> bool:
 def product(experiment: Experiment, seconds: Seconds, flops_s: float) -> Product:
     """The communication of an experiment's contraction.
 
-    `seconds` of a move decide among splits, with `flops_s`, what all FLOPs take one device.
-    RequestError where the mesh is too large for all splits to be looked at.
+    Splits are compared by the `seconds` of their moves and by `flops_s`, the seconds of all FLOPs
+    on one device. RequestError if the mesh is too large to try all splits.
     """
     check_size(experiment.mesh, MOST_DEVICES)
 
@@ -82,9 +82,9 @@ def _splits(experiment: Experiment) -> Iterator[Split]:
 
 
 def _choices(experiment: Experiment, axis: str) -> tuple[str | None, ...]:
-    """Dims that an axis may split, as compiled programs have it: a contracted one only where all
-    operands are sharded alike along it; else the result's, where that is sharded over the axis;
-    else any of those that it shards, or none.
+    """Dims that an axis may split, as observed in compiled programs: a contracted dim only if all
+    operands are sharded over the axis along it; else the result's dim, if it is sharded over the
+    axis; else any dim that the axis shards, or none.
     """
     what = experiment.what
     held = {array.name: _spec_by_dim(experiment, array) for array in what.arrays}
@@ -121,8 +121,8 @@ def _of_split(experiment: Experiment, split: Split) -> Product:
 
 
 def _order(experiment: Experiment, dim: str, split: Split) -> Axes:
-    """Axes that split a dim, major first, in the order in which an array that has them all is
-    sharded over them; else in the mesh's.
+    """Axes that split a dim, major first, in the order of an array that is sharded over all of
+    them; else in mesh order.
     """
     axes = tuple(axis for axis in split if split[axis] == dim)
     for array in (*experiment.what.results, *experiment.what.operands):

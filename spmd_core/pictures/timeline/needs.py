@@ -1,4 +1,4 @@
-"""Whose results an operation needs, among the operations that take time."""
+"""Dependencies among the operations that take time."""
 
 from collections.abc import Mapping
 
@@ -8,9 +8,10 @@ MOST = 8
 
 
 class Needs:
-    """Follows operands back, through what takes no time, to the operations that do.
+    """Follows operands back through instructions that take no time to the operations that do.
 
-    `at` numbers those operations by name; `instructions` has every instruction with its computation.
+    `at` numbers those operations by name; `instructions` has every instruction with its
+    computation.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ _US = 1e6
 
 @dataclass
 class _Writer:
-    """Events in the order in which they are met."""
+    """Events in order of appearance."""
 
     timeline: Timeline
     names: Sequence[Sequence[str]]

@@ -1,4 +1,4 @@
-"""Stretches of time: joined, without others, and how long they are together."""
+"""Intervals of time: their union, difference and total length."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,7 @@ Stretch = tuple[float, float]  # from, to
 
 
 def joined(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
-    """What any of them covers, in order and apart.
+    """The union of stretches, as disjoint stretches in order.
 
     >>> joined([(3, 4), (0, 2), (1, 2.5)])
     ((0, 2.5), (3, 4))
@@ -21,7 +21,7 @@ def joined(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
 
 
 def outside(stretches: Iterable[Stretch], others: Sequence[Stretch]) -> tuple[Stretch, ...]:
-    """What is left of stretches without `others`, which are joined.
+    """The stretches minus `others`, which are disjoint.
 
     >>> outside([(0, 10)], ((2, 3), (5, 12)))
     ((0, 2), (3, 5))
@@ -40,5 +40,5 @@ def outside(stretches: Iterable[Stretch], others: Sequence[Stretch]) -> tuple[St
 
 
 def covered_s(stretches: Iterable[Stretch]) -> float:
-    """How long stretches that do not overlap are together, seconds."""
+    """The total length of disjoint stretches, seconds."""
     return sum(end - start for start, end in stretches)

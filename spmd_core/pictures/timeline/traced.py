@@ -1,4 +1,4 @@
-"""From what a profiler recorded to a timeline of one call, and what its time went to."""
+"""Builds the timeline of one call, and the account of its time, from a profiler's record."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class Piece:
 
 
 def of_recorded(recorded: Recorded, facts: Facts) -> tuple[Timeline, Trace] | None:
-    """The call of median length as a timeline, and its account; None where no device recorded
+    """The call of median length as a timeline, and its account; None if no device recorded
     anything.
     """
     calls = [call for call in recorded.split() if call.events]
@@ -62,7 +62,7 @@ def of_recorded(recorded: Recorded, facts: Facts) -> tuple[Timeline, Trace] | No
 
 
 def of_host(recorded: Recorded) -> Timeline | None:
-    """What the host did during the first call that it recorded anything of; None without any."""
+    """The host's timeline of the first call with host events; None if there are none."""
     call = next((call for call in recorded.split() if call.host), None)
     if call is None:
         return None
@@ -108,7 +108,7 @@ def _without_groups(events: Sequence[Event], facts: Facts) -> Iterator[Event]:
 def _arrivals(
     events: Mapping[int, Sequence[Event]], facts: Facts
 ) -> dict[tuple[int, str, int], tuple[float, int]]:
-    """(device, collective, which execution) -> when the last of its devices came, and which."""
+    """(device, collective, execution) -> when the last of its devices arrived, and which device."""
     started: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for device, listed in events.items():
         for event in listed:
@@ -126,7 +126,9 @@ def _arrivals(
 
 
 def _peers(facts: Facts, name: str) -> dict[int, set[int]]:
-    """Device -> whom it needs for a collective, itself included: of a permute, who sends to it."""
+    """Device -> the devices that it needs for a collective, including itself: of a permute, its
+    senders.
+    """
     fact = facts.of(name)
     peers: dict[int, set[int]] = defaultdict(set)
     for group in fact.groups or ():
@@ -151,7 +153,7 @@ def _split(event: Event, kind: str, arrival: tuple[float, int] | None) -> list[P
     return pieces
 
 
-# What the time went to ------------------------------------------------------------------------
+# Account of the time ------------------------------------------------------------------------
 
 
 def account(pieces: Sequence[Piece], facts: Facts, step_s: float) -> Trace:

@@ -1,5 +1,4 @@
-"""What the workloads compute, in NumPy float64 with bounds: apart from every strategy, and from
-JAX.
+"""The workloads in NumPy float64 with error bounds, independent of every strategy and of JAX.
 
 Each formula rounds where the program may: between its steps, to its dtype. Exported scripts contain
 this text.
@@ -105,8 +104,7 @@ def convolve(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, 
 
 
 def normalize(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
-    """x over the sum of its magnitudes along the axes that are summed over; the sum stays in
-    float32."""
+    """x divided by the sum of its magnitudes along the contracted axes; the sum stays in float32."""
     x = np.moveaxis(operands["x"], how.axes, range(len(how.axes)))
     kept = x.shape[len(how.axes) :]
     sums = total(through(np.abs, exact(x.reshape(-1, *kept))), how)
@@ -134,14 +132,15 @@ def mlp(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
 
 
 def attention(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
-    """Causal attention; `rows` are places of the sequence, whose queries alone are computed."""
+    """Causal attention; `rows` are positions of the sequence: only their queries are computed."""
     query, key, value = (exact(operands[name]) for name in ("query", "key", "value"))
     return (attended(query.each(lambda array: picked(array, rows, 1)), key, value, how, rows),)
 
 
 def transformer_block(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
-    """Attention on a norm, added; two gated layers on a norm, added. `rows` are places of the
-    sequence; keys are computed of all."""
+    """Attention on a norm, with a residual; a gated MLP on a norm, with a residual. `rows` are
+    positions of the sequence; keys are computed for all positions.
+    """
     given = {name: exact(operand) for name, operand in operands.items()}
     normed, x = (
         rms_norm(given["x"], given["attention_scale"], how),
@@ -249,5 +248,5 @@ FORMULAS: dict[str, Formula] = {
 
 
 def has_formula(what: Workload) -> bool:
-    """Whether its right answer is a formula of NumPy; else it is its own function in float64."""
+    """Whether its reference is a NumPy formula; otherwise it is its own function in float64."""
     return what.source is None and (what.program.function or what.name) in FORMULAS

@@ -1,4 +1,4 @@
-"""The steps that formulas are made of, in NumPy float64 with bounds. Exported scripts contain it."""
+"""The building blocks of formulas, in NumPy float64 with bounds. Exported scripts contain it."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def picked(array: np.ndarray, rows: Rows, axis: int = 0) -> np.ndarray:
 
 
 def wrapped(integers: np.ndarray) -> Bounded:
-    """int64 sums as int32 arithmetic gives them, which wraps: exact."""
+    """int64 sums wrapped to int32; exact."""
     return Bounded(integers.astype(np.int32).astype(np.float64))
 
 
@@ -46,8 +46,9 @@ def dense(x: Bounded, weights: Bounded, how: Arithmetic, parts: int = 1) -> Boun
 
 
 def attended(query: Bounded, key: Bounded, value: Bounded, how: Arithmetic, rows: Rows) -> Bounded:
-    """Of queries at the places `rows` of each sequence. One head at a time: scores are the
-    square of the sequence."""
+    """Attention of the queries at positions `rows` of each sequence. One head at a time: scores
+    grow with the square of the sequence.
+    """
     batch, _, heads, head_dim = query.value.shape
     places = np.arange(key.value.shape[1])
     seen = (places if rows is None else rows)[:, None] >= places
@@ -70,10 +71,11 @@ def attended(query: Bounded, key: Bounded, value: Bounded, how: Arithmetic, rows
 
 
 def mean_values(scores: Bounded, value: Bounded, seen: np.ndarray, how: Arithmetic) -> Bounded:
-    """softmax(scores) @ value over the places that are seen, (queries, keys) by (keys, head_dim).
+    """softmax(scores) @ value over the positions that each query attends to, (queries, keys) by
+    (keys, head_dim).
 
-    A score that moves by d moves the mean by weight (value - mean) d; what moves scores far,
-    moves weights by exp.
+    A score that moves by d moves the mean by weight (value - mean) d; large changes of scores
+    change weights exponentially.
     """
     scores = through(lambda array: array, scores, Arithmetic("float32")).widened(
         (FUNCTION * EPS["float32"]) ** 2
@@ -108,7 +110,7 @@ def silu(z: np.ndarray) -> np.ndarray:
 
 
 def rms_norm(x: Bounded, scale: Bounded, how: Arithmetic) -> Bounded:
-    """x over the root of its mean square, in float32; then rounded, and scaled."""
+    """x divided by the root of its mean square, in float32; then rounded and scaled."""
     wide = Arithmetic("float32")
     squares = through(np.square, x, wide).each(lambda array: np.moveaxis(array, -1, 0))
     mean = times(total(squares, wide), 1 / x.value.shape[-1]).each(lambda array: array[..., None])

@@ -1,4 +1,4 @@
-"""What a map strategy maps: a dim, and how devices share it."""
+"""What a map strategy maps: a dim, and how it is split over devices."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ AXIS_NAME = "devices"
 
 @dataclass(frozen=True, slots=True)
 class MapPlan:
-    """What is mapped: a dim of `size`, as one row at a time or, where the function adds along it,
-    as one block for each device.
+    """The mapped dim of `size`: one row at a time or, if the function sums along it, one block per
+    device.
     """
 
     strategy: str
@@ -37,8 +37,8 @@ class MapPlan:
 
 
 def read_plan(experiment: Experiment, strategy: str) -> MapPlan:
-    """Which dim is mapped, by the option in_axes or else by the workload. Inexpressible where
-    in_axes does not fit the operands.
+    """The mapped dim, by the option in_axes or else by the workload. Inexpressible if in_axes does
+    not fit the operands.
     """
     what, sizes = experiment.what, experiment.sizes
     given = read_in_axes(experiment.option("in_axes"))

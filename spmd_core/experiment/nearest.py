@@ -1,4 +1,4 @@
-"""The nearest experiment that fits: what does not is changed, and every change is said in a
+"""The nearest valid experiment: invalid fields are changed, and every change is reported in a
 sentence.
 """
 
@@ -27,20 +27,19 @@ from spmd_core.machine import default_target, parse_target
 
 
 class Nearest(NamedTuple):
-    """An experiment that fits, and a sentence for each change that made it so."""
+    """A valid experiment, and a sentence for each change that was made."""
 
     experiment: Experiment
     changes: tuple[str, ...]
 
 
 def nearest(data: Any, device_count: int | None = None, target: str | None = None) -> Nearest:
-    """An experiment near what the JSON value describes, and a sentence for each change made; no
-    sentence where it fits as it is.
+    """A valid experiment near what the JSON value describes, and a sentence for each change; none
+    if it is valid already.
 
-    `device_count` is what the target has, where it is known; `target` replaces the target, for a
-    machine that has not
-    got the one named. RequestError where nothing near can be told: no workload, no mesh, another
-    version.
+    `device_count` is that of the target, if known; `target` replaces the target on a machine that
+    does not have the given one. RequestError if there is nothing to start from: no workload, no
+    mesh, another version.
     """
     try:
         experiment = parse_experiment(data)
@@ -234,7 +233,7 @@ def _disentangle(
     sizes: Mapping[str, int],
     report: Report,
 ) -> None:
-    """Where a mesh axis cuts two dims of one array, the later dim loses it."""
+    """If a mesh axis shards two dims of one array, the later dim loses it."""
     for array in what.arrays:
         used: dict[str, str] = {}
         for place, dim in enumerate(array.present(sizes)):
@@ -262,7 +261,7 @@ def _divide(
     sizes: dict[str, int],
     report: Report,
 ) -> None:
-    """Sizes that do not divide move to the nearest that do."""
+    """Replaces sizes that do not divide by the nearest that do."""
     for dim, size in list(sizes.items()):
         holders = [array for array in what.arrays if dim in array.present(sizes)]
         cuts = [

@@ -1,5 +1,5 @@
-"""The parts of a repair that every experiment needs: fields of pairs, options, and what falls back
-to its default.
+"""The repairs that every experiment needs: fields of pairs, options, and fields that fall back to
+their default.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -41,8 +41,8 @@ def choices(field: str, given: Any, arrays: Iterable[Array], report: Report) -> 
 
 
 def workload(data: Mapping[str, Any], report: Report) -> Workload:
-    """The workload, as it is declared now where the version of the user's own file is not known
-    here.
+    """The workload; its current declaration if the requested version of the user's own file is
+    unknown.
     """
     name, given = reading.read_text("workload", data["workload"]), data.get("options")
     source = source_of(given) if isinstance(given, Mapping) else None
@@ -88,7 +88,7 @@ def _is_option(what: Workload, pairs: Mapping[str, Any], name: str, value: Any) 
 
 
 def plain_fields(what: Workload, data: dict[str, Any], report: Report) -> None:
-    """Dtype, strategies, timing and seed: what is not known falls back to the default."""
+    """Dtype, strategies, timing and seed: unknown values fall back to the default."""
     if data.get("dtype") is not None and data["dtype"] not in what.dtypes:
         report(
             f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: {what.dtypes[0]} is used."
@@ -116,7 +116,7 @@ def plain_fields(what: Workload, data: dict[str, Any], report: Report) -> None:
 
 
 def drop_unknown(data: dict[str, Any], report: Report) -> None:
-    """Leave out fields that no experiment has."""
+    """Removes fields that no experiment has."""
     for field in [field for field in data if field not in Experiment.model_fields]:
         report(f"The field {shorten(field)} is not part of an experiment: left out.")
         del data[field]

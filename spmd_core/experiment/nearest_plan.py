@@ -1,5 +1,5 @@
-"""The nearest transformer's training step that can be compiled, for a damaged or misfit experiment
-of one.
+"""The nearest transformer's training step that can be compiled, for a damaged or invalid
+experiment.
 """
 
 import difflib
@@ -96,8 +96,8 @@ def _varied(
     topology: Topology,
     report: Report,
 ) -> ModelSize:
-    """The model with sizes and choices of its own, or where they make none, without them: then they
-    are left out of `sizes` and `chosen`.
+    """The model with changed sizes and choices; if they make no valid model, the unchanged one, and
+    they are removed from `sizes` and `chosen`.
     """
     words = {"activation": {word: word for word in ACTIVATIONS}, "gate": GATES, "tables": TABLES}
     fields = {"activation": "activation", "gate": "gated", "tables": "tied"}
@@ -130,7 +130,7 @@ def _varied(
 
 
 def _sizes(given: Any, report: Report) -> dict[str, int]:
-    """Batch, sequence, and what of the model's sizes is named."""
+    """Batch, sequence, and those of the model's sizes that are given."""
     sizes: dict[str, int] = dict(DECODER.defaults)
     for dim, size in kept("dims", given, report).items():
         if dim not in DECODER.dims:
@@ -256,7 +256,7 @@ def _fit_blocks(options: dict[str, Any], sequence: int, report: Report) -> None:
     """Blocks of the attention kernel that divide the sequence and one another."""
     blocks = options.get("attention_blocks") or 0
     block = min(blocks, sequence)
-    if blocks and (sequence % block or block % BLOCK):  # keys come in as many: whole registers
+    if blocks and (sequence % block or block % BLOCK):  # blocks of keys fill vector registers
         fitting = math.gcd(max(1, block // BLOCK), sequence // BLOCK)
         options["attention_blocks"] = BLOCK * fitting
         report(

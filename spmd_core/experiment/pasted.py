@@ -1,8 +1,9 @@
 """A pasted line of code to specs and a mesh: read as syntax, never evaluated.
 
 Read are `PartitionSpec(...)` or `P(...)`, a `NamedSharding(...)` that has one (also as JAX prints
-it), a tuple of axis names, and any line with such a call in it: what it is assigned to, or the array
-beside it, names it. A mesh is read off `make_mesh((2, 4), ("x", "y"))`, `AbstractMesh` or `Mesh`.
+it), a tuple of axis names, and any line with such a call in it: what it is assigned to, or the
+array beside it, names it. A mesh is read off `make_mesh((2, 4), ("x", "y"))`, `AbstractMesh` or
+`Mesh`.
 """
 
 import ast
@@ -19,22 +20,20 @@ READ = "P('x', None), PartitionSpec(('x', 'y')), NamedSharding(mesh, P('x')) or 
 _SPECS = ("P", "PartitionSpec")
 _MESHES = ("make_mesh", "Mesh", "AbstractMesh")
 _PLACING = ("device_put", "with_sharding_constraint", "reshard")
-# as JAX prints a mesh: no Python, but for its pairs
+# as JAX prints a mesh: not Python, except for its pairs
 _PRINTED = re.compile(r"Mesh\(((?:'[^'()]*': ?\d+(?:, ?)?)+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """What a text says: specs with the name of their array, "" where it names none; a mesh."""
+    """The contents of a text: specs with the name of their array ("" if unnamed), and a mesh."""
 
     specs: tuple[tuple[str, Spec], ...]
     mesh: Mesh | None = None
 
 
 def read_pasted(text: str) -> Pasted:
-    """What a pasted text says; RequestError, in one sentence, where it has neither a spec nor a
-    mesh.
-    """
+    """The specs and mesh of a pasted text; RequestError, in one sentence, if it has neither."""
     tree = _parsed(text)
     specs = list(_specs(tree))
     mesh = next(
@@ -51,7 +50,7 @@ def read_pasted(text: str) -> Pasted:
 
 
 def read_spec(text: str) -> Spec:
-    """The one spec that a text is; RequestError where it is none, or several."""
+    """The single spec of a text; RequestError if it has none, or several."""
     specs = read_pasted(text).specs
     if len(specs) != 1:
         raise (
@@ -153,7 +152,9 @@ def _axes(node: ast.expr) -> Axes:
 
 
 def _name(statement: ast.stmt, spec: ast.Call) -> str:
-    """What a spec is for: the array placed by the call around it, else what is assigned to."""
+    """The array that a spec is for: the one placed by the call around it, else the assignment's
+    target.
+    """
     for node in ast.walk(statement):
         if (
             isinstance(node, ast.Call)

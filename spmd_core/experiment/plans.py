@@ -1,4 +1,4 @@
-"""A transformer's training step: how an experiment writes a plan, and a plan an experiment."""
+"""Converts between an experiment of a transformer's training step and its plan."""
 
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.plan.plan import Plan
@@ -6,12 +6,14 @@ from spmd_core.experiment.workloads.decoder import NAME, fields_of_plan, plan_of
 
 
 def plan_of(experiment: Experiment) -> Plan:
-    """The plan that an experiment of this workload describes; RequestError where it has none."""
+    """The plan of an experiment of this workload; RequestError if it has none."""
     return plan_of_fields(dict(experiment))
 
 
 def experiment_of(plan: Plan) -> Experiment:
-    """The experiment that predicts a plan. Equal plans give equal ones, and `plan_of` the plan."""
+    """The experiment that predicts a plan; the inverse of `plan_of`. Equal plans give equal
+    experiments.
+    """
     return parse_experiment(
         {"workload": NAME, "mesh": plan.mesh, "strategies": ["auto"], **fields_of_plan(plan)}
     )
@@ -19,7 +21,7 @@ def experiment_of(plan: Plan) -> Experiment:
 
 def compiler_flags(experiment: Experiment) -> dict[str, str]:
     """Flags that the compiler is loaded with: of a training step those of the published runs; of a
-    study those that all variants have alike.
+    study those that all variants share.
     """
     if not experiment.what.has_plan:
         return {}
@@ -32,9 +34,9 @@ def compiler_flags(experiment: Experiment) -> dict[str, str]:
 
 
 def own_flags(experiment: Experiment, study: Experiment) -> dict[str, str]:
-    """What a variant of a study is compiled with beside the flags that all have. Given so, a flag
-    makes the same program as given when the compiler is loaded (TPU v6e and v5p, libtpu of
-    JAX 0.10.2).
+    """The compiler flags of one variant of a study besides those that all variants share. A flag
+    passed this way gives the same program as when the compiler is loaded with it (TPU v6e and v5p,
+    libtpu of JAX 0.10.2).
     """
     if not experiment.what.has_plan:
         return {}

@@ -1,5 +1,5 @@
-"""A study: variants of an experiment that are measured, or predicted, side by side; how they are
-read, named by what differs, and which can be compared.
+"""A study: variants of an experiment that are measured, or predicted, side by side. Reads them,
+names them by what differs, and checks that they can be compared.
 
 Everything here is about JSON forms; `experiment` makes values of them.
 """
@@ -15,10 +15,10 @@ from spmd_core.machine import parse_target
 
 MAX_VARIANTS, MAX_ROWS = 24, 96  # rows: variants x strategies
 MAX_NAME = 60
-# what may differ, in the order in which a name tells it; of a training step its batch as well
+# fields that may differ, in the order of a variant's name; of a training step its batch as well
 VARYING = ("target", "mesh", "sharding", "overrides", "memory", "dtype", "options", "strategies")
 _BATCH, _MODEL = "batch", "model"
-_NAMING = ("target", "mesh", "dims", *VARYING[2:-1])  # a row says its own strategy
+_NAMING = ("target", "mesh", "dims", *VARYING[2:-1])  # a row names its own strategy
 EXAMPLE = (
     '{"study": [{"name": "rows", "experiment": {...}}, {"name": "columns", "experiment": {...}}]}'
 )
@@ -27,7 +27,7 @@ Fields = dict[str, Any]
 
 
 def opened(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Entry]]:
-    """An experiment's fields, and its variants; none where it stands alone.
+    """An experiment's fields, and its variants, if any.
 
     A study is written as a list of experiments (`study`), or as an experiment and what each variant
     changes in it (`variants`). The fields are those of the first variant.
@@ -141,7 +141,7 @@ def check(
 
 
 def _check_targets(names: Sequence[str], forms: Sequence[Fields]) -> None:
-    """What is measured takes turns on one target; topologies that are not attached may differ."""
+    """Measured variants take turns on one target; compile-only topologies may differ."""
     here = [
         (name, form["target"])
         for name, form in zip(names, forms, strict=True)
@@ -158,7 +158,7 @@ def _check_targets(names: Sequence[str], forms: Sequence[Fields]) -> None:
 
 
 def _computed(form: Fields) -> str:
-    """What a variant computes, by which only its like is compared."""
+    """What a variant computes: only equal computations are compared."""
     planned = has_plan(form["workload"])
     sizes = [
         f"{dim}={size}" for dim, size in form["dims"].items() if not (planned and dim == _BATCH)
@@ -168,14 +168,14 @@ def _computed(form: Fields) -> str:
 
 
 def _alike(form: Fields) -> str:
-    """What variants are to have in common."""
+    """The fields that variants must have in common."""
     if has_plan(form["workload"]):
         return "give them one model and sequence; mesh, remat, topology and batch may differ"
     return "give them one workload with the same dims"
 
 
 def with_shared(form: Fields, now: Fields) -> Fields:
-    """A variant's form with what all variants share as `now` says it."""
+    """A variant's form with the shared fields replaced by those of `now`."""
     new = form | {field: value for field, value in now.items() if field not in VARYING}
     if now.get("workload") == form.get("workload") and has_plan(form["workload"]):
         new["dims"] = now["dims"] | {_BATCH: form["dims"].get(_BATCH)}
@@ -184,7 +184,7 @@ def with_shared(form: Fields, now: Fields) -> Fields:
 
 
 def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple[str, ...]:
-    """A name for each variant: the one given, else what it has otherwise than the others do.
+    """A name for each variant: the given one, else its fields that differ.
 
     >>> names_of([{"mesh": [["x", 8]]}, {"mesh": [["x", 2], ["y", 4]]}])
     ('mesh x=8', 'mesh x=2 y=4')
@@ -193,7 +193,7 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
     names: list[str] = []
     for form, name in zip(forms, named, strict=True):
         parts = _difference(form, forms, _NAMING[:1])
-        # of several targets, what differs among those on its own
+        # with several targets, what differs among the variants on its own target
         near = [each for each in forms if each.get("target") == form.get("target")]
         parts += _difference(form, near, _NAMING[1:])
         if not parts and all(len(each["strategies"]) == 1 for each in forms):
@@ -220,7 +220,7 @@ def _short(text: str) -> str:
 
 
 def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[str]:
-    """What a field of one variant says, as far as the variants differ in it."""
+    """A field of one variant as text, as far as the variants differ in it."""
     now = form[field]
     if all(each[field] == now for each in forms):
         return
@@ -266,7 +266,7 @@ def _pairs_words(field: str, now: Fields, forms: Sequence[Fields]) -> Iterator[s
 
 
 def _option_words(name: str, value: Any) -> str:
-    """`remat full`, `offload qkv_proj`; an option that only a switch has is named or denied."""
+    """`remat full`, `offload qkv_proj`; a switch that is on by its name alone."""
     text = name.replace("_", " ")
     if name in ("save", "offload"):
         return f"{text} {str(value).replace(',', '+')}" if value else f"{text} nothing"

@@ -1,5 +1,5 @@
-"""How a decoder's training step is cut: dim -> mesh axes, as `programs/decoder.py` has it, and what
-a plan's mesh makes of it.
+"""The sharding of a decoder's training step: dim -> mesh axes, as in `programs/decoder.py`, applied
+to a plan's mesh.
 """
 
 import math
@@ -30,8 +30,8 @@ RULES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class ShardedArray:
-    """An array of the program: what it is, its dims with sizes, and per dim the mesh axes that cut
-    it.
+    """An array of the program: its group and name, its dims with sizes, and the mesh axes that
+    shard each dim.
     """
 
     # "activations" or "parameters", of which those of a layer are shown without the dim of layers
@@ -41,7 +41,7 @@ class ShardedArray:
     axes: tuple[tuple[str, ...], ...]
 
     def held(self, mesh: Mapping[str, int]) -> tuple[int, ...]:
-        """Shape of what one device holds."""
+        """Shape of one device's shard."""
         return tuple(
             size // math.prod(mesh[axis] for axis in axes)
             for (_, size), axes in zip(self.dims, self.axes, strict=True)
@@ -49,7 +49,7 @@ class ShardedArray:
 
 
 def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
-    """Per dim, the mesh axes that cut it, by the table."""
+    """The mesh axes that shard each dim, by the table."""
     used: set[str] = set()
     entries = []
     for dim, size in dims:
@@ -67,7 +67,7 @@ def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tupl
 
 
 def arrays(plan: Plan) -> tuple[ShardedArray, ...]:
-    """The arrays that matter under a plan's mesh; axes of size 1 cut nothing and are left out."""
+    """The main arrays under a plan's mesh; axes of size 1 shard nothing and are left out."""
     mesh = {name: length for name, length in plan.mesh if length > 1}
     dims = {"activations": _activations(plan), "parameters": parameters(plan)}
     return tuple(
@@ -78,8 +78,8 @@ def arrays(plan: Plan) -> tuple[ShardedArray, ...]:
 
 
 def by_dim(plan: Plan) -> dict[str, dict[str, tuple[tuple[str, ...], ...]]]:
-    """Dim in plain words -> "activations" and "parameters" -> the different sets of axes that cut
-    it there; () is not cut.
+    """Dim in plain words -> "activations" and "parameters" -> the different sets of axes that shard
+    it there; () is replicated.
     """
     axes_by_dim: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {}
     for array in arrays(plan):
@@ -92,8 +92,8 @@ def by_dim(plan: Plan) -> dict[str, dict[str, tuple[tuple[str, ...], ...]]]:
 
 
 def parameter_share(plan: Plan) -> float:
-    """The share of the model's weights (norms aside) that one device holds: more than one over its
-    devices where a dim does not divide.
+    """The share of the model's weights (without norms) that one device holds: more than 1 / devices
+    if a dim does not divide.
     """
     total = per_device = 0
     for array, times in _weights(plan):
@@ -103,8 +103,8 @@ def parameter_share(plan: Plan) -> float:
 
 
 def undivided_axes(plan: Plan) -> tuple[str, ...]:
-    """A sentence for each mesh axis that is to cut the weights and divides none of their dims, so
-    that every device along it has them all.
+    """A sentence for each mesh axis that should shard the weights but divides none of their dims,
+    so that they are replicated along it.
     """
     weights = [array for array, _ in _weights(plan)]
     used = {axis for array in weights for axes in array.axes for axis in axes}
@@ -152,8 +152,8 @@ WORDS = {
 def _activations(plan: Plan) -> dict[str, Dims]:
     size = plan.size
     rows: Dims = (("batch", plan.batch), ("length", plan.sequence))
-    full_sequence = ("whole", plan.sequence)  # attention sees all of a sequence
-    # where the heads of keys make fewer parts, they are repeated, one for each head of queries
+    full_sequence = ("whole", plan.sequence)  # attention reads the full sequence
+    # with fewer key heads than shards, key heads are repeated, one for each query head
     alike = (
         len(
             {

@@ -228,7 +228,7 @@ MLP = Workload(
 
 
 def _transfer() -> Workload:
-    """From host to device memory; the options turn it around, or stay within the device."""
+    """From host to device memory; the options reverse it, or copy within the device."""
     inward = Workload(
         name="transfer",
         title="Transfer",

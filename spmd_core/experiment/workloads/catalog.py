@@ -32,7 +32,7 @@ __all__ = [
     "workload_names",
 ]
 
-SHORT_WAIT_S = 5.0  # a screen goes on without a file that takes longer to load
+SHORT_WAIT_S = 5.0  # a screen continues without a file that takes longer to load
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload

@@ -15,7 +15,7 @@ from spmd_core.machine import parse_target
 
 NAME = "decoder"
 
-# What a screen begins with: a minute or two of a core. Fewer layers or tokens would hardly help.
+# A screen's default: one or two minutes of one core. Fewer layers or tokens would hardly help.
 DEFAULT_SPEC: dict[str, Any] = {
     "workload": NAME,
     "target": "tpu:v5e:4x4",
@@ -26,14 +26,14 @@ DEFAULT_SPEC: dict[str, Any] = {
 }
 
 
-# Words for what a model has of its own, and what they mean of a plan; "" is the model's.
+# Option values for choices of a model, and their meaning in a plan; "" is the model's own.
 GATES: dict[str, bool | None] = {"": None, "gated": True, "ungated": False}
 TABLES: dict[str, bool | None] = {"": None, "tied": True, "untied": False}
 BLOCKS = ("attention_blocks", "keys_block", "compute_block")  # of queries, keys, keys per matmul
 
 
 def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
-    """The plan that fields of an experiment describe; RequestError where they describe none."""
+    """The plan that fields of an experiment describe; RequestError if they are invalid."""
     target = parse_target(fields["target"])
     if not target.is_absent:
         raise refuse(
@@ -74,7 +74,7 @@ def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
 
 
 def fields_of_plan(plan: Plan) -> dict[str, Any]:
-    """The fields of the experiment that stands for a plan; equal plans give equal fields."""
+    """The fields of a plan's experiment; equal plans give equal fields."""
     given = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
     dims = {"batch": plan.batch, "sequence": plan.sequence} | {
         name: given[name] for name in VARIABLE if name in given
@@ -106,7 +106,9 @@ def _word(words: Mapping[str, bool | None], value: bool | None) -> str:
 
 
 def _blocks(option: Mapping[str, Any]) -> int | tuple[int, int, int] | None:
-    """The kernel's blocks: one number, or three where the keys have their own; None: the chip's."""
+    """The kernel's blocks: one number, or three if the keys have their own; None: the chip's
+    default.
+    """
     queries, keys, part = (option[name] for name in BLOCKS)
     if not queries and (keys or part):
         raise refuse(
@@ -132,7 +134,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _options(plan: Plan) -> tuple[tuple[str, Any], ...]:
-    """Options in the order of an experiment, those left out that are at their default."""
+    """Options in the order of an experiment, without defaults."""
     values: dict[str, Any] = {name: getattr(plan, name) for name in _SAME} | {
         "save": ",".join(plan.save),
         "offload": ",".join(plan.offload),

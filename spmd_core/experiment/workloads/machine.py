@@ -1,6 +1,4 @@
-"""What is measured of a machine itself: its collectives over a range of sizes, and the ceilings
-that no program of it passes.
-"""
+"""The workloads that measure a machine: its collectives over a range of sizes, and its ceilings."""
 
 from __future__ import annotations
 
@@ -22,10 +20,10 @@ Share = Literal["reduce", "part", "all"]
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A way in which devices move data.
+    """A kind of data movement between devices.
 
-    `share` says which part of the bytes the links carry, as nccl-tests counts it for n devices:
-    2(n-1)/n of a sum that all get, (n-1)/n of what is gathered or exchanged, all of a copy.
+    `share` is the part of the bytes that the links carry, as nccl-tests counts it for n devices:
+    2(n-1)/n of an all-reduce, (n-1)/n of a gather, scatter or exchange, 1 of a copy.
     """
 
     name: str
@@ -82,8 +80,8 @@ def _each_and_pairs(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def ladder(options: Mapping[str, Any], unit: int = 1) -> tuple[int, ...]:
-    """Sizes in bytes with equal ratios between them, each a multiple of `unit`; fewer than asked
-    for where several become the same.
+    """Sizes in bytes with equal ratios between them, each a multiple of `unit`; fewer than
+    requested if some coincide.
     """
     low, high = (options.get(name, default) for name, default in _SIZES.items())
     points = options.get("points", USUAL_POINTS)
@@ -92,7 +90,7 @@ def ladder(options: Mapping[str, Any], unit: int = 1) -> tuple[int, ...]:
 
 
 def _canonical(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Kinds and axes in one form; RequestError where one does not exist or sizes are reversed."""
+    """Kinds and axes in canonical form; RequestError if one does not exist or sizes are reversed."""
     options, mesh = dict(fields["options"]), tuple(fields["mesh"])
     if (target := parse_target(fields["target"])).is_absent:
         mesh_places(get_topology(target), [size for _, size in mesh], options["device_order"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A strategy's name, its one-line meaning, and what to beware of when reading its numbers."""
+    """A strategy's name, its one-line meaning, and a caveat for reading its numbers."""
 
     name: str
     title: str
@@ -65,9 +65,9 @@ STRATEGIES: dict[str, Strategy] = {
 SHARDING_STRATEGIES = ("single", "auto", "constrained", "explicit", "shard_map")
 MAP_STRATEGIES = ("vmap", "jit(vmap)", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")
 ALL_STRATEGIES = SHARDING_STRATEGIES + MAP_STRATEGIES
-WITH_MAP = ("single", "auto", "shard_map", "pmap(vmap)")  # of each kind one, to begin with
+WITH_MAP = ("single", "auto", "shard_map", "pmap(vmap)")  # the default: one of each kind
 ONE_DEVICE = ("single", "vmap", "jit(vmap)")  # strategies that use no mesh
 # strategies whose collectives are in the program's own text
 BY_HAND = ("shard_map", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")
-# strategies whose collectives the compiler puts in
+# strategies whose collectives the compiler inserts
 BY_COMPILER = ("auto", "constrained", "explicit")

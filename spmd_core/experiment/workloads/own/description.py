@@ -1,5 +1,5 @@
-"""A file of the user's own workloads, described: what crosses from the child process that loads the
-file, and how that child is run.
+"""The description of a file of the user's own workloads, and the child process that loads the file
+and writes it.
 """
 
 import json
@@ -67,7 +67,7 @@ class Description(Frozen):
 
 def describe(path: Path, text: str) -> tuple[Description, ...]:
     """The workloads that a file declares, as a child process finds them. RequestError, in one
-    sentence, where it finds none or fails.
+    sentence, if it finds none or fails.
     """
     try:
         with (
@@ -109,7 +109,7 @@ def _run(path: Path, answer: int, errors: int) -> int:
             part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part
         ),
     }
-    # -P: what lies beside the file is not imported
+    # -P: modules beside the file are not imported
     command = [
         sys.executable,
         "-P",

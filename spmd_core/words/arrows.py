@@ -1,4 +1,4 @@
-"""The sentences about who sends to whom: the busiest link, what an arrow is, what is not known."""
+"""Sentences about traffic between devices: the busiest link, what an arrow shows, what is unknown."""
 
 from collections.abc import Sequence
 
@@ -95,7 +95,7 @@ def way_words(placed: Placed, link: Link) -> str:
 
 
 def link_seconds(placed: Placed, link: Link) -> float | None:
-    """Seconds of a link's bytes at its nominal rate; None where that is not known."""
+    """Seconds of a link's bytes at its nominal rate; None if unknown."""
     rate = _rate_of(placed, link)
     return link.nbytes / rate if rate else None
 
@@ -165,7 +165,7 @@ def row_label(row: CollectiveRow, placed: Placed, groups: Groups | None) -> str:
 
 
 def among(collective: Collective, placed: Placed, groups: Groups | None) -> str:
-    """Who takes part: mesh axes, or the devices where the groups follow none."""
+    """The participants: mesh axes, or the devices if the groups follow no axes."""
     if groups is None or collective.kind == SEND or follows_axes(groups, collective, placed):
         return f" over {listed(collective.axes)}" if collective.axes else ""
     if collective.kind == PERMUTE or all(len(group) < 2 for group in groups):
@@ -181,7 +181,7 @@ def _devices(numbers: Sequence[int]) -> str:
 
 
 def alt(placed: Placed, traffic: Traffic, drawn: ArrowScene, when: str) -> str:
-    """The picture in words, for who cannot see it."""
+    """The picture as text, for screen readers."""
     noun = "hosts" if drawn.by_host else "nodes"
     return (
         f"{headline(placed, traffic, when)} {len(drawn.nodes)} {noun}, "

@@ -1,4 +1,4 @@
-"""What collectives and ceilings of a machine come to, in words."""
+"""Sentences about the collectives and ceilings of a machine."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ def sweep_words(points: Sequence[Point]) -> str:
 
 
 def calibration_words(ceilings: Iterable[Ceiling]) -> str:
-    """What a device of this machine reaches: copies, matmuls, dispatch."""
+    """The rates that a device of this machine reaches: copies, matmuls, dispatch."""
     known = {each.name: each for each in ceilings}
     words = {
         "copy": "{} of copies",
@@ -87,7 +87,7 @@ def kind_title(kind: str) -> str:
 
 
 def axes_words(axes: Sequence[str]) -> str:
-    """`x and y`; of copies, which go over no axis, `every device`."""
+    """`x and y`; `every device` for copies, which use no axis."""
     return listed(list(axes)) if axes else "every device"
 
 
@@ -97,7 +97,7 @@ def rate_words(rate: float | None) -> str:
 
 
 def rate_interval_words(interval: tuple[float, float]) -> str:
-    """An interval of bytes per second; one that the points leave open above says so."""
+    """An interval of bytes per second; one without an upper bound is marked so."""
     low, high = interval
     if high >= NO_LIMIT:
         return f"{rate_words(low)} or more"
@@ -135,7 +135,7 @@ _ROOFS = {
 
 
 def roofline_words(roofline: Roofline) -> str | None:
-    """Which roof binds, and how near a measured time comes to it; None where nothing was timed."""
+    """Which roof binds, and how near a measured time is to it; None if nothing was timed."""
     if roofline.share is None:
         return None
     text = f"{roofline.share:.0%} of {_ROOFS[roofline.binds]}, which binds"
@@ -147,7 +147,7 @@ def roofline_words(roofline: Roofline) -> str | None:
 
 
 def beside_words(pairs: Sequence[Pair]) -> str:
-    """How well what was predicted of some runs holds: median error, order, and how many."""
+    """How well predictions of some runs match: median error, rank correlation, and number of runs."""
     if not pairs:
         return (
             "No run here has both: calibrate a target on Collectives, and its runs have a "

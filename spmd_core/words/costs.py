@@ -1,4 +1,4 @@
-"""What a predicted step costs: MFU, chip-seconds, and money at a price that somebody names."""
+"""The cost of a predicted step: MFU, chip-seconds, and money at a given price."""
 
 import math
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Cost:
     money_per_billion_tokens: float | None = None
 
     def to_json(self) -> dict[str, float | None]:
-        """What a prediction's JSON form does not have itself."""
+        """The JSON form of the fields that a prediction does not have itself."""
         return {
             name: getattr(self, name)
             for name in (
@@ -59,7 +59,7 @@ def cost(
 
 
 def cost_of(prediction: Prediction, price: float | None = None) -> Cost:
-    """The cost of a prediction's step; empty where there is no time."""
+    """The cost of a prediction's step; empty if it has no time."""
     return cost(prediction.chip_seconds, prediction.tokens_per_s_per_chip, price, prediction.mfu)
 
 
@@ -68,11 +68,11 @@ def _times(amount: float | None, price: float | None) -> float | None:
 
 
 def mfu_text(outcome: StrategyResult) -> str:
-    """The MFU of a row: FLOPs of the computation over what its devices could do in its time; an en
-    dash where the peak or the time is not known.
+    """The MFU of a row: FLOPs of the computation over the peak FLOPs of its devices in its time; an
+    en dash if the peak or the time is unknown.
 
-    The peak is a chip's in bfloat16; of what was measured on devices without a data sheet, the
-    matmul rate that their calibration found.
+    The peak is a chip's in bfloat16; on devices without a data sheet, the matmul rate of their
+    calibration.
     """
     mfu = outcome.prediction.mfu if outcome.prediction else None
     if outcome.median_s is not None:
@@ -102,7 +102,7 @@ def money_text(dollars: float | None) -> str:
 
 
 def rows(cost: Cost, step: bool = True) -> dict[str, str]:
-    """What is known of a cost, label -> value, in the order in which every table has it."""
+    """The known parts of a cost, label -> value, in the order of every table."""
     each = "step" if step else "execution"
     shown: list[tuple[str, float | None, str]] = [
         ("MFU", cost.mfu, f"{cost.mfu or 0:.1%}"),

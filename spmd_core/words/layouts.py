@@ -1,4 +1,4 @@
-"""Devices, slices and mesh coordinates in words, for many shards at a time; and what has to move
+"""Devices, slices and mesh coordinates in words, for many shards at a time; and the data movement
 for a product of sharded arrays, or from spec to spec.
 """
 
@@ -38,7 +38,7 @@ def layout_headline(layout: Layout, dtype: str) -> str:
 
 
 def not_to_scale(rows: str, stretch: float) -> str:
-    """What of a picture is not as the array's proportions are.
+    """How a picture departs from the array's proportions.
 
     >>> not_to_scale("d0", 0.25)
     'Not to scale, so that every shard can be read: d0 is drawn 4 times shorter than it is.'
@@ -66,8 +66,8 @@ def group_texts(groups: Ints) -> list[str]:
 
 
 def short_group_texts(groups: Ints) -> list[str]:
-    """The same in as few characters as fit a cell: `3`, `0, 4`, `0–7`, or `0 +7` for eight devices,
-    the first of which is 0.
+    """The devices of every row in as few characters as fit a cell: `3`, `0, 4`, `0–7`, or `0 +7`
+    for eight devices, the first of which is 0.
     """
     count = groups.shape[1]
     if count <= 2:
@@ -93,7 +93,7 @@ def index_texts(starts: Ints, stops: Ints) -> list[str]:
 
 
 def coordinate_texts(layout: Layout, devices: Ints, anywhere: tuple[str, ...] = ()) -> list[str]:
-    """Mesh coordinates of devices, `x=0, y=3`; along the axes `anywhere` it says `any`."""
+    """Mesh coordinates of devices, `x=0, y=3`; `any` along the axes `anywhere`."""
     columns = [
         [f"{name}=any"] * len(devices)
         if name in anywhere
@@ -104,7 +104,7 @@ def coordinate_texts(layout: Layout, devices: Ints, anywhere: tuple[str, ...] = 
 
 
 def devices_text(devices: Sequence[int], limit: int = 14) -> str:
-    """Device numbers, ascending, as briefly as they can be said.
+    """Device numbers, ascending, in their shortest form.
 
     >>> devices_text([0, 1, 2, 3]), devices_text([0, 4]), devices_text(list(range(0, 64, 4)))
     ('0-3', '0 4', '0 4 8 … (16)')
@@ -139,7 +139,7 @@ def dim_text(layout: Layout, dim: int) -> str:
 
 
 def compact(number: int) -> str:
-    """A whole number in few characters, and exactly: `512Ki` is 512 × 1,024, `3Mi` is 3 × 1,024².
+    """An integer in few characters, exactly: `512Ki` is 512 × 1,024, `3Mi` is 3 × 1,024².
 
     >>> compact(1000), compact(2**19), compact(2**20 + 1)
     ('1000', '512Ki', '1048577')
@@ -162,7 +162,7 @@ def product_headline(experiment: Experiment, product: Product, cost: Cost) -> st
         return "No communication: every device has what its part of the product needs"
     results = [array.name for array in experiment.what.results]
     kinds = listed(
-        [  # an array and an axis may have one name: say which is which
+        [  # an array and an axis may share a name: distinguish them
             f"{move.kind} of {'the result' if move.array in results else 'operand'} {move.array} over "
             f"{'axis' if len(move.axes) == 1 else 'axes'} {axes_words(move.axes)}"
             for move in sent
@@ -189,7 +189,7 @@ def reshard_headline(
 
 
 def in_all(sent: Sequence[Move], cost: Cost) -> str:
-    """The end of a sentence: what all collectives take, where that is known of each."""
+    """The end of a sentence: the time of all collectives, if it is known for each."""
     each = [cost(move) for move in sent]
     known = [seconds for seconds in each if seconds is not None]
     return f": {seconds_text(sum(known))}" if len(known) == len(each) else ""
@@ -229,7 +229,7 @@ def step_why(move: Move) -> str:
 
 
 def cost_source(experiment: Experiment, is_known: bool) -> str:
-    """Where the seconds are from, or why there are none."""
+    """The source of the seconds, or why there are none."""
     if experiment.place.is_absent:
         return (
             "Seconds by the cost model, latency included."

@@ -1,4 +1,4 @@
-"""The sentences about predictions: does it fit, how long is a step, what bounds it."""
+"""Sentences about predictions: whether a step fits, its time, and its bound."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from spmd_core.words.costs import money_text
 from spmd_core.words.strategies import predicted
 
 _HOUR, _DAY = 3600.0, 86400.0
-# What a program waits for most, as rooflines call it; keys are those of stored predictions.
+# Display names of what bounds a program; keys are those of stored predictions.
 _BOUND = {
     "compute": "compute-bound",
     "memory": "HBM-bound",
@@ -64,7 +64,7 @@ def headline(prediction: Prediction, step: bool = True) -> str:
 
 
 def estimate(facts: Mapping[str, Any], plan: Plan) -> str:
-    """Whether a plan fits by the estimate that is made of its sizes, before compiling."""
+    """Whether a plan fits, by the estimate from its sizes, before compiling."""
     capacity = plan.topology.chip.device_hbm_bytes
     return f"{memory_words(facts['peak'], capacity, facts['fits'], verb='should fit')}."
 
@@ -82,7 +82,7 @@ def step_estimate(prediction: Prediction) -> str:
 
 
 def exposed_words(prediction: Prediction) -> str:
-    """Exposed communication by mesh axes, the largest first; "" where all of it is hidden."""
+    """Exposed communication by mesh axes, the largest first; "" if all of it is hidden."""
     exposed: dict[str, float] = {}
     for each in prediction.collectives:
         axes = " and ".join(f"`{axis}`" for axis in each.axes) or "slices"
@@ -100,7 +100,7 @@ def parts_words(parts: Mapping[str, float]) -> str:
 def memory_words(
     peak: float | None, capacity: float, fits: bool, missing: float = 0, verb: str = "fits"
 ) -> str:
-    """HBM against what there is, the number first.
+    """HBM used and available, the number first.
 
     >>> memory_words(20 * 2**30, 16 * 2**30, False, 4 * 2**30)
     '20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much'
@@ -112,12 +112,12 @@ def memory_words(
 
 
 def bound_words(binds: str | None) -> str:
-    """What bounds a program: `compute-bound`, `ICI-bound`; an en dash where it is not known."""
+    """What bounds a program: `compute-bound`, `ICI-bound`; an en dash if unknown."""
     return _BOUND.get(binds or "", binds or "–")
 
 
 def chip_words(topology: Topology) -> str:
-    """What a chip of the topology can do."""
+    """The peak rates of a chip of the topology."""
     chip = topology.chip
     return (
         f"{chip.title}: {scaled_text(chip.peak_flops, 'FLOP/s')} in bfloat16, "
@@ -127,7 +127,7 @@ def chip_words(topology: Topology) -> str:
 
 
 def parts(prediction: Prediction) -> dict[str, float]:
-    """Where the estimate goes, seconds, by what the reader calls it, the largest first."""
+    """Seconds of the estimate by displayed category, the largest first."""
     words: dict[str, float] = {}
     for name, seconds in prediction.shares_s.items():
         words[share_words(name)] = words.get(share_words(name), 0.0) + seconds
@@ -174,7 +174,7 @@ def route_words(route: str) -> str:
     >>> route_words("neighbors over ici x+, ici x-, ici y+")
     'neighbors along x and y'
     """
-    if not route.startswith(("neighbors over", "neighbours over")):  # as older runs wrote it
+    if not route.startswith(("neighbors over", "neighbours over")):  # the form of older runs
         return route
     axes = [axis for axis in "xyz" if f"ici {axis}" in route]
     along = f" along {' and '.join(axes)}" if axes else ""
@@ -194,8 +194,9 @@ def operation(op: str | None) -> str:
 def run_words(
     prediction: Prediction, plan: Plan, tokens: float, price: float | None = None
 ) -> str | None:
-    """What training on so many tokens takes: steps, days, chip-hours, and dollars at a price per
-    chip-hour; None where it does not fit."""
+    """What training on that many tokens takes: steps, days, chip-hours, and dollars at a price per
+    chip-hour; None where it does not fit.
+    """
     time = prediction.predicted_s
     if time is None or tokens <= 0:
         return None
@@ -216,7 +217,7 @@ def run_words(
 
 
 def measured_words(prediction: Prediction, measured_s: float) -> str | None:
-    """How far the estimate is from a measured time, and whether that lies in the interval."""
+    """How far the estimate is from a measured time, and whether the time is in the interval."""
     time = prediction.predicted_s
     if time is None or measured_s <= 0:
         return None

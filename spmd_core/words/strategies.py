@@ -1,4 +1,4 @@
-"""The sentence about several strategies: which one is fastest, where that can be told."""
+"""The sentence about several strategies: which one is fastest, or that there is no difference."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,11 +31,11 @@ BY_INTERVALS = (
     "The ratio is that of the estimates, with what both rows' intervals allow: a row is "
     "called slower only where they do not overlap."
 )
-LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
+LISTED = 3  # rows of a study named in a sentence: beyond, the first and the number of others
 
 
 def measured(result: Result) -> str:
-    """Which strategy is fastest and by how much, or that no difference can be told."""
+    """Which strategy is fastest and by how much, or that there is no difference."""
     timed = {
         name: outcome
         for name, outcome in result.strategies.items()
@@ -60,7 +60,7 @@ def measured(result: Result) -> str:
 def compared(
     answer: Comparison, medians_s: Mapping[str, float | None], called: "_Called | None" = None
 ) -> str:
-    """The same of a comparison of several, and their medians."""
+    """The sentence for a comparison of several strategies and their medians."""
     called = called or _Called(None)
     apart = [ratio for ratio in answer.ratios if ratio.differs]
     slower = min(apart, key=lambda ratio: medians_s[ratio.strategy] or math.inf, default=None)
@@ -75,8 +75,9 @@ def compared(
 
 
 def predicted(result: Result) -> str:
-    """Which strategy is predicted fastest, what cannot be told from it, which compile to one
-    program, and which do not fit."""
+    """Which strategy is predicted fastest, which do not differ from it, which compile to one
+    program, and which do not fit.
+    """
     called = _Called(result)
     names = [
         name
@@ -113,8 +114,8 @@ def mixed(result: Result) -> str:
 
 
 class _Called:
-    """What the rows of a result (None: of no one run) are called in its sentences: a study's by
-    their variants alone where all have one strategy.
+    """The names of the rows of a result (None: of no single run) in sentences: those of a study by
+    variant alone if all have one strategy.
     """
 
     def __init__(self, result: Result | None):
@@ -130,7 +131,7 @@ class _Called:
 
     @property
     def unit(self) -> str:
-        """What a predicted time is of, where it is not of a call."""
+        """The unit of a predicted time, if it is not one call."""
         if self._result is None or not self._result.experiment.what.has_plan:
             return ""
         per_token = any(self._result.tokens(name) > 1 for name in self._result.strategies)
@@ -170,7 +171,7 @@ def ratio_words(ratio: Ratio) -> str:
 
 
 def verdict(ratio: Ratio) -> str:
-    """That ratio, and where it tells no difference that it does not."""
+    """The paired ratio, and whether it shows no difference."""
     few = ", too few samples" if too_few(ratio) else ", no difference"
     return ratio_words(ratio) + ("" if ratio.differs else few)
 

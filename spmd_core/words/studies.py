@@ -1,4 +1,4 @@
-"""The table of a study: what measured and predicted rows have in common, for screen and command
+"""The table of a study: the common columns of measured and predicted rows, for screen and command
 line.
 """
 
@@ -19,7 +19,7 @@ KINDS = 2  # of collectives with their axes that a row names
 
 def rows(result: Result) -> list[dict[str, str]]:
     """A row for each variant and strategy, the fastest first, those that were measured before those
-    that were predicted; columns that say nothing are left out.
+    that were predicted; empty columns are left out.
     """
     is_plain = not (result.experiment.is_mixed or is_predicted(result))
     compared = against(result)
@@ -40,7 +40,7 @@ def rows(result: Result) -> list[dict[str, str]]:
     dropped = {
         column for column in _OPTIONAL if all(row.get(column, NONE) == NONE for row in listed)
     }
-    if len({row["Strategy"] for row in listed}) == 1:  # as the answer says
+    if len({row["Strategy"] for row in listed}) == 1:  # the answer names it
         dropped.add("Strategy")
     return [
         {column: cell for column, cell in row.items() if column not in dropped} for row in listed
@@ -48,7 +48,7 @@ def rows(result: Result) -> list[dict[str, str]]:
 
 
 def explained(result: Result) -> list[str]:
-    """What to know to read that table."""
+    """Notes on reading that table."""
     notes = []
     if result.experiment.is_mixed:
         notes.append(strategies.MIXED)
@@ -63,8 +63,8 @@ def explained(result: Result) -> list[str]:
 
 
 def whose(names: Sequence[str], result: Result) -> str:
-    """The rows that something is true of: `every variant and strategy` where it is of all, else the
-    variants of which it is of every strategy, and single rows.
+    """The rows with some property: `every variant and strategy` if all have it, else the variants
+    whose strategies all have it, and single rows.
     """
     listed, rows = list(dict.fromkeys(names)), result.experiment.rows
     if not result.experiment.variants:
@@ -96,8 +96,8 @@ def against(result: Result) -> dict[str, str]:
 
 
 def communication(outcome: StrategyResult) -> str:
-    """How many bytes per device a row's program communicates in all, and how: by the kinds alone
-    where these with their axes are many.
+    """The bytes per device that a row's program communicates in total, and its collectives: kinds
+    alone if there are many with their axes.
     """
     text = collectives_words(outcome)
     listed = outcome.collectives or ()
@@ -112,7 +112,7 @@ def communication(outcome: StrategyResult) -> str:
 
 
 def _time(result: Result, name: str) -> dict[str, str]:
-    """Measured with its 95 % interval, else predicted with the interval that it stands for."""
+    """The measured time with its 95 % interval, else the predicted time with its interval."""
     outcome, tokens = result.strategies[name], result.tokens(name)
     seconds, span, suffix = outcome.median_s, outcome.ci95_s, ""
     if seconds is None and (time := outcome.predicted_s) is not None:
@@ -154,5 +154,5 @@ def _seconds(seconds: float) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """A number that a narrow column does not break from its unit."""
+    """A number joined to its unit with non-breaking spaces."""
     return text.replace(" ", "\u00a0")

@@ -13,7 +13,7 @@ from spmd_core.words.predictions import bound_words
 
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
-ALIKE = 0.02  # closer than this, two estimates are not told apart
+ALIKE = 0.02  # closer than this, two estimates count as equal
 SIZE_COLUMNS = (
     "Size",
     "Operands",
@@ -26,18 +26,20 @@ SIZE_COLUMNS = (
 
 
 def row_cost(row: Row, price: float | None = None) -> Cost:
-    """What the step of a point costs; `price` in dollars per chip-hour."""
+    """The cost of the step of a point; `price` in dollars per chip-hour."""
     numbers = row.numbers
     return cost(numbers.chip_seconds, numbers.tokens_per_s_per_chip, price, numbers.mfu)
 
 
 def axis_title(sweep: Sweep) -> str:
-    """What is varied, as the x axis and the table's first column call it."""
+    """The name of the varied quantity, for the x axis and the table's first column."""
     return sweep.variable.axis(sweep.base)
 
 
 def sweep_headline(sweep: Sweep, rows: Sequence[Row]) -> str:
-    """The first sentence of a sweep: what the curves say, and what does not fit or cannot be."""
+    """The first sentence of a sweep: what the curves show, and which points do not fit or are
+    invalid.
+    """
     timed = [row for row in rows if row.numbers.step_s]
     words = []
     if len(timed) > 1:
@@ -143,7 +145,7 @@ def point_size_words(point: SizePoint) -> str:
 
 
 def sizes_offer(missing: Sequence[Experiment]) -> str:
-    """What computing these sizes would do: from where to where, under what, and that each stays."""
+    """What computing these sizes would do: their range and strategies, and that each run is stored."""
     first, last = (SizePoint(missing[at]) for at in (0, -1))
     spans = [
         f"{point_size_words(point)} ({_operands(point)} of operands)" for point in (first, last)

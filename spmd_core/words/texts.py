@@ -1,5 +1,5 @@
-"""What the program texts are, what they hold, how two of them differ and how a program's values are
-sharded, in words; no Streamlit here.
+"""Sentences about program texts: their contents, how two of them differ, and how a program's values
+are sharded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def count(number: int, word: str) -> str:
 
 
 def ops_word(text: ProgramText) -> str:
-    """What one operation of a text is called."""
+    """The noun for one operation of a text."""
     return "equation" if text.kind == "jaxpr" else "op"
 
 
@@ -58,7 +58,7 @@ def collective_counts_words(collectives: Mapping[str, int]) -> str:
 
 
 def text_words(text: ProgramText) -> str:
-    """What a text holds, in a sentence without its end."""
+    """The contents of a text, as a sentence without its full stop."""
     if text.kind == "program":
         return count(len(text.lines), "line")
     sections = count(sum(not section.is_details for section in text.sections), _SECTION[text.kind])
@@ -66,7 +66,7 @@ def text_words(text: ProgramText) -> str:
 
 
 def section_words(text: ProgramText, section: Section) -> str:
-    """A section in a line: how much it holds, its communication, who uses it."""
+    """A section in one line: its size, its communication, its users."""
     holds = (
         count(section.stop - section.start, "line")
         if section.is_details or text.kind == "program"
@@ -98,7 +98,7 @@ def difference_words(difference: Difference, left: str, right: str) -> str:
             if parts
             else f"Both communicate alike ({collective_counts_words(difference.left_collectives)})"
         )
-    # parameters are no work: every fusion has its own
+    # parameters are ignored: every fusion has its own
     others = {
         opcode: (difference.left_opcodes.get(opcode, 0), difference.right_opcodes.get(opcode, 0))
         for opcode in dict.fromkeys((*difference.left_opcodes, *difference.right_opcodes))
@@ -131,7 +131,7 @@ def difference_words(difference: Difference, left: str, right: str) -> str:
 def _more(
     ours: Mapping[str, int], theirs: Mapping[str, int], our_name: str, their_name: str
 ) -> str:
-    """What the one has beyond the other."""
+    """Collectives that one has beyond the other."""
     extra = {
         kind: number - theirs.get(kind, 0)
         for kind, number in ours.items()
@@ -182,7 +182,7 @@ def reshard_words(each: Reshard) -> str:
 
 
 def before_words(step: Step) -> str:
-    """What must happen for a step: reshards, partial sums, and the collectives that do it."""
+    """The communication of a step: reshards, partial sums, and the collectives that implement them."""
     parts = [reshard_words(each) for each in step.reshards]
     if step.sums:
         parts.append(f"partial sums over {', '.join(step.sums)}")
@@ -223,12 +223,12 @@ def _s(listed: Sequence[object]) -> str:
 
 
 def value_words(step: Step) -> str:
-    """What a value is called: its variable, or the operation within its line."""
+    """The name of a value: its variable, or the operation within its line."""
     return step.name or step.operation.replace("_", " ")
 
 
 def is_listed(step: Step) -> bool:
-    """Whether a step is worth a row by itself: it has a name, or something must be sent for it."""
+    """Whether a step has a row of its own: it has a name, or it needs communication."""
     return bool(
         step.name or step.sums or step.collectives or any(not each.free for each in step.reshards)
     )

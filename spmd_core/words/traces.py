@@ -1,4 +1,4 @@
-"""The sentences about a traced step."""
+"""Sentences about a traced step."""
 
 from spmd_core.base import seconds_text
 from spmd_core.results import Result, Trace, TracedOperation
@@ -28,7 +28,7 @@ _KINDS = {
 
 
 def trace_words(trace: Trace) -> str:
-    """What a step's time went to: means over the devices.
+    """Where a step's time went: means over the devices.
 
     >>> trace_words(Trace(step_s=1.2e-3, compute_s=7e-4, collectives_s=4e-4, exposed_s=3e-4,
     ...                   waits_s=0.0, skew=0.12))
@@ -53,7 +53,7 @@ def trace_words(trace: Trace) -> str:
 
 
 def calls_words(calls: int, traced_s: float, timed_s: float | None) -> str:
-    """How many calls were traced, and how long they took beside those that were timed."""
+    """How many calls were traced, and how long they took compared with the timed ones."""
     beside = f", where the median without it is {seconds_text(timed_s)}" if timed_s else ""
     return (
         f"{calls} call{'s' if calls != 1 else ''} traced, this one the median; with the "
@@ -91,7 +91,7 @@ def left_words(left: int) -> str:
 
 
 def operation_words(each: TracedOperation) -> str:
-    """What an operation is called: its path in the program, else the instruction's name."""
+    """The name of an operation: its path in the program, else the instruction's name."""
     kind = kind_words(each.kind)
     if each.kind == "wait":
         return f"waits for devices at {each.name}"

@@ -5,11 +5,12 @@ from spmd_core.results import StrategyResult, Wrong
 
 
 def wrong_words(outcome: StrategyResult) -> str | None:
-    """What is wrong with a strategy's values, in one sentence without its full stop; None where
-    nothing is known to be."""
+    """What is wrong with a strategy's values, in one sentence without its full stop; None if
+    nothing is known to be wrong.
+    """
     if outcome.correct is not False:
         return None
-    if outcome.wrong is None:  # a result from before each element was judged by itself
+    if outcome.wrong is None:  # an older result, without judgement of each element
         return f"its largest relative error {_text(outcome.max_rel_error)} is above {_text(outcome.tolerance)}"
     return _sentence(outcome.wrong, several=len(outcome.outputs) > 1)
 

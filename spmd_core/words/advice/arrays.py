@@ -1,5 +1,5 @@
-"""Rules for a computation of arrays, measured or predicted: each is a function of the facts that
-gives the next thing to try, or None where its number does not say so.
+"""Rules for a computation of arrays, measured or predicted: each maps the facts to the next thing
+to try, or to None if it does not apply.
 """
 
 import math
@@ -12,17 +12,17 @@ from spmd_core.experiment import DTYPE_BYTES, ONE_DEVICE, Experiment, axes_json,
 from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
 from spmd_core.words.advice import sentences as words
 
-FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
-GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: times as many, and at least so many
+FLOOR_SHARE = 0.3  # share of the time from which the dispatch floor dominates
+GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: at least this factor, and at least this many bytes
 MOST_DOUBLINGS = 40
-MOST_BYTES = 2**28  # of operands, that a suggestion asks for
-LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # of a replicated operand, of what a device holds
-PAYS = 1.0  # sharded over one device: above it sharding does not pay
+MOST_BYTES = 2**28  # of operands, at most in a suggestion
+LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # share of a device's memory for a replicated operand
+PAYS = 1.0  # time sharded over time on one device: above it sharding does not pay
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the rules look at: a result, and the strategy that is its answer."""
+    """The input of the rules: a result, and its fastest strategy."""
 
     result: Result
     name: str
@@ -30,12 +30,12 @@ class Facts:
 
     @property
     def experiment(self) -> Experiment:
-        """What was run."""
+        """The experiment of the result."""
         return self.result.experiment
 
     @property
     def seconds(self) -> float | None:
-        """Of the answer: measured, else predicted."""
+        """Seconds of the fastest strategy: measured, else predicted."""
         if self.outcome.median_s is not None:
             return self.outcome.median_s
         return self.outcome.predicted_s.estimate if self.outcome.predicted_s else None
@@ -45,7 +45,7 @@ Rule = Callable[[Facts], Next | None]
 
 
 def dispatch_bound(facts: Facts) -> Next | None:
-    """Much of the time is what any call costs on this machine."""
+    """Much of the time is the dispatch overhead of this machine."""
     floor, seconds = facts.result.environment.dispatch_floor_s, facts.outcome.median_s
     if floor is None or seconds is None or facts.name in ONE_DEVICE:
         return None
@@ -80,7 +80,7 @@ def one_device_wins(facts: Facts) -> Next | None:
 
 
 def _paired(facts: Facts, other: str) -> float | None:
-    """The ratio that the answer's headline and table give; None where they compare with another."""
+    """The ratio that the headline and table show; None if they compare with another strategy."""
     answer = facts.result.comparison
     if answer is None or answer.fastest != facts.name:
         return None
@@ -114,7 +114,7 @@ def idle_axis(facts: Facts) -> Next | None:
 
 
 def replicated_operand(facts: Facts) -> Next | None:
-    """A large operand lies on every device, and an axis is left to shard it over."""
+    """A large operand is replicated, and an unused axis could shard it."""
     experiment = facts.experiment
     held = facts.outcome.memory_bytes
     total = (held.peak or held.argument or 0) if held else 0
@@ -194,7 +194,7 @@ def noisy(facts: Facts) -> Next | None:
 
 
 def larger_size(facts: Facts) -> Next | None:
-    """Nothing stands out: the same at a larger size."""
+    """No other rule applies: try a larger size."""
     larger = grown(facts.experiment)
     if larger is None or facts.seconds is None:
         return None
@@ -206,7 +206,7 @@ def larger_size(facts: Facts) -> Next | None:
     )
 
 
-# In the order in which they are asked: what spoils the answer first, then what would mend it.
+# In order of application: what invalidates the answer first, then what would improve it.
 RULES: tuple[Rule, ...] = (
     noisy,
     one_device_wins,
@@ -219,8 +219,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def grown(experiment: Experiment) -> Experiment | None:
-    """The experiment with its dims doubled in turn, the largest first, until it has GROWN times
-    the bytes of operands and ENOUGH_BYTES at least; None where that is too large to suggest.
+    """The experiment with its dims doubled in turn, the largest first, until it has GROWN times the
+    bytes of operands and at least ENOUGH_BYTES; None if that is too large to suggest.
     """
     sizes, what = experiment.sizes, experiment.what
     free = [
@@ -239,7 +239,7 @@ def grown(experiment: Experiment) -> Experiment | None:
 
 
 def varied(experiment: Experiment, **changes: Any) -> Experiment | None:
-    """The experiment with fields changed; None where the rules refuse it."""
+    """The experiment with fields changed; None if the rules refuse it."""
     try:
         return experiment.vary(**changes)
     except RequestError:

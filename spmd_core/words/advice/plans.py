@@ -14,13 +14,13 @@ from spmd_core.words.names import listed
 from spmd_core.words.nearest import changes
 from spmd_core.words.predictions import parts
 
-WORTH = 0.02  # of the time per token: less is within what the estimate is off
+WORTH = 0.02  # of the time per token: less is within the error of the estimate
 INNER = ("tensor", "sequence")
 
 
 def next_plan(experiment: Experiment, prediction: Prediction) -> Next | None:
-    """What to try instead of a predicted plan: what fits, else what takes less time per token, else
-    more chips. Tens of milliseconds.
+    """What to try instead of a predicted plan: one that fits, else one with less time per token,
+    else more chips. Takes tens of milliseconds.
     """
     plan = plan_of(experiment)
     if not prediction.fits:
@@ -42,8 +42,8 @@ def _fit(plan: Plan, prediction: Prediction) -> Next | None:
 
 
 def _neighbor(plan: Plan) -> Next | None:
-    """The best of the plans one change away, where it is worth it. Both are estimated, so that a
-    difference of the estimate from the compiled prediction is in both.
+    """The best of the plans one change away, if it is worth it. Both are estimated, so that the
+    estimate's error cancels.
     """
     now = per_token(plan, estimate_step(plan))
     tried = [NearestFit(other, estimate_step(other)) for other in neighbors(plan)]
@@ -63,7 +63,7 @@ def _neighbor(plan: Plan) -> Next | None:
 
 
 def neighbors(plan: Plan) -> Iterator[Plan]:
-    """Plans one change away on the same chips: an axis halved or doubled at the cost of `fsdp`,
+    """Plans one change away on the same chips: an axis halved or doubled at the expense of `fsdp`,
     another rematerialization, twice or half the sequences.
     """
     sizes = dict(plan.mesh)
@@ -90,21 +90,21 @@ def _with(sizes: dict[str, int], **changed: int) -> dict[str, int]:
 
 
 def per_token(plan: Plan, prediction: Prediction) -> float:
-    """Estimated seconds per token; infinite where it should not fit."""
+    """Estimated seconds per token; infinite if it should not fit."""
     if not prediction.fits or prediction.predicted_s is None:
         return math.inf
     return prediction.predicted_s.estimate / plan.tokens
 
 
 def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
-    """The same work for each chip on the next larger topology: what is left to make it faster."""
+    """The same work per chip on the next larger topology: the remaining way to make it faster."""
     total = sum(prediction.shares_s.values())
     if not total or not prediction.binds:
         return None
     here = plan.topology
     topology = next(iter(larger(here)), Topology(here.chip, here.shape, here.slices * 2))
     mesh = resized(plan.mesh, topology, workload=NAME, slices=plan.topology.slices).mesh
-    shares = parts(prediction)  # by what the screens call them
+    shares = parts(prediction)  # by their names on screens
     most = max(shares, key=shares.__getitem__)
     share = shares[most] / total
     try:

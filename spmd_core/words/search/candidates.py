@@ -1,4 +1,6 @@
-"""The sentences of one candidate of a search, and of two: what it costs, why one is ahead."""
+"""Sentences about one candidate of a search, its time and cost, and about why one is ahead of
+another.
+"""
 
 from collections.abc import Sequence
 
@@ -20,8 +22,8 @@ _ALONE = (
     "measures both side by side"
 )
 _MOST = 3  # kinds of time that a sentence names
-_ALIKE = 1.005  # closer than this, two times are the same to a reader
-# what a winner does that is not faster; of time: by a formula that what is known better contradicts
+_ALIKE = 1.005  # closer than this, two times count as equal
+# verb for a winner that is not faster; of time: its estimate wins, but better data contradict it
 _LESS: dict[Goal, str] = {
     "memory": "Uses less memory than",
     "price": "Costs less than",
@@ -31,7 +33,7 @@ _LESS: dict[Goal, str] = {
 
 
 def time_words(candidate: Candidate) -> str:
-    """The best that is known of a candidate's time, number first."""
+    """The best known time of a candidate, number first."""
     text = seconds_text(candidate.seconds)
     if candidate.measured_s is not None:
         return f"{text} measured"
@@ -72,7 +74,7 @@ def beats(
 
 
 def _times_apart(difference: Difference, by: str) -> list[str]:
-    """The kinds of time that are told, where any is less; `by`: by what they are known."""
+    """The differences by kind of time, if any is less; `by` names their source."""
     less = [each for each in difference.seconds if each[1] > 0]
     kinds = [*less, *(each for each in difference.seconds if each[1] <= 0)] if less else []
     parts = [
@@ -92,12 +94,12 @@ def _memory_apart(difference: Difference) -> list[str]:
 
 
 def known_by(candidate: Candidate, proof: Proof | None) -> str:
-    """How its time is known; `proof`: that of the winner."""
+    """The source of its time; `proof` is that of the winner."""
     return "side by side" if proof and candidate.number in proof.numbers else FATES[candidate.fate]
 
 
 def why_not(answer: Answer, other: Candidate) -> str:
-    """What a candidate costs and where it first loses."""
+    """The cost of a candidate, and where it first loses against the winner."""
     winner, proof = answer.winner, answer.proof_of_winner
     if other.fate == "pruned":
         return f"{other.name}: {other.reason}. {_capital(other.detail)}.".replace("..", ".")
@@ -143,8 +145,8 @@ def _memory(candidate: Candidate) -> str:
 
 
 def classic_words(answer: Answer, classic: Classic) -> str:
-    """A classic against the winner, in a sentence: by the proof, where it was measured there.
-    ValueError of an answer without a winner.
+    """A baseline compared with the winner, in a sentence: by the proof if it was measured there.
+    ValueError if the answer has no winner.
     """
     winner, proof = answer.winner, answer.proof_of_winner
     if winner is None:
@@ -193,13 +195,13 @@ def ties_words(ties: Sequence[Candidate], most: int = 3) -> str:
 
 
 def _is_guess_beside(winner: Candidate, other: Candidate) -> bool:
-    """Whether one is measured and the other only estimated: their quotient would mean nothing."""
+    """Whether one is measured and the other only estimated: their ratio is meaningless."""
     return winner.measured_s is not None and other.measured_s is None
 
 
 def _is_alone_beside(winner: Candidate, other: Candidate, proof: Proof | None) -> bool:
     """Whether the other was measured alone while the winner was proven beside others, and is not
-    slower by more than luck.
+    slower by more than chance.
     """
     if proof is None or other.name in proof.medians_s or not other.interval_s:
         return False

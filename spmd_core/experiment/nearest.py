@@ -264,17 +264,17 @@ def _divide(
     """Replaces sizes that do not divide by the nearest that do."""
     for dim, size in list(sizes.items()):
         holders = [array for array in what.arrays if dim in array.present(sizes)]
-        cuts = [
+        sharding = [
             overrides[array.name][array.present(sizes).index(dim)]
             if array.name in overrides
             else array.axes(dim, table)
             for array in holders
         ]
-        parts = math.lcm(*(math.prod(mesh[axis] for axis in axes) for axes in cuts))
+        parts = math.lcm(*(math.prod(mesh[axis] for axis in axes) for axes in sharding))
         if size % parts:
             sizes[dim] = max(parts, (size + parts // 2) // parts * parts)
             over = " and ".join(
                 f"{axis}={mesh[axis]}"
-                for axis in dict.fromkeys(axis for axes in cuts for axis in axes)
+                for axis in dict.fromkeys(axis for axes in sharding for axis in axes)
             )
             report(f"{dim}={size} does not divide over {over}: {dim}={sizes[dim]} is used.")

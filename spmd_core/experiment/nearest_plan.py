@@ -176,12 +176,12 @@ def _mesh(
     return filled
 
 
-def _sequence(sequence: int, cuts: int, report: Report) -> int:
-    unit = BLOCK * cuts
+def _sequence(sequence: int, shards: int, report: Report) -> int:
+    unit = BLOCK * shards
     fitting = min(max(unit, sequence // unit * unit), MAX_SEQUENCE // unit * unit)
     if fitting != sequence:
         report(
-            f"sequence={sequence} does not divide into blocks of {BLOCK} over sequence={cuts}: sequence={fitting} is used."
+            f"sequence={sequence} does not divide into blocks of {BLOCK} over sequence={shards}: sequence={fitting} is used."
         )
     return fitting
 

@@ -92,7 +92,7 @@ def accelerator_files() -> tuple[str, ...]:
 
 
 def default_target() -> str:
-    """`local` where an accelerator is found, `cpu:8` elsewhere; SPMD_LAB_TARGET overrides both."""
+    """`local` with an accelerator, `cpu:8` without; SPMD_LAB_TARGET overrides both."""
     chosen = os.environ.get("SPMD_LAB_TARGET")
     if chosen:
         return parse_target(chosen).text

@@ -146,8 +146,8 @@ class StrategyResult(Frozen):
     ceilings: tuple[Ceiling, ...] = ()
     costs: tuple[Cost, ...] = ()
     move_costs: tuple[MoveCost, ...] = ()
-    trace: Trace | None = None  # where the experiment asks for one
-    shardings: Shardings | None = None  # where the command line asks for them; stored apart
+    trace: Trace | None = None  # if the experiment requests one
+    shardings: Shardings | None = None  # if the command line requests them; stored separately
     roofline: Roofline | None = None  # by the latest calibration of the same target and mesh
     bytes_per_s: float | None = None  # of a transfer: bytes of the array over the median
     # of a training run: the loss of each step, and its seconds as step_s

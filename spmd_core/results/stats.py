@@ -19,7 +19,7 @@ EXACT_ROUNDS = 60
 PRECISE_WITHIN = 0.02  # half width of a ratio's interval that needs no further rounds
 # The placement of buffers and code changes a program's time by as much: smaller ratios do not count
 # as a difference. The fastest of many is the luckiest of them: 95 % of the distances of normal
-# values from the least of n lie within those of two times 1 + LUCKIEST log2(n / 2) (within 3 % up
+# values from the least of n are within those of two times 1 + LUCKIEST log2(n / 2) (within 3 % up
 # to 96)
 LUCK, LUCKIEST = 0.01, 0.1
 NEAR = 0.10  # ratios further from 1 than this need no further rounds

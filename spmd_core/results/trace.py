@@ -44,7 +44,7 @@ class Trace(Frozen):
 
     `step_s` is from the first operation of any device to the end of the last; the other seconds are
     means over the devices. `skew` is (most - least) / most of the devices' computing time. Where
-    nothing could be traced, `reason` says why and all else is None.
+    nothing could be traced, `reason` explains why and all other fields are None.
     """
 
     reason: str | None = None

@@ -75,16 +75,16 @@ def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
     """
     axes = _all_axes(experiment)
     table = {
-        dim: tuple(axis for axis in cut if experiment.axis_sizes[axis] > 1)
-        for dim, cut in experiment.sharding
+        dim: tuple(axis for axis in sharded if experiment.axis_sizes[axis] > 1)
+        for dim, sharded in experiment.sharding
     }
-    for dim, cut in table.items():
-        if cut and dim != plan.dim:
+    for dim, sharded in table.items():
+        if sharded and dim != plan.dim:
             raise Inexpressible(
                 f"{plan.strategy} cannot express this sharding: it shards only {plan.dim}, which it maps, and {dim} is sharded over "
-                f"{' and '.join(cut)}; leave {dim} unsharded, or choose the mapped dim with in_axes"
+                f"{' and '.join(sharded)}; leave {dim} unsharded, or choose the mapped dim with in_axes"
             )
-    if (cut := table.get(plan.dim)) and cut != axes:
+    if (sharded := table.get(plan.dim)) and sharded != axes:
         raise Inexpressible(
             f"{plan.strategy} cannot express this sharding: it shards {plan.dim} over all {plan.devices} devices; "
             f"shard {plan.dim} over {' and '.join(axes)}, in this order"

@@ -409,12 +409,12 @@ def move_lines(
             gathers.append(
                 f"    {name} = jax.lax.all_gather({name}, {entry_text(gathered)}, axis={dim}, tiled=True)"
             )
-        if cut := want[len(kept) :]:
+        if sliced := want[len(kept) :]:
             size = shape[dim]
             for axis in want:
                 size //= sizes[axis]
             slices.append(
-                f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({entry_text(cut)}), {size}, axis={dim})"
+                f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({entry_text(sliced)}), {size}, axis={dim})"
             )
     return gathers + slices
 

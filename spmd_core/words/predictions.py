@@ -51,8 +51,7 @@ def answer(result: Result) -> str:
 
 
 def headline(prediction: Prediction, step: bool = True) -> str:
-    """How long a step (or the whole program) takes and what bounds it; memory, and whether it
-    fits."""
+    """The time of a step (or of the program) and its bound; memory, and whether it fits."""
     memory, time = prediction.memory_bytes, prediction.predicted_s
     if not prediction.fits or time is None:
         return f"{memory_words(memory.peak, memory.capacity, False, memory.missing)}."

@@ -177,7 +177,7 @@ def _scopes(part: str) -> list[str]:
 
 
 def scene_words(timeline: Timeline, number: int) -> str:
-    """The title of a scene: `whole step`, or the loop's name and how often it runs."""
+    """The title of a scene: the step, or the loop's name and how often it runs."""
     scene = timeline.scenes[number]
     if scene.parent is None:
         return "whole step" if timeline.predicted else "one step, as traced"

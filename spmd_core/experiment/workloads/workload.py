@@ -20,12 +20,12 @@ MemoryKind = Literal["device", "pinned_host"]
 @dataclass(frozen=True, slots=True)
 class Array:
     """An operand or a result: a name and the names of its dims, in order; the sharding table does
-    not apply to those in `whole` here.
+    not apply to those in `unsharded`.
     """
 
     name: str
     dims: tuple[str, ...]
-    whole: tuple[str, ...] = ()
+    unsharded: tuple[str, ...] = ()
 
     def shape(self, sizes: Dims) -> tuple[int, ...]:
         """Sizes of the dims, without omitted optional dims."""
@@ -37,7 +37,7 @@ class Array:
 
     def axes(self, dim: str, table: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
         """The mesh axes that shard a dim of this array by the sharding table."""
-        return () if dim in self.whole else table.get(dim, ())
+        return () if dim in self.unsharded else table.get(dim, ())
 
     def spec(
         self, sizes: Dims, table: Mapping[str, tuple[str, ...]]

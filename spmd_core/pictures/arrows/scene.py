@@ -22,7 +22,7 @@ _SLANT = 0.44  # the same across planes, aslant
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A chip, a device or a host at `column` and `row`, counted over the whole picture."""
+    """A chip, a device or a host at `column` and `row`, counted over all panels."""
 
     label: str
     column: float

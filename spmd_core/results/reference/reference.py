@@ -58,7 +58,7 @@ class Reference:
     axis: int = 0
 
     def picked(self, output: np.ndarray) -> np.ndarray:
-        """What of an output of the full shape is compared, in float64."""
+        """The compared elements of a full output, in float64."""
         return (output if self.rows is None else np.take(output, self.rows, self.axis)).astype(
             np.float64
         )

@@ -140,14 +140,14 @@ class Formula:
         share = self.rates.sent_share(self.experiment.dtype)
         for array in what.operands:
             spec = self.spec(array, sharded)
-            parted = [dim for dim in _present(array, spec) if dim not in array.whole]
+            parted = [dim for dim in _present(array, spec) if dim not in array.unsharded]
             gathered = tuple(dict.fromkeys(axis for dim in parted for axis in stored.get(dim, ())))
             nbytes = self.bytes(array) * share / _cut(sharded, spec)
             self._add(parts, "all-gather", sharded, gathered, nbytes * sharded.parts(gathered))
         for array, dim in self._gathered:
             if axes := table.get(dim):
                 nbytes = self.bytes(array) * share / _cut(sharded, self.spec(array, sharded))
-                again = sharded.parts(axes) if dim not in array.whole else 1
+                again = sharded.parts(axes) if dim not in array.unsharded else 1
                 self._add(parts, "all-gather", sharded, axes, nbytes * again)
         return parts
 
@@ -161,7 +161,7 @@ class Formula:
         whole = [
             (array, dim)
             for array in what.program.between
-            for dim in array.whole
+            for dim in array.unsharded
             if dim not in self.tied or not what.program.passes
         ]
         return whole + [

@@ -166,7 +166,7 @@ def partial_sums(facts: Facts) -> Next | None:
 
 
 def noisy(facts: Facts) -> Next | None:
-    """The samples scatter too much to tell strategies apart."""
+    """The samples scatter too much to rank the strategies."""
     outcome = facts.outcome
     if (
         not outcome.median_s

@@ -48,10 +48,27 @@ OLD_WORDS = {
     r"befalls?|befell|at hand|once more|what of|makes of it|hush\w*|bell": "plain words",
     r"found": "the noun of what it is",
 }
-OLD_NAMES = (
-    "whole says said told cut cuts uncut hush bell unwritten occupy twin twins fate classic tryout"
-    " found"
-).split()
+OLD_NAMES = frozenset(
+    {
+        "whole",
+        "says",
+        "said",
+        "told",
+        "cut",
+        "cuts",
+        "uncut",
+        "hush",
+        "bell",
+        "unwritten",
+        "occupy",
+        "twin",
+        "twins",
+        "fate",
+        "classic",
+        "tryout",
+        "found",
+    }
+)
 OLD_VOICE_LINES = 0  # in the tree; may only go down, and 60 is the goal
 DOC_COLUMNS = 120
 _PATTERN = {re.compile(rf"\b({phrase})", re.I): better for phrase, better in BANNED.items()} | {

@@ -58,7 +58,7 @@ STRATEGIES: dict[str, Strategy] = {
             _PMAP,
         ),
         Strategy("place", "Placing", "jax.device_put of the array with its NamedSharding"),
-        Strategy("as_written", "As written", "a small registered program, run as it stands"),
+        Strategy("as_written", "As written", "a small registered program, run unmodified"),
     )
 }
 

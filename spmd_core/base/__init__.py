@@ -1,4 +1,4 @@
-"""What everything else stands on: refusals, units, frozen values, threads, settings."""
+"""The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
 from spmd_core.base import login, threads
 from spmd_core.base.errors import (

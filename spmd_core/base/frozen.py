@@ -1,4 +1,4 @@
-"""The base of the validated values, and the fields that several of them have."""
+"""The base class of validated values, and fields that several of them share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,15 +7,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 
 class Frozen(BaseModel):
-    """Immutable; an unknown field is refused."""
+    """An immutable model that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def _pairs(value: Any) -> Any:
-    """A JSON object, or a list of pairs, as a tuple of pairs; anything else is left for pydantic to
-    refuse.
-    """
+    """A JSON object, or a list of pairs, as a tuple of pairs; pydantic refuses anything else."""
     if isinstance(value, Mapping):
         return tuple(value.items())
     return value

@@ -1,13 +1,13 @@
-"""Work in a thread of its own, waited for so that Ctrl-C may interrupt the wait."""
+"""Runs work in a thread and waits for it in a way that Ctrl-C can interrupt."""
 
 import threading
 from collections.abc import Callable
 
 
 def started(work: Callable[[], object], name: str) -> threading.Event:
-    """Begin `work` in a thread; an event that is set once it has ended.
+    """Start `work` in a thread. Returns an event that is set when it ends.
 
-    A thread whose join was interrupted is taken for one that has ended (CPython 3.11): not an event.
+    CPython 3.11 reports a thread as ended once its join was interrupted; an event is reliable.
     """
     ended = threading.Event()
 

@@ -45,7 +45,7 @@ def scaled_text(value: float, unit: str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Three significant digits, large numbers whole and with thousands separated, e.g. `0.0123`,
+    """Three significant digits, large numbers as integers with thousands separators, e.g. `0.0123`,
     `1.5`, `2,595`.
     """
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
@@ -62,12 +62,12 @@ def mesh_text(mesh: Mapping[str, int] | Iterable[tuple[str, int]], separator: st
 
 
 def count_text(count: int) -> str:
-    """A whole number with thousands separated, e.g. `4,096`."""
+    """An integer with thousands separators, e.g. `4,096`."""
     return f"{count:,}"
 
 
 def ordinal_text(number: int) -> str:
-    """A place in a row.
+    """An ordinal number.
 
     >>> [ordinal_text(number) for number in (2, 3, 8, 11, 21)]
     ['2nd', '3rd', '8th', '11th', '21st']
@@ -77,7 +77,7 @@ def ordinal_text(number: int) -> str:
 
 
 def suffixed_sizes(text: str) -> tuple[int, int] | None:
-    """What `64k` may mean, in binary and in decimal; None for a text that is no number with a
+    """The binary and the decimal value of a text such as `64k`; None unless it is a number with a
     suffix.
 
     >>> suffixed_sizes("64k"), suffixed_sizes("1.5M"), suffixed_sizes("64")
@@ -92,13 +92,13 @@ def suffixed_sizes(text: str) -> tuple[int, int] | None:
 
 _SUFFIXED = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([kKmMgG])i?")
 _BFLOAT16_DIGITS = 4  # enough for its 8 bits
-# NumPy prints the fewest digits that give the same number back
+# NumPy prints the fewest digits that round-trip
 _SHORTEST = ("float16", "float32", "float64")
 
 
 def value_text(value: float | str | None, dtype: str) -> str:
     """One element as NumPy prints it in that dtype, e.g. `0.5989201` in float32; words such as
-    `nan` as they are.
+    `nan` are unchanged.
 
     >>> value_text(0.59892010688, "float32"), value_text(1.0, "float32"), value_text(7, "int32")
     ('0.5989201', '1.0', '7')

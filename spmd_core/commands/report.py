@@ -291,7 +291,7 @@ def shardings_lines(name: str, found: Shardings) -> Iterator[str]:
             _place(step),
         )
         for step in found.steps
-        if texts.is_told(step)
+        if texts.is_listed(step)
     ]
     if len(rows) > 1:
         yield from table(rows, numbers=(3,))

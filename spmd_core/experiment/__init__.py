@@ -73,7 +73,7 @@ from spmd_core.experiment.workloads.machine import (
     chosen_kinds,
     ladder,
 )
-from spmd_core.experiment.workloads.options import Choice, Whole
+from spmd_core.experiment.workloads.options import Choice, Integer
 from spmd_core.experiment.workloads.own import files
 from spmd_core.experiment.workloads.own.declare import workload
 from spmd_core.experiment.workloads.own.files import check_present, newer, version_words
@@ -128,9 +128,9 @@ __all__ = [
     "Array",
     "Axes",
     "Choice",
-    "CutArray",
     "Divides",
     "Experiment",
+    "Integer",
     "Layout",
     "MapPlan",
     "Mesh",
@@ -142,7 +142,6 @@ __all__ = [
     "Spec",
     "Timing",
     "Variant",
-    "Whole",
     "Workload",
     "arrays",
     "axes_json",

@@ -51,18 +51,18 @@ class Variant(Frozen):
 class Row:
     """One program of a run: a strategy, of a variant where there are several."""
 
-    key: str  # names it in the result: the strategy, or `variant/strategy`
-    variant: str  # "" where the experiment stands alone
+    key: str  # its key in the result: the strategy, or `variant/strategy`
+    variant: str  # "" in an experiment without variants
     experiment: "Experiment"
     strategy: str
 
 
 class Experiment(Frozen):
-    """What is run. Fields are as in the JSON form; `sharding` maps each dim to its mesh axes.
+    """An experiment. Fields are as in the JSON form; `sharding` maps each dim to its mesh axes.
 
-    `reading` and `rules` say what a field may be, before any value is made; here are only types.
-    A study is an experiment with `variants`, of which it is itself the first; the first of those
-    that are measured, where others are on topologies that are not attached.
+    `reading` and `rules` check the fields before a value is made; here are only types. A study is
+    an experiment with `variants` whose own fields are those of the first variant, or of the first
+    measured one if others are on compile-only topologies.
     """
 
     version: Literal[1] = 1
@@ -89,17 +89,17 @@ class Experiment(Frozen):
         given, entries = variants.opened(data)
         if len(entries) < 2:
             return _canonical_fields(given)
-        found = _variants(entries)
-        lead = next((each for each in found if not each.experiment.place.is_absent), found[0])
+        members = _variants(entries)
+        lead = next((each for each in members if not each.experiment.place.is_absent), members[0])
         return {name: getattr(lead.experiment, name) for name in cls.model_fields} | {
-            "variants": found
+            "variants": members
         }
 
     @model_serializer(mode="wrap")
     def _write(
         self, fields: SerializerFunctionWrapHandler, info: SerializationInfo
     ) -> dict[str, Any]:
-        """Variants as what they change, and no field of that name where there are none."""
+        """Writes variants as the fields that they change; omits an empty list."""
         data = fields(self)
         data.pop("variants", None)
         if self.variants:
@@ -118,7 +118,7 @@ class Experiment(Frozen):
 
     @cached_property
     def what(self) -> Workload:
-        """The workload's description, as the options make it: looked up once."""
+        """The workload with its options applied; cached."""
         options = dict(self.options)
         return get_workload(self.workload, experiment_options.source_of(options)).chosen(options)
 
@@ -134,12 +134,12 @@ class Experiment(Frozen):
 
     @property
     def members(self) -> tuple[Variant, ...]:
-        """The variants; of an experiment that stands alone itself, without a name."""
+        """The variants; without any, the experiment itself, unnamed."""
         return self.variants or (Variant.model_construct(name="", experiment=self),)
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """What is run side by side: every strategy of every variant, in order."""
+        """The rows of a run: every strategy of every variant, in order."""
         return tuple(
             Row(
                 f"{each.name}/{strategy}" if each.name else strategy,
@@ -168,7 +168,7 @@ class Experiment(Frozen):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether some variants are measured and others, on absent topologies, are predicted."""
+        """Whether some variants are measured and others, on compile-only topologies, are predicted."""
         return len({each.experiment.place.is_absent for each in self.members}) > 1
 
     @property
@@ -177,7 +177,7 @@ class Experiment(Frozen):
         return self.plan.tokens if self.plan else 1
 
     def table_spec(self, array: str) -> Spec:
-        """The spec of an operand or result by the table alone, overrides left aside."""
+        """The spec of an operand or result by the table alone, without overrides."""
         return self.what.array(array).spec(self.sizes, dict(self.sharding))
 
     def spec(self, array: str) -> Spec:
@@ -201,7 +201,7 @@ class Experiment(Frozen):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form, defaults filled in: equal experiments give equal objects."""
+        """The JSON form with defaults filled in: equal experiments have equal forms."""
         return self.model_dump(mode="json")
 
     @property
@@ -211,14 +211,14 @@ class Experiment(Frozen):
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     def vary(self, **changes: Any) -> "Experiment":
-        """A copy with fields of the JSON form replaced, validated anew; RequestError where the
-        change is refused.
+        """A validated copy with fields of the JSON form replaced; RequestError if the change is
+        refused.
         """
         return parse_experiment(self.to_json() | changes)
 
 
 def _canonical_fields(data: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields of an experiment: read, filled in, checked, and in the one form of equal ones."""
+    """All fields of an experiment: read, filled in, checked, and in canonical form."""
     given = reading.read_fields(data)
     options = dict(given.get("options", ()))
     what = get_workload(given["workload"], experiment_options.source_of(options))
@@ -258,14 +258,14 @@ def _in_order(what: Workload, fields: Fields) -> dict[str, Any]:
 
 
 def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
-    """The variants of a study, each with a name; RequestError where they cannot be compared."""
-    found = []
+    """The variants of a study, each with a name; RequestError if they cannot be compared."""
+    experiments = []
     for place, (name, fields) in enumerate(entries, 1):
         try:
-            found.append(parse_experiment(fields))
+            experiments.append(parse_experiment(fields))
         except RequestError as error:
             raise variants.in_variant(name, place, error) from None
-    forms = [each.to_json() for each in found]
+    forms = [each.to_json() for each in experiments]
     given = [name for name, _ in entries]
     variants.check(
         given, forms, found[0].what.is_comparable, sum(len(each.strategies) for each in found)
@@ -273,7 +273,7 @@ def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
     names = variants.names_of(forms, given)
     return tuple(
         Variant.model_construct(name=name, experiment=each)
-        for name, each in zip(names, found, strict=True)
+        for name, each in zip(names, experiments, strict=True)
     )
 
 
@@ -290,7 +290,7 @@ def study_of(members: list[tuple[str | None, Experiment]]) -> Experiment:
 
 
 def parse_experiment(data: Any) -> Experiment:
-    """The experiment that a JSON value describes; RequestError, in one sentence, where none."""
+    """The experiment that a JSON value describes; RequestError, in one sentence, if it is invalid."""
     if not isinstance(data, Mapping):
         raise refuse(
             f"experiment {shorten(data)}",
@@ -303,7 +303,7 @@ def parse_experiment(data: Any) -> Experiment:
         cause = error.errors(include_url=False)[0].get("ctx", {}).get("error")
         if isinstance(cause, RequestError):
             raise cause from None
-        raise  # the reader let a value pass that is not of the field's type: a mistake of ours
+        raise  # `reading` accepted a value of the wrong type: a bug
 
 
 def parse_experiment_text(text: str | bytes) -> Experiment:

@@ -1,5 +1,5 @@
-"""Who holds what: the shard of an array that each device of a mesh holds, as arithmetic on the
-mesh, the shape and the spec.
+"""The layout of an array: the shard that each device of a mesh holds, computed from the mesh, the
+shape and the spec.
 """
 
 import math
@@ -27,10 +27,9 @@ class Layout:
     row-major over the axes.
 
     `device_ids` are JAX's numbers of the devices by position, None where they are the positions or
-    are not known.
-    `blocks`, int64 [devices, rank], numbers the block that a device holds along each dim; a dim
-    that `parts` blocks
-    cut has blocks 0 to parts - 1, each of `shard_shape[dim]` elements.
+    are not known. `blocks`, int64 [devices, rank], is the index of the block that a device holds
+    along each dim; a dim of `parts` blocks has blocks 0 to parts - 1, each of `shard_shape[dim]`
+    elements.
     """
 
     mesh: MeshAxes
@@ -62,7 +61,7 @@ class Layout:
 
     @property
     def replicated_axes(self) -> tuple[str, ...]:
-        """Mesh axes longer than 1 that cut no dim: along them every device holds the same."""
+        """Mesh axes longer than 1 that shard no dim: the array is replicated along them."""
         used = {axis for axes in self.spec for axis in axes}
         return tuple(name for name, size in self.mesh if name not in used and size > 1)
 
@@ -97,8 +96,8 @@ class Layout:
 
     @property
     def numbers(self) -> Ints:
-        """What each device is called, [devices]: JAX's number where it is known to differ from the
-        position.
+        """The number shown for each device, [devices]: JAX's id where it is known to differ from
+        the position.
         """
         return np.arange(self.device_count) if self.device_ids is None else self.device_ids
 
@@ -149,8 +148,8 @@ class Layout:
 
 
 def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
-    """The layout of an array of `shape`, cut by `spec`, one entry of mesh axes per dim, the first
-    the major one.
+    """The layout of an array of `shape` sharded by `spec`, one tuple of mesh axes per dim, major
+    first.
 
     RequestError where the spec breaks a rule: an axis that is not in the mesh, one axis twice, a
     dim that does not divide.
@@ -182,22 +181,21 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
 
 def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     """The layout of an operand or result of an experiment."""
-    found = layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
+    shards = layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
     ids = device_numbers(experiment)
     return (
-        found
+        shards
         if ids is None or parse_target(experiment.target).kind != "tpu"
-        else replace(found, device_ids=ids)
+        else replace(shards, device_ids=ids)
     )
 
 
 def device_numbers(experiment: Experiment) -> Ints | None:
-    """JAX's numbers of a mesh's devices by position, [devices]; None where only the devices can
-    say.
+    """JAX's numbers of a mesh's devices by position, [devices]; None if it is known only from the
+    devices.
 
     On a TPU topology mesh_utils places the devices, so that the fifth device of x=8 on v5e:2x4 is
-    7. Where it would place a mesh that does
-    not fill its topology is not worked out here.
+    7. Placement of a mesh that does not fill its topology is not computed.
     """
     target = parse_target(experiment.target)
     if target.kind == "cpu":
@@ -207,9 +205,7 @@ def device_numbers(experiment: Experiment) -> Ints | None:
     order = str(experiment.option("device_order"))
     try:
         topology = get_topology(target)
-    except (
-        RequestError
-    ):  # a topology that does not exist has no numbers; its picture is drawn all the same
+    except RequestError:  # an illegal topology has no device ids; its picture is drawn without them
         return None
     if order == "plain":
         return device_ids(topology, np.array(listed(topology)[: experiment.device_count]))
@@ -227,35 +223,34 @@ def dtype_of(experiment: Experiment, array: str) -> str:
 
 
 def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
-    """The layout as plain JSON values, and what it amounts to.
+    """The layout as plain JSON values, with its bytes.
 
-    Every shard has `device` (JAX's number, None where only the devices can say), `position` in the
-    mesh's device order, and `index`,
-    [start, stop) of each dim. `groups` are numbers of devices too, positions where those are not
-    known.
+    Every shard has `device` (JAX's id, None if it is known only from the devices), `position` in
+    the mesh's device order, and `index`, [start, stop) of each dim. `groups` are numbers of devices
+    too, positions where those are not known.
     """
-    found, dtype = layout_of(experiment, array), dtype_of(experiment, array)
+    shards, dtype = layout_of(experiment, array), dtype_of(experiment, array)
     ids = device_numbers(experiment)
-    called = [None] * found.device_count if ids is None else ids.tolist()
+    called = [None] * shards.device_count if ids is None else ids.tolist()
     return {
         "shards": [
             {"device": called[position], "position": position, "index": ranges}
-            for position, ranges in enumerate(found.ranges())
+            for position, ranges in enumerate(shards.ranges())
         ],
-        "mesh": [list(axis) for axis in found.mesh],
-        "shape": list(found.shape),
-        "spec": [axes_json(axes) for axes in found.spec],
+        "mesh": [list(axis) for axis in shards.mesh],
+        "shape": list(shards.shape),
+        "spec": [axes_json(axes) for axes in shards.spec],
         "dtype": dtype,
         "memory": experiment.memory_kind(array),
-        "devices": found.device_count,
-        "shard_shape": list(found.shard_shape),
-        "shard_count": found.shard_count,
-        "replication": found.replication,
-        "replicated_axes": list(found.replicated_axes),
-        "groups": found.named_groups.tolist(),
-        "bytes_per_device": found.shard_bytes(dtype),
-        "bytes_array": found.array_bytes(dtype),
-        "bytes_held": found.held_bytes(dtype),
+        "devices": shards.device_count,
+        "shard_shape": list(shards.shard_shape),
+        "shard_count": shards.shard_count,
+        "replication": shards.replication,
+        "replicated_axes": list(shards.replicated_axes),
+        "groups": shards.named_groups.tolist(),
+        "bytes_per_device": shards.shard_bytes(dtype),
+        "bytes_array": shards.array_bytes(dtype),
+        "bytes_held": shards.held_bytes(dtype),
     }
 
 

@@ -34,7 +34,7 @@ VERSION = 1
 MAX_LINK_CHARACTERS = 2000
 # leaves room for scheme, host, screen and run in a link of MAX_LINK_CHARACTERS
 _MAX_CODE_CHARACTERS = 1800
-# a link may have been percent-encoded twice on its way
+# a link may be percent-encoded twice
 _MAX_READ_CHARACTERS = 8 * MAX_LINK_CHARACTERS
 _CODE = re.compile(r"([0-9]{1,9})\.([A-Za-z0-9_=-]*)")
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -55,7 +55,7 @@ _OPTION_DEFAULTS = {"precision": "default", "device_order": "topology"}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The parts of a link: the code of the experiment, the screen it opens (None: not said), a
+    """The parts of a link: the code of the experiment, the screen it opens (None: unspecified), a
     stored run.
     """
 
@@ -65,10 +65,9 @@ class Link:
 
 
 def encode(experiment: Experiment) -> str:
-    """The code of an experiment: `1.` and base64url of deflated JSON, without what is at its
-    default.
+    """The code of an experiment: `1.` and base64url of deflated JSON, without defaults.
 
-    RequestError where no link may carry it: too long, or with compiler flags of a command line.
+    RequestError if it is too long for a link, or has compiler flags that a link may not carry.
     """
     check_flags(experiment)
     data = {
@@ -104,7 +103,7 @@ def pack(data: Any) -> str:
 
 
 def decode(text: str) -> Experiment:
-    """The experiment of a link or of its bare code; RequestError, in one sentence, where there is
+    """The experiment of a link or of its bare code; RequestError, in one sentence, if there is
     none.
     """
     experiment = parse_experiment(payload(text))
@@ -206,7 +205,7 @@ def parse_link(text: str) -> Link:
 
 
 def looks_like_link(text: str) -> bool:
-    """Whether a word of a command line is a link or a bare code rather than a file name."""
+    """Whether a command-line argument is a link or a bare code rather than a file name."""
     return "experiment=" in text or "://" in text or _CODE.fullmatch(text.strip()) is not None
 
 

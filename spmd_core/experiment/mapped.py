@@ -1,4 +1,4 @@
-"""What a map strategy maps: a dim, and how devices share it."""
+"""What a map strategy maps: a dim, and how it is split over devices."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ AXIS_NAME = "devices"
 
 @dataclass(frozen=True, slots=True)
 class MapPlan:
-    """What is mapped: a dim of `size`, as one row at a time or, where the function adds along it,
-    as one block for each device.
+    """The mapped dim of `size`: one row at a time or, if the function sums along it, one block per
+    device.
     """
 
     strategy: str
@@ -37,8 +37,8 @@ class MapPlan:
 
 
 def read_plan(experiment: Experiment, strategy: str) -> MapPlan:
-    """Which dim is mapped, by the option in_axes or else by the workload. Inexpressible where
-    in_axes does not fit the operands.
+    """The mapped dim, by the option in_axes or else by the workload. Inexpressible if in_axes does
+    not fit the operands.
     """
     what, sizes = experiment.what, experiment.sizes
     given = read_in_axes(experiment.option("in_axes"))
@@ -58,7 +58,7 @@ def read_plan(experiment: Experiment, strategy: str) -> MapPlan:
 
 def _dim_of(experiment: Experiment, in_axes: tuple[int | None, ...], strategy: str) -> str:
     text = experiment.option("in_axes")
-    found: dict[str, None] = {}
+    dims: dict[str, None] = {}
     for array, axis in zip(experiment.what.operands, in_axes, strict=True):
         present = array.present(experiment.sizes)
         if axis is None:
@@ -68,13 +68,13 @@ def _dim_of(experiment: Experiment, in_axes: tuple[int | None, ...], strategy: s
                 f"{strategy} cannot take in_axes={text}: {array.name} has rank {len(present)} and no axis {axis}; "
                 f"use an axis below {len(present)}, or None"
             )
-        found[present[axis]] = None
-    if len(found) != 1:
-        what = f"it maps {' and '.join(found)} at once" if found else "it maps nothing"
+        dims[present[axis]] = None
+    if len(dims) != 1:
+        what = f"it maps {' and '.join(dims)} at once" if dims else "it maps nothing"
         raise Inexpressible(
             f"{strategy} cannot take in_axes={text}: {what}; give every operand the axis of one dim, and None where it has none"
         )
-    dim = next(iter(found))
+    dim = next(iter(dims))
     for array, axis in zip(experiment.what.operands, in_axes, strict=True):
         if axis is None and dim in array.present(experiment.sizes):
             place = array.present(experiment.sizes).index(dim)

@@ -1,5 +1,5 @@
-"""The parts of a repair that every experiment needs: fields of pairs, options, and what falls back
-to its default.
+"""The repairs that every experiment needs: fields of pairs, options, and fields that fall back to
+their default.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,15 +11,15 @@ from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.options import BY_POSITION, fill_options, read_in_axes, source_of
 from spmd_core.experiment.workloads.catalog import Array, Workload, get_workload
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
-def kept(field: str, given: Any, say: Say) -> dict[str, Any]:
+def kept(field: str, given: Any, report: Report) -> dict[str, Any]:
     """The pairs of a field; none, with a sentence, where it cannot be read."""
     try:
         return dict(reading.read_pairs(field, given if given is not None else {}))
     except RequestError as error:
-        say(f"{sentence(error)} It was left out.")
+        report(f"{sentence(error)} It was left out.")
         return {}
 
 
@@ -28,21 +28,21 @@ def sentence(error: RequestError) -> str:
     return f"{str(error)[0].upper()}{str(error)[1:]}."
 
 
-def choices(field: str, given: Any, arrays: Iterable[Array], say: Say) -> dict[str, Any]:
+def choices(field: str, given: Any, arrays: Iterable[Array], report: Report) -> dict[str, Any]:
     """Array -> word of a field, of those that are known."""
     names = [array.name for array in arrays]
-    found = {}
-    for name, word in kept(field, given, say).items():
+    chosen = {}
+    for name, word in kept(field, given, report).items():
         if name not in names or word not in reading.CHOICES[field]:
-            say(f"{field} of {shorten(name)}={shorten(word)} is not known here: left out.")
+            report(f"{field} of {shorten(name)}={shorten(word)} is not known here: left out.")
         else:
-            found[name] = word
-    return found
+            chosen[name] = word
+    return chosen
 
 
-def workload(data: Mapping[str, Any], say: Say) -> Workload:
-    """The workload, as it is declared now where the version of the user's own file is not known
-    here.
+def workload(data: Mapping[str, Any], report: Report) -> Workload:
+    """The workload; its current declaration if the requested version of the user's own file is
+    unknown.
     """
     name, given = reading.read_text("workload", data["workload"]), data.get("options")
     source = source_of(given) if isinstance(given, Mapping) else None
@@ -53,22 +53,22 @@ def workload(data: Mapping[str, Any], say: Say) -> Workload:
             raise
     what = get_workload(name)
     if what.source is not None:
-        say(f"{name} was declared by another version of its file: the one that is here is used.")
+        report(f"{name} was declared by another version of its file: the one that is here is used.")
     return what
 
 
-def options(what: Workload, given: Any, say: Say) -> dict[str, Any]:
+def options(what: Workload, given: Any, report: Report) -> dict[str, Any]:
     """The options that the workload has, at values that they may have."""
-    found = {}
-    pairs = kept("options", given, say)
+    chosen = {}
+    pairs = kept("options", given, report)
     for name, value in pairs.items():
         if name == "source":
-            found |= {name: what.source} if what.source is not None else {}
+            chosen |= {name: what.source} if what.source is not None else {}
         elif _is_option(what, pairs, name, value):
-            found[name] = value
+            chosen[name] = value
         else:
-            say(f"Option {shorten(name)}={shorten(value)} is not one of {what.name}: left out.")
-    return found
+            report(f"Option {shorten(name)}={shorten(value)} is not one of {what.name}: left out.")
+    return chosen
 
 
 def _is_option(what: Workload, pairs: Mapping[str, Any], name: str, value: Any) -> bool:
@@ -87,10 +87,10 @@ def _is_option(what: Workload, pairs: Mapping[str, Any], name: str, value: Any) 
     )
 
 
-def plain_fields(what: Workload, data: dict[str, Any], say: Say) -> None:
-    """Dtype, strategies, timing and seed: what is not known falls back to the default."""
+def plain_fields(what: Workload, data: dict[str, Any], report: Report) -> None:
+    """Dtype, strategies, timing and seed: unknown values fall back to the default."""
     if data.get("dtype") is not None and data["dtype"] not in what.dtypes:
-        say(
+        report(
             f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: {what.dtypes[0]} is used."
         )
         data["dtype"] = what.dtypes[0]
@@ -100,23 +100,23 @@ def plain_fields(what: Workload, data: dict[str, Any], say: Say) -> None:
         data["strategies"] = list(dict.fromkeys(name for name in listed if name in what.strategies))
         for name in listed:
             if name not in what.strategies:
-                say(f"Strategy {shorten(name)} is not one of {what.name}: left out.")
+                report(f"Strategy {shorten(name)} is not one of {what.name}: left out.")
         if len(data["strategies"]) < sum(name in what.strategies for name in listed):
-            say("A strategy was listed twice: once is kept.")
+            report("A strategy was listed twice: once is kept.")
         if not data["strategies"]:
             data["strategies"] = list(what.default_strategies)
-            say(f"No strategy is left: {', '.join(what.default_strategies)} are used.")
+            report(f"No strategy is left: {', '.join(what.default_strategies)} are used.")
     for field in ("timing", "seed"):
         try:
             if data.get(field) is not None:
                 reading.READERS[field](data[field])
         except RequestError as error:
-            say(f"{sentence(error)} The default is used.")
+            report(f"{sentence(error)} The default is used.")
             del data[field]
 
 
-def drop_unknown(data: dict[str, Any], say: Say) -> None:
-    """Leave out fields that no experiment has."""
+def drop_unknown(data: dict[str, Any], report: Report) -> None:
+    """Removes fields that no experiment has."""
     for field in [field for field in data if field not in Experiment.model_fields]:
-        say(f"The field {shorten(field)} is not part of an experiment: left out.")
+        report(f"The field {shorten(field)} is not part of an experiment: left out.")
         del data[field]

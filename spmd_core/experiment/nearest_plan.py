@@ -1,5 +1,5 @@
-"""The nearest transformer's training step that can be compiled, for a damaged or misfit experiment
-of one.
+"""The nearest transformer's training step that can be compiled, for a damaged or invalid
+experiment.
 """
 
 import difflib
@@ -11,7 +11,7 @@ from typing import Any
 from spmd_core.base import RequestError, mesh_text, refuse, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.nearest_fields import (
-    Say,
+    Report,
     drop_unknown,
     kept,
     options,
@@ -31,32 +31,34 @@ MAX_PER_DEVICE = 65536
 _PLAIN = re.compile(r"[^a-z0-9]")
 
 
-def repair_decoder(data: dict[str, Any], say: Say) -> dict[str, Any]:
+def repair_decoder(data: dict[str, Any], report: Report) -> dict[str, Any]:
     """The fields of an experiment near `data` that `parse_experiment` takes; a sentence for each
     change made.
 
     RequestError where the mesh cannot be read at all.
     """
-    drop_unknown(data, say)
+    drop_unknown(data, report)
     for field in ("sharding", "overrides", "memory"):
         if data.pop(field, None):
-            say(f"{field[0].upper()}{field[1:]} follows from the names of the mesh axes: left out.")
+            report(
+                f"{field[0].upper()}{field[1:]} follows from the names of the mesh axes: left out."
+            )
     wanted = dict(reading.read_sizes("mesh", data["mesh"]))
-    topology = _topology(data.get("target"), math.prod(wanted.values()), say)
+    topology = _topology(data.get("target"), math.prod(wanted.values()), report)
     data["target"] = topology.target
-    chosen = options(DECODER, data.get("options"), say)
-    chosen["model"] = _model(chosen.get("model", DEFAULT_SPEC["options"]["model"]), say)
-    sizes = _sizes(data.get("dims"), say)
-    model = _varied(get_model(chosen["model"]), sizes, chosen, topology, say)
-    mesh = data["mesh"] = _mesh(wanted, topology, model, say)
-    sizes["sequence"] = _sequence(sizes["sequence"], mesh.get("sequence", 1), say)
-    sizes["batch"] = _batch(sizes["batch"], mesh, say)
-    data |= {"dims": sizes, "options": _options(chosen, sizes["sequence"], topology, model, say)}
-    plain_fields(DECODER, data, say)
+    chosen = options(DECODER, data.get("options"), report)
+    chosen["model"] = _model(chosen.get("model", DEFAULT_SPEC["options"]["model"]), report)
+    sizes = _sizes(data.get("dims"), report)
+    model = _varied(get_model(chosen["model"]), sizes, chosen, topology, report)
+    mesh = data["mesh"] = _mesh(wanted, topology, model, report)
+    sizes["sequence"] = _sequence(sizes["sequence"], mesh.get("sequence", 1), report)
+    sizes["batch"] = _batch(sizes["batch"], mesh, report)
+    data |= {"dims": sizes, "options": _options(chosen, sizes["sequence"], topology, model, report)}
+    plain_fields(DECODER, data, report)
     return data
 
 
-def _topology(given: Any, devices: int, say: Say) -> Topology:
+def _topology(given: Any, devices: int, report: Report) -> Topology:
     """The topology of a target, or the nearest legal one; for no topology at all, one of v5e with
     about as many devices.
     """
@@ -65,12 +67,12 @@ def _topology(given: Any, devices: int, say: Say) -> Topology:
         target = parse_target(reading.read_text("target", given))
         return get_topology(target)
     except RequestError as error:
-        found = nearest_topology(target, devices)
-        say(f"{sentence(error)} {found.target} is used.")
-        return found
+        nearest = nearest_topology(target, devices)
+        report(f"{sentence(error)} {nearest.target} is used.")
+        return nearest
 
 
-def _model(name: Any, say: Say) -> str:
+def _model(name: Any, report: Report) -> str:
     """The name of a model, or of the one that is spelled most alike."""
     try:
         return get_model(str(name)).name
@@ -83,21 +85,25 @@ def _model(name: Any, say: Say) -> str:
             spelled = {_PLAIN.sub("", preset): preset for preset in PRESETS}
             alike = difflib.get_close_matches(_PLAIN.sub("", text), list(spelled), 1, 0.6)
             near = spelled[alike[0]] if alike else str(DEFAULT_SPEC["options"]["model"])
-        say(f"{sentence(error)} {near} is used.")
+        report(f"{sentence(error)} {near} is used.")
         return near
 
 
 def _varied(
-    preset: ModelSize, sizes: dict[str, int], chosen: dict[str, Any], topology: Topology, say: Say
+    preset: ModelSize,
+    sizes: dict[str, int],
+    chosen: dict[str, Any],
+    topology: Topology,
+    report: Report,
 ) -> ModelSize:
-    """The model with sizes and choices of its own, or where they make none, without them: then they
-    are left out of `sizes` and `chosen`.
+    """The model with changed sizes and choices; if they make no valid model, the unchanged one, and
+    they are removed from `sizes` and `chosen`.
     """
     words = {"activation": {word: word for word in ACTIVATIONS}, "gate": GATES, "tables": TABLES}
     fields = {"activation": "activation", "gate": "gated", "tables": "tied"}
     for option, known in words.items():
         if option in chosen and chosen[option] not in ("", *known):
-            say(
+            report(
                 f"{option}={shorten(chosen[option])} is not one of {' and '.join(filter(None, known))}: left out."
             )
             del chosen[option]
@@ -105,44 +111,44 @@ def _varied(
         fields[name]: known[chosen[name]] for name, known in words.items() if chosen.get(name)
     }
     try:
-        found = preset.varied(
+        varied = preset.varied(
             **{name: size for name, size in sizes.items() if name in VARIABLE}, **choices
         )
-        if found == preset or 2 * found.largest_weight[1] <= topology.chip.device_hbm_bytes:
-            return found
+        if varied == preset or 2 * varied.largest_weight[1] <= topology.chip.device_hbm_bytes:
+            return varied
         raise refuse(
-            f"a weight of {found.largest_weight[1]:,} elements",
+            f"a weight of {varied.largest_weight[1]:,} elements",
             "is more than a device holds",
             "use smaller sizes",
         )
     except RequestError as error:
-        say(f"{sentence(error)} The sizes of {preset.name} are used.")
+        report(f"{sentence(error)} The sizes of {preset.name} are used.")
         for name in (*VARIABLE, *words):
             sizes.pop(name, None)
             chosen.pop(name, None)
         return preset
 
 
-def _sizes(given: Any, say: Say) -> dict[str, int]:
-    """Batch, sequence, and what of the model's sizes is named."""
+def _sizes(given: Any, report: Report) -> dict[str, int]:
+    """Batch, sequence, and those of the model's sizes that are given."""
     sizes: dict[str, int] = dict(DECODER.defaults)
-    for dim, size in kept("dims", given, say).items():
+    for dim, size in kept("dims", given, report).items():
         if dim not in DECODER.dims:
-            say(f"{DECODER.name} has no dim {shorten(dim)}: left out.")
+            report(f"{DECODER.name} has no dim {shorten(dim)}: left out.")
         elif (
-            reading.is_whole(size)
+            reading.is_integer(size)
             and 1 <= size <= reading.MAX_SIZE
             and not (dim == "layers" and size > 1024)
         ):
             sizes[dim] = size
         else:
             instead = f"{dim}={sizes[dim]} is used" if dim in sizes else "the model's own is used"
-            say(f"{dim}={shorten(size)} is not a size: {instead}.")
+            report(f"{dim}={shorten(size)} is not a size: {instead}.")
     return sizes
 
 
 def _mesh(
-    wanted: Mapping[str, int], topology: Topology, model: ModelSize, say: Say
+    wanted: Mapping[str, int], topology: Topology, model: ModelSize, report: Report
 ) -> dict[str, int]:
     """A mesh of axes that a decoder is sharded over, which fills the topology."""
     mesh = {}
@@ -150,37 +156,37 @@ def _mesh(
         if axis in AXES:
             mesh[axis] = size
         else:
-            say(f"A decoder is not sharded over a mesh axis {shorten(axis)}: left out.")
+            report(f"A decoder is not sharded over a mesh axis {shorten(axis)}: left out.")
     before = dict(mesh)
     if "tensor" in mesh:
         mesh["tensor"] = math.gcd(mesh["tensor"], model.heads, model.mlp, model.embed)
         if mesh["tensor"] != before["tensor"]:
-            say(
+            report(
                 f"tensor={before['tensor']} does not divide the heads, mlp and embed of {model.name}: tensor={mesh['tensor']} is used."
             )
             before = dict(mesh)
-    found = dict(resized(tuple(mesh.items()), topology, workload=DECODER.name).mesh)
-    if found != mesh:
+    filled = dict(resized(tuple(mesh.items()), topology, workload=DECODER.name).mesh)
+    if filled != mesh:
         had = (
             f"Mesh {mesh_text(before)} has {math.prod(before.values())} devices"
             if before
             else "No mesh axis is left"
         )
-        say(f"{had} and {topology.name} has {topology.devices}: {mesh_text(found)} is used.")
-    return found
+        report(f"{had} and {topology.name} has {topology.devices}: {mesh_text(filled)} is used.")
+    return filled
 
 
-def _sequence(sequence: int, cuts: int, say: Say) -> int:
-    unit = BLOCK * cuts
+def _sequence(sequence: int, shards: int, report: Report) -> int:
+    unit = BLOCK * shards
     fitting = min(max(unit, sequence // unit * unit), MAX_SEQUENCE // unit * unit)
     if fitting != sequence:
-        say(
-            f"sequence={sequence} does not divide into blocks of {BLOCK} over sequence={cuts}: sequence={fitting} is used."
+        report(
+            f"sequence={sequence} does not divide into blocks of {BLOCK} over sequence={shards}: sequence={fitting} is used."
         )
     return fitting
 
 
-def _batch(batch: int, mesh: Mapping[str, int], say: Say) -> int:
+def _batch(batch: int, mesh: Mapping[str, int], report: Report) -> int:
     rows, devices = math.prod(mesh.get(axis, 1) for axis in DATA_AXES), math.prod(mesh.values())
     most = MAX_PER_DEVICE * devices // rows * rows
     fitting = min(most, rows * max(1, (2 * batch + rows) // (2 * rows)))
@@ -189,79 +195,79 @@ def _batch(batch: int, mesh: Mapping[str, int], say: Say) -> int:
             mesh_text({axis: size for axis, size in mesh.items() if axis in DATA_AXES})
             or "one device"
         )
-        say(
+        report(
             f"batch={batch} {f'does not divide over {over}' if batch <= most else 'is too large'}: batch={fitting} is used."
         )
     return fitting
 
 
 def _options(
-    given: dict[str, Any], sequence: int, topology: Topology, model: ModelSize, say: Say
+    given: dict[str, Any], sequence: int, topology: Topology, model: ModelSize, report: Report
 ) -> dict[str, Any]:
     """Options that go together, with this sequence and this model."""
-    found = dict(given)
+    options = dict(given)
     for field in ("save", "offload"):
-        words = [word for part in str(found.get(field, "")).split(",") if (word := part.strip())]
+        words = [word for part in str(options.get(field, "")).split(",") if (word := part.strip())]
         taken = (
-            [word.strip() for word in str(found.get("save", "")).split(",")]
+            [word.strip() for word in str(options.get("save", "")).split(",")]
             if field == "offload"
             else []
         )
         fitting = [
             word
             for word in words
-            if word in NAMES and word not in taken and found.get("remat") != "none"
+            if word in NAMES and word not in taken and options.get("remat") != "none"
         ]
         if fitting != words:
             dropped = ", ".join(shorten(word) for word in words if word not in fitting)
-            say(f"{field} leaves out {dropped}: a decoder's block saves no such array.")
-        found[field] = ",".join(fitting)
-    flags = str(found.get("compiler_flags", "")).split()
+            report(f"{field} leaves out {dropped}: a decoder's block saves no such array.")
+        options[field] = ",".join(fitting)
+    flags = str(options.get("compiler_flags", "")).split()
     known = [flag for flag in flags if flag_refusal(flag) is None and link_refusal(flag) is None]
     if known != flags:
-        say(
+        report(
             f"Compiler flags leave out {', '.join(shorten(flag) for flag in flags if flag not in known)}: "
             "a link may set only those of a list."
         )
-    found["compiler_flags"] = " ".join(known)
-    if found.get("fused_qkv") and model.kv_heads != model.heads:
-        say(
+    options["compiler_flags"] = " ".join(known)
+    if options.get("fused_qkv") and model.kv_heads != model.heads:
+        report(
             f"fused_qkv needs as many key heads as heads, and {model.name} has {model.kv_heads} of {model.heads}: left out."
         )
-        del found["fused_qkv"]
+        del options["fused_qkv"]
     for field, words in (
         ("state_dtype", ("float32", "bfloat16")),
         ("parameter_dtype", ("float32", "bfloat16")),
         ("second_moment_dtype", ("float32", "bfloat16")),
     ):
-        if field in found and found[field] not in words:
-            say(
-                f"{field}={shorten(found[field])} is not one of {' and '.join(words)}: {words[0]} is used."
+        if field in options and options[field] not in words:
+            report(
+                f"{field}={shorten(options[field])} is not one of {' and '.join(words)}: {words[0]} is used."
             )
-            del found[field]
-    _fit_blocks(found, sequence, say)
-    if found.get("fused_mlp") and not model.gated:
-        say(f"fused_mlp is one matmul for gate and up, and {model.name} has no gate: left out.")
-        del found["fused_mlp"]
-    return {name: value for name, value in found.items() if value != ""}
+            del options[field]
+    _fit_blocks(options, sequence, report)
+    if options.get("fused_mlp") and not model.gated:
+        report(f"fused_mlp is one matmul for gate and up, and {model.name} has no gate: left out.")
+        del options["fused_mlp"]
+    return {name: value for name, value in options.items() if value != ""}
 
 
-def _fit_blocks(found: dict[str, Any], sequence: int, say: Say) -> None:
+def _fit_blocks(options: dict[str, Any], sequence: int, report: Report) -> None:
     """Blocks of the attention kernel that divide the sequence and one another."""
-    asked = found.get("attention_blocks") or 0
-    block = min(asked, sequence)
-    if asked and (sequence % block or block % BLOCK):  # keys come in as many: whole registers
+    blocks = options.get("attention_blocks") or 0
+    block = min(blocks, sequence)
+    if blocks and (sequence % block or block % BLOCK):  # blocks of keys fill vector registers
         fitting = math.gcd(max(1, block // BLOCK), sequence // BLOCK)
-        found["attention_blocks"] = BLOCK * fitting
-        say(
-            f"attention_blocks={block} does not fit sequence={sequence}: {found['attention_blocks']} is used."
+        options["attention_blocks"] = BLOCK * fitting
+        report(
+            f"attention_blocks={block} does not fit sequence={sequence}: {options['attention_blocks']} is used."
         )
-    whole = found.get("attention_blocks") or 0
+    queries = options.get("attention_blocks") or 0
     for name in ("keys_block", "compute_block"):
-        given = found.get(name) or 0
-        within = sequence if name == "keys_block" else whole
-        if given and (not whole or given < BLOCK or given % BLOCK or within % min(given, within)):
-            say(f"{name}={given} does not fit the other blocks: left out.")
-            del found[name]
+        given = options.get(name) or 0
+        within = sequence if name == "keys_block" else queries
+        if given and (not queries or given < BLOCK or given % BLOCK or within % min(given, within)):
+            report(f"{name}={given} does not fit the other blocks: left out.")
+            del options[name]
         elif given and name == "keys_block":
-            whole = min(given, sequence)
+            queries = min(given, sequence)

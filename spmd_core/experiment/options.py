@@ -1,4 +1,4 @@
-"""The options of an experiment: which a workload has, their defaults, and what they may be."""
+"""The options of an experiment: which ones a workload has, their defaults, and their valid values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRECISION = Choice(("default", "high", "highest"))
 DEVICE_ORDER = Choice(("topology", "plain"))
 SHARDINGS = Flag()  # those of every step are read after the timing, by compiling again
 TRACE = Flag()  # a few calls are traced after the timing
-BY_POSITION = "by position"  # in_axes as the dims of the operands say
+BY_POSITION = "by position"  # in_axes derived from the dims of the operands
 
 
 def source_of(options: Mapping[str, Any]) -> str | None:
@@ -31,14 +31,14 @@ def option_choices(workload: Workload) -> dict[str, Option]:
 
 
 def _looks(workload: Workload) -> dict[str, Option]:
-    """What is looked into after the timing, where asked for."""
+    """Inspections after the timing, if requested."""
     return {"trace": TRACE, "shardings": SHARDINGS} if workload.is_traceable else {}
 
 
 def later_options(workload: Workload) -> dict[str, Any]:
     """Options that are left out of an experiment where they are at their default.
 
-    They came later: with the default, it means what it meant without them.
+    They were added later: an experiment without them means the default.
     """
     later = {name: option.default for name, option in workload.options.items() if option.later}
     maps = set(workload.strategies) & set(MAP_STRATEGIES)
@@ -65,7 +65,7 @@ def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
             )
         if name in choices:
             choices[name].check(name, value)
-    if "in_axes" in given:  # it becomes a part of programs: as one text for each meaning
+    if "in_axes" in given:  # it becomes part of programs: one text per meaning
         given["in_axes"] = in_axes_text(read_in_axes(given["in_axes"]))
     chosen = {
         name: value for name, value in given.items() if name in defaults or value != later.get(name)
@@ -93,7 +93,7 @@ def _program_options(
 
 
 def read_in_axes(text: Any) -> tuple[int | None, ...] | None:
-    """`0, None, 1` as one entry for each operand; None where the dims of the operands say it."""
+    """`0, None, 1` as one entry for each operand; None if it follows from the dims of the operands."""
     if text == BY_POSITION:
         return None
     parts = (

@@ -29,13 +29,13 @@ CHOICES = {"memory": get_args(MemoryKind), "data": DRAWS}
 MAX_SAMPLES, MAX_SECONDS, MAX_SEED = 1000, 60, 2**32 - 1
 
 
-def is_whole(value: Any) -> bool:
-    """Whether a JSON value is a whole number; true and false are not."""
+def is_integer(value: Any) -> bool:
+    """Whether a JSON value is an integer; true and false are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def first_twice(names: Iterable[str]) -> str | None:
-    """The first name that appears more than once; None where each is there once."""
+    """The first duplicate name; None if all are different."""
     return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
@@ -55,10 +55,10 @@ def read_pairs(field: str, given: Any) -> Pairs:
 
 
 def read_sizes(field: str, given: Any) -> Pairs:
-    """Names with whole numbers from 1 on: a mesh, or dims."""
+    """Names with integers from 1 on: a mesh, or dims."""
     pairs = read_pairs(field, given)
     for name, size in pairs:
-        if not is_whole(size) or not 1 <= size <= MAX_SIZE:
+        if not is_integer(size) or not 1 <= size <= MAX_SIZE:
             label = shorten(name).strip("'\"")
             what = f"{'mesh axis ' * (field == 'mesh')}{label}={shorten(size)}"
             if isinstance(size, str) and (meant := suffixed_sizes(size)):
@@ -105,7 +105,7 @@ def read_axes(where: str, given: Any) -> tuple[str, ...]:
 
 
 def read_choices(field: str, given: Any) -> Pairs:
-    """Array -> one of the words that the field knows."""
+    """Array -> one of the field's values."""
     pairs = read_pairs(field, given)
     for array, word in pairs:
         if word not in CHOICES[field]:
@@ -118,7 +118,7 @@ def read_choices(field: str, given: Any) -> Pairs:
 
 
 def read_text(field: str, given: Any) -> str:
-    """A text; whether it is a known one is checked with the rest."""
+    """A text; `rules` checks whether it is known."""
     if not isinstance(given, str):
         raise refuse(
             f"{field}={shorten(given)}",
@@ -143,7 +143,7 @@ def read_timing(given: Any) -> dict[str, Any]:
     """Samples per strategy, and seconds spent sampling each."""
     timing = dict(read_pairs("timing", given))
     for name, value in timing.items():
-        if name == "samples" and not (is_whole(value) and 1 <= value <= MAX_SAMPLES):
+        if name == "samples" and not (is_integer(value) and 1 <= value <= MAX_SAMPLES):
             raise refuse(
                 f"samples={shorten(value)}",
                 "is not a number of samples",
@@ -171,8 +171,8 @@ def read_timing(given: Any) -> dict[str, Any]:
 
 
 def read_seed(given: Any) -> int:
-    """A whole number of 32 bits."""
-    if not is_whole(given) or not 0 <= given <= MAX_SEED:
+    """An integer of 32 bits."""
+    if not is_integer(given) or not 0 <= given <= MAX_SEED:
         raise refuse(
             f"seed={shorten(given)}", "is not a seed", f"use a whole number from 0 to {MAX_SEED}"
         )
@@ -180,8 +180,8 @@ def read_seed(given: Any) -> int:
 
 
 def read_version(given: Any) -> int:
-    """The version of the format, of which there is one."""
-    if given != 1 or not is_whole(given):
+    """The version of the format; there is only one."""
+    if given != 1 or not is_integer(given):
         raise refuse(
             f"version {shorten(given)}",
             "of the experiment format is not known here",
@@ -191,7 +191,7 @@ def read_version(given: Any) -> int:
 
 
 def read_workload(given: Any) -> str:
-    """A workload's name; whether there is one of that name is checked with the rest."""
+    """A workload's name; `rules` checks whether it exists."""
     if not isinstance(given, str):
         raise refuse(f"workload {shorten(given)}", "is not a name", "name one, for example layer")
     return given
@@ -218,7 +218,7 @@ READERS = {  # in the order of the JSON form
 def read_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that an experiment's JSON form gives, null left out; nothing is filled in.
 
-    RequestError, in one sentence, for what is missing, unknown or not of the field's form.
+    RequestError, in one sentence, for a missing, unknown or malformed field.
     """
     for field in ("workload", "mesh"):
         if data.get(field) is None:
@@ -231,7 +231,7 @@ def read_fields(data: Mapping[str, Any]) -> dict[str, Any]:
                 "is not part of an experiment",
                 f"leave it out, or use one of {', '.join((*READERS, 'variants'))}",
             )
-    # a value that was read before, such as the timing of another experiment, is taken as it is
+    # a value that was read before, such as the timing of another experiment, is kept unchanged
     return {
         field: given[field] if isinstance(given[field], BaseModel) else read(given[field])
         for field, read in READERS.items()
@@ -240,8 +240,8 @@ def read_fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_json(text: str | bytes) -> Any:
-    """The value of a JSON text; RequestError where it is none, holds NaN or infinity, or names one
-    key twice.
+    """The value of a JSON text; RequestError if it is invalid, has NaN or infinity, or a duplicate
+    key.
     """
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)

@@ -1,20 +1,21 @@
-"""THE rule of "this mesh on another topology", which links, screens and sweeps ask.
+"""The rule that resizes a mesh to another topology, shared by links, screens and sweeps.
 
 A mesh fills its topology: its sizes multiply to the devices of all slices. On another topology
 
-1. **one axis takes the change.** Of a decoder `fsdp`, or `data` where there is no `fsdp`, or a new
-   `fsdp` where there is neither; of another workload the axis that cuts the batch, or the first.
-2. **The other axes stay.** Where the devices of one slice do not divide over them, each becomes its
-   greatest common divisor with the devices that are left, the last axis first: the innermost axes
-   cut one layer's matrices, and are the last to give way. `Resized.changed` says which did.
-3. **Slices lie outermost.** A mesh that already lay over several slices keeps them on its first
-   axis, if that divides by their number (and, of a decoder, is `data` or `fsdp`); else they lie on
-   `data` of a decoder, or on the axis that takes the change, which is then the first. A decoder's
-   `data` of size 1 is left out.
+1. **One axis takes the change.** Of a decoder `fsdp`, or `data` where there is no `fsdp`, or a new
+   `fsdp` where there is neither; of another workload the axis that shards the batch, or the first.
+2. **The other axes are unchanged.** Where the devices of one slice do not divide over them, each
+   becomes its greatest common divisor with the devices that are left, the last axis first: the
+   innermost axes shard one layer's matrices, and change last. `Resized.changed` lists the changed
+   ones.
+3. **Slices are outermost.** A mesh that already spans several slices keeps them on its first axis,
+   if that divides by their number (and, of a decoder, is `data` or `fsdp`); else they are on `data`
+   of a decoder, or on the axis that takes the change, which is then the first. A decoder's `data`
+   of size 1 is left out.
 
-A mesh that fills as many slices as before stays as it is, and there is always an answer, if only
-one in which every other axis is 1. Links and screens take it and say so. A sweep varies one thing:
-where rule 2 changed an axis, its point is refused with the rule's mesh as what to try instead.
+A mesh that fills as many slices as before is unchanged. There is always an answer, if only one in
+which every other axis is 1. Links and screens use it and report the change. A sweep varies one
+thing: if rule 2 changed an axis, its point is refused and the rule's mesh is suggested.
 """
 
 import math
@@ -31,12 +32,14 @@ from spmd_core.machine import Topology, get_topology
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """A mesh that fills a topology, and what else changed beside the axis that takes the change."""
+    """A mesh that fills a topology, and which other axes changed besides the one that takes the
+    change.
+    """
 
     mesh: Mesh
     takes: str
     others: Mesh = ()  # the other axes, as long in one slice as they were
-    changed: tuple[str, ...] = ()  # those of them that did not stay
+    changed: tuple[str, ...] = ()  # those of them that changed
 
     @property
     def text(self) -> str:
@@ -45,7 +48,7 @@ class Resized:
 
 
 def taking_axis(workload: str, mesh: Sequence[Sequence[Any]], batch: Axes = ()) -> str:
-    """The mesh axis that takes the change, by rule 1; `batch` names the axes that cut the batch."""
+    """The mesh axis that takes the change, by rule 1; `batch` names the axes that shard the batch."""
     names = [name for name, _ in mesh]
     if named_axes(workload):
         return next((name for name in ("fsdp", "data") if name in names), "fsdp")
@@ -62,7 +65,7 @@ def resized(
 ) -> Resized:
     """The mesh that fills `new`, by the rule above.
 
-    `slices` are those that the mesh lay over, as many as `new` has where they are left out.
+    `slices` is the number that the mesh spans, by default that of `new`.
     """
     is_planned = bool(named_axes(workload))
     before = new.slices if slices is None else slices
@@ -89,7 +92,9 @@ def resized(
 
 
 def _filled(sizes: Mapping[str, int], takes: str, devices: int) -> dict[str, int]:
-    """The axes over one slice: `takes` has what the others leave, which give way if they must."""
+    """The axes over one slice: `takes` gets the devices that the others leave; the others shrink
+    only if necessary.
+    """
     left, kept = devices, dict(sizes)
     if devices % math.prod(size for name, size in sizes.items() if name != takes):
         for name in reversed([name for name in sizes if name != takes]):
@@ -113,7 +118,7 @@ def on_topology(experiment: Experiment, new: Topology) -> Resized:
 
 
 def axes_left(entry: str | Sequence[str] | None, names: Sequence[str]) -> str | list[str] | None:
-    """One dim's mesh axes, as JSON writes them, without those that the mesh does not have.
+    """One dim's mesh axes, in JSON form, without those that the mesh does not have.
 
     >>> axes_left(["x", "y"], ["y"]), axes_left("x", ["y"]), axes_left(None, ["y"])
     ('y', None, None)

@@ -1,4 +1,4 @@
-"""The rules that an experiment must keep, each refusal naming the value, the rule and a fix."""
+"""The rules of an experiment; each refusal names the value, the rule and a fix."""
 
 import keyword
 import math
@@ -28,7 +28,7 @@ def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
         )
     pairs = dict(given or ())
     needed = [dim for dim in workload.defaults if not pairs or dim not in workload.optional_dims]
-    if pairs and workload.is_bare_array:  # its rank is chosen by naming its dims: none is added
+    if pairs and workload.is_bare_array:  # naming its dims sets its rank: none is added
         needed = []
     return {
         dim: pairs[dim] if dim in pairs else workload.default_size(dim, pairs)
@@ -38,7 +38,7 @@ def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
 
 
 def check_mesh(mesh: Mesh) -> None:
-    """1 to 6 axes with names that Python takes, and no more devices than anything has."""
+    """1 to 6 axes with Python identifiers as names, and at most the devices of the largest target."""
     if not 1 <= len(mesh) <= MAX_MESH_AXES:
         raise refuse(
             f"mesh with {len(mesh)} axes",
@@ -82,7 +82,9 @@ def check_names(what: Workload, fields: Fields) -> None:
 
 
 def check_dims(what: Workload, sizes: Dims) -> None:
-    """Every dim is one of the workload's, none that it needs lacks, and their sizes go together."""
+    """Every dim is one of the workload's, none that it needs is missing, and their sizes are
+    consistent.
+    """
     for dim in sizes:
         if dim not in what.dims:
             raise refuse(
@@ -160,7 +162,9 @@ def _check_in_axes(what: Workload, text: str | None) -> None:
 
 
 def check_specs(what: Workload, fields: Fields) -> None:
-    """Axes are the mesh's, none cuts one array twice, cut dims divide, overrides have the rank."""
+    """Axes are the mesh's, none shards one array twice, sharded dims divide, overrides have the
+    array's rank.
+    """
     sizes, axis_sizes = dict(fields["dims"]), dict(fields["mesh"])
     table, overrides = dict(fields["sharding"]), dict(fields["overrides"])
     for dim, axes in table.items():
@@ -243,7 +247,7 @@ def _check_divides(dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int
 
 
 def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = None) -> None:
-    """The mesh fits the target; `device_count` is what its devices said, where they were asked."""
+    """The mesh fits the target; `device_count` is the number of its devices, if known."""
     available = target.device_count if device_count is None else device_count
     devices = math.prod(size for _, size in mesh)
     if available is not None and devices > available:
@@ -256,7 +260,7 @@ def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = Non
 
 
 def check_compiles(what: Workload, target: Target) -> None:
-    """There is something to compile for a topology that is not attached: a computation of arrays."""
+    """There is something to compile for a compile-only topology: a computation of arrays."""
     if not (what.results or what.compile_only or what.has_formula):
         raise refuse(
             f"workload {what.name}",
@@ -266,7 +270,7 @@ def check_compiles(what: Workload, target: Target) -> None:
 
 
 def check_traces(options: tuple[tuple[str, Any], ...], target: Target) -> None:
-    """A trace is asked for only where something runs."""
+    """A trace is requested only if something runs."""
     if target.is_absent and dict(options).get("trace"):
         raise refuse(
             "trace=true",

@@ -1,4 +1,4 @@
-"""The words that every part of an experiment shares."""
+"""Types that every part of an experiment shares."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from spmd_core.experiment.workloads.workload import MemoryKind
 
 __all__ = ["Axes", "Fields", "MemoryKind", "Mesh", "Spec", "axes_json"]
 
-Axes = tuple[str, ...]  # mesh axes that cut one dim, major first; () means not sharded
+Axes = tuple[str, ...]  # mesh axes that shard one dim, major first; () means not sharded
 
 Spec = tuple[Axes, ...]  # one entry per dim
 
@@ -17,7 +17,7 @@ Fields = Mapping[str, Any]  # fields of an experiment by name, as `reading` give
 
 
 def axes_json(axes: Axes) -> str | list[str] | None:
-    """Axes as JSON writes them: None, one axis, or a list of axes."""
+    """Axes in JSON form: None, one axis, or a list of axes."""
     if not axes:
         return None
     return axes[0] if len(axes) == 1 else list(axes)

@@ -1,5 +1,5 @@
-"""How JAX is asked for a topology that is not attached, and the environment that its compiler
-wants: for the worker and for exported scripts.
+"""Compile-only topologies: the arguments for JAX and the environment of the TPU compiler, for the
+worker and for exported scripts.
 """
 
 from math import gcd

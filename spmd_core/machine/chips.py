@@ -21,11 +21,11 @@ GUESS = "a guess"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """A generation. Per chip unless said otherwise; bandwidths in bytes per second, one way."""
+    """A generation. Values are per chip unless noted; bandwidths in bytes per second, one way."""
 
     generation: str
     title: str
-    # What `device_kind` says: of libtpu's own devices, and the name where releases differ.
+    # `device_kind` as libtpu reports it, and its other spellings.
     device_kinds: tuple[str, ...]
     pci_id: str | None = None  # of jax/_src/hardware_utils.py, _TPU_PCI_DEVICE_IDS
     peak_flops: float  # FLOP/s in bfloat16
@@ -38,12 +38,14 @@ class Chip:
     clock_hz: float
     matrix_unit: int = 128  # rows and columns of one matrix unit
     max_shape: tuple[int, ...]
-    # "full": an axis wraps at the size of max_shape; "cubes": every axis of a slice of whole 4x4x4
-    # cubes wraps.
+    # "full": an axis wraps at the size of max_shape; "cubes": every axis wraps where a slice
+    # consists of complete 4x4x4 cubes.
     wrap: Literal["full", "cubes"]
     devices_per_chip: int = 1
     cores: int = 1  # of one JAX device: two share each operation of a megacore
-    smallest: tuple[int, ...] | None = None  # of legal shapes, where no single chip is offered
+    smallest: tuple[int, ...] | None = (
+        None  # the smallest legal shape, where no single chip is offered
+    )
     libtpu_name: str = ""  # of the generation in a topology's name; "": as the generation
     options: tuple[tuple[str, str], ...] = ()  # of libtpu's topology description
     sources: str = ""
@@ -226,13 +228,13 @@ CHIPS: dict[str, Chip] = {
     )
 }
 
-# Generation by what its devices say of their kind, and title by the PCI id of its devices.
+# Generation by `device_kind`, and title by PCI device id.
 BY_DEVICE_KIND = {kind: chip.generation for chip in CHIPS.values() for kind in chip.device_kinds}
 TITLES_BY_PCI_ID = {
     chip.pci_id: chip.title.partition(" (")[0] for chip in CHIPS.values() if chip.pci_id
 }
 
-# What else generations are called.
+# Other names of generations.
 OTHER_NAMES = {
     "v7": ("tpu7x",),
     "v7x": ("tpu7x",),

@@ -1,4 +1,4 @@
-"""Folders that a compiler writes its programs to: made for one compile, and removed whoever dies."""
+"""Temporary folders for a compiler's dumps, removed even if the process is killed."""
 
 import fcntl
 import os
@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _PREFIX = "spmd-lab-compile-"
-_HELD = ".held"  # the file whose lock says that its folder's process lives
-YOUNG_S = 60.0  # a folder without a lock's file may be about to get one
+_HELD = ".held"  # lock file: locked while the folder's process lives
+YOUNG_S = 60.0  # a folder without a lock file may be about to get one
 
 
 @contextmanager
 def dump_folder() -> Iterator[Path]:
-    """A new folder that is removed at the end. Where the process is killed before, its lock goes
-    with it, and the next `sweep` of any process removes the folder.
+    """A new folder that is removed on exit. If the process is killed, its lock is released and the
+    next `sweep` of any process removes the folder.
     """
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     held = os.open(folder / _HELD, os.O_CREAT | os.O_RDWR, 0o600)
@@ -38,7 +38,7 @@ def sweep() -> None:
 
 
 def _is_left(folder: Path) -> bool:
-    """Whether nobody holds a folder."""
+    """Whether no process has locked a folder."""
     try:
         held = os.open(folder / _HELD, os.O_RDWR)
     except FileNotFoundError:

@@ -53,7 +53,7 @@ class Hardware:
 
 
 def read_hardware(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> Hardware:
-    """What lies under `root`: `/`, or a folder that imitates it."""
+    """Reads hardware facts under `root`: `/`, or a test's copy of it."""
     kind, files = _device_files(root)
     host, hosts = slice_position(environ) if kind == "tpu" else (None, 1)
     total, available = _memory(root)
@@ -72,10 +72,10 @@ def read_hardware(root: Path = Path("/"), environ: Mapping[str, str] = os.enviro
 
 def _device_files(root: Path) -> tuple[str | None, tuple[str, ...]]:
     for kind, folder, pattern in _FILES:
-        if found := sorted(
+        if files := sorted(
             (root / folder).glob(pattern), key=lambda path: (len(path.name), path.name)
         ):
-            return kind, tuple("/" + str(path.relative_to(root)) for path in found)
+            return kind, tuple("/" + str(path.relative_to(root)) for path in files)
     return None, ()
 
 
@@ -98,15 +98,17 @@ def _name(root: Path, kind: str | None) -> str | None:
 
 def _holders(root: Path, files: tuple[str, ...]) -> tuple[Holder, ...]:
     """Processes with one of the files open, as far as /proc lets this user see."""
-    found = []
+    holders = []
     for process in root.glob("proc/[0-9]*"):
         try:
             opened = {os.readlink(link) for link in (process / "fd").iterdir()}
         except OSError:  # it ended, or it is another user's
             continue
         if held := sorted(opened & set(files)):
-            found.append(Holder(int(process.name), _text(process / "comm").strip() or "?", held[0]))
-    return tuple(sorted(found, key=lambda holder: holder.pid))
+            holders.append(
+                Holder(int(process.name), _text(process / "comm").strip() or "?", held[0])
+            )
+    return tuple(sorted(holders, key=lambda holder: holder.pid))
 
 
 def _cores() -> int:

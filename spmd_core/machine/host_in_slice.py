@@ -12,11 +12,11 @@ _ATTRIBUTES = "http://{address}/computeMetadata/v1/instance/attributes/{name}"
 
 def slice_position(environ: Mapping[str, str]) -> tuple[int | None, int]:
     """This host's number in its slice, from 0, and how many hosts that has. None and 1 where
-    nothing says so.
+    neither source gives them.
 
     GKE sets TPU_WORKER_ID and TPU_WORKER_HOSTNAMES. A Cloud TPU VM has a metadata server, which is
-    asked once, unless
-    TPU_SKIP_MDS_QUERY is set: both as in jax/_src/clusters/cloud_tpu_cluster.py.
+    queried once unless TPU_SKIP_MDS_QUERY is set. Both as in
+    jax/_src/clusters/cloud_tpu_cluster.py.
     """
     number, hosts = (
         environ.get("TPU_WORKER_ID", ""),

@@ -1,8 +1,8 @@
-"""Where the devices of a mesh lie on a TPU topology: `topology` order, as jax's mesh_utils assigns
-them, and `plain` order, as they are listed.
+"""Assigns the devices of a TPU topology to mesh positions: in `topology` order, as jax's mesh_utils
+does, or in `plain` order, as they are listed.
 
-The screen cannot import jax, so the assignment is worked out here once more; a test compares it
-with mesh_utils itself.
+The screen cannot import jax, so the assignment is reimplemented here; a test compares it with
+mesh_utils.
 """
 
 import itertools
@@ -27,7 +27,7 @@ _RINGS_BY_X: dict[tuple[int, ...], tuple[int, ...]] = {
 _CUBE_RING = (0, 1, 3, 2, 6, 7, 5, 4)
 _HOST_RING = (0, 1, 2, 3, 6, 7, 4, 5)  # of the 8 devices of a host with two to a chip, as listed
 # from here on v5p 2x2x2 is a ring, and TPU7x prefers the link between the two devices of a chip;
-# 0.11 was not looked at
+# 0.11 was not checked
 _LATER_JAX = (0, 12)
 
 
@@ -41,9 +41,8 @@ def mesh_places(
     these sizes.
 
     `order` is "topology" or "plain", as an experiment's `device_order`. RequestError where the mesh
-    does not fill the topology. mesh_utils of JAX
-    before 0.12 fails where an axis with a prime factor of 5 or more has to be cut; here it is cut
-    as later versions do.
+    does not fill the topology. mesh_utils of JAX before 0.12 fails where it has to split an axis
+    with a prime factor of 5 or more; here the axis is split as in later versions.
     """
     return _places(
         topology, tuple(int(size) for size in sizes), order, jax_version or _installed_jax()
@@ -108,8 +107,8 @@ def device_ids(topology: Topology, places: np.ndarray) -> np.ndarray:
 
 
 def _slices_by_axis(slices: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """How many slices lie along each mesh axis: the first axes take as many as they can, which
-    together is all where the mesh fills them.
+    """The number of slices along each mesh axis. The first axes take as many as they can; together
+    they take all slices if the mesh fills them.
     """
     between, rest = [], slices
     for size in sizes:
@@ -127,10 +126,10 @@ def _in_slice(
         return by_hand
     physical = _physical(topology)
     core_first = physical.ndim == 4 and jax_version >= _LATER_JAX
-    axes = _whole_axes(physical.shape, sizes, core_first)
+    axes = _unsplit_axes(physical.shape, sizes, core_first)
     if axes is not None:
         return physical.transpose([axis for taken in axes for axis in taken]).reshape(sizes)
-    return _cut_axes(physical, sizes)
+    return _split_axes(physical, sizes)
 
 
 def _physical(topology: Topology) -> np.ndarray:
@@ -138,16 +137,16 @@ def _physical(topology: Topology) -> np.ndarray:
     one = Topology(topology.chip, topology.shape)
     x, y, z = (*topology.shape, 1)[:3]
     cores = topology.chip.devices_per_chip
-    found = np.empty((x, y, z, cores), dtype=np.int64)
+    positions = np.empty((x, y, z, cores), dtype=np.int64)
     for position, (at_x, at_y, at_z, core, _) in enumerate(listed(one)):
-        found[at_x, at_y, at_z, core] = position
-    return found if cores > 1 else found[..., 0]
+        positions[at_x, at_y, at_z, core] = position
+    return positions if cores > 1 else positions[..., 0]
 
 
 def _by_hand(
     topology: Topology, sizes: tuple[int, ...], jax_version: tuple[int, int]
 ) -> np.ndarray | None:
-    """Slices that mesh_utils orders without looking at the torus."""
+    """Slices whose devices mesh_utils orders without regard to the torus."""
     generation, shape = topology.chip.generation, topology.shape
     devices = math.prod(sizes)
     if generation in ("v2", "v3"):
@@ -171,14 +170,14 @@ def _by_x(topology: Topology) -> np.ndarray:
     return _physical(topology).transpose().reshape(-1)
 
 
-def _whole_axes(
+def _unsplit_axes(
     shape: tuple[int, ...], sizes: tuple[int, ...], core_first: bool
 ) -> list[tuple[int, ...]] | None:
-    """The physical axes of each mesh axis where each takes whole ones, the last mesh axis choosing
-    first; None where that does not work out.
+    """The physical axes assigned to each mesh axis if none has to be split, the last mesh axis
+    first; None if some axis has to be split.
     """
     left = list(shape)
-    found: list[tuple[int, ...]] = [() for _ in sizes]
+    assigned: list[tuple[int, ...]] = [() for _ in sizes]
     for mesh_axis in reversed(range(len(sizes))):
         for count in range(len(shape), 0, -1):
             candidates = list(itertools.combinations(range(len(shape)), count))
@@ -199,18 +198,18 @@ def _whole_axes(
                 None,
             )
             if fit is not None:
-                found[mesh_axis] = fit
+                assigned[mesh_axis] = fit
                 left = [0 if axis in fit else size for axis, size in enumerate(left)]
                 break
         else:
             if sizes[mesh_axis] > 1:
                 return None
-    return found
+    return assigned
 
 
-def _cut_axes(physical: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """[*sizes]: where physical axes have to be cut among mesh axes. Of one physical axis, later
-    mesh axes take the neighbouring chips.
+def _split_axes(physical: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+    """[*sizes]: positions where physical axes are split among mesh axes. Within a physical axis,
+    later mesh axes get adjacent chips.
     """
     shape = physical.shape
     taken = np.ones((len(shape), len(sizes)), dtype=np.int64)
@@ -219,9 +218,14 @@ def _cut_axes(physical: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
         free = [int(size // part) for size, part in zip(shape, used, strict=True)]
 
         def liking(parts: tuple[int, ...], used: Any = used) -> tuple[Any, ...]:
-            whole = [part for part, size in zip(parts, shape, strict=True) if part == size]
+            complete = [part for part, size in zip(parts, shape, strict=True) if part == size]
             on_used = [part for part, before in zip(parts, used, strict=True) if before > 1]
-            return math.prod(whole), sum(part > 1 for part in whole), math.prod(on_used), parts
+            return (
+                math.prod(complete),
+                sum(part > 1 for part in complete),
+                math.prod(on_used),
+                parts,
+            )
 
         choices = [
             parts

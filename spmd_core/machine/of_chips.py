@@ -1,4 +1,4 @@
-"""Topologies for a number of chips, and the legal one nearest to any target."""
+"""Topologies for a number of chips, and the nearest legal topology to a target."""
 
 import math
 
@@ -8,23 +8,25 @@ from spmd_core.machine.targets import Target
 from spmd_core.machine.topologies import Topology, get_topology, legal_shapes, nearest_names
 
 MAX_SLICES = 256
-_FALLBACK = "v5e"  # for a target that is no TPU; one device a chip
+_FALLBACK = "v5e"  # for a target that is not a TPU; one device per chip
 
 
 def topology_of_chips(generation: str, chips: int) -> Topology:
     """The topology of that many chips.
 
-    One slice as long as a legal shape has them, the one with most rings and, among these, the
-    shortest sides; beyond, equal slices of the largest shape that divides them. RequestError, with
-    the nearest numbers, where there is none.
+    A single slice if a legal shape has that many chips: the one with the most rings and, among
+    these, the shortest sides. Otherwise equal slices of the largest shape that divides the number.
+    RequestError, with the nearest numbers, if there is none.
     """
     chip = CHIPS[generation]
-    whole = [Topology(chip, shape) for shape in legal_shapes(generation)]
-    if exact := [topology for topology in whole if topology.chips == chips]:
+    single_slices = [Topology(chip, shape) for shape in legal_shapes(generation)]
+    if exact := [topology for topology in single_slices if topology.chips == chips]:
         return min(exact, key=lambda topology: (-sum(topology.wraps), sum(topology.shape)))
-    largest = max(topology.chips for topology in whole)
+    largest = max(topology.chips for topology in single_slices)
     if chips > largest:
-        for topology in sorted(whole, key=lambda topology: (-topology.chips, sum(topology.shape))):
+        for topology in sorted(
+            single_slices, key=lambda topology: (-topology.chips, sum(topology.shape))
+        ):
             if chips % topology.chips == 0 and chips // topology.chips <= MAX_SLICES:
                 return Topology(chip, topology.shape, chips // topology.chips)
     near = _nearest_counts(generation, chips)[:2]

@@ -17,7 +17,7 @@ _TPU = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A parsed target. `device_count` is None where only the devices themselves can say."""
+    """A parsed target. `device_count` is None if it is known only once JAX lists the devices."""
 
     # attached accelerators, simulated devices, a topology that is not attached
     kind: Literal["local", "cpu", "tpu"]
@@ -29,7 +29,7 @@ class Target:
 
     @property
     def is_absent(self) -> bool:
-        """Whether it is a topology that is not attached: programs are compiled for it, not run."""
+        """Whether it is a compile-only topology: programs are compiled for it and not run."""
         return self.kind == "tpu"
 
     @property
@@ -80,19 +80,19 @@ def tpu_target(generation: str, shape: tuple[int, ...], slices: int = 1) -> str:
 
 def accelerator_files() -> tuple[str, ...]:
     """Device files of this machine's accelerators; empty where there is none. Imports no jax."""
-    found: list[Path] = []
+    files: list[Path] = []
     for folder, pattern in (
         ("/dev", "accel[0-9]*"),
         ("/dev/vfio", "[0-9]*"),
         ("/dev", "nvidia[0-9]*"),
         ("/dev", "kfd"),
     ):
-        found += sorted(Path(folder).glob(pattern))
-    return tuple(str(path) for path in found)
+        files += sorted(Path(folder).glob(pattern))
+    return tuple(str(path) for path in files)
 
 
 def default_target() -> str:
-    """`local` where an accelerator is found, `cpu:8` elsewhere; SPMD_LAB_TARGET overrides both."""
+    """`local` with an accelerator, `cpu:8` without; SPMD_LAB_TARGET overrides both."""
     chosen = os.environ.get("SPMD_LAB_TARGET")
     if chosen:
         return parse_target(chosen).text

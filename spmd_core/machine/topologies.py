@@ -23,7 +23,7 @@ class Topology:
 
     @property
     def name(self) -> str:
-        """As a target's text writes it, e.g. `v5e:4x4*2`."""
+        """As written in a target, e.g. `v5e:4x4*2`."""
         return self.target.removeprefix("tpu:")
 
     @property
@@ -43,15 +43,15 @@ class Topology:
 
     @property
     def wraps(self) -> tuple[bool, ...]:
-        """Per physical axis, whether its ends are linked.
+        """Whether each physical axis wraps around.
 
         v5e, v6e and older: only an axis as long as the pod's. v4, v5p, TPU7x: every axis of a slice
-        made of whole 4x4x4 cubes,
-        whose optical switches close the rings. Source: "How to Scale Your Model", chapter 2.
+        of complete 4x4x4 cubes, whose optical switches close the rings. Source: "How to Scale Your
+        Model", chapter 2.
         """
         if self.chip.wrap == "cubes":
-            whole = all(size % 4 == 0 for size in self.shape)
-            return tuple(whole for _ in self.shape)
+            cubes = all(size % 4 == 0 for size in self.shape)
+            return tuple(cubes for _ in self.shape)
         return tuple(
             size == full for size, full in zip(self.shape, self.chip.max_shape, strict=True)
         )
@@ -115,8 +115,8 @@ def get_topology(text: str | Target) -> Topology:
 
 
 def nearest_names(target: Target, count: int = 2) -> tuple[str, ...]:
-    """Names of legal topologies near to one that is not, the nearest first, with as many slices;
-    none for a generation without a near one.
+    """Names of the legal topologies nearest to an illegal one, with the same number of slices, the
+    nearest first; empty if there is none.
     """
     generations = OTHER_NAMES.get(target.generation or "", (target.generation,))
     known = [name for name in generations if name in CHIPS]

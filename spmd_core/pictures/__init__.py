@@ -1,4 +1,4 @@
-"""What moves where and when, as values to draw."""
+"""Data movement and timelines, as values to draw."""
 
 from spmd_core.pictures.arrows.flows import PERMUTE, SEND
 from spmd_core.pictures.arrows.groups import Groups, follows_axes, groups_in_mesh

@@ -1,8 +1,8 @@
 """What a compiled program does: its text, its operations, what it communicates, and why."""
 
 from spmd_core.program.communication.collectives import read_collectives
-from spmd_core.program.communication.found import counterparts
 from spmd_core.program.communication.generic import generic
+from spmd_core.program.communication.parsed import counterparts
 from spmd_core.program.communication.reasons import Reasons
 from spmd_core.program.communication.rows import (
     SMALL_WORDS,

@@ -1,4 +1,4 @@
-"""The classic examples and problems by name, each with its words and its expected numbers."""
+"""The examples and problems by name, each with its description and its expected numbers."""
 
 from spmd_core.recipes import problems, variations
 from spmd_core.recipes.catalog import RECIPES, differences_of, get_recipe, groups, recipe_of

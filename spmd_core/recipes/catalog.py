@@ -1,4 +1,4 @@
-"""The classic examples and problems by name, each with its words and its expected numbers."""
+"""The examples and problems by name, each with its description and its expected numbers."""
 
 from functools import cache
 
@@ -20,7 +20,7 @@ from spmd_core.recipes import (
 from spmd_core.recipes.recipe import Recipe
 from spmd_core.results import Result
 
-# In the order of the course; a new group is a new module here.
+# In the order of the screen; a new group is a new module here.
 _MODULES = (
     devices,
     tutorial,
@@ -55,13 +55,13 @@ def _by_id() -> dict[str, Recipe]:
 
 
 def recipe_of(experiment: Experiment) -> Recipe | None:
-    """The classic example that an experiment is, just as it stands; None where it is none."""
+    """The example whose experiment is equal to this one; None if there is none."""
     return _by_id().get(experiment.id)
 
 
 def differences_of(result: Result) -> tuple[str, ...] | None:
-    """Where a result is not as the classic example says; None where it is of none, of one that
-    expects no numbers, or partial.
+    """The differences of a result from its example's expected numbers; None if it has no example,
+    the example expects no numbers, or the result is partial.
     """
     recipe = None if result.partial else recipe_of(result.experiment)
     if recipe is None or recipe.claims is not None:

@@ -1,4 +1,4 @@
-"""A convolution of rows that lie on different devices."""
+"""A convolution of rows on different devices."""
 
 from spmd_core.recipes.recipe import Expected, Recipe, program_spec
 

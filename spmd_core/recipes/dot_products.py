@@ -46,7 +46,7 @@ RECIPES = (
         "array is what key 42 gives today.",
         expected=Expected(
             values=dict.fromkeys(WAYS, OLD) | {"with today's random numbers": NEW},
-            tolerance=5e-5,  # so that a TPU's numbers count as right; a test holds a CPU's to 2e-6
+            tolerance=5e-5,  # wide enough for a TPU's numbers; a test checks a CPU's to 2e-6
             shapes={"vmap": (8,), "pmap": (8,), "pmap(vmap)": (8, 1), "jit(pmap)": (8,)},
         ),
     ),

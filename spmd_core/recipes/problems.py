@@ -1,4 +1,4 @@
-"""Problems of large models: a question each, whose numbers are the instant estimate's."""
+"""Problems of large models: one question each, answered with numbers of the instant estimate."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -138,7 +138,7 @@ RECIPES = (
         "are needed all at once, in the update, with nothing beside it, if only once a step.",
         screen="predict",
         takes=_TAKES,
-        asks_moments=True,
+        shows_moments=True,
         claims=Claims(fits=False, nearest="block inputs offloaded"),
     ),
     Recipe(

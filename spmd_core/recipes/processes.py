@@ -1,5 +1,5 @@
-"""More than one process: every one runs the same program on its own devices, collectives reach all
-of them.
+"""Multiple processes: each runs the same program on its own devices, and collectives span all of
+them.
 """
 
 from spmd_core.recipes.recipe import Expected, Recipe, program_spec

@@ -1,4 +1,4 @@
-"""Compilation and tracing: what the first call costs, what JAX sees of a function, and what it
+"""Compilation and tracing: the cost of the first call, what JAX sees of a function, and what it
 refuses.
 """
 

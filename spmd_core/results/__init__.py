@@ -1,4 +1,4 @@
-"""What a run found, as values."""
+"""The results of a run, as values."""
 
 from spmd_core.results import stats
 from spmd_core.results.advice import Next

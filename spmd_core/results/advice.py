@@ -5,7 +5,7 @@ from spmd_core.experiment import Experiment
 
 
 class Next(Frozen):
-    """The next thing to try: the rule that says so, its sentence, the number that made it fire, and
+    """The next thing to try: the rule that fired, its sentence, the number that made it fire, and
     the experiment that one click opens.
     """
 

@@ -20,14 +20,17 @@ class Part(Frozen):
 
 
 class Collective(Frozen):
-    """A collective: what it is, over what, how much, how often, why; with a cost also how long.
+    """A collective: its kind, mesh axes, bytes, count and reason; with a cost estimate also its
+    seconds.
 
     `bytes` is per device and execution, of the larger of operand and result; seconds are of one
     execution. Totals are over the `count` executions of a step, and None where that is unknown.
     """
 
     kind: str  # as compiled; `send` is a transfer between slices
-    asked: str | None = None  # what the program asked for, where the compiler chose another
+    asked: str | None = (
+        None  # the kind that the program requested, where the compiler chose another
+    )
     axes: tuple[str, ...]
     groups: tuple[tuple[int, ...], ...] | None = None  # JAX device ids; of a permute, its pairs
     bytes: int
@@ -47,7 +50,7 @@ class Collective(Frozen):
     exposed_total_s: float | None = None
     route: str | None = None
     algorithm: str = ""
-    warning: str | None = None  # what the compiler warned of where it made this one
+    warning: str | None = None  # the compiler's warning about this collective
     # what would remove it, as compiled; None where that was not tried
     remove: Removal | None = None
 
@@ -58,18 +61,18 @@ class Collective(Frozen):
 
     @property
     def total_s(self) -> float:
-        """Seconds in all as an estimate counts them, 0 without a cost."""
+        """Estimated seconds in total, 0 without a cost."""
         return (self.seconds or 0.0) * self.times
 
     @property
     def exposed_in_all_s(self) -> float:
-        """Seconds that the chip waits for it in all as an estimate counts them."""
+        """Estimated exposed seconds in total."""
         return (self.exposed_s or 0.0) * self.times
 
     @model_validator(mode="before")
     @classmethod
     def _older(cls, given: Any) -> Any:
-        """Stored results of before had totals in `seconds` and `exposed_s`, and no `bytes_total`."""
+        """Older stored results have totals in `seconds` and `exposed_s`, and no `bytes_total`."""
         if not isinstance(given, Mapping):
             return given
         values, count = dict(given), given.get("count")

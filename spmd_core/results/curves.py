@@ -33,8 +33,8 @@ def by_curve(series: Mapping[str, Sequence[float]]) -> dict[str, dict[str, Seque
     >>> by_curve({"loss/auto": (2.0, 1.0)})
     {'loss': {'auto': (2.0, 1.0)}}
     """
-    found: dict[str, dict[str, Sequence[float]]] = {}
+    curves: dict[str, dict[str, Sequence[float]]] = {}
     for label, values in series.items():
         curve, _, strategy = label.partition("/")
-        found.setdefault(curve, {})[strategy] = values
-    return found
+        curves.setdefault(curve, {})[strategy] = values
+    return curves

@@ -1,4 +1,4 @@
-"""The devices that a run had, as they said themselves."""
+"""The devices of a run, as JAX reported them."""
 
 from spmd_core.base import Frozen
 

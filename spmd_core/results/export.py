@@ -12,7 +12,7 @@ from spmd_core.results.stats import compare
 
 
 def json_text(result: Result) -> str:
-    """The whole result, as `python -m spmd_core run --json` prints it, indented."""
+    """The result, as `python -m spmd_core run --json` prints it, indented."""
     return json.dumps(result_json(result), indent=2) + "\n"
 
 
@@ -22,20 +22,20 @@ def result_json(result: Result) -> dict[str, Any]:
     """
     if not result.experiment.variants:
         return result.model_dump(mode="json")
-    whole = result.model_dump(mode="json", exclude={"strategies", "experiment"})
+    fields = result.model_dump(mode="json", exclude={"strategies", "experiment"})
     variants = [
         {"name": each.name} | _ranked(result.of_variant(each.name)).model_dump(mode="json")
         for each in result.experiment.variants
     ]
-    return {"run": result.run, "variants": variants} | whole
+    return {"run": result.run, "variants": variants} | fields
 
 
 def _ranked(alone: Result) -> Result:
     """The result of one variant with how its own strategies compare, by the rounds that it has."""
     rounds = {
-        name: found.turns_s
-        for name, found in alone.strategies.items()
-        if found.turns_s and found.status == "ok" and found.correct
+        name: outcome.turns_s
+        for name, outcome in alone.strategies.items()
+        if outcome.turns_s and outcome.status == "ok" and outcome.correct
     }
     compared = compare(rounds, alone.experiment.timing.samples)
     return alone.model_copy(update={"comparison": compared})
@@ -93,7 +93,7 @@ def csv_text(*results: Result) -> str:
     of_study = any(result.experiment.variants for result in results)
     writer.writerow(("variant", *CSV_COLUMNS) if of_study else CSV_COLUMNS)
     for result in results:
-        for name, found in result.strategies.items():
+        for name, outcome in result.strategies.items():
             row = result.row(name)
             experiment = row.experiment
             head = (
@@ -104,18 +104,18 @@ def csv_text(*results: Result) -> str:
                 experiment.target,
                 mesh_text(experiment.mesh, " "),
                 row.strategy,
-                found.status,
+                outcome.status,
             )
-            predicted = _predicted(found)
-            for number, seconds in enumerate(found.samples_s):
+            predicted = _predicted(outcome)
+            for number, seconds in enumerate(outcome.samples_s):
                 writer.writerow(
-                    (*head, "placed", number, seconds, number in found.outliers, *predicted)
+                    (*head, "placed", number, seconds, number in outcome.outliers, *predicted)
                 )
             for number, seconds in enumerate(
-                found.from_unsharded.samples_s if found.from_unsharded else ()
+                outcome.from_unsharded.samples_s if outcome.from_unsharded else ()
             ):
                 writer.writerow((*head, "unsharded", number, seconds, "", *predicted))
-            if not found.samples_s:
+            if not outcome.samples_s:
                 writer.writerow((*head, "", "", "", "", *predicted))
     return text.getvalue()
 
@@ -169,10 +169,10 @@ def safe_cell(value: Any) -> Any:
     return f"'{value}" if is_formula else value
 
 
-def _predicted(found: StrategyResult) -> tuple[Any, ...]:
+def _predicted(outcome: StrategyResult) -> tuple[Any, ...]:
     """Whether it fits, its peak in bytes per device, and the predicted interval in seconds; empty
-    where it was not predicted.
+    without a prediction.
     """
-    prediction, time = found.prediction, found.predicted_s
+    prediction, time = outcome.prediction, outcome.predicted_s
     fits = (prediction.fits, prediction.memory_bytes.peak) if prediction else ("", "")
     return (*fits, *((time.low, time.estimate, time.high) if time else ("", "", "")))

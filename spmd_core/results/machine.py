@@ -1,4 +1,4 @@
-"""What was measured of a machine: points and fits of its collectives, and its ceilings."""
+"""Measurements of a machine: points and fits of its collectives, and its ceilings."""
 
 from typing import Literal
 
@@ -58,16 +58,14 @@ class Operation(Frozen):
 
 
 class Cost(Frozen):
-    """Seconds that an operation was measured to take while all devices do the same, beyond what the
-    call takes that it is part of.
-    """
+    """Measured seconds of an operation while all devices run it, without the overhead of the call."""
 
     operation: Operation
     seconds: float
 
 
 class MoveCost(Frozen):
-    """The same of a collective of `bytes`, as a `Point` counts them, over mesh axes."""
+    """Measured seconds of a collective of `bytes`, as a `Point` counts them, over mesh axes."""
 
     kind: str
     axes: tuple[str, ...]
@@ -77,10 +75,10 @@ class MoveCost(Frozen):
 
 
 class Ceiling(Frozen):
-    """The most of something that this machine was seen to do.
+    """The highest rate that was measured on this machine.
 
-    `value` is in `unit`, `interval` its 95 % interval; `spread` the middle half of the repeats
-    over their median, which is small on an idle machine.
+    `value` is in `unit`, `interval` its 95 % interval; `spread` the middle half of the repeats over
+    their median, which is small on an idle machine.
     """
 
     name: str
@@ -89,11 +87,11 @@ class Ceiling(Frozen):
     interval: Interval
     unit: str
     spread: float = 0.0
-    data_sheet: float | None = None  # what the chip's data sheet says, in the same unit
+    data_sheet: float | None = None  # from the chip's data sheet, in the same unit
 
 
 class Roofline(Frozen):
-    """The least seconds that a machine's ceilings leave a program, by what is used up.
+    """A roofline: the minimum seconds of a program by each of the machine's ceilings.
 
     `share` is the largest roof over the measured time; None where nothing was measured.
     """
@@ -108,7 +106,7 @@ class Roofline(Frozen):
 
     @property
     def roofs_s(self) -> dict[str, float]:
-        """Each roof by what is used up, in seconds."""
+        """Seconds of each roof, by resource."""
         return {
             "compute": self.compute_s,
             "memory": self.memory_s,
@@ -118,11 +116,11 @@ class Roofline(Frozen):
 
     @property
     def binds(self) -> str:
-        """What the largest roof is of."""
+        """The resource of the largest roof."""
         return max(self.roofs_s, key=self.roofs_s.__getitem__)
 
     def reached(self, median_s: float | None) -> "Roofline":
-        """With the share of the largest roof that a measured time reaches, and its MFU."""
+        """A copy with the share of the largest roof that a measured time reaches, and its MFU."""
         share = self.roofs_s[self.binds] / median_s if median_s else None
         mfu = self.ideal_s / median_s if median_s and self.ideal_s else None
         return self.model_copy(update={"share": share, "mfu": mfu})

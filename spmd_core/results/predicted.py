@@ -1,4 +1,4 @@
-"""How rows that were only predicted compare: apart where their intervals do not meet."""
+"""Compares rows that were only predicted: they differ if their intervals do not overlap."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from spmd_core.results.result import Comparison, Ratio, Result
 
 
 def overlap(one: Estimate, other: Estimate) -> bool:
-    """Whether two predicted times are too close to tell: their intervals meet."""
+    """Whether two predicted times are too close to rank: their intervals overlap."""
     return one.low <= other.high and other.low <= one.high
 
 
@@ -15,14 +15,14 @@ def estimates(result: Result) -> dict[str, Estimate]:
     """Seconds of each row that was only predicted, the fastest first: per token where the rows are
     training steps of different batches.
     """
-    found = {}
+    times = {}
     for name in result.order:
         time, tokens = result.strategies[name].predicted_s, result.tokens(name)
         if time is not None and name in result.only_predicted_s:
-            found[name] = Estimate(
+            times[name] = Estimate(
                 low=time.low / tokens, estimate=time.estimate / tokens, high=time.high / tokens
             )
-    return found
+    return times
 
 
 def compare_predicted(times: Mapping[str, Estimate]) -> Comparison | None:

@@ -1,4 +1,4 @@
-"""A prediction: does it fit, how long, what binds, where the time goes."""
+"""A prediction: whether a step fits, its time, its bound, and where the time goes."""
 
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ Binds = Literal["compute", "memory", "interconnect", "host", "data centre networ
 
 
 class Estimate(Frozen):
-    """A predicted duration in seconds, with the interval that it stands for."""
+    """A predicted duration in seconds, with its interval."""
 
     low: float
     estimate: float
@@ -20,8 +20,8 @@ class Estimate(Frozen):
 
 
 class Bounds(Frozen):
-    """Seconds of the step if every transfer ran beside the work, and if none did, at the rates of
-    the estimate.
+    """Seconds of the step if every transfer overlapped with compute, and if none did, at the rates
+    of the estimate.
     """
 
     overlapped: float
@@ -29,8 +29,8 @@ class Bounds(Frozen):
 
 
 class PredictedMemory(Frozen):
-    """Bytes per device. `peak` is what is live at once in HBM; `capacity` what a program may use;
-    `missing` what it is over by.
+    """Bytes per device. `peak` is the maximum of live HBM; `capacity` what a program may use;
+    `missing` the excess.
     """
 
     argument: int | None = None
@@ -45,7 +45,7 @@ class PredictedMemory(Frozen):
 
 
 class Buffer(Frozen):
-    """An array that matters to memory, bytes per device."""
+    """An array that contributes to peak memory, bytes per device."""
 
     name: str
     bytes: int
@@ -54,13 +54,14 @@ class Buffer(Frozen):
 
 
 class Prediction(Frozen):
-    """What the compiler and the cost model make of a program. None where it does not fit and there
-    is no schedule to price.
+    """The compiler's and the cost model's account of a program. Fields are None if it does not fit,
+    since then there is no schedule to estimate.
     """
 
     fits: bool
     compiled: bool = True  # False: estimated from the plan alone
-    # what was read: as the compiler scheduled it, or with its code; None: not said, or not compiled
+    # what was read: the scheduled program, or the one with code; None: not recorded, or not
+    # compiled
     program: Literal["scheduled", "final"] | None = None
     memory_bytes: PredictedMemory
     predicted_s: Estimate | None = None
@@ -70,12 +71,12 @@ class Prediction(Frozen):
     tokens_per_s_per_chip: float | None = None
     chip_seconds: float | None = None  # chips times the step's time
     binds: Binds | None = None
-    # where the estimate goes: matmul, kernel, memory, and waits by what is waited for
+    # seconds by category: matmul, kernel, memory, and waits by what is waited for
     shares_s: dict[str, float] = {}
     collectives: tuple[Collective, ...] = ()
     # empty: the segments that older versions stored here are left, since nothing reads them
     timeline: Annotated[tuple[()], BeforeValidator(lambda stored: ())] = ()
     buffers: tuple[Buffer, ...] = ()
     notes: tuple[str, ...] = ()
-    before_compiling: dict[str, Any] = {}  # the memory estimate that was made without the compiler
+    before_compiling: dict[str, Any] = {}  # the estimate of memory without the compiler
     compile: dict[str, Any] = {}  # seconds, versions, flags

@@ -1,4 +1,4 @@
-"""What would remove a collective, as values: a change that was compiled, or why nothing does."""
+"""Remedies for a collective: a change that was compiled and removes it, or why none does."""
 
 from typing import Any, Literal
 
@@ -7,8 +7,8 @@ from spmd_core.experiment import Experiment
 
 
 class Change(Frozen):
-    """One field of an experiment that is otherwise, as its JSON form writes it: `name` is the dim,
-    the array or the option; "" where the field has none.
+    """A change of one field of an experiment, in its JSON form. `name` is the dim, array or option;
+    "" if the field has none.
     """
 
     field: str
@@ -18,18 +18,18 @@ class Change(Frozen):
 
 
 class Predicted(Frozen):
-    """Predicted seconds of the program as it is, and as it would be."""
+    """Predicted seconds of the program before and after the change."""
 
     before: float
     after: float
 
 
 class Remedy(Frozen):
-    """The smallest change found that removes a collective or makes it less, as compiled.
+    """The smallest compiled change that removes a collective or reduces its time.
 
-    `memory_bytes` is by how much a device holds more (less where negative); `experiment` is what
-    one click opens; `removes` is False where the collective stays and takes less time.
-    The seconds are a `guess` on simulated devices that were not calibrated.
+    `memory_bytes` is the increase per device (negative: a decrease); `experiment` is what one click
+    opens; `removes` is False if the collective remains and takes less time. The seconds are a
+    `guess` on simulated devices that were not calibrated.
     """
 
     changes: tuple[Change, ...]
@@ -43,7 +43,7 @@ class Remedy(Frozen):
 
 
 class Nothing(Frozen):
-    """Why nothing removes it, in a sentence."""
+    """Why no change removes it, in a sentence."""
 
     reason: str
 

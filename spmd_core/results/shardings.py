@@ -1,4 +1,4 @@
-"""How every value of a program is sharded, between its operands and its results."""
+"""The sharding of every value of a program, from its operands to its results."""
 
 from enum import StrEnum
 
@@ -16,7 +16,7 @@ class NoShardings(StrEnum):
 
 
 class Reshard(Frozen):
-    """An operand that a step takes otherwise than it is sharded: from which spec to which.
+    """An operand that a step reshards: from which spec to which.
 
     `free`: each device has its part already, so that nothing is sent.
     """
@@ -28,11 +28,11 @@ class Reshard(Frozen):
 
 
 class Step(Frozen):
-    """A value: what the program calls it, or the operation; its logical shape, and how it is sharded.
+    """A value: its name in the program, or its operation; its logical shape and its sharding.
 
-    `spec` is None where the compiler's sharding is no layout of mesh axes. Over `manual` axes the
-    program shards by itself (shard_map): there `shape` is that of a shard. `sums` are the axes over
-    which each device holds a partial sum that is added here. `inside` names the loop.
+    `spec` is None if the compiler's sharding cannot be written with mesh axes. Over `manual` axes
+    the program shards by itself (shard_map): there `shape` is that of a shard. `sums` are the axes
+    over which each device holds a partial sum that is added here. `inside` names the loop.
     """
 
     name: str = ""  # the variable that the line assigns; "" for what is inside a line

@@ -1,4 +1,4 @@
-"""What samples say: median, spread, intervals, and whether strategies differ."""
+"""Statistics of samples: median, spread, intervals, and whether strategies differ."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ RESAMPLES = 2000
 SPREAD_NOTICE, SPREAD_WARNING = 0.10, 0.25  # inter-quartile range over median
 OUTLIER_FENCE = 3.0  # inter-quartile ranges beyond a quartile (Tukey's "far out")
 LEAST_OUTLIER_SAMPLES = 4
-# up to here the distribution of the signed-rank sum is counted, above it is taken as normal
+# up to here the distribution of the signed-rank sum is exact, above it is approximated as normal
 EXACT_ROUNDS = 60
 PRECISE_WITHIN = 0.02  # half width of a ratio's interval that needs no further rounds
-# where its buffers and its code happen to lie changes a program's time by as much against another:
-# less is not called a difference. The fastest of many is the luckiest of them: 95 % of the distances
-# of normal values from the least of n lie within those of two times 1 + LUCKIEST log2(n / 2) (within
-# 3 % up to 96)
+# The placement of buffers and code changes a program's time by as much: smaller ratios do not count
+# as a difference. The fastest of many is the luckiest of them: 95 % of the distances of normal
+# values from the least of n are within those of two times 1 + LUCKIEST log2(n / 2) (within 3 % up
+# to 96)
 LUCK, LUCKIEST = 0.01, 0.1
 NEAR = 0.10  # ratios further from 1 than this need no further rounds
 MORE_ROUNDS = 3  # at most this many times the planned rounds are measured again
@@ -69,7 +69,7 @@ def bootstrap_interval(samples: np.ndarray, seed: int = 0) -> tuple[float, float
 
 def log_ratios(of: Rounds, over: Rounds) -> np.ndarray:
     """Per round, the log of the ratio of two strategies' times: the median over the turns that they
-    took side by side.
+    ran side by side.
     """
     ratios = []
     for numerator, denominator in zip(of, over, strict=False):
@@ -81,12 +81,12 @@ def log_ratios(of: Rounds, over: Rounds) -> np.ndarray:
 
 
 def signed_rank_interval(differences: np.ndarray, alpha: float) -> tuple[float, float, float, bool]:
-    """(estimate, low, high, excludes 0) of the centre of paired differences, by Wilcoxon's signed
+    """(estimate, low, high, excludes 0) of the center of paired differences, by Wilcoxon's signed
     ranks (Hodges and Lehmann 1963).
 
-    Holds for any distribution that is symmetric about its centre, as differences of exchangeable
-    times are about 0.
-    With too few differences for `alpha`, the interval is all of the averages and excludes nothing.
+    Holds for any distribution that is symmetric about its center, as differences of exchangeable
+    times are about 0. With too few differences for `alpha`, the interval is all of the averages and
+    excludes nothing.
     """
     count = len(differences)
     if count == 0:
@@ -94,10 +94,10 @@ def signed_rank_interval(differences: np.ndarray, alpha: float) -> tuple[float, 
     first, second = np.triu_indices(count)
     averages = np.sort((differences[first] + differences[second]) / 2)
     estimate = float(np.median(averages))
-    cut = _critical_rank_sum(count, alpha)
-    if cut is None:
+    rank = _critical_rank_sum(count, alpha)
+    if rank is None:
         return estimate, float(averages[0]), float(averages[-1]), False
-    low, high = float(averages[cut]), float(averages[-1 - cut])
+    low, high = float(averages[rank]), float(averages[-1 - rank])
     return estimate, low, high, low > 0 or high < 0
 
 
@@ -120,14 +120,14 @@ def _critical_rank_sum(count: int, alpha: float) -> int | None:
 
 
 def _normal_quantile(probability: float) -> float:
-    # loading scipy takes longer than all else here, and few runs have this many rounds
+    # scipy is slow to import, and few runs have this many rounds
     from scipy.special import ndtri
 
     return float(ndtri(probability))
 
 
 def two_best(rounds: Mapping[str, Rounds]) -> tuple[str, str] | None:
-    """The two strategies of the least median; None where there are fewer."""
+    """The two strategies with the smallest medians; None if there are fewer."""
     if len(rounds) < 2:
         return None
     first, second = sorted(rounds, key=lambda name: median_s(rounds[name]))[:2]
@@ -135,8 +135,8 @@ def two_best(rounds: Mapping[str, Rounds]) -> tuple[str, str] | None:
 
 
 def contenders(rounds: Mapping[str, Rounds], planned: int | None = None) -> tuple[str, ...] | None:
-    """The fastest, and those near it that cannot be told from it yet; the two best where all others
-    can. None where there are fewer.
+    """The fastest, and those near it that do not differ from it yet; the two best if all others
+    differ. None if there are fewer.
     """
     compared = compare(rounds, planned)
     if compared is None or not compared.ratios:
@@ -155,7 +155,7 @@ def corrected(count: int) -> float:
 
 
 def luck(count: int) -> float:
-    """The log of a ratio to the fastest of `count` that luck alone may make."""
+    """The log of a ratio to the fastest of `count` that chance alone may produce."""
     return math.log1p(LUCK * (1 + LUCKIEST * math.log2(max(2, count) / 2)))
 
 
@@ -167,8 +167,8 @@ def median_s(rounds: Rounds) -> float:
 def rounds_to_add(
     rounds: Mapping[str, Rounds], pair: tuple[str, str], planned: int, alpha: float = 1 - CONFIDENCE
 ) -> int:
-    """How many rounds to measure the two best again: as planned; fewer where they lie far apart,
-    more where they lie close and are noisy. `alpha`: what their interval may miss.
+    """How many rounds to measure the two best again: as planned; fewer if they are far apart, more
+    if they are close and noisy. `alpha` is the error rate of their interval.
     """
     estimate, low, high, _ = signed_rank_interval(
         log_ratios(rounds[pair[0]], rounds[pair[1]]), alpha
@@ -188,10 +188,10 @@ def compare(rounds: Mapping[str, Rounds], planned: int | None = None) -> Compari
     without a strategy.
 
     One statistic makes the order, the median that a reader sees first: of the `planned` rounds,
-    since only the two best are measured longer. A strategy is called slower only where the rounds
-    that it shares with the fastest say so too; where they say otherwise, no difference can be told.
-    Which one is fastest is itself chosen by the data, so the intervals are corrected (Bonferroni)
-    for every pair that could have been compared.
+    since only the two best are measured longer. A strategy is called slower only if the rounds that
+    it shares with the fastest confirm it; otherwise there is no difference. The data also choose
+    the fastest, so the intervals are corrected (Bonferroni) for every pair that could have been
+    compared.
     """
     measured = {name: values for name, values in rounds.items() if values}
     if not measured:
@@ -223,9 +223,7 @@ def ratios_to(order: Sequence[str], measured: Mapping[str, Rounds]) -> list[Rati
 
 
 def too_few(ratio: Ratio) -> bool:
-    """Whether the times lie apart, and beyond luck, though too few samples were taken to be sure
-    that they differ.
-    """
+    """Whether the times differ by more than chance, but the samples are too few for significance."""
     low, high = ratio.interval
     return (
         not ratio.differs

@@ -1,4 +1,4 @@
-"""What a traced step spent its time on, device by device and operation by operation."""
+"""Where a traced step spent its time, by device and by operation."""
 
 from enum import StrEnum
 
@@ -17,8 +17,8 @@ class TracedDevice(Frozen):
     """Seconds of the step on one device: what it computes, the exposed part of its collectives,
     waits, copies and idle time are together the step.
 
-    A collective begins when the last of its devices has come to it: until then the others wait for
-    that device (`waits_s`). `exposed_s` is the part of `collectives_s` in which the device computes
+    A collective begins when the last of its devices arrives: until then the others wait for that
+    device (`waits_s`). `exposed_s` is the part of `collectives_s` in which the device computes
     nothing; copies count where it does neither.
     """
 
@@ -54,7 +54,7 @@ class Trace(Frozen):
 
     `step_s` is from the first operation of any device to the end of the last; the other seconds are
     means over the devices. `skew` is (most - least) / most of the devices' computing time. Where
-    nothing could be traced, `reason` says why and all else is None.
+    nothing could be traced, `reason` explains why and all other fields are None.
     """
 
     reason: str | None = None  # as stored: a `NoTrace`, or an error's message

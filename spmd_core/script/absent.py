@@ -1,5 +1,5 @@
-"""A script of plain JAX that compiles an experiment's programs for a topology that is not attached,
-and prints what the compiler made of them.
+"""A plain-JAX script that compiles an experiment's programs for a compile-only topology and prints
+facts of the compiled programs.
 """
 
 from spmd_core.base import Inexpressible
@@ -66,7 +66,7 @@ def _cell(experiment: Experiment, strategy: str) -> str:
 
 
 def _on_absent(text: str) -> str:
-    """A program's text over the topology's devices instead of those that are attached."""
+    """A program's text with the topology's devices in place of the attached ones."""
     return text.replace("jax.devices()", "devices")
 
 

@@ -1,4 +1,4 @@
-"""The program text of a transformer's training step: its files in one, with the plan's
+"""The program text of a transformer's training step: its files merged into one, with the plan's
 configuration and mesh.
 """
 
@@ -16,7 +16,7 @@ _FILES = (
     "decoder_parts",
     "decoder",
     "decoder_step",
-)  # in the order in which one builds on the other
+)  # in order of their imports
 
 
 def decoder_text(plan: Plan) -> str:
@@ -40,7 +40,7 @@ def decoder_text(plan: Plan) -> str:
 
 
 def configuration(plan: Plan) -> dict[str, Any]:
-    """Arguments of the decoder's configuration that are not at their default."""
+    """Arguments of the decoder's configuration that differ from their defaults."""
     given = asdict(plan.size) | {
         "remat": plan.remat,
         "save": plan.save,
@@ -101,7 +101,7 @@ def _fields() -> dict[str, tuple[Any] | None]:
 
 @cache
 def _imports(is_plain: bool) -> list[str]:
-    """Import lines of all files and of the mesh, each once; not those of one file by another."""
+    """Import lines of all files and of the mesh, each once, without imports between these files."""
     extra = f"{'import numpy as np' if is_plain else 'from jax.experimental import mesh_utils'}\nfrom jax.sharding import AxisType"
     plain: set[str] = set()
     names: dict[str, set[str]] = {}
@@ -123,7 +123,7 @@ def _imports(is_plain: bool) -> list[str]:
 
 @cache
 def _body() -> list[str]:
-    """What follows the imports of each file."""
+    """The text after the imports of each file."""
     lines: list[str] = []
     for source in _sources():
         last = max(

@@ -1,6 +1,4 @@
-"""What leaves SPMD Lab: a script of plain JAX that reproduces an experiment without this project,
-and results as JSON and CSV.
-"""
+"""Exports a plain-JAX script that reproduces an experiment without this project."""
 
 import json
 
@@ -84,8 +82,8 @@ def script_text(experiment: Experiment, result: Result | None = None) -> str:
 
 
 def _of_study(experiment: Experiment, result: Result | None) -> list[str]:
-    """The cells of every variant, without the definitions that stand as they are from the variant
-    before; what computes is in all of them.
+    """The cells of every variant, without definitions that are unchanged since the variant before;
+    cells that compute are repeated.
     """
     parts: list[str] = []
     first = next((each for each in experiment.variants if each.experiment.place.is_absent), None)
@@ -104,7 +102,7 @@ def _of_study(experiment: Experiment, result: Result | None) -> list[str]:
         own = result.of_variant(each.name) if result else None
         for cell in _cells(each.experiment, own):
             title = cell.strip("\n").partition("\n")[0]
-            if title in standing:  # what was found wrong before stays
+            if title in standing:  # keeps the errors recorded so far
                 cell = cell.replace(_WRONG, "")
             computes = title.removeprefix("# %% ") in each.experiment.strategies
             if computes or standing.get(title) != cell.replace(_WRONG, ""):
@@ -145,7 +143,7 @@ def _head(experiment: Experiment, result: Result | None) -> str:
 
 
 def _code(experiment: Experiment) -> str:
-    """The experiment as a link's code; where no link may carry it, as JSON."""
+    """The experiment as a link's code, or as JSON if it is too large for a link."""
     try:
         return encode(experiment)
     except RequestError:
@@ -211,10 +209,10 @@ def _values(result: Result | None) -> str:
     float("nan").
     """
     lines = []
-    for strategy, found in result.strategies.items() if result else ():
+    for strategy, outcome in result.strategies.items() if result else ():
         arrays = {
             name: reported.values
-            for name, reported in found.outputs.items()
+            for name, reported in outcome.outputs.items()
             if reported.values is not None
         }
         if arrays:

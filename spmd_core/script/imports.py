@@ -6,8 +6,8 @@ _STARTS = ("def ", "class ", "@")
 
 
 def spaced(lines: Iterable[str]) -> list[str]:
-    """Two blank lines around every definition at the top level, elsewhere one at most, none at the
-    head; inside definitions all as it is.
+    """Puts two blank lines around top-level definitions, at most one elsewhere and none at the
+    start; leaves the inside of definitions unchanged.
     """
     spaced_lines: list[str] = []
     blanks, inside, decorated = 0, False, False

@@ -1,5 +1,6 @@
-"""The cell of an exported script that says what is right: the reference's own text, and the rule
-that a run is judged by."""
+"""The cell of an exported script that checks values: the text of the reference, and the rule by
+which a run's values are checked.
+"""
 
 import ast
 from importlib import resources
@@ -8,7 +9,8 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import arithmetic, has_formula, sampled_rows
 from spmd_core.script.source import computation_lines, select_source
 
-# the function that gives every result's right values and their bounds, from how a strategy rounds
+# the function that returns the reference values of every result and their bounds, given how a
+# strategy rounds
 _WANTED = "right"
 _ARRAY = '''
 def right(how):
@@ -41,7 +43,7 @@ def judging_cell(experiment: Experiment, strategies: list[str], platform: str) -
     """Lines that define `judge`, `ROWS`, `AXIS`, `HOW` (strategy -> how it rounds) and `RIGHT`
     (that -> right values and bounds).
 
-    They take names that the strategies' programs use too, and so compute before these are defined.
+    They use names that the strategies' programs redefine, and so compute before them.
     """
     rows, axis = sampled_rows(experiment)
     wanted = [*_texts(experiment), f"def used():\n    return judge, Arithmetic, {_WANTED}\n"]
@@ -64,7 +66,7 @@ def judging_cell(experiment: Experiment, strategies: list[str], platform: str) -
 
 
 def _texts(experiment: Experiment) -> list[str]:
-    """The sources that the cell is chosen from; the last defines `right`."""
+    """The sources that the cell includes; the last defines `right`."""
     what, bounds = experiment.what, _text("spmd_core.results.reference", "bounds.py")
     if experiment.what.is_bare_array:
         return [bounds, _ARRAY]
@@ -83,7 +85,7 @@ def _texts(experiment: Experiment) -> list[str]:
 
 
 def _own_function(experiment: Experiment) -> list[str]:
-    """The function whose values in float64 are right, where there is no formula."""
+    """The function whose float64 values are the reference, where there is no formula."""
     known = experiment.what.is_bare_array or has_formula(experiment.what)
     return [] if known else computation_lines(experiment, "single", {})[0]
 

@@ -1,4 +1,4 @@
-"""Programs that map a function over one dim: vmap, pmap and what they make together with jit."""
+"""Programs that map a function over one dim: vmap, pmap and their combinations with jit."""
 
 from spmd_core.base import Inexpressible
 from spmd_core.experiment import AXIS_NAME, STRATEGIES, Experiment, MapPlan, Spec, read_plan
@@ -70,21 +70,21 @@ def _wrong_count(plan: MapPlan) -> str:
 
 
 def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
-    """pmap cuts one dim over all devices. A dim that the table leaves whole is cut all the same;
-    any other cut is out of its reach.
+    """pmap shards one dim over all devices, even if the table leaves it unsharded; it cannot
+    express any other sharding.
     """
     axes = _all_axes(experiment)
     table = {
-        dim: tuple(axis for axis in cut if experiment.axis_sizes[axis] > 1)
-        for dim, cut in experiment.sharding
+        dim: tuple(axis for axis in sharded if experiment.axis_sizes[axis] > 1)
+        for dim, sharded in experiment.sharding
     }
-    for dim, cut in table.items():
-        if cut and dim != plan.dim:
+    for dim, sharded in table.items():
+        if sharded and dim != plan.dim:
             raise Inexpressible(
                 f"{plan.strategy} cannot express this sharding: it shards only {plan.dim}, which it maps, and {dim} is sharded over "
-                f"{' and '.join(cut)}; leave {dim} unsharded, or choose the mapped dim with in_axes"
+                f"{' and '.join(sharded)}; leave {dim} unsharded, or choose the mapped dim with in_axes"
             )
-    if (cut := table.get(plan.dim)) and cut != axes:
+    if (sharded := table.get(plan.dim)) and sharded != axes:
         raise Inexpressible(
             f"{plan.strategy} cannot express this sharding: it shards {plan.dim} over all {plan.devices} devices; "
             f"shard {plan.dim} over {' and '.join(axes)}, in this order"

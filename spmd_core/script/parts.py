@@ -24,8 +24,9 @@ def placed_devices(
     sizes: tuple[int, ...], topology: Topology, devices: str = "jax.devices()"
 ) -> str:
     """The array of a mesh's devices, placed by mesh_utils; slices outermost. `jax.make_mesh` splits
-    no physical axis over two of the mesh,
-    and knows no slices. RequestError where the slices do not divide over the axes."""
+    no physical axis over two mesh axes and does not support slices. RequestError where the slices
+    do not divide over the axes.
+    """
     count = 1
     for size in sizes:
         count *= size

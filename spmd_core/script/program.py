@@ -1,5 +1,5 @@
-"""Plain-JAX program texts of an experiment: the text that is shown and exported is the text that
-the worker runs.
+"""Plain-JAX program texts of an experiment. The worker runs the same text that is shown and
+exported.
 """
 
 import math
@@ -143,13 +143,15 @@ def _results(experiment: Experiment) -> str:
 
 
 def _jit_line(experiment: Experiment, *, only_memory: bool = False, single: bool = False) -> str:
-    """The decorator of `program`, with out_shardings for results whose placement is asked for."""
+    """The decorator of `program`, with out_shardings for results whose sharding or memory kind is
+    requested.
+    """
     overrides, fed_back = dict(experiment.overrides), dict(experiment.what.training.carried)
     entries = []
     for array in experiment.what.results:
         memory = experiment.memory_kind(array.name)
-        asked = array.name in overrides or array.name in fed_back
-        if memory == "device" and (only_memory or single or not asked):
+        requested = array.name in overrides or array.name in fed_back
+        if memory == "device" and (only_memory or single or not requested):
             entries.append("None")
         elif single:
             entries.append(f"SingleDeviceSharding(device, memory_kind={memory!r})")
@@ -218,7 +220,7 @@ def _auto(experiment: Experiment) -> list[str]:
 
 
 def _constrained(experiment: Experiment) -> list[str]:
-    whole = {
+    unsharded = {
         array.name: "None"
         if (kind := experiment.memory_kind(array.name)) == "device"
         else named(((),) * len(experiment.shape(array.name)), kind)
@@ -242,7 +244,7 @@ def _constrained(experiment: Experiment) -> list[str]:
     return [
         "",
         *mesh_lines(experiment),
-        *placed_lines(whole),
+        *placed_lines(unsharded),
         *lines,
         "",
         _jit_line(experiment, only_memory=True),
@@ -254,7 +256,7 @@ def _constrained(experiment: Experiment) -> list[str]:
 
 
 def _table_specs(experiment: Experiment, strategy: str) -> dict[str, Spec]:
-    """Specs by the table alone; Inexpressible where the table cuts one array twice over the same
+    """Specs by the table alone; Inexpressible if the table shards one array twice over the same
     axis.
     """
     arrays = (*experiment.what.arrays, *experiment.what.program.between)
@@ -364,8 +366,8 @@ def _shard_map(experiment: Experiment) -> list[str]:
 
 
 def _wanted(experiment: Experiment, array: Array) -> Spec:
-    """How an operand is cut when the computation begins: by the table, but whole along the dims
-    that the program wants whole.
+    """The sharding of an operand when the computation begins: by the table, but unsharded along the
+    dims that the program gathers.
     """
     what = experiment.what
     return tuple(
@@ -394,8 +396,8 @@ def _check_halo(experiment: Experiment) -> None:
 def move_lines(
     name: str, held: Spec, wanted: Spec, shape: tuple[int, ...], sizes: dict[str, int]
 ) -> list[str]:
-    """Lines inside shard_map that turn a shard cut as `held` into one cut as `wanted`: gathers
-    first, then slices.
+    """Lines inside shard_map that reshard a shard from spec `held` to spec `wanted`: gathers first,
+    then slices.
     """
     gathers, slices = [], []
     for dim, (have, want) in enumerate(zip(held, wanted, strict=True)):
@@ -404,12 +406,12 @@ def move_lines(
             gathers.append(
                 f"    {name} = jax.lax.all_gather({name}, {entry_text(gathered)}, axis={dim}, tiled=True)"
             )
-        if cut := want[len(kept) :]:
+        if sliced := want[len(kept) :]:
             size = shape[dim]
             for axis in want:
                 size //= sizes[axis]
             slices.append(
-                f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({entry_text(cut)}), {size}, axis={dim})"
+                f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({entry_text(sliced)}), {size}, axis={dim})"
             )
     return gathers + slices
 

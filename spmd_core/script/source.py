@@ -1,5 +1,5 @@
 """The functions of a workload as text: those of its program file that a strategy needs, with the
-experiment's constants in place.
+experiment's constants filled in.
 """
 
 import ast
@@ -10,9 +10,8 @@ from importlib import resources
 from spmd_core.experiment import Array, Axes, Experiment, Spec, files
 from spmd_core.script.parts import named
 
-# What follows the workload's name in the name of a strategy's function, "" where it is not here;
-# the plain
-# one is meant where a file has none of that name.
+# Suffix of a strategy's function after the workload's name, "" if not listed. A file without such a
+# function uses the plain one.
 _FUNCTION = {"shard_map": "_shards", "explicit": "_explicit", "one": "_one"}
 
 
@@ -22,9 +21,7 @@ _HEADER = ("import jax", "import jax.numpy as jnp", "import numpy as np")
 
 @cache
 def program_source(workload: str) -> str:
-    """The file of a workload under `programs/`, as text, after those beside it that it imports
-    from.
-    """
+    """The file of a workload under `programs/`, as text, after the files beside it that it imports."""
     text = (
         resources.files("spmd_core.script.programs").joinpath(f"{workload}.py").read_text("utf-8")
     )
@@ -49,7 +46,7 @@ def computation_lines(
     """The function of a workload for a strategy, with the functions and constants that it uses; and
     the function's name.
 
-    `axes_of` says which axes cut a dim; by default as the sharding table does.
+    `axes_of` returns the mesh axes that shard a dim; by default those of the sharding table.
     """
     what = experiment.what
     wanted = what.program.function or what.name
@@ -64,13 +61,12 @@ def computation_lines(
 
 
 def constants(experiment: Experiment, table: Mapping[str, Axes]) -> dict[str, str]:
-    """What a program file names in capitals, as Python text.
+    """Values of a program file's constants in capitals, as Python text.
 
     `SUM_DTYPE` is the dtype of partial sums, which are added before they are rounded to a narrower
-    one; None: the operands'.
-    `CONTRACTED_AXES` and `CONTRACTED_DIMS` are the mesh axes of the dims that are summed over, and
-    their positions in the
-    first operand; `BATCH_AXES` the axes of dim `batch`; `Y_SHARDING` the sharding of the array `y`.
+    one; None: the operands'. `CONTRACTED_AXES` and `CONTRACTED_DIMS` are the mesh axes of the dims
+    that are summed over, and their positions in the first operand; `BATCH_AXES` the axes of dim
+    `batch`; `Y_SHARDING` the sharding of the array `y`.
     """
     what = experiment.what
     values = {name: repr(value) for name, value in what.program.constants.items()}
@@ -148,7 +144,7 @@ def select_source(source: str, wanted: str, constants: Mapping[str, str]) -> tup
 
 
 def own_lines(source: str, constants: Mapping[str, str]) -> list[str]:
-    """A user's file without what declares its workloads, with the constants in place: plain JAX."""
+    """A user's file without its workload declarations and with the constants filled in: plain JAX."""
     lines: list[str | None] = list(source.splitlines())
 
     def drop(node: ast.stmt | ast.expr, first: int) -> None:

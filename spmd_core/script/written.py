@@ -1,4 +1,4 @@
-"""Program texts that are files as they stand: registered small programs, and what measures a
+"""Program texts that are unmodified files: registered small programs, and those that measure a
 machine.
 """
 

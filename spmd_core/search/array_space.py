@@ -117,13 +117,13 @@ def dim_sets(what: Workload, sizes: Dims) -> list[tuple[str, ...]]:
         dim
         for dim in what.dims
         if dim in sizes
-        and any(dim in array.dims and dim not in array.whole for array in what.arrays)
+        and any(dim in array.dims and dim not in array.unsharded for array in what.arrays)
     ]
     together = {
         frozenset(pair)
         for array in what.arrays
         for pair in itertools.combinations(
-            [dim for dim in array.present(sizes) if dim not in array.whole], 2
+            [dim for dim in array.present(sizes) if dim not in array.unsharded], 2
         )
     }
     first = rows_dim(what, sizes)

@@ -1,4 +1,4 @@
-"""What collectives and ceilings of a machine come to, in words."""
+"""Sentences about the collectives and ceilings of a machine."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -26,10 +26,10 @@ DEFINITIONS = (
 
 def headline(result: Result) -> str:
     """The answer of a run that measures its machine."""
-    found = next(iter(result.strategies.values()))
+    outcome = next(iter(result.strategies.values()))
     if result.experiment.what.has_formula:
-        return sweep_words(found.points)
-    return calibration_words(found.ceilings)
+        return sweep_words(outcome.points)
+    return calibration_words(outcome.ceilings)
 
 
 def sweep_words(points: Sequence[Point]) -> str:
@@ -45,13 +45,13 @@ def sweep_words(points: Sequence[Point]) -> str:
     parts = [
         f"{rate_words(_bus(point))} over {axes_words(axes)}" for axes, point in largest.items()
     ]
-    said = "Predicted: " if all(point.time_s is None for point in timed) else ""
+    text = "Predicted: " if all(point.time_s is None for point in timed) else ""
     at = bytes_text(max(point.bytes for point in largest.values()))
-    return f"{said}{kind_title(kind)} reaches {listed(parts)}, at {at}."
+    return f"{text}{kind_title(kind)} reaches {listed(parts)}, at {at}."
 
 
 def calibration_words(ceilings: Iterable[Ceiling]) -> str:
-    """What a device of this machine reaches: copies, matmuls, dispatch."""
+    """The rates that a device of this machine reaches: copies, matmuls, dispatch."""
     known = {each.name: each for each in ceilings}
     words = {
         "copy": "{} of copies",
@@ -63,12 +63,12 @@ def calibration_words(ceilings: Iterable[Ceiling]) -> str:
     return f"A device reaches {listed(parts)}." if parts else "Nothing was measured."
 
 
-def plan_words(found: Sequence[Case]) -> str:
+def plan_words(cases: Sequence[Case]) -> str:
     """What a sweep will measure, before it does."""
-    kinds = list(dict.fromkeys(kind_title(case.kind).lower() for case in found))
-    groups = list(dict.fromkeys(axes_words(case.axes) for case in found))
-    count = sum(len(case.sizes) for case in found)
-    low, high = min(case.sizes[0] for case in found), max(case.sizes[-1] for case in found)
+    kinds = list(dict.fromkeys(kind_title(case.kind).lower() for case in cases))
+    groups = list(dict.fromkeys(axes_words(case.axes) for case in cases))
+    count = sum(len(case.sizes) for case in cases)
+    low, high = min(case.sizes[0] for case in cases), max(case.sizes[-1] for case in cases)
     return (
         f"{count_text(count)} points: {listed(kinds)}, over {'; '.join(groups)}, from "
         f"{bytes_text(low)} to {bytes_text(high)}."
@@ -87,7 +87,7 @@ def kind_title(kind: str) -> str:
 
 
 def axes_words(axes: Sequence[str]) -> str:
-    """`x and y`; of copies, which go over no axis, `every device`."""
+    """`x and y`; `every device` for copies, which use no axis."""
     return listed(list(axes)) if axes else "every device"
 
 
@@ -97,7 +97,7 @@ def rate_words(rate: float | None) -> str:
 
 
 def rate_interval_words(interval: tuple[float, float]) -> str:
-    """An interval of bytes per second; one that the points leave open above says so."""
+    """An interval of bytes per second; one without an upper bound is marked so."""
     low, high = interval
     if high >= NO_LIMIT:
         return f"{rate_words(low)} or more"
@@ -134,33 +134,33 @@ _ROOFS = {
 }
 
 
-def roofline_words(found: Roofline) -> str | None:
-    """Which roof binds, and how near a measured time comes to it; None where nothing was timed."""
-    if found.share is None:
+def roofline_words(roofline: Roofline) -> str | None:
+    """Which roof binds, and how near a measured time is to it; None if nothing was timed."""
+    if roofline.share is None:
         return None
-    said = f"{found.share:.0%} of {_ROOFS[found.binds]}, which binds"
-    if found.share > TOO_HIGH:
-        return f"{said}: more than there is, so that the ceiling is wrong; calibrate again"
-    if found.mfu:
-        said += f"; MFU {found.mfu:.1%}, by the matmul rate that was measured"
-    return said
+    text = f"{roofline.share:.0%} of {_ROOFS[roofline.binds]}, which binds"
+    if roofline.share > TOO_HIGH:
+        return f"{text}: more than there is, so that the ceiling is wrong; calibrate again"
+    if roofline.mfu:
+        text += f"; MFU {roofline.mfu:.1%}, by the matmul rate that was measured"
+    return text
 
 
 def beside_words(pairs: Sequence[Pair]) -> str:
-    """How well what was predicted of some runs holds: median error, order, and how many."""
+    """How well predictions of some runs match: median error, rank correlation, and number of runs."""
     if not pairs:
         return (
             "No run here has both: calibrate a target on Collectives, and its runs have a "
             "prediction beside what was measured."
         )
-    said = (
+    text = (
         f"{median_error(pairs):.0%} median error of {count_text(len(pairs))} timed "
         f"{'program' if len(pairs) == 1 else 'programs'}"
     )
     if len(pairs) >= FEWEST_RANKED:
-        said += f"; rank correlation {spearman(pairs):.2f}"
+        text += f"; rank correlation {spearman(pairs):.2f}"
     worst = max(pairs, key=lambda each: abs(math.log(each.predicted_s / each.measured_s)))
     return (
-        f"{said}. Furthest off: {worst.name}, predicted {seconds_text(worst.predicted_s)}, "
+        f"{text}. Furthest off: {worst.name}, predicted {seconds_text(worst.predicted_s)}, "
         f"measured {seconds_text(worst.measured_s)}."
     )

@@ -1,4 +1,4 @@
-"""What strategies, workloads, states and machines are called, on screens and in text."""
+"""Display names of strategies, workloads, states and machines."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def workload_title(name: str) -> str:
-    """A workload's name; one of the user's own has the name that they gave it."""
+    """A workload's name; a user's own workload has the name that they gave it."""
     return WORKLOADS[name].title if name in WORKLOADS else name
 
 
@@ -49,7 +49,9 @@ def outcome_words(run: RunSummary) -> str:
     words = state_words(run.state)
     if run.state == "succeeded" and run.answer is not None:
         words = "Predicted" if run.answer[2] else "Measured"
-    elif run.state == "succeeded" and run.experiment.what.is_of_machine:  # of many, none the time
+    elif (
+        run.state == "succeeded" and run.experiment.what.is_of_machine
+    ):  # with several strategies, none has a time
         words = "Predicted" if run.experiment.place.is_absent else "Measured"
     elif run.state == "succeeded" and run.experiment.place.is_absent:
         words = DOES_NOT_FIT  # on no strategy, or there would be a time

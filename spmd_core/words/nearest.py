@@ -9,11 +9,11 @@ from spmd_core.time import NearestFit, estimate_step, host_s, nearest_fit
 from spmd_core.words.names import listed
 from spmd_core.words.predictions import memory_words, parts
 
-_SAVED = {"input": "block inputs"}  # what a name of a plan is called in a sentence
+_SAVED = {"input": "block inputs"}  # the words of a plan's field in a sentence
 
 
 def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
-    """What to change so that a plan should fit, or that nothing on this generation does."""
+    """The change with which a plan should fit, or that no plan on this generation does."""
     if nearest is None:
         chip = plan.topology.chip.title
         return (
@@ -30,7 +30,7 @@ def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
 
 
 def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
-    """Each thing that the nearest plan has otherwise, in words."""
+    """Each change of the nearest plan, in words."""
     near = nearest.plan
     if near.target != plan.target:
         yield f"{count_text(near.topology.chips)} chips ({near.topology.name})"
@@ -48,7 +48,7 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
 
 
 def _batch(plan: Plan, near: Plan) -> str:
-    """Fewer sequences: per device where that is a whole number, else in a step."""
+    """Fewer sequences: per device if that is an integer, else per step."""
     each, before = near.batch_per_device, plan.batch_per_device
     if float(each).is_integer():
         return f"{each:g} sequence{'s' if each > 1 else ''} per device, not {before:g}"
@@ -57,8 +57,8 @@ def _batch(plan: Plan, near: Plan) -> str:
 
 
 def arguments(plan: Plan, near: Plan) -> str:
-    """What of the arguments of `predict` the nearest plan has otherwise."""
-    found = {
+    """The arguments of `predict` that the nearest plan changes."""
+    arguments = {
         "target": (plan.target, near.target),
         "mesh": (mesh_text(plan.mesh, ","), mesh_text(near.mesh, ",")),
         "batch-per-device": (f"{plan.batch_per_device:.15g}", f"{near.batch_per_device:.15g}"),
@@ -68,14 +68,14 @@ def arguments(plan: Plan, near: Plan) -> str:
     }
     texts = {
         name: value if isinstance(value, str) else ",".join(value) or '""'
-        for name, (before, value) in found.items()
+        for name, (before, value) in arguments.items()
         if value != before
     }
     return " ".join(f"--{name} {text}" for name, text in texts.items())
 
 
 def nearest_json(plan: Plan) -> dict[str, Any]:
-    """`nearest` of the JSON form of an estimate that does not fit; None where nothing does."""
+    """`nearest` of the JSON form of an estimate that does not fit; None if no plan does."""
     nearest = nearest_fit(plan)
     if nearest is None:
         return {"nearest": None}
@@ -91,39 +91,37 @@ def nearest_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-# The instant estimate of a training step in a line, to hold several side by side
+# The instant estimate of a training step in one line, to compare several
 
 _WIDTH = {"float32": 4, "bfloat16": 2}
 _LARGE = 0.02  # of the step: a part that a line names
 
 
 def in_a_line(plan: Plan, *, offering: bool = True) -> str:
-    """Memory, step time, MFU and where the time goes; where it does not fit, the nearest that does,
-    if that is not offered elsewhere.
+    """Memory, step time, MFU and where the time goes; if it does not fit, the nearest plan that
+    does, unless that is offered elsewhere.
     """
-    found = estimate_step(plan)
-    memory, time = found.memory_bytes, found.predicted_s
-    said = memory_words(memory.peak, memory.capacity, found.fits, memory.missing, "should fit")
-    if not found.fits or time is None:
-        return f"{said}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{said}."
+    estimate = estimate_step(plan)
+    memory, time = estimate.memory_bytes, estimate.predicted_s
+    text = memory_words(memory.peak, memory.capacity, estimate.fits, memory.missing, "should fit")
+    if not estimate.fits or time is None:
+        return f"{text}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{text}."
     shares = [
         f"{name} {share / time.estimate:.0%}"
-        for name, share in parts(found).items()
+        for name, share in parts(estimate).items()
         if share > _LARGE * time.estimate
     ]
     return (
-        f"{said}. {seconds_text(time.estimate)} a step at {found.mfu or 0.0:.1%} MFU: "
+        f"{text}. {seconds_text(time.estimate)} a step at {estimate.mfu or 0.0:.1%} MFU: "
         f"{', '.join(shares)}."
     )
 
 
 def moments_words(plan: Plan) -> str:
-    """What keeping the optimizer's moments in host memory would move in a step, and how long that
-    takes.
-    """
-    found = estimate_step(plan)
+    """The transfers of a step if the optimizer's moments were in host memory, and their time."""
+    estimate = estimate_step(plan)
     moments = sum(_WIDTH[dtype] for dtype in plan.moment_dtypes)
-    held = found.before_compiling["parts"]["parameters and optimizer"]
+    held = estimate.before_compiling["parts"]["parameters and optimizer"]
     nbytes = held * moments / (moments + _WIDTH[plan.parameter_dtype])
     return (
         f"The moments are {bytes_text(nbytes)} per device. From host memory and back they "

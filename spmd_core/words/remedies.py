@@ -1,4 +1,4 @@
-"""What would remove a collective, in words: the change, what it removes, and what that costs."""
+"""Remedies for a collective, in words: the change, what it removes, and its cost."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from spmd_core.program import is_ring, kind_words
 from spmd_core.results import Collective
 from spmd_core.words.names import listed, title
 
-_MOST_NEW = 2  # collectives that come instead, in a sentence
+_MOST_NEW = 2  # collectives that replace it, in a sentence
 _SUMS = ("all-reduce", "reduce-scatter")
 
 
@@ -18,11 +18,11 @@ def over_words(axes: Sequence[str]) -> str:
 
 
 def dims_words(left: Mapping[str, Axes]) -> str:
-    """Dims that are no longer sharded over some axes, with those that are left to each."""
+    """Dims that are no longer sharded over some axes, with the remaining axes of each."""
     none = [dim for dim, axes in left.items() if not axes]
-    said = [f"leave {over_words(none)} replicated"] if none else []
-    said += [f"shard `{dim}` over {over_words(axes)} alone" for dim, axes in left.items() if axes]
-    return listed(said)
+    parts = [f"leave {over_words(none)} replicated"] if none else []
+    parts += [f"shard `{dim}` over {over_words(axes)} alone" for dim, axes in left.items() if axes]
+    return listed(parts)
 
 
 def moved_words(dims: Sequence[str], other: str, axes: Axes) -> str:
@@ -53,7 +53,7 @@ def memory_words(name: str) -> str:
 
 
 def why_words(each: Collective) -> str:
-    """Why a collective is there, and what the compiler warned of; "" where nothing tells."""
+    """Why a collective is there, and the compiler's warning; "" if unknown."""
     return ". ".join(part.rstrip(".") for part in (each.reason, each.warning) if part)
 
 
@@ -71,9 +71,8 @@ def remedy_words(
     memory_bytes: int | None,
     seconds: tuple[float, float],
 ) -> str:
-    """Both sides of a change that was compiled: what it removes, and what that costs. `before`:
-    the collectives in question, which are alike; `after`: those of them that are still there;
-    `new`: those that came instead.
+    """The two sides of a compiled change: what it removes, and its cost. `before`: the equal
+    collectives in question; `after`: those of them that remain; `new`: those that replace them.
     """
     removed = f"no {what_words(before[0])}" if not after else _less(before, after)
     more = sorted({what_words(each) for each in new})
@@ -98,9 +97,10 @@ def nothing_words(
     failed: int,
     slower: tuple[str, float, float] | None,
 ) -> str:
-    """Why nothing removes a collective: what needs it, and what the best that was tried would take.
+    """Why no change removes a collective: what needs it, and the time of the best change that was
+    tried.
 
-    `dims`: the dims whose sum it makes; `slower`: change, seconds before and after.
+    `dims`: the contracted dims that it sums; `slower`: change, seconds before and after.
     """
     needs = (
         f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it"
@@ -118,8 +118,10 @@ def nothing_words(
 
 
 def _less(before: Sequence[Collective], after: Sequence[Collective]) -> str:
-    """The collective stays, and moves less, or is hidden better."""
-    was, size = (sum(each.bytes * each.times for each in found) for found in (before, after))
+    """The collective remains, and moves fewer bytes or overlaps better."""
+    was, size = (
+        sum(each.bytes * each.times for each in collectives) for collectives in (before, after)
+    )
     what = f"less waiting for the {what_words(before[0])}"
     return f"{what}, {bytes_text(size)} in place of {bytes_text(was)}" if size < was else what
 
@@ -146,7 +148,7 @@ NOTHING_WORTH = "No collective takes more than 2 % of the predicted time: nothin
 
 
 def doing_words(done: int, of: int, change: str) -> str:
-    """How far the trying is."""
+    """The progress of trying changes."""
     if not of:
         return "looking for collectives that are worth it"
     return (

@@ -1,4 +1,4 @@
-"""The sentences about a run: what it is doing, what came out, what went wrong."""
+"""Sentences about a run: its progress, its results, its failures."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -29,18 +29,18 @@ _PHASES = {
     "write": "writing the result",
 }
 ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
-MOST_LISTED = 200  # runs of a list, unless asked for more
+MOST_LISTED = 200  # runs of a list, unless more are requested
 _PERCENT = re.compile(r"(\d+)%")
 
 
 def run_headline(result: Result, differences: Sequence[str] | None = None) -> str:
-    """The answer of a run, as the screens and the command line say it first.
+    """The answer of a run: the first sentence of the screens and the command line.
 
-    `differences` are those from the classic example that a small program is; None where it is
-    none.
+    `differences` are those of a small program from its example's expected numbers; None if it has
+    no example.
     """
     if result.experiment.what.is_small_program:
-        failed = any(found.status != "ok" for found in result.strategies.values())
+        failed = any(outcome.status != "ok" for outcome in result.strategies.values())
         return program_words(failed, differences)
     if result.experiment.what.is_of_machine:
         return bandwidth.headline(result)
@@ -50,7 +50,9 @@ def run_headline(result: Result, differences: Sequence[str] | None = None) -> st
 
 
 def program_words(failed: bool, differences: Sequence[str] | None) -> str:
-    """Did a small program run, and are its numbers those of the example, where it is one."""
+    """Whether a small program ran, and whether its numbers are the expected ones of its example, if
+    any.
+    """
     if failed:
         return "The program did not run to its end."
     if differences is None:
@@ -61,7 +63,7 @@ def program_words(failed: bool, differences: Sequence[str] | None) -> str:
 
 
 def is_predicted(result: Result) -> bool:
-    """Whether it was only compiled, for a topology that is not attached."""
+    """Whether it was only compiled, for a compile-only topology."""
     return result.experiment.place.is_absent
 
 
@@ -77,7 +79,7 @@ def phase_words(status: RunStatus) -> str:
 
 
 def paused_words(status: RunStatus) -> str | None:
-    """That a compile rests, and for what; None where it does not."""
+    """That a compile is paused, and for which run; None if it is not."""
     return f"paused while a run is timed ({status.paused_for})" if status.paused_for else None
 
 
@@ -97,8 +99,8 @@ def _doing(status: RunStatus) -> str:
 
 
 def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
-    """How far a compile is, from 0 to 1, and the words for it: its stage, and how long the last one
-    of its kind took (`last_s`), where there was one.
+    """The progress of a compile from 0 to 1, and its label: its stage, and how long the last
+    compile of its kind took (`last_s`), if any.
     """
     known_stages = (*status.experiment.what.stages, "write")
     place = known_stages.index(status.phase) if status.phase in known_stages else -1
@@ -116,7 +118,7 @@ def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
 
 
 def behind_words(at_hand: RunStatus, longest_s: float) -> str:
-    """What a waiting run waits for: which run, doing what since when, and for how long at most."""
+    """What a waiting run waits for: which run, its progress, since when, and for how long at most."""
     since = f" for {seconds_text(at_hand.elapsed_s)}" if at_hand.elapsed_s is not None else ""
     pauses = ", pauses not counted" if at_hand.lane == COMPILING else ""
     return (
@@ -126,13 +128,13 @@ def behind_words(at_hand: RunStatus, longest_s: float) -> str:
 
 
 def kept_words(result: Result | None) -> str:
-    """What a run has that ended before it was done: `3 of 3 strategies timed, 6 of 1,000 samples
-    each`; None: it left no result.
+    """The partial results of an interrupted run: `3 of 3 strategies timed, 6 of 1,000 samples
+    each`; None if it left no result.
     """
-    found = list(result.strategies.values()) if result else []
-    timed = [each for each in found if each.median_s is not None]
-    compiled = sum(each.phases_s.compile is not None for each in found)
-    points = sum(len(each.points) for each in found)
+    outcomes = list(result.strategies.values()) if result else []
+    timed = [each for each in outcomes if each.median_s is not None]
+    compiled = sum(each.phases_s.compile is not None for each in outcomes)
+    points = sum(len(each.points) for each in outcomes)
     if result is None or not (timed or compiled or points):
         return "nothing measured or compiled"
     if points:
@@ -151,47 +153,47 @@ def kept_words(result: Result | None) -> str:
 
 
 def floor_words(result: Result) -> str | None:
-    """The least time that any call on this mesh takes; None where it was not measured."""
+    """The dispatch floor: the least time of any call on this mesh; None if not measured."""
     floor = result.environment.dispatch_floor_s
     return None if floor is None else f"dispatch floor {seconds_text(floor)} per call"
 
 
 def failures(result: Result) -> dict[str, list[str]]:
-    """What went wrong, each with the strategies that it befell."""
-    said: dict[str, list[str]] = {}
-    for name, found in result.strategies.items():
-        if found.status == "error" and found.error is not None:
-            said.setdefault(found.error.message, []).append(name)
-    return said
+    """Error message -> the strategies that failed with it."""
+    by_message: dict[str, list[str]] = {}
+    for name, outcome in result.strategies.items():
+        if outcome.status == "error" and outcome.error is not None:
+            by_message.setdefault(outcome.error.message, []).append(name)
+    return by_message
 
 
-def wrong_words(name: str, found: StrategyResult) -> str:
+def wrong_words(name: str, outcome: StrategyResult) -> str:
     """That a strategy computed wrong values."""
-    return f"{title(name)} computed wrong values and is not ranked: {values.wrong_words(found)}."
+    return f"{title(name)} computed wrong values and is not ranked: {values.wrong_words(outcome)}."
 
 
-def verdict_words(found: StrategyResult) -> str:
+def verdict_words(outcome: StrategyResult) -> str:
     """Whether the values were right, or why there are none."""
-    if found.status != "ok":
-        return "failed" if found.status == "error" else found.status
-    return {True: "right", False: "✗ wrong", None: "not checked"}[found.correct]
+    if outcome.status != "ok":
+        return "failed" if outcome.status == "error" else outcome.status
+    return {True: "right", False: "✗ wrong", None: "not checked"}[outcome.correct]
 
 
-def time_words(found: StrategyResult) -> str | None:
-    """What a strategy takes, measured, else predicted; None where neither is known."""
-    if found.median_s is not None:
-        return seconds_text(found.median_s)
-    if found.predicted_s is not None:
-        low, high = seconds_text(found.predicted_s.low), seconds_text(found.predicted_s.high)
-        return f"{seconds_text(found.predicted_s.estimate)}, predicted ({low} to {high})"
+def time_words(outcome: StrategyResult) -> str | None:
+    """The time of a strategy, measured, else predicted; None if neither is known."""
+    if outcome.median_s is not None:
+        return seconds_text(outcome.median_s)
+    if outcome.predicted_s is not None:
+        low, high = seconds_text(outcome.predicted_s.low), seconds_text(outcome.predicted_s.high)
+        return f"{seconds_text(outcome.predicted_s.estimate)}, predicted ({low} to {high})"
     return None
 
 
-def peak_words(found: StrategyResult) -> str | None:
-    """Peak bytes per device by the compiler's account; None where it is not known."""
-    if found.prediction is not None and found.prediction.memory_bytes.peak:
-        return f"{bytes_text(found.prediction.memory_bytes.peak)} per device"
-    peak = found.memory_bytes.peak if found.memory_bytes is not None else None
+def peak_words(outcome: StrategyResult) -> str | None:
+    """Peak bytes per device by the compiler's account; None if unknown."""
+    if outcome.prediction is not None and outcome.prediction.memory_bytes.peak:
+        return f"{bytes_text(outcome.prediction.memory_bytes.peak)} per device"
+    peak = outcome.memory_bytes.peak if outcome.memory_bytes is not None else None
     return None if peak is None else f"{bytes_text(peak)} per device"
 
 
@@ -215,22 +217,22 @@ def ticked_words(ticked: int, hidden: int) -> str | None:
     return f"{hidden} of {ticked} ticked runs {are} hidden by the filters above, and stay ticked."
 
 
-def collectives_words(found: StrategyResult) -> str:
-    """The collectives of a program: `all-reduce over x`; an en dash where they are not known."""
-    if found.collectives is None:
+def collectives_words(outcome: StrategyResult) -> str:
+    """The collectives of a program: `all-reduce over x`; an en dash if unknown."""
+    if outcome.collectives is None:
         return "–"
     texts = dict.fromkeys(
         f"{kind_words(one)} over {' and '.join(one.axes)}" if one.axes else kind_words(one)
-        for one in found.collectives
+        for one in outcome.collectives
     )
     return ", ".join(texts) or "none"
 
 
-def merged_notes(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def merged_notes(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Note -> the strategies that it is of, from (strategy, note); notes that differ in
     percentages alone are one, with their range."""
     alike: dict[str, dict[str, str]] = {}
-    for name, note in said:
+    for name, note in named:
         alike.setdefault(_PERCENT.sub("%", note), {})[name] = note
     return {_with_ranges(list(notes.values())): list(notes) for notes in alike.values()}
 
@@ -248,19 +250,19 @@ def _with_ranges(notes: list[str]) -> str:
 
 
 def outputs(result: Result) -> dict[str, dict[str, list[str]]]:
-    """What came out: name of an array or printed text -> each different outcome -> the
-    strategies that gave it."""
-    found: dict[str, dict[str, list[str]]] = {}
+    """The outputs: name of an array or printed text -> each different outcome -> the strategies
+    that produced it.
+    """
+    reported: dict[str, dict[str, list[str]]] = {}
     for name, strategy in result.strategies.items():
         arrays = {array: values_text(report) for array, report in strategy.outputs.items()}
         for what, text in (arrays | strategy.printed).items():
-            found.setdefault(what, {}).setdefault(text, []).append(name)
-    return found
+            reported.setdefault(what, {}).setdefault(text, []).append(name)
+    return reported
 
 
 def values_text(report: ArrayReport, most: int | None = None) -> str:
-    """The values of an array as NumPy would print them (at most the first so many), or why they
-    are not here."""
+    """The values of an array as NumPy would print them (a limited number), or why they are missing."""
     if report.values is None:
         shape = " × ".join(map(str, report.shape))
         return f"{shape} {report.dtype}: too large to keep, only its error was computed"

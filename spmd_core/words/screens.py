@@ -11,7 +11,7 @@ WHAT_THIS_IS = (
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A screen to start on: its name as in the menu, what a click does, and what it is for."""
+    """A screen to start on: its name in the menu, what a click does, and its purpose."""
 
     screen: str
     call: str

@@ -1,4 +1,4 @@
-"""The table of a study: what measured and predicted rows have in common, for screen and command
+"""The table of a study: the common columns of measured and predicted rows, for screen and command
 line.
 """
 
@@ -19,11 +19,11 @@ KINDS = 2  # of collectives with their axes that a row names
 
 def rows(result: Result) -> list[dict[str, str]]:
     """A row for each variant and strategy, the fastest first, those that were measured before those
-    that were predicted; columns that say nothing are left out.
+    that were predicted; empty columns are left out.
     """
     is_plain = not (result.experiment.is_mixed or is_predicted(result))
     compared = against(result)
-    found = [
+    listed = [
         {
             "Variant": result.row(name).variant,
             "Strategy": title(result.row(name).strategy),
@@ -38,33 +38,33 @@ def rows(result: Result) -> list[dict[str, str]]:
         for name, each in result.ordered
     ]
     dropped = {
-        column for column in _OPTIONAL if all(row.get(column, NONE) == NONE for row in found)
+        column for column in _OPTIONAL if all(row.get(column, NONE) == NONE for row in listed)
     }
-    if len({row["Strategy"] for row in found}) == 1:  # as the answer says
+    if len({row["Strategy"] for row in listed}) == 1:  # the answer names it
         dropped.add("Strategy")
     return [
-        {column: cell for column, cell in row.items() if column not in dropped} for row in found
+        {column: cell for column, cell in row.items() if column not in dropped} for row in listed
     ]
 
 
 def explained(result: Result) -> list[str]:
-    """What to know to read that table."""
-    said = []
+    """Notes on reading that table."""
+    notes = []
     if result.experiment.is_mixed:
-        said.append(strategies.MIXED)
+        notes.append(strategies.MIXED)
     if result.comparison and result.comparison.ratios and not is_predicted(result):
-        said.append(strategies.PAIRED_NOTE)
+        notes.append(strategies.PAIRED_NOTE)
     if any(
         each and each.ratios
         for each in (result.predicted, is_predicted(result) and result.comparison)
     ):
-        said.append(strategies.BY_INTERVALS)
-    return said
+        notes.append(strategies.BY_INTERVALS)
+    return notes
 
 
 def whose(names: Sequence[str], result: Result) -> str:
-    """The rows that something is true of: `every variant and strategy` where it is of all, else the
-    variants of which it is of every strategy, and single rows.
+    """The rows with some property: `every variant and strategy` if all have it, else the variants
+    whose strategies all have it, and single rows.
     """
     listed, rows = list(dict.fromkeys(names)), result.experiment.rows
     if not result.experiment.variants:
@@ -76,83 +76,83 @@ def whose(names: Sequence[str], result: Result) -> str:
     several = len({row.strategy for row in rows}) > 1
     if len(listed) == len(rows):
         return "every variant and strategy" if several else "every variant"
-    said: dict[str, None] = {}
+    groups: dict[str, None] = {}
     for name in listed:
         variant = result.row(name).variant
         own = {row.key for row in rows if row.variant == variant}
-        said[variant if own <= set(listed) else title(name)] = None
-    return "; ".join(said)  # a name may have commas
+        groups[variant if own <= set(listed) else title(name)] = None
+    return "; ".join(groups)  # a name may have commas
 
 
 def against(result: Result) -> dict[str, str]:
     """How each row compares with the fastest of its kind, measured or predicted, in words."""
-    found: dict[str, str] = {}
+    verdicts: dict[str, str] = {}
     both = result.predicted is not None
     for answer, kind in ((result.comparison, "measured"), (result.predicted, "predicted")):
         if answer is not None:
-            found[answer.fastest] = f"fastest {kind}" if both else "fastest"
-            found |= {ratio.strategy: strategies.verdict(ratio) for ratio in answer.ratios}
-    return found
+            verdicts[answer.fastest] = f"fastest {kind}" if both else "fastest"
+            verdicts |= {ratio.strategy: strategies.verdict(ratio) for ratio in answer.ratios}
+    return verdicts
 
 
-def communication(found: StrategyResult) -> str:
-    """How many bytes per device a row's program communicates in all, and how: by the kinds alone
-    where these with their axes are many.
+def communication(outcome: StrategyResult) -> str:
+    """The bytes per device that a row's program communicates in total, and its collectives: kinds
+    alone if there are many with their axes.
     """
-    said = collectives_words(found)
-    listed = found.collectives or ()
+    text = collectives_words(outcome)
+    listed = outcome.collectives or ()
     if len({(each.kind, each.axes) for each in listed}) > KINDS:
-        said = ", ".join(dict.fromkeys(each.kind for each in listed))
+        text = ", ".join(dict.fromkeys(each.kind for each in listed))
     totals = [each.bytes_total for each in listed]
     known = [total for total in totals if total is not None]
     if not known:
-        return said
+        return text
     more = "at least " if len(known) < len(totals) else ""
-    return f"{more}{_whole(bytes_text(sum(known)))}: {said}"
+    return f"{more}{_unbroken(bytes_text(sum(known)))}: {text}"
 
 
 def _time(result: Result, name: str) -> dict[str, str]:
-    """Measured with its 95 % interval, else predicted with the interval that it stands for."""
-    found, tokens = result.strategies[name], result.tokens(name)
-    seconds, span, said = found.median_s, found.ci95_s, ""
-    if seconds is None and (time := found.predicted_s) is not None:
-        seconds, span, said = time.estimate, (time.low, time.high), ", predicted"
+    """The measured time with its 95 % interval, else the predicted time with its interval."""
+    outcome, tokens = result.strategies[name], result.tokens(name)
+    seconds, span, suffix = outcome.median_s, outcome.ci95_s, ""
+    if seconds is None and (time := outcome.predicted_s) is not None:
+        seconds, span, suffix = time.estimate, (time.low, time.high), ", predicted"
     if seconds is None:
         return {"Time": NONE, "Interval": NONE, "Time per token": NONE}
     between = f"{_seconds(span[0])} to {_seconds(span[1])}" if span else NONE
     return {
-        "Time": f"{_seconds(seconds)}{said}",
+        "Time": f"{_seconds(seconds)}{suffix}",
         "Interval": between,
         "Time per token": _seconds(seconds / tokens) if tokens > 1 else NONE,
     }
 
 
-def _tokens(found: StrategyResult) -> str:
-    rate = found.prediction.tokens_per_s_per_chip if found.prediction else None
+def _tokens(outcome: StrategyResult) -> str:
+    rate = outcome.prediction.tokens_per_s_per_chip if outcome.prediction else None
     return NONE if rate is None else number_text(rate)
 
 
-def _peak(found: StrategyResult) -> str:
+def _peak(outcome: StrategyResult) -> str:
     peak = (
-        found.prediction.memory_bytes.peak
-        if found.prediction
-        else found.memory_bytes.peak
-        if found.memory_bytes
+        outcome.prediction.memory_bytes.peak
+        if outcome.prediction
+        else outcome.memory_bytes.peak
+        if outcome.memory_bytes
         else None
     )
-    return _whole(bytes_text(peak))
+    return _unbroken(bytes_text(peak))
 
 
-def _fits(found: StrategyResult) -> str:
-    if found.prediction is None:
-        return verdict_words(found)
-    return "fits" if found.prediction.fits else "does not fit"
+def _fits(outcome: StrategyResult) -> str:
+    if outcome.prediction is None:
+        return verdict_words(outcome)
+    return "fits" if outcome.prediction.fits else "does not fit"
 
 
 def _seconds(seconds: float) -> str:
-    return _whole(seconds_text(seconds))
+    return _unbroken(seconds_text(seconds))
 
 
-def _whole(text: str) -> str:
-    """A number that a narrow column does not break from its unit."""
+def _unbroken(text: str) -> str:
+    """A number joined to its unit with non-breaking spaces."""
     return text.replace(" ", "\u00a0")

@@ -1,4 +1,4 @@
-"""What the operations of a timeline are called: "backward, layer, gate matmul"."""
+"""Names of the operations of a timeline: "backward, layer, gate matmul"."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from spmd_core.base import seconds_text
 from spmd_core.pictures import EXPOSED, LOOP, WAIT, Span, Timeline, TimelineScene, mix
 
 _TRANSFORMS = ("jvp", "transpose")
-# Parts of a path that say how JAX got there, not what a program computes
+# Parts of a path that come from JAX's transformations, not from the program
 _MACHINERY = {
     "while",
     "body",
@@ -46,7 +46,7 @@ _WAITS = {"copy": "waits for a copy", "host": "waits for the host"}
 
 
 def names_of(scene: TimelineScene) -> list[str]:
-    """What each span of a scene is called, as a person would; in their order.
+    """A readable name for each span of a scene, in order.
 
     An operation whose path the compiler did not keep is named after the first that needs it.
     """
@@ -67,7 +67,7 @@ def names_of(scene: TimelineScene) -> list[str]:
 
 
 def short_name(name: str) -> str:
-    """What fits into a bar.
+    """A name short enough for a bar.
 
     >>> short_name("backward, layer, gate matmul"), short_name("waits for a copy")
     ('gate matmul', 'waits')
@@ -89,7 +89,7 @@ def _wait_name(span: Span, names: Sequence[str | None]) -> str:
 
 
 def _own_name(span: Span) -> str | None:
-    """The name by the path and the source; None where neither says anything."""
+    """The name from the path and the source; None if neither gives one."""
     if span.kind in (WAIT, EXPOSED) or not (span.op and "/" in span.op):
         return None
     primitive = span.op.rsplit("/", 1)[-1]
@@ -108,7 +108,7 @@ def _what(span: Span, primitive: str) -> str:
     if span.is_communication:
         return span.kind
     if primitive == "dot_general":
-        return "around the matmul"  # what it needs done beside it, such as another layout
+        return "around the matmul"  # what it needs in addition, such as another layout
     if primitive and not _NAMED.match(primitive):
         return _PRIMITIVES.get(primitive, primitive.replace("_", " "))
     return _base(span)
@@ -166,7 +166,7 @@ def _split(path: str) -> list[str]:
 
 
 def _scopes(part: str) -> list[str]:
-    """The scopes that a part of a path names: none for machinery, those inside of a transform."""
+    """The scopes of a part of a path: none for JAX internals, those inside a transform."""
     named = _NAMED.match(part)
     if named:
         inside = [scope for each in _split(named[2]) for scope in _scopes(each)]
@@ -177,7 +177,7 @@ def _scopes(part: str) -> list[str]:
 
 
 def scene_words(timeline: Timeline, number: int) -> str:
-    """What a scene is, for the way back: `whole step`, or the loop's name and how often it runs."""
+    """The title of a scene: the step, or the loop's name and how often it runs."""
     scene = timeline.scenes[number]
     if scene.parent is None:
         return "whole step" if timeline.predicted else "one step, as traced"
@@ -205,7 +205,7 @@ def row_words(row: str) -> str:
 
 
 def scene_alt(timeline: Timeline, number: int) -> str:
-    """A scene in a sentence, for who does not see it: the longest operations."""
+    """A scene in a sentence, for screen readers: the longest operations."""
     scene, names = timeline.scenes[number], names_of(timeline.scenes[number])
     longest = sorted(range(len(names)), key=lambda at: -scene.spans[at].length_s)[:5]
     listed = "; ".join(f"{names[at]} {seconds_text(scene.spans[at].length_s)}" for at in longest)
@@ -245,14 +245,14 @@ ABOUT = (
 STORED_BEFORE = (
     "This prediction was stored without its timeline: press Predict again to see every operation."
 )
-# Kinds of time as a traced step has them, where they are not those of a prediction
+# Kinds of time of a traced step that a prediction does not have
 TRACED_KINDS = {
     "memory": "other computation",
     "wait": "waiting for other devices",
     "hidden": "hidden collectives",
     "exposed": "exposed collectives",
 }
-COMPONENT = {  # what the component says by itself
+COMPONENT = {  # labels of the component itself
     "title": "Timeline",
     "path": "Where you are in the timeline",
     "search": "Search operations",

@@ -1,4 +1,4 @@
-"""The sentences about a traced step."""
+"""Sentences about a traced step."""
 
 from collections.abc import Iterator
 
@@ -58,7 +58,7 @@ def _notes(trace: Trace, median_s: float | None, environment: Environment) -> It
 
 
 def trace_words(trace: Trace) -> str:
-    """What a step's time went to: means over the devices.
+    """Where a step's time went: means over the devices.
 
     >>> trace_words(Trace(step_s=1.2e-3, compute_s=7e-4, collectives_s=4e-4, exposed_s=3e-4,
     ...                   waits_s=0.0, skew=0.12))
@@ -83,7 +83,7 @@ def trace_words(trace: Trace) -> str:
 
 
 def calls_words(calls: int, traced_s: float, timed_s: float | None) -> str:
-    """How many calls were traced, and how long they took beside those that were timed."""
+    """How many calls were traced, and how long they took compared with the timed ones."""
     beside = f", where the median without it is {seconds_text(timed_s)}" if timed_s else ""
     return (
         f"{calls} call{'s' if calls != 1 else ''} traced, this one the median; with the "
@@ -121,7 +121,7 @@ def left_words(left: int) -> str:
 
 
 def operation_words(each: TracedOperation) -> str:
-    """What an operation is called: its path in the program, else the instruction's name."""
+    """The name of an operation: its path in the program, else the instruction's name."""
     kind = kind_words(each.kind)
     if each.kind == "wait":
         return f"waits for devices at {each.name}"
@@ -146,4 +146,4 @@ def kind_words(kind: str) -> str:
 
 def traced(result: Result) -> dict[str, Trace]:
     """The traces of a result by strategy, in its order."""
-    return {name: found.trace for name, found in result.ordered if found.trace is not None}
+    return {name: outcome.trace for name, outcome in result.ordered if outcome.trace is not None}

@@ -4,14 +4,15 @@ from spmd_core.base import count_text, number_text
 from spmd_core.results import StrategyResult, Wrong
 
 
-def wrong_words(found: StrategyResult) -> str | None:
-    """What is wrong with a strategy's values, in one sentence without its full stop; None where
-    nothing is known to be."""
-    if found.correct is not False:
+def wrong_words(outcome: StrategyResult) -> str | None:
+    """What is wrong with a strategy's values, in one sentence without its full stop; None if
+    nothing is known to be wrong.
+    """
+    if outcome.correct is not False:
         return None
-    if found.wrong is None:  # a result from before each element was judged by itself
-        return f"its largest relative error {_text(found.max_rel_error)} is above {_text(found.tolerance)}"
-    return _sentence(found.wrong, several=len(found.outputs) > 1)
+    if outcome.wrong is None:  # an older result, without judgement of each element
+        return f"its largest relative error {_text(outcome.max_rel_error)} is above {_text(outcome.tolerance)}"
+    return _sentence(outcome.wrong, several=len(outcome.outputs) > 1)
 
 
 def _sentence(wrong: Wrong, *, several: bool) -> str:

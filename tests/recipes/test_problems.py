@@ -55,7 +55,7 @@ def test_its_numbers_are_made_of_the_plan(name):
     found = estimated(recipe.experiment)[1]
     assert f"{found.memory_bytes.peak / 2**30:.1f} GiB" in here and here != varied
     assert (f"at {found.mfu:.1%} MFU" in here) is found.fits
-    assert ("moments are" in here) is recipe.asks_moments
+    assert ("moments are" in here) is recipe.shows_moments
 
 
 def test_what_the_texts_say_beyond_the_claims():

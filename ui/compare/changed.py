@@ -35,7 +35,7 @@ def change_dims(what: Workload, options: Form) -> None:
 
 def _of_workload(old: Form, what: Workload) -> Form:
     shared = {dim: axes for dim, axes in old["sharding"].items() if dim in what.defaults}
-    first = {what.cut or what.dims[0]: old["mesh"][0][0]} if what.dims else {}
+    first = {what.sharded_dim or what.dims[0]: old["mesh"][0][0]} if what.dims else {}
     kept = [strategy for strategy in old["strategies"] if strategy in what.strategies]
     return {field: old[field] for field in ("target", "mesh", "timing", "seed")} | {
         "workload": what.name,

@@ -8,7 +8,7 @@ from spmd_core.experiment import (
     BY_POSITION,
     WORKLOADS,
     Choice,
-    Whole,
+    Integer,
     Workload,
     get_workload,
     later_options,
@@ -233,7 +233,7 @@ def _option(name: str, what: Workload) -> Any:
     """An option of a workload: one of its words, or a whole number."""
     option, now = option_choices(what)[name], state.draft(_SCREEN)["options"].get(name)
     label, text = _OPTION_WORDS.get(name, (name.replace("_", " ").capitalize(), None))
-    if isinstance(option, Whole):
+    if isinstance(option, Integer):
         words = f"A whole number from {option.low:,} to {option.high:,}."
         return inputs.number_input(
             _SCREEN, name, label, option.default if now is None else now, text=words

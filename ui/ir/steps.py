@@ -58,7 +58,7 @@ def draw(run: str, strategy: str, key: str) -> None:
         return
     st.caption(words.STEPS_ABOUT)
     every = st.toggle(words.EVERY, key=f"{key}:every:{strategy}", help=words.EVERY_HELP)
-    rows = table([step for step in found.steps if every or words.is_told(step)])
+    rows = table([step for step in found.steps if every or words.is_listed(step)])
     st.dataframe(
         sheet(rows),
         hide_index=True,

@@ -90,7 +90,7 @@ def switched(draft: Draft, name: str) -> Draft:
         "mesh": mesh,
         "dims": dims,
         "strategies": kept if len(kept) > 1 else both,
-        "sharding": same or {what.cut or what.dims[0]: mesh[0][0]},
+        "sharding": same or {what.sharded_dim or what.dims[0]: mesh[0][0]},
     }
 
 

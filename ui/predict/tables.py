@@ -138,7 +138,7 @@ def arrays_table(plan: Plan) -> dict[str, list[str]]:
     found = sharding.arrays(plan)
     rename = sharding.WORDS
 
-    def dims(array: sharding.CutArray) -> str:
+    def dims(array: sharding.ShardedArray) -> str:
         return ", ".join(
             f"{rename.get(dim, dim)} {size:,}" + (f" over {' and '.join(axes)}" if axes else "")
             for (dim, size), axes in zip(array.dims, array.axes, strict=True)

@@ -5,11 +5,12 @@ from typing import Any
 
 from spmd_core.base import bytes_text, refuse, shorten
 
-# In the published runs. Sources: base.yml of MaxText, its v6e configurations, and the recipe
+# Values of the published runs. Sources: base.yml of MaxText, its v6e configurations, and the recipe
 # training/ironwood/llama3.1-70b/8k-bf16-tpu7x-4x4x4 of AI-Hypercomputer/tpu-recipes.
 DEFAULT_BLOCKS = {"v6e": (2048, 2048, 2048), "tpu7x": (2048, 1024, 512)}
 OTHER_BLOCKS = (512, 512, 512)
-# KiB of vector memory that a kernel may take where no flag says so; read off the compiler's refusals
+# KiB of vector memory that a kernel may take unless a flag is set; from the compiler's error
+# messages
 VMEM_LIMITS_KIB = {"v4": 16384, "v5e": 16384, "v5p": 16384}
 VMEM_FLAG = "xla_tpu_scoped_vmem_limit_kib"
 MIN_BLOCK, MAX_BLOCK = 128, 8192  # a block of keys is a multiple of the 128 lanes of a register
@@ -22,8 +23,8 @@ def read_blocks(given: Any) -> int | Blocks | None:
     if given is None:
         return None
     numbers = tuple(given) if isinstance(given, list | tuple) else (given,)
-    whole = all(isinstance(each, int) and not isinstance(each, bool) for each in numbers)
-    if len(numbers) not in (1, 3) or not whole:
+    are_integers = all(isinstance(each, int) and not isinstance(each, bool) for each in numbers)
+    if len(numbers) not in (1, 3) or not are_integers:
         raise refuse(
             f"attention_blocks={shorten(given)}",
             "is neither one number nor three",
@@ -40,19 +41,21 @@ def read_blocks(given: Any) -> int | Blocks | None:
     return queries if queries == keys == part else (queries, keys, part)
 
 
-def kernel_blocks(asked: int | Blocks | None, generation: str, sequence: int) -> Blocks:
-    """Blocks as asked, else those of the published runs made to divide the sequence."""
-    if asked is None:
+def kernel_blocks(requested: int | Blocks | None, generation: str, sequence: int) -> Blocks:
+    """The requested blocks, else those of the published runs adjusted to divide the sequence."""
+    if requested is None:
         blocks = DEFAULT_BLOCKS.get(generation, OTHER_BLOCKS)
         queries, keys, part = (math.gcd(block, sequence) for block in blocks)
         return queries, keys, math.gcd(keys, part)
-    queries, keys, part = (asked, asked, asked) if isinstance(asked, int) else asked
+    queries, keys, part = (
+        (requested, requested, requested) if isinstance(requested, int) else requested
+    )
     keys = min(keys, sequence)
     return min(queries, sequence), keys, min(part, keys)
 
 
 def check_blocks(blocks: Blocks, sequence: int) -> None:
-    """RequestError where the kernel cannot cut a sequence into these blocks."""
+    """RequestError if the kernel cannot split a sequence into these blocks."""
     queries, keys, part = blocks
     for block in (queries, keys):
         if sequence % block:
@@ -86,8 +89,8 @@ def kernel_bytes(blocks: Blocks, head_dim: int) -> int:
 
 
 def smaller_blocks(blocks: Blocks, head_dim: int, limit: int) -> Blocks:
-    """The largest blocks, halved in turn, that take half of `limit` bytes at least: so much more
-    the compiler needs in what was compiled.
+    """The largest blocks, halved in turn, whose lower bound is at most half of `limit` bytes:
+    compiled kernels need up to twice the bound.
     """
     queries, keys, part = blocks
     while kernel_bytes((queries, keys, part), head_dim) > limit / 2 and queries > MIN_BLOCK:
@@ -101,8 +104,8 @@ def smaller_blocks(blocks: Blocks, head_dim: int, limit: int) -> Blocks:
 
 
 def too_large(blocks: Blocks, head_dim: int, limit_kib: int | None) -> str | None:
-    """Why a kernel of these blocks cannot be compiled, in a sentence; None where the sizes do not
-    tell. `limit_kib` is what it may take of vector memory, None where that is not known.
+    """Why a kernel of these blocks cannot be compiled, in a sentence; None if the sizes do not rule
+    it out. `limit_kib` is what it may take of vector memory, None if unknown.
     """
     if limit_kib is None or (needed := kernel_bytes(blocks, head_dim)) <= limit_kib * 1024:
         return None

@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 
 _FLAG = re.compile(r"(--)?(xla_[a-z0-9_]+)=[A-Za-z0-9_.\-]+")
-# Parts of the names of libtpu's flags that name files, or have them written: a link must do
-# neither.
+# Parts of names of libtpu's flags that read or write files: a link must not.
 _FILES = frozenset(
     (
         "cache",
@@ -76,7 +75,7 @@ GENERATION_FLAGS = {
 
 
 def flag_refusal(flag: str) -> str | None:
-    """Why a compiler flag is not taken; None where it is.
+    """Why a compiler flag is refused; None if it is accepted.
 
     >>> flag_refusal("xla_enable_async_all_gather=false"), flag_refusal("xla_jf_generate_cpu_profile_to=here")
     (None, 'reads or writes files')
@@ -93,9 +92,9 @@ def flag_refusal(flag: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LinkFlag:
-    """A compiler flag that a link may carry: a switch, or a whole number up to `most`."""
+    """A compiler flag that a link may carry: a switch, or an integer up to `most`."""
 
-    why: str  # what it changes in the program that a prediction is about
+    why: str  # its effect on the predicted program
     most: int | None = None  # None: true or false
 
     def takes(self, value: str) -> bool:
@@ -119,8 +118,8 @@ _MEMORY = "how much memory a program may take, or what it computes twice to take
 _VMEM = "how much of the chip's vector memory a kernel may take"
 _GIB, _KIB = 2**40, 2**20  # bytes in 1 TiB, KiB in 1 GiB: more than any chip has
 
-# Names as in libtpu 0.0.42 (JAX 0.10.2) and later. What is not here is taken from a command line or
-# a spec file only: most of libtpu's 1,700 flags are of its debugging, and some write files.
+# Names as in libtpu 0.0.42 (JAX 0.10.2) and later. Other flags are accepted only from a command
+# line or a spec file: most of libtpu's 1,700 flags are for debugging, and some write files.
 LINK_FLAGS: dict[str, LinkFlag] = {
     name: LinkFlag(why, most)
     for why, most, names in (
@@ -251,7 +250,8 @@ LINK_FLAGS: dict[str, LinkFlag] = {
 
 
 def link_refusal(flag: str) -> str | None:
-    """Why a compiler flag is not taken from a link or the browser, in a sentence; None where it is.
+    """Why a compiler flag is refused from a link or the browser, in a sentence; None if it is
+    accepted.
 
     >>> link_refusal("xla_tpu_scoped_vmem_limit_kib=98304") is None
     True

@@ -1,4 +1,4 @@
-"""The axes that a decoder is sharded over, and what a mesh of them has to be."""
+"""The axes that a decoder is sharded over, and the rules for a mesh of them."""
 
 import math
 
@@ -6,11 +6,11 @@ from spmd_core.base import refuse, shorten
 from spmd_core.machine import Topology
 
 AXES = ("data", "fsdp", "fsdp_transpose", "expert", "sequence", "tensor")
-DATA_AXES = ("data", "fsdp", "fsdp_transpose")  # those that cut the batch
+DATA_AXES = ("data", "fsdp", "fsdp_transpose")  # those that shard the batch
 
 
 def check_mesh(mesh: tuple[tuple[str, int], ...], topology: Topology) -> None:
-    """RequestError where a mesh has other axes, or does not fill the topology."""
+    """RequestError if a mesh has other axes, or does not fill the topology."""
     names, devices = [name for name, _ in mesh], math.prod(size for _, size in mesh)
     for name in names:
         if name not in AXES:

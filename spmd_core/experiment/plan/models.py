@@ -37,7 +37,7 @@ class ModelSize:
     experts_per_token: int = 1
 
     def varied(self, **changes: Any) -> "ModelSize":
-        """The same model with other sizes or choices; RequestError where they make no decoder."""
+        """A copy with other sizes or choices; RequestError if they make no valid decoder."""
         for name in changes:
             if name not in (*VARIABLE, *CHOICES):
                 raise refuse(
@@ -47,19 +47,19 @@ class ModelSize:
                 )
         if "heads" in changes:
             changes = {"kv_heads": self.keys_of(changes["heads"])} | changes
-        found = replace(self, **changes)
-        _check(found, set(changes))
-        return found
+        model = replace(self, **changes)
+        _check(model, set(changes))
+        return model
 
     def keys_of(self, heads: int) -> int:
-        """Heads of keys beside another number of heads: as many where each head has keys of its
-        own, else the model's.
+        """Key heads for another number of query heads: the same number if each head has its own
+        keys, else the model's.
         """
         return heads if self.kv_heads == self.heads else self.kv_heads
 
     @property
     def largest_weight(self) -> tuple[str, int]:
-        """The largest weight of one matmul: the size that it has beside `embed`, and its elements."""
+        """The largest weight of one matmul: its dim besides `embed`, and its elements."""
         sizes = {"mlp": self.mlp, "heads": self.heads * self.head_dim, "vocab": self.vocab}
         name = max(sizes, key=lambda each: sizes[each])
         return name, self.embed * sizes[name]
@@ -93,12 +93,12 @@ class ModelSize:
         return tokens * (6 * self.matmul_parameters + attention)
 
 
-CHOICES = ("activation", "gated", "tied")  # what else of a decoder may be one's own
+CHOICES = ("activation", "gated", "tied")  # other fields of a decoder that a user may change
 ACTIVATIONS = ("relu", "gelu", "silu")
 
 
 def _check(size: ModelSize, changed: set[str]) -> None:
-    """RequestError where sizes that were changed do not go with the others."""
+    """RequestError if changed sizes are inconsistent with the others."""
 
     def refused(names: set[str], value: str, rule: str, fix: str) -> None:
         if names & changed:
@@ -144,7 +144,7 @@ def _check(size: ModelSize, changed: set[str]) -> None:
         )
 
 
-LANES = 128  # of a vector register: the attention kernel's arrays are cut into these
+LANES = 128  # of a vector register: the attention kernel's arrays are tiled by these
 VARIABLE = (
     "layers",
     "embed",

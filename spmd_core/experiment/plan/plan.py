@@ -39,13 +39,17 @@ MAX_SEQUENCE = 2**20
 
 
 def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of kept arrays in the order of the block, each once; unknown ones stay, to be refused."""
+    """Names of saved arrays in the order of the block, each once; unknown ones remain, to be
+    refused.
+    """
     known = tuple(name for name in NAMES if name in names)
     return known + tuple(name for name in names if name not in NAMES)
 
 
 def _pairs(value: Any) -> list[Any]:
-    """A JSON object or a list of pairs as pairs; none where it is neither, for pydantic to refuse."""
+    """A JSON object or a list of pairs as pairs; unchanged if it is neither, for pydantic to
+    refuse.
+    """
     listed = list(value.items()) if isinstance(value, Mapping) else value
     is_pairs = isinstance(listed, list | tuple) and all(
         isinstance(pair, list | tuple) and len(pair) == 2 for pair in listed
@@ -70,10 +74,10 @@ AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no 
 
 
 class Plan(Frozen):
-    """What is compiled: one training step. `batch_per_device` counts sequences per chip; None for
-    blocks means the generation's own.
+    """A training plan: one training step to compile. `batch_per_device` counts sequences per chip;
+    None for blocks means the generation's default.
 
-    Fields are written in one form: plans that mean the same program have equal ids.
+    Fields are canonical: plans of the same program have equal ids.
     """
 
     version: Literal[1] = 1
@@ -103,7 +107,7 @@ class Plan(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _read_layers(cls, data: Any) -> Any:
-        """Layers among the sizes are those of the field of that name."""
+        """Moves `layers` among the sizes to the field of that name."""
         pairs = _pairs(data.get("sizes")) if isinstance(data, Mapping) else []
         named = [size for name, size in pairs if name == "layers"]
         if not named:
@@ -118,7 +122,7 @@ class Plan(Frozen):
     @field_validator("batch_per_device")
     @classmethod
     def _share(cls, share: float, info: ValidationInfo) -> float:
-        """The share nearest to a whole batch: 1/192 is not exact, however it was reckoned."""
+        """The nearest share that gives an integer batch: 1/192 is not exact in floating point."""
         devices = math.prod(size for _, size in info.data.get("mesh", ()))
         batch = share * devices
         return round(batch) / devices if devices and abs(batch - round(batch)) <= 1e-6 else share
@@ -126,7 +130,7 @@ class Plan(Frozen):
     @field_validator("layers")
     @classmethod
     def _other_layers(cls, layers: int | None, info: ValidationInfo) -> int | None:
-        """None for the model's own number."""
+        """None for the model's number of layers."""
         own = get_model(info.data["model"]).layers if "model" in info.data else None
         return None if layers == own else layers
 
@@ -135,7 +139,7 @@ class Plan(Frozen):
     def _other_sizes(
         cls, sizes: tuple[tuple[str, int], ...], info: ValidationInfo
     ) -> tuple[tuple[str, int], ...]:
-        """Sizes in the order of a model's, without those that are its own."""
+        """Sizes in the model's order, without those equal to the model's."""
         if "model" not in info.data:
             return sizes
         own, given = get_model(info.data["model"]), dict(sizes)
@@ -162,13 +166,13 @@ class Plan(Frozen):
     @model_validator(mode="after")
     def _check(self) -> "Plan":
         check_mesh(self.mesh, self.topology)
-        self._check_cuts(self.size)
+        self._check_batch_and_mesh(self.size)
         self._check_weights(self.topology, self.size)
         check_blocks(self.kernel_blocks, self.sequence)
         self._check_names()
         return self
 
-    def _check_cuts(self, model: ModelSize) -> None:
+    def _check_batch_and_mesh(self, model: ModelSize) -> None:
         axes = self.axis_sizes
         rows = math.prod(axes.get(name, 1) for name in DATA_AXES)
         batch = self.batch_per_device * self.devices
@@ -207,8 +211,8 @@ class Plan(Frozen):
             )
 
     def _check_weights(self, topology: Topology, model: ModelSize) -> None:
-        """RequestError where one weight, which a matmul needs whole but for `tensor`, is larger
-        than a device's memory.
+        """RequestError if one weight, which a matmul needs gathered over all axes except `tensor`,
+        is larger than a device's memory.
         """
         capacity = topology.chip.device_hbm_bytes
         name, elements = model.largest_weight
@@ -240,7 +244,7 @@ class Plan(Frozen):
 
     @property
     def size(self) -> ModelSize:
-        """The model, with the sizes that the plan gives itself."""
+        """The model with the plan's own sizes."""
         size = get_model(self.model)
         changes: dict[str, Any] = dict(self.sizes) | (
             {"layers": self.layers} if self.layers else {}
@@ -280,17 +284,17 @@ class Plan(Frozen):
 
     @property
     def kernel_refusal(self) -> str | None:
-        """Why the attention kernel cannot be compiled with its blocks; None where the sizes do not
-        tell.
+        """Why the attention kernel cannot be compiled with its blocks; None if the sizes do not
+        rule it out.
         """
-        asked = self.flags.get(VMEM_FLAG, "")
+        given = self.flags.get(VMEM_FLAG, "")
         generation = self.topology.chip.generation
-        limit = int(asked) if asked.isdigit() else VMEM_LIMITS_KIB.get(generation)
+        limit = int(given) if given.isdigit() else VMEM_LIMITS_KIB.get(generation)
         return too_large(self.kernel_blocks, self.size.head_dim, limit)
 
     @property
     def moment_dtypes(self) -> tuple[str, str]:
-        """Of the optimizer's first and second moment."""
+        """Dtypes of the optimizer's first and second moment."""
         return self.state_dtype, self.second_moment_dtype or self.state_dtype
 
     @property

@@ -1,5 +1,5 @@
-"""How a decoder's training step is cut: dim -> mesh axes, as `programs/decoder.py` has it, and what
-a plan's mesh makes of it.
+"""The sharding of a decoder's training step: dim -> mesh axes, as in `programs/decoder.py`, applied
+to a plan's mesh.
 """
 
 import math
@@ -29,9 +29,9 @@ RULES: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class CutArray:
-    """An array of the program: what it is, its dims with sizes, and per dim the mesh axes that cut
-    it.
+class ShardedArray:
+    """An array of the program: its group and name, its dims with sizes, and the mesh axes that
+    shard each dim.
     """
 
     # "activations" or "parameters", of which those of a layer are shown without the dim of layers
@@ -41,7 +41,7 @@ class CutArray:
     axes: tuple[tuple[str, ...], ...]
 
     def held(self, mesh: Mapping[str, int]) -> tuple[int, ...]:
-        """Shape of what one device holds."""
+        """Shape of one device's shard."""
         return tuple(
             size // math.prod(mesh[axis] for axis in axes)
             for (_, size), axes in zip(self.dims, self.axes, strict=True)
@@ -49,7 +49,7 @@ class CutArray:
 
 
 def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
-    """Per dim, the mesh axes that cut it, by the table."""
+    """The mesh axes that shard each dim, by the table."""
     used: set[str] = set()
     entries = []
     for dim, size in dims:
@@ -66,62 +66,62 @@ def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tupl
     return tuple(entries)
 
 
-def arrays(plan: Plan) -> tuple[CutArray, ...]:
-    """The arrays that matter under a plan's mesh; axes of size 1 cut nothing and are left out."""
+def arrays(plan: Plan) -> tuple[ShardedArray, ...]:
+    """The main arrays under a plan's mesh; axes of size 1 shard nothing and are left out."""
     mesh = {name: length for name, length in plan.mesh if length > 1}
     dims = {"activations": _activations(plan), "parameters": parameters(plan)}
     return tuple(
-        CutArray(group, name, shape, spec(shape, mesh))
+        ShardedArray(group, name, shape, spec(shape, mesh))
         for group, shapes in dims.items()
         for name, shape in shapes.items()
     )
 
 
 def by_dim(plan: Plan) -> dict[str, dict[str, tuple[tuple[str, ...], ...]]]:
-    """Dim in plain words -> "activations" and "parameters" -> the different sets of axes that cut
-    it there; () is not cut.
+    """Dim in plain words -> "activations" and "parameters" -> the different sets of axes that shard
+    it there; () is replicated.
     """
-    found: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {}
+    axes_by_dim: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {}
     for array in arrays(plan):
         for (dim, _), axes in zip(array.dims, array.axes, strict=True):
             if dim in WORDS:
-                groups = found.setdefault(WORDS[dim], {})
+                groups = axes_by_dim.setdefault(WORDS[dim], {})
                 groups[array.group] = tuple(dict.fromkeys((*groups.get(array.group, ()), axes)))
     order = list(dict.fromkeys(WORDS.values()))
-    return {dim: found[dim] for dim in order if dim in found}
+    return {dim: axes_by_dim[dim] for dim in order if dim in axes_by_dim}
 
 
 def parameter_share(plan: Plan) -> float:
-    """The share of the model's weights (norms aside) that one device holds: more than one over its
-    devices where a dim does not divide.
+    """The share of the model's weights (without norms) that one device holds: more than 1 / devices
+    if a dim does not divide.
     """
-    whole = held = 0
+    total = per_device = 0
     for array, times in _weights(plan):
-        whole += times * math.prod(size for _, size in array.dims)
-        held += times * math.prod(array.held(plan.axis_sizes))
-    return held / whole
+        total += times * math.prod(size for _, size in array.dims)
+        per_device += times * math.prod(array.held(plan.axis_sizes))
+    return per_device / total
 
 
-def not_cut(plan: Plan) -> tuple[str, ...]:
-    """A sentence for each mesh axis that is to cut the weights and divides none of their dims, so
-    that every device along it has them all.
+def undivided_axes(plan: Plan) -> tuple[str, ...]:
+    """A sentence for each mesh axis that should shard the weights but divides none of their dims,
+    so that they are replicated along it.
     """
     weights = [array for array, _ in _weights(plan)]
-    cut = {axis for array in weights for axes in array.axes for axis in axes}
-    said = []
+    used = {axis for array in weights for axes in array.axes for axis in axes}
+    sentences = []
     for axis, size in plan.mesh:
         meant = dict.fromkeys(
             dim for array in weights for dim in array.dims if axis in RULES.get(dim[0], ())
         )
-        if size > 1 and axis not in cut and meant:
+        if size > 1 and axis not in used and meant:
             sizes = " and ".join(f"{dim}={length}" for dim, length in meant)
             do = "does" if len(meant) == 1 else "do"
-            whole = f"are not sharded over {axis}" if cut else "are replicated on every device"
-            said.append(f"{sizes} {do} not divide over {axis}={size}: parameters {whole}")
-    return tuple(said)
+            effect = f"are not sharded over {axis}" if used else "are replicated on every device"
+            sentences.append(f"{sizes} {do} not divide over {axis}={size}: parameters {effect}")
+    return tuple(sentences)
 
 
-def _weights(plan: Plan) -> list[tuple[CutArray, int]]:
+def _weights(plan: Plan) -> list[tuple[ShardedArray, int]]:
     """The parameters that are matrices, and how often the model has them."""
     once = ("embedding", "logits")
     return [
@@ -152,8 +152,8 @@ WORDS = {
 def _activations(plan: Plan) -> dict[str, Dims]:
     size = plan.size
     rows: Dims = (("batch", plan.batch), ("length", plan.sequence))
-    whole = ("whole", plan.sequence)  # attention sees all of a sequence
-    # where the heads of keys make fewer parts, they are repeated, one for each head of queries
+    full_sequence = ("whole", plan.sequence)  # attention reads the full sequence
+    # with fewer key heads than shards, key heads are repeated, one for each query head
     alike = (
         len(
             {
@@ -164,25 +164,25 @@ def _activations(plan: Plan) -> dict[str, Dims]:
         == 1
     )
     keys = size.kv_heads if alike else size.heads
-    found: dict[str, Dims] = {
+    activations: dict[str, Dims] = {
         "tokens": rows,
         "between the blocks": (*rows, ("act_embed", size.embed)),
         "query, in attention": (
             rows[0],
             ("act_heads", size.heads),
-            whole,
+            full_sequence,
             ("head_dim", size.head_dim),
         ),
         "key and value, in attention": (
             rows[0],
             ("act_heads", keys),
-            whole,
+            full_sequence,
             ("head_dim", size.head_dim),
         ),
     }
     if size.experts == 1:
-        found["inside the mlp"] = (*rows, ("act_mlp", size.mlp))
-    return found | {"logits": (*rows, ("act_vocab", size.vocab))}
+        activations["inside the mlp"] = (*rows, ("act_mlp", size.mlp))
+    return activations | {"logits": (*rows, ("act_vocab", size.vocab))}
 
 
 def parameters(plan: Plan) -> dict[str, Dims]:
@@ -198,22 +198,22 @@ def parameters(plan: Plan) -> dict[str, Dims]:
     )
     heads, kv, mlp = ("heads", size.heads), ("kv_heads", size.kv_heads), ("mlp", size.mlp)
     experts: Dims = (("experts", size.experts),) if size.experts > 1 else ()
-    found: dict[str, Dims] = {"embedding": (vocab, embed)}
+    parameters: dict[str, Dims] = {"embedding": (vocab, embed)}
     if not size.tied:
-        found["logits"] = (embed, vocab)
+        parameters["logits"] = (embed, vocab)
     if plan.fused_qkv:
-        found["qkv"] = (embed, ("qkv", 3), heads, head_dim)
+        parameters["qkv"] = (embed, ("qkv", 3), heads, head_dim)
     else:
-        found |= {
+        parameters |= {
             "query": (embed, heads, head_dim),
             "key": (embed, kv, head_dim),
             "value": (embed, kv, head_dim),
         }
-    found["out"] = (heads, head_dim, embed)
+    parameters["out"] = (heads, head_dim, embed)
     if size.gated and not plan.fused_mlp:
-        found["gate"] = (*experts, embed, mlp)
-    found |= {
+        parameters["gate"] = (*experts, embed, mlp)
+    parameters |= {
         "up": (*experts, embed, ("gate_up", 2), mlp) if plan.fused_mlp else (*experts, embed, mlp),
         "down": (*experts, mlp, embed),
     }
-    return found | {"attention_norm": norm, "mlp_norm": norm, "final_norm": norm}
+    return parameters | {"attention_norm": norm, "mlp_norm": norm, "final_norm": norm}

@@ -91,7 +91,7 @@ LAYER = Workload(
     contracted=("in",),
     uses_precision=True,
     sampled=("batch", "out"),
-    cut="in",
+    sharded_dim="in",
 )
 
 
@@ -223,12 +223,12 @@ MLP = Workload(
         passes=((("w1",), (_ACTIVATION,)), (("w2",), ()), (("x",), (_ACTIVATION,))),
     ),
     sampled=("batch",),
-    cut="hidden",
+    sharded_dim="hidden",
 )
 
 
 def _transfer() -> Workload:
-    """From host to device memory; the options turn it around, or stay within the device."""
+    """From host to device memory; the options reverse it, or copy within the device."""
     inward = Workload(
         name="transfer",
         title="Transfer",

@@ -33,7 +33,7 @@ __all__ = [
     "workload_names",
 ]
 
-SHORT_WAIT_S = 5.0  # a screen goes on without a file that takes longer to load
+SHORT_WAIT_S = 5.0  # a screen continues without a file that takes longer to load
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
@@ -76,8 +76,8 @@ def get_workload(name: str, source: str | None = None) -> Workload:
     """
     if name in WORKLOADS:
         return WORKLOADS[name]
-    if (found := files.find(name, source)) is not None:
-        return found
+    if (workload := files.find(name, source)) is not None:
+        return workload
     raise refuse(
         f"workload {shorten(name)}",
         f"does not exist{files.why_missing(name, source)}",

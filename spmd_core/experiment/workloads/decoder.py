@@ -10,13 +10,13 @@ from spmd_core.experiment.plan.meshes import AXES
 from spmd_core.experiment.plan.models import VARIABLE
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.experiment.workloads.options import Choice, Flag, Text, Whole
+from spmd_core.experiment.workloads.options import Choice, Flag, Integer, Text
 from spmd_core.experiment.workloads.workload import Workload
 from spmd_core.machine import parse_target
 
 NAME = "decoder"
 
-# What a screen begins with: a minute or two of a core. Fewer layers or tokens would hardly help.
+# A screen's default: one or two minutes of one core. Fewer layers or tokens would hardly help.
 DEFAULT_SPEC: dict[str, Any] = {
     "workload": NAME,
     "target": "tpu:v5e:4x4",
@@ -27,14 +27,14 @@ DEFAULT_SPEC: dict[str, Any] = {
 }
 
 
-# Words for what a model has of its own, and what they mean of a plan; "" is the model's.
+# Option values for choices of a model, and their meaning in a plan; "" is the model's own.
 GATES: dict[str, bool | None] = {"": None, "gated": True, "ungated": False}
 TABLES: dict[str, bool | None] = {"": None, "tied": True, "untied": False}
 BLOCKS = ("attention_blocks", "keys_block", "compute_block")  # of queries, keys, keys per matmul
 
 
 def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
-    """The plan that fields of an experiment describe; RequestError where they describe none."""
+    """The plan that fields of an experiment describe; RequestError if they are invalid."""
     target = parse_target(fields["target"])
     if not target.is_absent:
         raise refuse(
@@ -75,7 +75,7 @@ def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
 
 
 def fields_of_plan(plan: Plan) -> dict[str, Any]:
-    """The fields of the experiment that stands for a plan; equal plans give equal fields."""
+    """The fields of a plan's experiment; equal plans give equal fields."""
     given = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
     dims = {"batch": plan.batch, "sequence": plan.sequence} | {
         name: given[name] for name in VARIABLE if name in given
@@ -107,20 +107,22 @@ def _word(words: Mapping[str, bool | None], value: bool | None) -> str:
 
 
 def _blocks(option: Mapping[str, Any]) -> int | tuple[int, int, int] | None:
-    """The kernel's blocks: one number, or three where the keys have their own; None: the chip's."""
-    asked, keys, part = (option[name] for name in BLOCKS)
-    if not asked and (keys or part):
+    """The kernel's blocks: one number, or three if the keys have their own; None: the chip's
+    default.
+    """
+    queries, keys, part = (option[name] for name in BLOCKS)
+    if not queries and (keys or part):
         raise refuse(
             f"keys_block={keys}" if keys else f"compute_block={part}",
             "has no block of queries beside it",
             "give attention_blocks too",
         )
-    return (asked, keys or asked, part or keys or asked) if asked else None
+    return (queries, keys or queries, part or keys or queries) if queries else None
 
 
 def _block_options(plan: Plan) -> dict[str, int]:
-    asked = plan.attention_blocks
-    queries, keys, part = asked if isinstance(asked, tuple) else (asked or 0,) * 3
+    blocks = plan.attention_blocks
+    queries, keys, part = blocks if isinstance(blocks, tuple) else (blocks or 0,) * 3
     return {
         "attention_blocks": queries,
         "keys_block": keys if keys != queries else 0,
@@ -133,7 +135,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _options(plan: Plan) -> tuple[tuple[str, Any], ...]:
-    """Options in the order of an experiment, those left out that are at their default."""
+    """Options in the order of an experiment, without defaults."""
     values: dict[str, Any] = {name: getattr(plan, name) for name in _SAME} | {
         "save": ",".join(plan.save),
         "offload": ",".join(plan.offload),
@@ -181,12 +183,12 @@ DECODER = Workload(
         "offload": Text(),
         "fused_qkv": Flag(),
         "fused_mlp": Flag(),
-        "attention_blocks": Whole(0, 0, 8192),
+        "attention_blocks": Integer(0, 0, 8192),
         "state_dtype": Text("float32"),
         "parameter_dtype": Text("float32"),
         "compiler_flags": Text(),
-        "keys_block": Whole(0, 0, 8192),
-        "compute_block": Whole(0, 0, 8192),
+        "keys_block": Integer(0, 0, 8192),
+        "compute_block": Integer(0, 0, 8192),
         "second_moment_dtype": Text(),
         "activation": Text(),
         "gate": Text(),

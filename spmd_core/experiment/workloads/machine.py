@@ -1,6 +1,4 @@
-"""What is measured of a machine itself: its collectives over a range of sizes, and the ceilings
-that no program of it passes.
-"""
+"""The workloads that measure a machine: its collectives over a range of sizes, and its ceilings."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 from spmd_core.base import mesh_text, refuse, shorten
-from spmd_core.experiment.workloads.options import Text, Whole
+from spmd_core.experiment.workloads.options import Integer, Text
 from spmd_core.experiment.workloads.workload import FLOATS, Workload
 from spmd_core.machine import get_topology, mesh_places, parse_target
 
@@ -22,10 +20,10 @@ Share = Literal["reduce", "part", "all"]
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A way in which devices move data.
+    """A kind of data movement between devices.
 
-    `share` says which part of the bytes the links carry, as nccl-tests counts it for n devices:
-    2(n-1)/n of a sum that all get, (n-1)/n of what is gathered or exchanged, all of a copy.
+    `share` is the part of the bytes that the links carry, as nccl-tests counts it for n devices:
+    2(n-1)/n of an all-reduce, (n-1)/n of a gather, scatter or exchange, 1 of a copy.
     """
 
     name: str
@@ -82,8 +80,8 @@ def _each_and_pairs(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def ladder(options: Mapping[str, Any], unit: int = 1) -> tuple[int, ...]:
-    """Sizes in bytes with equal ratios between them, each a multiple of `unit`; fewer than asked
-    for where several become the same.
+    """Sizes in bytes with equal ratios between them, each a multiple of `unit`; fewer than
+    requested if some coincide.
     """
     low, high = (options.get(name, default) for name, default in _SIZES.items())
     points = options.get("points", USUAL_POINTS)
@@ -92,7 +90,7 @@ def ladder(options: Mapping[str, Any], unit: int = 1) -> tuple[int, ...]:
 
 
 def _canonical(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Kinds and axes in one form; RequestError where one does not exist or sizes are reversed."""
+    """Kinds and axes in canonical form; RequestError if one does not exist or sizes are reversed."""
     options, mesh = dict(fields["options"]), tuple(fields["mesh"])
     if (target := parse_target(fields["target"])).is_absent:
         mesh_places(get_topology(target), [size for _, size in mesh], options["device_order"])
@@ -118,15 +116,15 @@ def _canonical(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_kinds(text: str) -> tuple[str, ...]:
-    asked = COLLECTIVES if text.strip() == ALL else tuple(_parts(text))
-    for kind in asked:
+    chosen = COLLECTIVES if text.strip() == ALL else tuple(_parts(text))
+    for kind in chosen:
         if kind not in TRANSFERS:
             raise refuse(
                 f"kind {shorten(kind)}", "is not measured", f"use {ALL}, or {', '.join(TRANSFERS)}"
             )
-    if not asked:
+    if not chosen:
         raise refuse("kinds=", "leaves nothing to measure", f"use {ALL}")
-    return tuple(kind for kind in TRANSFERS if kind in asked)
+    return tuple(kind for kind in TRANSFERS if kind in chosen)
 
 
 def _read_axes(text: str, mesh: tuple[tuple[str, int], ...]) -> Iterator[tuple[str, ...]]:
@@ -136,8 +134,8 @@ def _read_axes(text: str, mesh: tuple[tuple[str, int], ...]) -> Iterator[tuple[s
         return
     seen = set()
     for part in _parts(text):
-        asked = [word.strip() for word in part.split("+")]
-        for axis in asked:
+        names = [word.strip() for word in part.split("+")]
+        for axis in names:
             if axis not in sizes:
                 raise refuse(
                     f"axes {shorten(part)}",
@@ -157,7 +155,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 _SIZES = {"smallest": 1024, "largest": 16 * 2**20}
-_RANGE = {name: Whole(default, LEAST_BYTES, MOST_BYTES) for name, default in _SIZES.items()}
+_RANGE = {name: Integer(default, LEAST_BYTES, MOST_BYTES) for name, default in _SIZES.items()}
 
 COLLECTIVES_SWEEP = Workload(
     name="collectives",
@@ -173,7 +171,12 @@ COLLECTIVES_SWEEP = Workload(
     strategies=("as_written",),
     default_strategies=("as_written",),
     canonical=_canonical,
-    options={"kinds": Text(ALL), "axes": Text(ALL), **_RANGE, "points": Whole(USUAL_POINTS, 1, 64)},
+    options={
+        "kinds": Text(ALL),
+        "axes": Text(ALL),
+        **_RANGE,
+        "points": Integer(USUAL_POINTS, 1, 64),
+    },
 )
 CALIBRATION = Workload(
     name="calibrate",

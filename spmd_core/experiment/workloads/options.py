@@ -1,4 +1,4 @@
-"""What an option of a workload may be: words to choose from, a whole number, a text, on or off."""
+"""The types of a workload's options: a choice of words, an integer, a text, a switch."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +15,11 @@ class Choice:
 
     @property
     def default(self) -> str:
-        """The word where none is chosen."""
+        """The default word."""
         return self.words[0]
 
     def check(self, name: str, value: Any) -> None:
-        """RequestError where the value is none of the words."""
+        """RequestError unless the value is one of the words."""
         if value not in self.words:
             raise refuse(
                 f"{name}={shorten(value)}", "is not a choice", f"use {', '.join(self.words)}"
@@ -27,8 +27,8 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """A whole number: its default, and the least and greatest that may be chosen."""
+class Integer:
+    """An integer: its default, minimum and maximum."""
 
     default: int
     low: int
@@ -36,9 +36,9 @@ class Whole:
     later = True
 
     def check(self, name: str, value: Any) -> None:
-        """RequestError where the value is no whole number between the two."""
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        if not is_whole or not self.low <= value <= self.high:
+        """RequestError unless the value is an integer within the bounds."""
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or not self.low <= value <= self.high:
             raise refuse(
                 f"{name}={shorten(value)}",
                 "is not a number of it",
@@ -48,13 +48,13 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A free text, which the workload itself reads."""
+    """A free text, which the workload parses."""
 
     default: str = ""
     later: bool = True
 
     def check(self, name: str, value: Any) -> None:
-        """RequestError where the value is no text."""
+        """RequestError unless the value is a text."""
         if not isinstance(value, str):
             raise refuse(
                 f"{name}={shorten(value)}", "is not a text", f"write for example {self.default!r}"
@@ -63,16 +63,16 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Off unless it is chosen."""
+    """A switch, off by default."""
 
     default: bool = False
     later = True
 
     def check(self, name: str, value: Any) -> None:
-        """RequestError where the value is neither true nor false."""
+        """RequestError unless the value is true or false."""
         if not isinstance(value, bool):
             raise refuse(f"{name}={shorten(value)}", "is neither on nor off", "use true or false")
 
 
-# `later`: it is left out of an experiment where it is at its default, since it came after others
-Option = Choice | Whole | Text | Flag
+# `later`: added later, so an experiment leaves it out at its default
+Option = Choice | Integer | Text | Flag

@@ -102,7 +102,7 @@ _LINE = re.compile(
 class Size:
     """A size by the name of its option, its value in the file, and what may be chosen.
 
-    `each_bytes` is what the process holds for each, at its most.
+    `each_bytes` is the peak memory of the process per unit of the size.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Size:
 def program_sizes(program: str) -> dict[str, Size]:
     """Option name -> size, in the order of the file; empty where the program has none to choose."""
     lines = _LINE.finditer(program_file(program))
-    found = [
+    sizes = [
         Size(
             line["name"].lower(),
             int(line["default"]),
@@ -126,12 +126,12 @@ def program_sizes(program: str) -> dict[str, Size]:
         )
         for line in lines
     ]
-    return {size.name: size for size in found}
+    return {size.name: size for size in sizes}
 
 
 def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:
-    """The given sizes without those at their default; RequestError for one that the program does
-    not have or allow.
+    """The given sizes without defaults; RequestError for one that the program does not have or
+    allow.
     """
     sizes, chosen = program_sizes(program), {}
     for name, value in given.items():

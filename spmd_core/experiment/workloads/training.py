@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from spmd_core.experiment.workloads.options import Choice, Whole
+from spmd_core.experiment.workloads.options import Choice, Integer
 from spmd_core.experiment.workloads.strategies import ALL_STRATEGIES
 from spmd_core.experiment.workloads.workload import FLOATS, Array, Dims, Program, Training, Workload
 
@@ -72,7 +72,7 @@ def _train_step() -> Workload:
         program=program,
         mapped="batch",
         training=_fed_back(_LINEAR),
-        options={"model": Choice(("linear", "two-layer")), "steps": Whole(0, 0, 100_000)},
+        options={"model": Choice(("linear", "two-layer")), "steps": Integer(0, 0, 100_000)},
     )
     activation = Array("activation", ("batch", "hidden"))
     two_layer = replace(

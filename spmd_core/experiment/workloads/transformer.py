@@ -1,22 +1,22 @@
-"""The workloads that a transformer is made of: causal attention, and one whole block."""
+"""Parts of a transformer as workloads: causal attention, and one block."""
 
 from spmd_core.experiment.workloads.strategies import ALL_STRATEGIES
 from spmd_core.experiment.workloads.workload import FLOATS, Array, Dims, Divides, Program, Workload
 
-# whole along embed: the table's entry for it says how weights are stored
+# unsharded along embed: the table's entry for it shards the weights
 _STREAM = ("batch", "sequence", "embed")
 _HEADS = ("batch", "sequence", "heads", "head_dim")
 _KV_HEADS = ("batch", "sequence", "kv_heads", "head_dim")
 _BETWEEN = (
-    Array("gathered", _KV_HEADS, whole=("sequence",)),
-    Array("shared", _HEADS, whole=("sequence",)),
-    # one query head to a key head: a dim of size 1, written as kv_heads, is whole; so are the keys,
-    # the last dim of scores
-    Array("scores", ("batch", "heads", "kv_heads", "sequence"), whole=("kv_heads",)),
-    Array("mixed", ("batch", "sequence", "heads", "kv_heads", "head_dim"), whole=("kv_heads",)),
+    Array("gathered", _KV_HEADS, unsharded=("sequence",)),
+    Array("shared", _HEADS, unsharded=("sequence",)),
+    # one query head per key head: a dim of size 1, written as kv_heads, is unsharded; so are the
+    # keys, the last dim of scores
+    Array("scores", ("batch", "heads", "kv_heads", "sequence"), unsharded=("kv_heads",)),
+    Array("mixed", ("batch", "sequence", "heads", "kv_heads", "head_dim"), unsharded=("kv_heads",)),
 )
 
-_SCORES = Array("scores", ("batch", "heads", "sequence", "sequence"))  # as large as they really are
+_SCORES = Array("scores", ("batch", "heads", "sequence", "sequence"))  # with their real magnitude
 
 
 def _attention_flops(sizes: Dims) -> int:
@@ -53,7 +53,7 @@ ATTENTION = Workload(
     program=Program(between=_BETWEEN, passes=((("query", "key"), (_SCORES,)), (("value",), ()))),
     draws=("normal", "ones"),
     sampled=("sequence",),
-    cut="heads",
+    sharded_dim="heads",
 )
 
 _WEIGHTS = {
@@ -94,13 +94,13 @@ TRANSFORMER_BLOCK = Workload(
     },
     size_rules=(Divides("kv_heads", "heads"),),
     operands=(
-        Array("x", _STREAM, whole=("embed",)),
-        Array("attention_scale", ("embed",), whole=("embed",)),
+        Array("x", _STREAM, unsharded=("embed",)),
+        Array("attention_scale", ("embed",), unsharded=("embed",)),
         *_weights("query", "key", "value", "out"),
-        Array("mlp_scale", ("embed",), whole=("embed",)),
+        Array("mlp_scale", ("embed",), unsharded=("embed",)),
         *_weights("gate", "up", "down"),
     ),
-    results=(Array("y", _STREAM, whole=("embed",)),),
+    results=(Array("y", _STREAM, unsharded=("embed",)),),
     flops=_block_flops,
     dtypes=FLOATS,
     strategies=ALL_STRATEGIES,
@@ -121,5 +121,5 @@ TRANSFORMER_BLOCK = Workload(
     ),
     draws=("normal",),
     sampled=("sequence",),
-    cut="heads",
+    sharded_dim="heads",
 )

@@ -1,4 +1,4 @@
-"""What a workload is: operands and results with named dims, FLOPs, bytes and options, as data."""
+"""A workload as data: operands and results with named dims, FLOPs, bytes and options."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ MemoryKind = Literal["device", "pinned_host"]
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An operand or a result: a name and the names of its dims, in order; the sharding table leaves
-    those in `whole` uncut here.
+    """An operand or a result: a name and the names of its dims, in order; the sharding table does
+    not apply to those in `unsharded`.
     """
 
     name: str
     dims: tuple[str, ...]
-    whole: tuple[str, ...] = ()
+    unsharded: tuple[str, ...] = ()
 
     def shape(self, sizes: Dims) -> tuple[int, ...]:
-        """Sizes of the dims, leaving out optional dims that were left out."""
+        """Sizes of the dims, without omitted optional dims."""
         return tuple(sizes[dim] for dim in self.dims if dim in sizes)
 
     def present(self, sizes: Dims) -> tuple[str, ...]:
-        """Names of the dims, leaving out optional dims that were left out."""
+        """Names of the dims, without omitted optional dims."""
         return tuple(dim for dim in self.dims if dim in sizes)
 
     def axes(self, dim: str, table: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-        """The mesh axes that cut a dim of this array by the sharding table."""
-        return () if dim in self.whole else table.get(dim, ())
+        """The mesh axes that shard a dim of this array by the sharding table."""
+        return () if dim in self.unsharded else table.get(dim, ())
 
     def spec(
         self, sizes: Dims, table: Mapping[str, tuple[str, ...]]
     ) -> tuple[tuple[str, ...], ...]:
-        """The mesh axes that cut each dim that is there, by the sharding table."""
+        """The mesh axes that shard each present dim, by the sharding table."""
         return tuple(self.axes(dim, table) for dim in self.present(sizes))
 
 
@@ -65,7 +65,7 @@ class Divides:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the strategies' texts need to know of a workload's program file."""
+    """Facts about a workload's program file that the strategies' program texts need."""
 
     function: str = ""  # "": as the workload is named
     # Arrays that are neither operand nor result, whose sharding the program names.
@@ -75,8 +75,8 @@ class Program:
     constants: Mapping[str, float] = field(default_factory=dict)  # that it names in capitals
     # (operand, function of the file, operands that it takes): instead of the draw.
     derived: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    # (operands, arrays): all that comes of these operands passes through each of the arrays, the
-    # narrowest there are on the way; what is not named here is not known to pass anything.
+    # (operands, arrays): everything computed from these operands passes through each of the arrays,
+    # the smallest on the path; operands not named here have no known bottleneck.
     passes: tuple[tuple[tuple[str, ...], tuple[Array, ...]], ...] = ()
     # (dim, width): a shard needs width // 2 elements of its neighbors along dim.
     halo: tuple[str, str] | None = None
@@ -97,7 +97,7 @@ Kind = Literal["computation", "array", "transfer", "program", "plan", "machine",
 class Workload:
     """A computation as data.
 
-    `flops` counts one execution over the whole mesh, a multiply-add as two.
+    `flops` counts one execution over all devices, a multiply-add as two.
     """
 
     name: str
@@ -118,10 +118,10 @@ class Workload:
     integer_result: bool = False  # int32 operands give an int32 result
     uses_precision: bool = False
     draws: tuple[str, ...] = DRAWS  # what its operands may be filled with
-    # Of a large result the reference is computed on some indices of the first of these dims that
-    # is there; (): on all.
+    # The reference of a large result is computed on some indices of the first of these dims that is
+    # present; (): on all.
     sampled: tuple[str, ...] = ()
-    cut: str = ""  # the dim that a screen shards at first; "": the first one
+    sharded_dim: str = ""  # the dim that a screen shards at first; "": the first one
     mapped: str | None = None  # the dim that vmap and pmap map over; None: the first result's first
     memory: Mapping[str, MemoryKind] = field(default_factory=dict)  # kinds other than `device`
     # Of a training step whose program follows from a plan: fields of an experiment -> the plan;
@@ -135,8 +135,7 @@ class Workload:
     stages: tuple[str, ...] = ("trace", "lower", "compile", "price")  # of its prediction
     program: Program = Program()
     training: Training = Training()
-    # Fields of an experiment -> those that equal ones write in one form; RequestError where they
-    # describe none.
+    # Fields of an experiment -> their canonical form; RequestError if they are invalid.
     canonical: Callable[[Mapping[str, Any]], dict[str, Any]] | None = field(
         default=None, repr=False
     )
@@ -155,12 +154,12 @@ class Workload:
 
     @property
     def is_bare_array(self) -> bool:
-        """Whether it is an array that is only placed; its rank is chosen by naming its dims."""
+        """Whether it is an array that is only placed; naming its dims sets its rank."""
         return self.kind == "array"
 
     @property
     def is_small_program(self) -> bool:
-        """Whether it is a registered program, run as it is written and not timed."""
+        """Whether it is a registered program, which runs unmodified and is not timed."""
         return self.kind == "program"
 
     @property
@@ -170,7 +169,7 @@ class Workload:
 
     @property
     def has_formula(self) -> bool:
-        """Whether the cost model says its times without compiling anything."""
+        """Whether the cost model gives its times without compiling anything."""
         return self.kind == "sweep"
 
     @property
@@ -185,12 +184,12 @@ class Workload:
 
     @property
     def compile_only(self) -> bool:
-        """Whether nothing of it is run: it needs a topology that is not attached."""
+        """Whether none of it runs: it needs a compile-only topology."""
         return self.kind == "plan"
 
     @property
     def is_predicted(self) -> bool:
-        """Whether a whole program of it is compiled, so that its step time can be predicted."""
+        """Whether it compiles to one program, so that its step time can be predicted."""
         return self.kind in ("computation", "plan")
 
     @property
@@ -208,8 +207,8 @@ class Workload:
         return self.variants.get(options.get(next(iter(self.options), ""), ""), self)
 
     def mapped_dim(self, sizes: Dims) -> str:
-        """The dim that vmap and pmap map over unless told otherwise: the first of the result, else
-        of the operands.
+        """The dim that vmap and pmap map over by default: the first of the result, else of the
+        operands.
         """
         if self.mapped is not None and self.mapped in sizes:
             return self.mapped
@@ -225,7 +224,9 @@ class Workload:
         return self.defaults[dim]
 
     def amended(self, sizes: Dims) -> Iterator[tuple[str, int, str, str]]:
-        """Dims whose size does not go with another's: the nearest that does, the rule, the fix."""
+        """Dims whose size is inconsistent with another's: the nearest valid size, the rule, the
+        fix.
+        """
         for rule in self.size_rules:
             if rule.dim not in sizes or rule.other not in sizes:
                 continue

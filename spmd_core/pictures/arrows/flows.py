@@ -1,11 +1,12 @@
 """Bytes on each link of one collective, by the algorithm that the cost model assumes.
 
 With V the bytes of a collective (the larger of operand and result per device) over n devices: an
-all-gather or reduce-scatter brings V (1 - 1/n) into every device, an all-reduce twice that. On a
-torus the axes share it in proportion to their bandwidth; a ring sends half each way round, a line
-both ways at once, so that the link at its end carries most. An all-to-all sends V / n to everyone
-along the shortest way. Where no links are known, devices pass shards round a ring in their order.
-Formulas as in `spmd_core.time.cost.links`, whose seconds are the busiest link's bytes over its rate.
+all-gather or reduce-scatter moves V (1 - 1/n) into every device, an all-reduce twice that. On a
+torus the axes share it in proportion to their bandwidth; a ring sends half in each direction, a
+line in both directions at once, so that the link at its end carries most. An all-to-all sends V / n
+to every device along the shortest path. Where the links are unknown, devices pass shards around a
+ring in their order. Formulas as in `spmd_core.time.cost.links`, whose seconds are the busiest
+link's bytes over its rate.
 """
 
 from collections import defaultdict
@@ -26,71 +27,71 @@ SEND, SEND_ALL = "send", "send to all"  # between slices: parts of a sum; values
 
 
 @lru_cache(maxsize=256)
-def unit_flows(stand: Placed, kind: str, groups: tuple[Group, ...]) -> dict[Key, float]:
+def unit_flows(placed: Placed, kind: str, groups: tuple[Group, ...]) -> dict[Key, float]:
     """Bytes on each link, for a collective of one byte: all grow with the bytes alike."""
-    found: defaultdict[Key, float] = defaultdict(float)
+    flows: defaultdict[Key, float] = defaultdict(float)
     for group in groups:
-        for key, share in _of_group(stand, kind, group):
+        for key, share in _of_group(placed, kind, group):
             if share > 0:
-                found[key] += share
-    return dict(found)
+                flows[key] += share
+    return dict(flows)
 
 
-def _of_group(stand: Placed, kind: str, group: Group) -> Iterable[tuple[Key, float]]:
+def _of_group(placed: Placed, kind: str, group: Group) -> Iterable[tuple[Key, float]]:
     if kind == PERMUTE:
         source, target = group
-        return _message(stand, source, target, 1.0) if source != target else ()
+        return _message(placed, source, target, 1.0) if source != target else ()
     if len(group) < 2:
         return ()
-    if stand.topology is None or stand.places is None:
-        return _around(stand, kind, group)
+    if placed.topology is None or placed.places is None:
+        return _around(placed, kind, group)
     if kind in (SEND, SEND_ALL):
         count = len(group)
         share = 2 * (1 - 1 / count) if kind == SEND else count - 1
-        return _between_slices(stand, group, share)
-    where = route(stand.topology, group, stand.places)
+        return _between_slices(placed, group, share)
+    where = route(placed.topology, group, placed.places)
     if not where.regular:
-        return _around(stand, kind, group)
-    return _on_torus(stand, stand.topology, kind, group)
+        return _around(placed, kind, group)
+    return _on_torus(placed, placed.topology, kind, group)
 
 
-def _around(stand: Placed, kind: str, group: Group) -> Iterator[tuple[Key, float]]:
+def _around(placed: Placed, kind: str, group: Group) -> Iterator[tuple[Key, float]]:
     """A ring in the group's own order; of an all-to-all, each to each."""
     count = len(group)
     if kind in EXCHANGES:
         for source in group:
             for target in group:
                 if source != target:
-                    yield from _message(stand, source, target, 1 / count)
+                    yield from _message(placed, source, target, 1 / count)
         return
     share = _times(kind) * (1 - 1 / count)
     for at, source in enumerate(group):
-        yield from _message(stand, source, group[(at + 1) % count], share)
+        yield from _message(placed, source, group[(at + 1) % count], share)
 
 
 def _times(kind: str) -> int:
-    """How often the data goes round: an all-reduce scatters sums, then gathers them."""
+    """How often the data goes around: an all-reduce scatters sums, then gathers them."""
     return 2 if kind in ("all-reduce", SEND) else 1
 
 
 def _message(
-    stand: Placed,
+    placed: Placed,
     source: int,
     target: int,
     share: float,
 ) -> Iterator[tuple[Key, float]]:
     """One message on its shortest way."""
-    if stand.topology is None or stand.places is None:
+    if placed.topology is None or placed.places is None:
         yield ("", (source,), (target,)), share
         return
-    here, there = stand.places[source], stand.places[target]
+    here, there = placed.places[source], placed.places[target]
     if here[4] != there[4]:
         yield ("dcn", _chip(here), _chip(there)), share
     elif _chip(here) == _chip(there):
         yield ("chip", (source,), (target,)), share
     else:
-        for at, axis, sign in hops_between(stand.topology, here, there):
-            yield _hop(stand.topology, _chip(at), axis, sign), share
+        for at, axis, sign in hops_between(placed.topology, here, there):
+            yield _hop(placed.topology, _chip(at), axis, sign), share
 
 
 def _chip(place: Coordinates) -> Coordinates:
@@ -98,20 +99,20 @@ def _chip(place: Coordinates) -> Coordinates:
 
 
 def _hop(topology: Topology, chip: Coordinates, axis: int, sign: int) -> Key:
-    """The link from a chip to its neighbour along an axis."""
+    """The link from a chip to its neighbor along an axis."""
     there = list(chip)
     there[axis] = (there[axis] + sign) % topology.shape[axis]
     return f"{'xyz'[axis]}{'+' if sign > 0 else '-'}", chip, tuple(there)
 
 
 def _on_torus(
-    stand: Placed,
+    placed: Placed,
     topology: Topology,
     kind: str,
     group: Group,
 ) -> Iterator[tuple[Key, float]]:
     """A group that fills a subgrid: on each axis that it spans, within chips, between slices."""
-    places = stand.places or ()
+    places = placed.places or ()
     where = route(topology, group, places)
     chips = tuple({_chip(places[at]) for at in group})
     inner = len(group) // where.slices
@@ -135,7 +136,7 @@ def _on_torus(
         share = 1 - 1 / where.slices
         if kind not in EXCHANGES:
             share *= _times(kind) / inner
-        yield from _between_slices(stand, group, share)
+        yield from _between_slices(placed, group, share)
 
 
 def _rows(chips: Iterable[Coordinates], axis: int) -> list[list[Coordinates]]:
@@ -152,7 +153,7 @@ def _passed(
     row: Sequence[Coordinates],
     part: float,
 ) -> Iterator[tuple[Key, float]]:
-    """Shards passed from neighbour to neighbour: every chip of the row receives `part`."""
+    """Shards passed from neighbor to neighbor: every chip of the row receives `part`."""
     count = len(row)
     for at, sign, chip, target in _neighbours(row, span):
         behind = at + 1 if sign > 0 else count - at  # chips whose shards come this way
@@ -165,8 +166,8 @@ def _exchanged(
     span: AxisSpan,
     row: Sequence[Coordinates],
 ) -> Iterator[tuple[Key, float]]:
-    """1 / count of a byte from everyone to everyone, handed on along the row; half way round a
-    ring, half goes either way.
+    """1 / count of a byte from every chip to every other, forwarded along the row; on a ring, half
+    goes in each direction.
     """
     count = len(row)
     steps = sum(min(step, count - step) for step in range(1, count)) / 2
@@ -195,7 +196,7 @@ def _strides(
     sign: int,
     share: float,
 ) -> Iterator[tuple[Key, float]]:
-    """The links to the next chip of the group, which may stand several chips further on."""
+    """The links to the next chip of the group, which may be several chips further on."""
     while chip != target:
         key = _hop(topology, chip, span.axis, sign)
         yield key, share
@@ -207,7 +208,7 @@ def _in_chip(
     group: Group,
     share: float,
 ) -> Iterator[tuple[Key, float]]:
-    """What the devices of one chip hand one another through its memory."""
+    """The bytes that the devices of one chip exchange through its memory."""
     held: dict[Coordinates, list[int]] = defaultdict(list)
     for position in group:
         held[_chip(places[position])].append(position)
@@ -216,10 +217,10 @@ def _in_chip(
             yield ("chip", (source,), (devices[(at + 1) % len(devices)],)), share
 
 
-def _between_slices(stand: Placed, group: Group, share: float) -> Iterator[tuple[Key, float]]:
+def _between_slices(placed: Placed, group: Group, share: float) -> Iterator[tuple[Key, float]]:
     """`share` of a byte out of every device, to those at its place of the other slices."""
     alike: dict[Coordinates, list[int]] = defaultdict(list)
-    places = stand.places or ()
+    places = placed.places or ()
     for position in group:
         alike[places[position][:4]].append(position)
     for devices in alike.values():

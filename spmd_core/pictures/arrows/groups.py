@@ -22,56 +22,58 @@ Groups = tuple[Group, ...]
 
 
 def kind_of_flow(collective: Collective) -> str:
-    """How its bytes go: its kind, and of a transfer between slices what is sent."""
+    """The algorithm of its bytes: its kind, and of a transfer between slices what is sent."""
     if collective.kind == SEND and collective.asked not in ("all-reduce", None):
         return SEND_ALL
     return collective.kind
 
 
-def groups_in_mesh(collective: Collective, stand: Placed, text: str | None = None) -> Groups | None:
+def groups_in_mesh(
+    collective: Collective, placed: Placed, text: str | None = None
+) -> Groups | None:
     """Groups by position in `mesh.devices` (of a permute, pairs of source and target).
 
     A result names devices by JAX's numbers, up to 64 of them; beyond, its program's `text` does,
-    whose order is the mesh's. None where neither tells, or the text speaks of other axes than the
+    whose order is the mesh's. None if neither has them, or if the text has other axes than the
     result.
     """
     if collective.groups is not None:
-        if any(number not in stand.positions for group in collective.groups for number in group):
+        if any(number not in placed.positions for group in collective.groups for number in group):
             return None
         return _on_every_slice(
             tuple(
-                tuple(stand.positions[number] for number in group) for group in collective.groups
+                tuple(placed.positions[number] for number in group) for group in collective.groups
             ),
-            stand,
+            placed,
         )
     if collective.kind == BETWEEN_SLICES:
-        return _tuples(counterparts(stand.places or ()))
-    found = (
-        _of_text(text, len(stand.numbers), _slices(stand)).get(collective.name or "")
+        return _tuples(counterparts(placed.places or ()))
+    groups = (
+        _of_text(text, len(placed.numbers), _slices(placed)).get(collective.name or "")
         if text
         else None
     )
-    if found is None:
+    if groups is None:
         return None
-    axes = axes_of(np.array(found, np.int64), stand.mesh)
-    return _on_every_slice(found, stand) if axes == collective.axes else None
+    axes = axes_of(np.array(groups, np.int64), placed.mesh)
+    return _on_every_slice(groups, placed) if axes == collective.axes else None
 
 
-def _slices(stand: Placed) -> int:
-    return stand.topology.slices if stand.topology else 1
+def _slices(placed: Placed) -> int:
+    return placed.topology.slices if placed.topology else 1
 
 
-def _on_every_slice(groups: Groups, stand: Placed) -> Groups:
-    """The groups of one slice, on all of them: the compiler makes one program for the slices,
-    which names the devices of the first.
+def _on_every_slice(groups: Groups, placed: Placed) -> Groups:
+    """The groups of one slice, repeated on all slices: the compiled program names only the devices
+    of the first slice.
     """
-    places = stand.places or ()
-    if _slices(stand) < 2 or len({places[at][4] for group in groups for at in group}) != 1:
+    places = placed.places or ()
+    if _slices(placed) < 2 or len({places[at][4] for group in groups for at in group}) != 1:
         return groups
     at_place = {place: at for at, place in enumerate(places)}
     return tuple(
         tuple(at_place[(*places[at][:4], number)] for at in group)
-        for number in range(_slices(stand))
+        for number in range(_slices(placed))
         for group in groups
     )
 
@@ -97,11 +99,11 @@ def _tuples(groups: np.ndarray) -> Groups:
     return tuple(tuple(group) for group in groups.tolist())
 
 
-def follows_axes(groups: Groups, collective: Collective, stand: Placed) -> bool:
+def follows_axes(groups: Groups, collective: Collective, placed: Placed) -> bool:
     """Whether the groups are all that vary along the collective's mesh axes; a permute's pairs may
-    be any along them. False: its devices have to be named.
+    be any along them. False: its devices have to be listed.
     """
-    sizes = dict(stand.mesh)
+    sizes = dict(placed.mesh)
     if not collective.axes or not set(collective.axes) <= set(sizes):
         return False
     if collective.kind == PERMUTE:

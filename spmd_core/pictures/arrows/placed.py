@@ -1,4 +1,4 @@
-"""Where the devices of a mesh stand: their numbers, mesh places, coordinates and hosts."""
+"""The placement of a mesh's devices: their ids, mesh positions, coordinates and hosts."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class Placed:
     """The devices of a mesh, in the order of `mesh.devices`.
 
     `numbers` are JAX's. `places` are coordinates (x, y, z, core, slice) on `topology`, both None
-    where there are no links to be known: simulated devices, GPUs, or TPUs that form no box. `hosts`
-    tells which devices share a host.
+    where links are unknown: simulated devices, GPUs, or TPUs that form no box. devices of equal
+    `hosts` share a host.
     """
 
     mesh: Mesh
@@ -39,19 +39,19 @@ class Placed:
     @cached_property
     def chips(self) -> dict[Coordinates, tuple[int, ...]]:
         """(x, y, z, slice) -> positions of the devices of that chip, in order of their core."""
-        found: dict[Coordinates, list[int]] = defaultdict(list)
+        chips: dict[Coordinates, list[int]] = defaultdict(list)
         for position, place in enumerate(self.places or ()):
-            found[(*place[:3], place[4])].append(position)
+            chips[(*place[:3], place[4])].append(position)
         return {
             chip: tuple(sorted(held, key=lambda at: (self.places or ())[at][3]))
-            for chip, held in found.items()
+            for chip, held in chips.items()
         }
 
 
 def placed(experiment: Experiment, environment: Environment | None = None) -> Placed:
-    """Where the devices of an experiment's mesh stand; `environment` says what attached ones are.
+    """The placement of the devices of an experiment's mesh; `environment` describes attached ones.
 
-    TPUs that are not attached stand where jax's mesh_utils puts them, as the compiler is told.
+    Devices of a compile-only topology are placed by jax's mesh_utils, as for the compiler.
     """
     mesh = experiment.mesh
     count = experiment.device_count
@@ -73,12 +73,12 @@ def _absent(experiment: Experiment) -> Placed:
     numbers = device_numbers(experiment)
     try:
         topology = get_topology(experiment.place)
-        found = mesh_places(
+        mesh_order = mesh_places(
             topology, [size for _, size in experiment.mesh], str(experiment.option("device_order"))
         )
     except RequestError:  # a mesh that does not fill its topology
         return _plain(experiment.mesh, numbers)
-    places = tuple(tuple(place) for place in found.reshape(-1, 5).tolist())
+    places = tuple(tuple(place) for place in mesh_order.reshape(-1, 5).tolist())
     listed = tuple(range(len(places))) if numbers is None else tuple(numbers.tolist())
     return Placed(experiment.mesh, listed, tuple(map(_host, places)), topology, places)
 
@@ -89,7 +89,7 @@ def _host(place: Coordinates) -> tuple[int, ...]:
 
 
 def _attached(experiment: Experiment, environment: Environment, mesh: Mesh) -> Placed:
-    """By what the devices said of themselves, in the order in which the mesh takes them."""
+    """From what the devices report, in the mesh's device order."""
     first = environment.devices[: experiment.device_count]
     hosts = tuple((device.process,) for device in first)
     plain = Placed(mesh, tuple(device.id for device in first), hosts)
@@ -111,13 +111,13 @@ def _attached(experiment: Experiment, environment: Environment, mesh: Mesh) -> P
         )
         for place, device in zip(places, first, strict=True)
     }
-    stand = tuple(tuple(place) for place in order.tolist())
-    if not set(stand) <= set(by_place):
+    placed = tuple(tuple(place) for place in order.tolist())
+    if not set(placed) <= set(by_place):
         return plain
     return Placed(
         mesh,
-        tuple(by_place[place][0] for place in stand),
-        tuple(by_place[place][1] for place in stand),
+        tuple(by_place[place][0] for place in placed),
+        tuple(by_place[place][1] for place in placed),
         topology,
-        stand,
+        placed,
     )

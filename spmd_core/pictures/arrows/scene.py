@@ -1,7 +1,7 @@
 """Where devices and arrows go in a picture: nodes in rows and columns of panels.
 
-A torus is drawn plane by plane, chips where they stand; devices without coordinates by their place
-in the mesh. Beyond 256 nodes a node is a host; what a host's devices send one another is then no
+A torus is drawn plane by plane, with chips at their coordinates; devices without coordinates at
+their position in the mesh. Beyond 256 nodes a node is a host; traffic within a host is then not an
 arrow, and is summed as `inside`.
 """
 
@@ -16,13 +16,13 @@ from spmd_core.pictures.arrows.traffic import Link, Traffic
 MOST_NODES = 256
 MOST_LINE = 16  # devices of one mesh axis side by side
 GAP = 1.6  # between panels, in steps between nodes
-_STUB = 0.62  # of an arrow that leaves its panel, or goes round the torus
+_STUB = 0.62  # of an arrow that leaves its panel, or wraps around the torus
 _SLANT = 0.44  # the same across planes, aslant
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A chip, a device or a host at `column` and `row`, counted over the whole picture."""
+    """A chip, a device or a host at `column` and `row`, counted over all panels."""
 
     label: str
     column: float
@@ -32,7 +32,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """An arrow from (column, row) to another, in the picture's units; `link` is what it stands for."""
+    """An arrow from (column, row) to another, in the picture's units; `link` is the link that it
+    shows.
+    """
 
     start: tuple[float, float]
     end: tuple[float, float]
@@ -67,36 +69,36 @@ class ArrowScene:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """Where a device stands: its plane, and its column and row there."""
+    """The position of a device: its plane, and its column and row there."""
 
     plane: tuple[int, ...]
     column: int
     row: int
 
 
-def scene(stand: Placed, found: Traffic) -> ArrowScene:
-    """The picture of what some collectives send."""
-    by_host = len(set(_spots(stand, False))) > MOST_NODES
-    spots = _spots(stand, by_host)
-    links, inside = _joined(stand, found.links, spots) if by_host else (found.links, 0.0)
+def scene(placed: Placed, traffic: Traffic) -> ArrowScene:
+    """The picture of the traffic of some collectives."""
+    by_host = len(set(_spots(placed, False))) > MOST_NODES
+    spots = _spots(placed, by_host)
+    links, inside = _joined(placed, traffic.links, spots) if by_host else (traffic.links, 0.0)
     size = max(spot.column for spot in spots) + 1, max(spot.row for spot in spots) + 1
-    planes = _planes(spots, found.links, max(1, MOST_NODES // (size[0] * size[1])))
+    planes = _planes(spots, traffic.links, max(1, MOST_NODES // (size[0] * size[1])))
     everywhere = len({spot.plane for spot in spots})
     across = _across(len(planes), size)
     corners = {
         plane: ((at % across) * (size[0] + GAP - 1), (at // across) * (size[1] + GAP - 1))
         for at, plane in enumerate(planes)
     }
-    nodes = tuple(_nodes(stand, spots, corners))
+    nodes = tuple(_nodes(placed, spots, corners))
     at = {position: node for node in nodes for position in node.positions}
     arrows = tuple(
         arrow
         for link in links
         if link.source in at
-        for arrow in [_arrow(link, at[link.source], at.get(link.target), stand)]
+        for arrow in [_arrow(link, at[link.source], at.get(link.target), placed)]
         if arrow is not None
     )
-    panels = tuple(Panel(_plane_name(stand, plane), *corner) for plane, corner in corners.items())
+    panels = tuple(Panel(_plane_name(placed, plane), *corner) for plane, corner in corners.items())
     down = -(-len(planes) // across)
     return ArrowScene(
         nodes,
@@ -111,17 +113,17 @@ def scene(stand: Placed, found: Traffic) -> ArrowScene:
     )
 
 
-def _spots(stand: Placed, by_host: bool) -> list[_Spot]:
+def _spots(placed: Placed, by_host: bool) -> list[_Spot]:
     """Of every device, by position."""
-    if stand.topology is None or stand.places is None:
-        return _in_mesh(stand)
+    if placed.topology is None or placed.places is None:
+        return _in_mesh(placed)
     step = HOST_CHIPS if by_host else 1
-    return [_Spot((number, z), x // step, y // step) for x, y, z, _, number in stand.places]
+    return [_Spot((number, z), x // step, y // step) for x, y, z, _, number in placed.places]
 
 
-def _in_mesh(stand: Placed) -> list[_Spot]:
+def _in_mesh(placed: Placed) -> list[_Spot]:
     """By place in the mesh: the last axis across, the one before down, the others as planes."""
-    sizes = [size for _, size in stand.mesh if size > 1] or [1]
+    sizes = [size for _, size in placed.mesh if size > 1] or [1]
     if len(sizes) == 1:
         line = _line(sizes[0])
         return [_Spot((0,), at % line, at // line) for at in range(sizes[0])]
@@ -133,14 +135,14 @@ def _in_mesh(stand: Placed) -> list[_Spot]:
 
 
 def _line(size: int) -> int:
-    """How many devices of a long axis stand side by side."""
+    """The number of devices of a long axis that are drawn side by side."""
     if size <= MOST_LINE // 2:
         return size
     return next((line for line in range(MOST_LINE, 3, -1) if size % line == 0), MOST_LINE)
 
 
 def _joined(
-    stand: Placed,
+    placed: Placed,
     links: Iterable[Link],
     spots: list[_Spot],
 ) -> tuple[tuple[Link, ...], float]:
@@ -164,7 +166,7 @@ def _joined(
 
 
 def _planes(spots: list[_Spot], links: tuple[Link, ...], most: int) -> list[tuple[int, ...]]:
-    """The planes that are drawn: all, or as many as there is room for, from the busiest link's on."""
+    """The planes that are drawn: all, or as many as fit, starting with that of the busiest link."""
     every = sorted({spot.plane for spot in spots})
     if len(every) <= most:
         return every
@@ -174,7 +176,7 @@ def _planes(spots: list[_Spot], links: tuple[Link, ...], most: int) -> list[tupl
 
 
 def _across(planes: int, size: tuple[int, int]) -> int:
-    """How many planes stand side by side, so that the picture is about twice as wide as tall."""
+    """The number of planes side by side, so that the picture is about twice as wide as tall."""
     if planes == 1:
         return 1
     wish = math.sqrt(planes * 2 * (size[1] + GAP) / (size[0] + GAP))
@@ -184,7 +186,7 @@ def _across(planes: int, size: tuple[int, int]) -> int:
 
 
 def _nodes(
-    stand: Placed,
+    placed: Placed,
     spots: list[_Spot],
     corners: dict[tuple[int, ...], tuple[float, float]],
 ) -> Iterator[Node]:
@@ -194,13 +196,15 @@ def _nodes(
     for spot, positions in held.items():
         if spot.plane in corners:
             left, top = corners[spot.plane]
-            numbers = sorted(stand.numbers[at] for at in positions)
+            numbers = sorted(placed.numbers[at] for at in positions)
             label = ",".join(map(str, numbers[:2])) + ("…" if len(numbers) > 2 else "")
             yield Node(label, left + spot.column, top + spot.row, tuple(positions))
 
 
-def _arrow(link: Link, source: Node, target: Node | None, stand: Placed) -> Arrow | None:
-    """From node to node; what goes round the torus, to another plane or slice is a stub."""
+def _arrow(link: Link, source: Node, target: Node | None, placed: Placed) -> Arrow | None:
+    """An arrow from node to node; a link that wraps around, or leads to another plane or slice, is
+    a stub.
+    """
     x, y = source.column, source.row
     stub = {
         "x+": (_STUB, 0.0),
@@ -223,14 +227,14 @@ def _arrow(link: Link, source: Node, target: Node | None, stand: Placed) -> Arro
     return Arrow((x, y), (target.column, target.row), link)
 
 
-def _plane_name(stand: Placed, plane: tuple[int, ...]) -> str:
-    topology = stand.topology
-    if topology is not None and stand.places is not None:
+def _plane_name(placed: Placed, plane: tuple[int, ...]) -> str:
+    topology = placed.topology
+    if topology is not None and placed.places is not None:
         number, z = plane
         parts = [f"slice {number}"] if topology.slices > 1 else []
         parts += [f"z={z}"] if len(topology.shape) > 2 else []
         return ", ".join(parts)
-    outer = [(name, size) for name, size in stand.mesh if size > 1][:-2]
+    outer = [(name, size) for name, size in placed.mesh if size > 1][:-2]
     rest, parts = plane[0], []
     for name, size in reversed(outer):
         rest, at = divmod(rest, size)

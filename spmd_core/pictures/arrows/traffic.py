@@ -1,4 +1,4 @@
-"""The bytes that collectives put on every link, and the busiest of them."""
+"""The bytes that collectives send over every link, and the busiest link."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,8 @@ from spmd_core.time import route
 @dataclass(frozen=True, slots=True)
 class Link:
     """A link in one direction: `source` and `target` are positions in `mesh.devices` (of a chip
-    with several devices, the first). `way` as in `flows.Key`; `axes` are mesh axes of what it
-    carries most of.
+    with several devices, the first). `way` as in `flows.Key`; `axes` are the mesh axes of most of
+    its bytes.
     """
 
     source: int
@@ -29,11 +29,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What some collectives send. `links` are those that carry anything, the busiest first.
+    """The traffic of some collectives. `links` are those with any bytes, the busiest first.
 
-    `unread` counts collectives whose devices are unknown, `unknown_count` those whose number of
-    executions is (they count once), `one_device` those of groups of one device, `as_listed` those
-    whose devices form no subgrid and pass shards in a ring of their own order.
+    `unread` counts collectives of unknown devices, `unknown_count` those of unknown execution count
+    (they count once), `one_device` those with groups of one device, `as_listed` those whose devices
+    form no subgrid and pass shards around a ring in their listed order.
     """
 
     links: tuple[Link, ...] = ()
@@ -44,12 +44,12 @@ class Traffic:
 
     @property
     def busiest(self) -> Link | None:
-        """The link that carries most; None where nothing is sent."""
+        """The link with most bytes; None if nothing is sent."""
         return self.links[0] if self.links else None
 
     @property
     def as_busy(self) -> int:
-        """How many other links carry as much as the busiest, to a part in a thousand."""
+        """How many other links carry as much as the busiest, within one in a thousand."""
         least = 0.999 * self.links[0].nbytes if self.links else 0.0
         return max(0, sum(link.nbytes >= least for link in self.links) - 1)
 
@@ -60,49 +60,50 @@ class Traffic:
 
 
 def traffic(
-    stand: Placed,
+    placed: Placed,
     collectives: Sequence[Collective],
     text: str | None = None,
     every_time: bool = True,
 ) -> Traffic:
-    """What these collectives send together, each as often as it runs (`every_time`) or once.
+    """The total traffic of these collectives, each counted as often as it runs (`every_time`) or
+    once.
 
     `text` is the compiled program, which names the groups of more than 64 devices.
     """
     loads: defaultdict[Key, float] = defaultdict(float)
     most: dict[Key, tuple[float, Collective]] = {}
-    told = Counter[str]()
+    counts = Counter[str]()
     for each in collectives:
-        groups = groups_in_mesh(each, stand, text)
+        groups = groups_in_mesh(each, placed, text)
         if groups is None:
-            told["unread"] += 1
+            counts["unread"] += 1
             continue
-        told.update(_told(each, groups, stand))
+        counts.update(_counts(each, groups, placed))
         times = each.times if every_time else 1
-        for key, share in unit_flows(stand, kind_of_flow(each), groups).items():
+        for key, share in unit_flows(placed, kind_of_flow(each), groups).items():
             nbytes = share * each.bytes * times
             loads[key] += nbytes
             if nbytes > most.get(key, (0.0, each))[0]:
                 most[key] = nbytes, each
-    links = [_link(stand, key, nbytes, most[key][1]) for key, nbytes in loads.items() if nbytes]
-    # (whole bytes: sums in another order differ by less)
+    links = [_link(placed, key, nbytes, most[key][1]) for key, nbytes in loads.items() if nbytes]
+    # (rounded to bytes: sums in another order differ by less)
     links.sort(key=lambda link: (-round(link.nbytes), link.source, link.target, link.way))
-    return Traffic(tuple(links), told["unread"], told["count"], told["one"], told["listed"])
+    return Traffic(tuple(links), counts["unread"], counts["count"], counts["one"], counts["listed"])
 
 
-def _told(each: Collective, groups: Groups, stand: Placed) -> Iterable[str]:
+def _counts(each: Collective, groups: Groups, placed: Placed) -> Iterable[str]:
     if each.count is None:
         yield "count"
     if all(len(set(group)) < 2 for group in groups):
         yield "one"
-    elif each.kind not in (PERMUTE, *EXCHANGES) and not _regular(stand, groups):
+    elif each.kind not in (PERMUTE, *EXCHANGES) and not _regular(placed, groups):
         yield "listed"
 
 
 @lru_cache(maxsize=256)
-def _regular(stand: Placed, groups: Groups) -> bool:
+def _regular(placed: Placed, groups: Groups) -> bool:
     """Whether every group fills a subgrid of the topology."""
-    topology, places = stand.topology, stand.places
+    topology, places = placed.topology, placed.places
     return (
         topology is None
         or places is None
@@ -110,10 +111,10 @@ def _regular(stand: Placed, groups: Groups) -> bool:
     )
 
 
-def _link(stand: Placed, key: Key, nbytes: float, most: Collective) -> Link:
+def _link(placed: Placed, key: Key, nbytes: float, most: Collective) -> Link:
     way, here, there = key
     if way in ("", "chip"):
         source, target = here[0], there[0]
     else:
-        source, target = stand.chips[here][0], stand.chips[there][0]
+        source, target = placed.chips[here][0], placed.chips[there][0]
     return Link(source, target, way, nbytes, most.axes, most.kind)

@@ -1,1 +1,1 @@
-"""What has to move: between two shardings of an array, and for a product of sharded arrays."""
+"""Data movement between two shardings of an array, and for a product of sharded arrays."""

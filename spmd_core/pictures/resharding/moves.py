@@ -1,6 +1,6 @@
-"""From one sharding of an array to another: which collectives, over what, and how many bytes.
+"""Resharding an array: the collectives from one sharding to another, their mesh axes and bytes.
 
-Axis by axis, as the SPMD partitioner goes about it: an axis that shards another dim afterwards is an
+Axis by axis, as the SPMD partitioner proceeds: an axis that shards another dim afterwards is an
 all-to-all; one that shards none, an all-gather; one that is new keeps a slice, which sends nothing.
 Where only the order of the shards among the devices changes, they move by a collective-permute.
 """
@@ -16,7 +16,7 @@ from spmd_core.base import refuse
 from spmd_core.experiment import Axes, Layout, Mesh, Spec, layout
 from spmd_core.time import Duration, TimeModel, Unknown
 
-MOST_DEVICES = 2**14  # looked at one by one
+MOST_DEVICES = 2**14  # checked one by one
 SLICE = "slice"  # each device keeps a part of what it holds
 
 
@@ -26,7 +26,7 @@ class Move:
 
     `nbytes` per device, of the larger of operand and result. `dims` are the dims of the array that
     it concerns, by number: what was sharded, then what is. `pairs` are positions of source and
-    target of a permute. `array` is filled in by who knows its name.
+    target of a permute. The caller that knows the array's name fills in `array`.
     """
 
     kind: str
@@ -51,10 +51,10 @@ def time_of(move: Move, mesh: Mesh, times: TimeModel) -> Duration | Unknown:
 def reshard(
     mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec, item_bytes: int
 ) -> tuple[Move, ...]:
-    """The steps from one spec to another, each with an entry for every dim; none where every device
-    already holds just what it is to hold.
+    """The steps from one spec to another, each with an entry for every dim; none if every device
+    already holds its new shard.
 
-    RequestError where a spec breaks a rule, or the mesh is too large to look at each device.
+    RequestError if a spec breaks a rule, or the mesh is too large to check each device.
     """
     check_size(mesh, MOST_DEVICES)
     old, new = layout(mesh, shape, before), layout(mesh, shape, after)
@@ -68,11 +68,11 @@ def reshard(
     steps.exchange()
     steps.order()
     steps.gather()
-    return tuple(steps.found)
+    return tuple(steps.moves)
 
 
 def check_size(mesh: Mesh, most: int) -> None:
-    """RequestError where a mesh has more devices than are looked at one by one."""
+    """RequestError where a mesh has more devices than are checked one by one."""
     devices = math.prod(size for _, size in mesh)
     if devices > most:
         raise refuse(
@@ -83,7 +83,9 @@ def check_size(mesh: Mesh, most: int) -> None:
 
 
 def _smaller(old: Layout, new: Layout, item_bytes: int) -> Iterator[Move]:
-    """Every shard is part of one of before: it is sliced off, and moves where another has it."""
+    """Moves where every new shard is part of an old one: it is sliced off, and sent if another
+    device has it.
+    """
     pairs = _pairs(old, new)
     nbytes = math.prod(new.shard_shape) * item_bytes
     if old.parts != new.parts:
@@ -93,7 +95,7 @@ def _smaller(old: Layout, new: Layout, item_bytes: int) -> Iterator[Move]:
 
 
 class _Steps:
-    """Axis by axis: `now` is the spec that the steps `found` so far lead to."""
+    """Builds moves axis by axis: `now` is the spec after the `moves` so far."""
 
     def __init__(
         self, mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec, item_bytes: int
@@ -102,7 +104,7 @@ class _Steps:
         self.sizes = dict(mesh)
         self.now, self.after = before, after
         self.wanted = _dims(after)
-        self.found: list[Move] = []
+        self.moves: list[Move] = []
 
     @property
     def nbytes(self) -> int:
@@ -115,10 +117,10 @@ class _Steps:
 
     def _add(self, kind: str, axes: Axes, nbytes: int, dims: tuple[int, ...]) -> None:
         if long := tuple(axis for axis in axes if self.sizes[axis] > 1):
-            self.found.append(Move(kind, long, nbytes, dims))
+            self.moves.append(Move(kind, long, nbytes, dims))
 
     def slice(self) -> None:
-        """Axes over which it is replicated, and is not to be."""
+        """Axes over which it is replicated and should not be."""
         new = tuple(axis for axis in self.wanted if axis not in _dims(self.now))
         self.now = tuple(
             axes + tuple(axis for axis in new if self.wanted[axis] == dim)
@@ -127,7 +129,7 @@ class _Steps:
         self._add(SLICE, new, self.nbytes, tuple(dict.fromkeys(self.wanted[axis] for axis in new)))
 
     def exchange(self) -> None:
-        """Axes that are to shard another dim."""
+        """Axes that should shard another dim."""
         held = _dims(self.now)
         ways = dict.fromkeys(
             (dim, self.wanted[axis])
@@ -146,14 +148,16 @@ class _Steps:
             self.now = tuple(now)
 
     def order(self) -> None:
-        """What leaves a dim next is to be minor there: else what is left of it has gaps."""
+        """Makes the axis that leaves a dim next the minor one: otherwise the rest of the shard has
+        gaps.
+        """
         sorted_ = tuple(
             (*(axis for axis in wish if axis in axes), *(axis for axis in axes if axis not in wish))
             for wish, axes in zip(self.after, self.now, strict=True)
         )
         old, new = (layout(self.mesh, self.shape, spec) for spec in (self.now, sorted_))
         if pairs := _pairs(old, new):
-            self.found.append(
+            self.moves.append(
                 Move(
                     "collective-permute", _moving(old, new), self.nbytes, _changed(old, new), pairs
                 )
@@ -161,7 +165,7 @@ class _Steps:
         self.now = sorted_
 
     def gather(self) -> None:
-        """Axes that are to shard nothing, dim by dim."""
+        """Axes that should shard nothing, dim by dim."""
         for dim, axes in enumerate(self.now):
             lost = tuple(axis for axis in axes if axis not in self.wanted)
             left = tuple(axis for axis in axes if axis in self.wanted)
@@ -183,7 +187,7 @@ def _changed(old: Layout, new: Layout) -> tuple[int, ...]:
 
 
 def _moving(old: Layout, new: Layout) -> Axes:
-    """Axes of which the dims that change have any."""
+    """Axes of any dim that changes."""
     axes = {axis for dim in _changed(old, new) for axis in (*old.spec[dim], *new.spec[dim])}
     return tuple(name for name, size in old.mesh if size > 1 and name in axes)
 
@@ -191,7 +195,7 @@ def _moving(old: Layout, new: Layout) -> Axes:
 def _pairs(old: Layout, new: Layout) -> tuple[tuple[int, int], ...]:
     """(source, target) positions where each device gets its new shard from one that holds it.
 
-    Who holds it already keeps it; of several others, each sends once.
+    A device that already holds its shard keeps it; of several other holders, each sends once.
     """
     strides = [math.prod(old.parts[dim + 1 :]) for dim in range(len(old.parts))]
     within = new.starts // np.asarray(old.shard_shape, np.int64) @ np.asarray(strides, np.int64)
@@ -210,7 +214,7 @@ def _pairs(old: Layout, new: Layout) -> tuple[tuple[int, int], ...]:
 def missing_bytes(
     mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec, item_bytes: int
 ) -> int:
-    """The most bytes that a device is to hold and does not: what any way of resharding must send it."""
+    """The most bytes of a new shard that a device lacks: a lower bound for any resharding."""
     old, new = layout(mesh, shape, before), layout(mesh, shape, after)
     common = np.minimum(old.stops, new.stops) - np.maximum(old.starts, new.starts)
     held = np.prod(np.maximum(common, 0), axis=1)

@@ -1,1 +1,1 @@
-"""What happens when in a step, operation by operation: predicted, or traced on devices."""
+"""The timeline of a step, operation by operation: predicted, or traced on devices."""

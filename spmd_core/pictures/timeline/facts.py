@@ -1,4 +1,4 @@
-"""What a compiled program says of the instructions that a profiler names."""
+"""Facts of a compiled program about the instructions that a profiler names."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from spmd_core.results import Collective
 MATMUL, COMPUTE, COPY = "matmul", "compute", "copy"
 _PRODUCTS = ("dot", "convolution", "ragged-dot")
 _COPIES = ("copy", "copy-start", "copy-done", "infeed", "outfeed")
-# What only groups other instructions, which a profiler records too
+# Instructions that only group others that a profiler records too
 CONTAINERS = ("while", "call", "conditional")
 _LIBRARIES = re.compile(r"matmul|gemm|\$dot|convolution|\$conv", re.I)
 _NUMBERED = re.compile(r"[._]\d+$")
@@ -20,7 +20,7 @@ _NUMBERED = re.compile(r"[._]\d+$")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An instruction: what kind of time it takes, and where it comes from.
+    """An instruction: its kind of time, and its source.
 
     `groups` are the devices, by JAX's numbers, that take part together; pairs of a permute.
     `is_part`: the start or the end of something asynchronous.
@@ -37,7 +37,7 @@ class Fact:
 
 
 class Facts:
-    """Looks up instructions of a compiled program; what it does not have is told by its name."""
+    """Looks up instructions of a compiled program; classifies unknown ones by their names."""
 
     def __init__(self, module: Module | None, collectives: Sequence[Collective] = ()) -> None:
         self._module = module
@@ -47,8 +47,8 @@ class Facts:
     def of(self, name: str) -> Fact:
         """The facts of an instruction."""
         if name not in self._known:
-            found = self._instructions.get(name)
-            self._known[name] = self._read(found) if found else _by_name(name)
+            known = self._instructions.get(name)
+            self._known[name] = self._read(known) if known else _by_name(name)
         return self._known[name]
 
     @cached_property
@@ -92,15 +92,15 @@ class Facts:
         )
 
     def _start_of(self, each: Instruction) -> str:
-        """The name of what an instruction ends, where it ends something; else its own."""
+        """The name of the instruction that this one ends, if any; else its own."""
         return each.operands[0] if each.opcode.endswith("-done") and each.operands else each.name
 
     def _opcode(self, name: str) -> str:
-        found = self._instructions.get(name)
-        return found.opcode if found else ""
+        known = self._instructions.get(name)
+        return known.opcode if known else ""
 
     def _inner(self, each: Instruction) -> Instruction:
-        """Of a fusion what it is for: its product, else its result."""
+        """The opcode that characterizes a fusion: its matmul, else its root."""
         callee = self._module.callee(each) if self._module and each.opcode == "fusion" else None
         if callee is None:
             return each
@@ -115,7 +115,7 @@ class Facts:
 
 
 def _by_name(name: str) -> Fact:
-    """What the name alone tells: of another program, such as one operation that ran by itself."""
+    """Facts from the name alone: for an instruction of another program."""
     base = name
     while _NUMBERED.search(base):
         base = _NUMBERED.sub("", base)

@@ -1,4 +1,4 @@
-"""Whose results an operation needs, among the operations that take time."""
+"""Dependencies among the operations that take time."""
 
 from collections.abc import Mapping
 
@@ -8,24 +8,25 @@ MOST = 8
 
 
 class Needs:
-    """Follows operands back, through what takes no time, to the operations that do.
+    """Follows operands back through instructions that take no time to the operations that do.
 
-    `at` numbers those operations by name; `found` has every instruction with its computation.
+    `at` numbers those operations by name; `instructions` has every instruction with its
+    computation.
     """
 
     def __init__(
-        self, at: Mapping[str, int], found: Mapping[str, tuple[Instruction, Computation]]
+        self, at: Mapping[str, int], instructions: Mapping[str, tuple[Instruction, Computation]]
     ) -> None:
-        self._at, self._found = at, found
+        self._at, self._instructions = at, instructions
         self._sources: dict[str, frozenset[int]] = {}
 
     def of(self, instruction: Instruction, computation: Computation) -> tuple[int, ...]:
         """Numbers of the operations that an instruction needs, the latest in the order last."""
-        found = frozenset[int]()
+        numbers = frozenset[int]()
         for name in instruction.operands:
             if name in computation.by_name:
-                found |= self._source(name, computation)
-        return tuple(sorted(found - {self._at.get(instruction.name)})[-MOST:])
+                numbers |= self._source(name, computation)
+        return tuple(sorted(numbers - {self._at.get(instruction.name)})[-MOST:])
 
     def _source(self, name: str, computation: Computation) -> frozenset[int]:
         """The operations that a value comes from; of one element of a tuple, of that element."""

@@ -13,7 +13,7 @@ _US = 1e6
 
 @dataclass
 class _Writer:
-    """Events in the order in which they are met."""
+    """Events in order of appearance."""
 
     timeline: Timeline
     names: Sequence[Sequence[str]]
@@ -136,8 +136,8 @@ def _passes(timeline: Timeline) -> dict[int, int]:
         for number, scene in enumerate(timeline.scenes)
         if scene.parent is not None
     }
-    whole = sum(len(scene.spans) * scene.times for scene in timeline.scenes)
-    return inside if whole <= MOST_EVENTS else dict.fromkeys(inside, 1)
+    total = sum(len(scene.spans) * scene.times for scene in timeline.scenes)
+    return inside if total <= MOST_EVENTS else dict.fromkeys(inside, 1)
 
 
 def _head(title: str, rows: Sequence[str], process: int) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a profiler recorded of a few calls, as values that know nothing of any profiler."""
+"""What a profiler recorded of a few calls, as values independent of any profiler."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class Event:
 class Recorded:
     """The events of all calls, and (start, end) of each call as the host saw it.
 
-    `host` are the events of the thread that made the calls. `left_out` counts what was not read.
+    `host` are the events of the calling thread. `left_out` counts events that were not read.
     """
 
     events: tuple[Event, ...]
@@ -37,7 +37,7 @@ class Recorded:
     left_out: int = 0
 
     def split(self) -> tuple["Recorded", ...]:
-        """Each call with its own events; everything as one where no call was marked."""
+        """Each call with its own events; a single call with all events if no call was marked."""
         if not self.calls:
             return (self,) if self.events else ()
         return tuple(

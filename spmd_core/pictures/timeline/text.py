@@ -16,8 +16,8 @@ _SCENE = tuple(each.name for each in fields_of(TimelineScene) if each.name != "s
 
 
 def to_text(timeline: Timeline) -> str:
-    """Its JSON form: of each scene a list per field of its spans; fields that say nothing are not
-    in it.
+    """Its JSON form: of each scene a list per field of its spans; fields at their default are left
+    out.
     """
     scenes = [
         {name: _short(getattr(scene, name)) for name in _SCENE} | {"spans": _columns(scene.spans)}
@@ -39,14 +39,14 @@ def _columns(spans: Sequence[Span]) -> dict[str, list[Any]]:
 
 
 def _short(value: Any) -> Any:
-    """Seconds with nine digits, which tells nanoseconds in a step of a second."""
+    """Seconds with nine digits: nanoseconds in a step of a second."""
     if isinstance(value, float):
         return float(f"{value:.9g}")
     return [_short(each) for each in value] if isinstance(value, tuple) else value
 
 
 def from_text(text: str) -> Timeline:
-    """The timeline of such a text; RequestError where it is none that this version reads."""
+    """The timeline of such a text; RequestError if this version cannot read it."""
     try:
         given = json.loads(text)
         if given["version"] != _VERSION:

@@ -1,4 +1,4 @@
-"""From what a profiler recorded to a timeline of one call, and what its time went to."""
+"""Builds the timeline of one call, and the account of its time, from a profiler's record."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class Piece:
 
 
 def of_recorded(recorded: Recorded, facts: Facts) -> tuple[Timeline, Trace] | None:
-    """The call of median length as a timeline, and its account; None where no device recorded
+    """The call of median length as a timeline, and its account; None if no device recorded
     anything.
     """
     calls = [call for call in recorded.split() if call.events]
@@ -62,7 +62,7 @@ def of_recorded(recorded: Recorded, facts: Facts) -> tuple[Timeline, Trace] | No
 
 
 def of_host(recorded: Recorded) -> Timeline | None:
-    """What the host did during the first call that it recorded anything of; None without any."""
+    """The host's timeline of the first call with host events; None if there are none."""
     call = next((call for call in recorded.split() if call.host), None)
     if call is None:
         return None
@@ -108,35 +108,37 @@ def _without_groups(events: Sequence[Event], facts: Facts) -> Iterator[Event]:
 def _arrivals(
     events: Mapping[int, Sequence[Event]], facts: Facts
 ) -> dict[tuple[int, str, int], tuple[float, int]]:
-    """(device, collective, which execution) -> when the last of its devices came, and which."""
+    """(device, collective, execution) -> when the last of its devices arrived, and which device."""
     started: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for device, listed in events.items():
         for event in listed:
             if facts.of(event.name).groups and not event.beside:
                 started[event.name][device].append(event.start_s)
-    found: dict[tuple[int, str, int], tuple[float, int]] = {}
+    arrivals: dict[tuple[int, str, int], tuple[float, int]] = {}
     for name, starts in started.items():
         for device, peers in _peers(facts, name).items():
             for turn in range(len(starts.get(device, ()))):
                 last = max(
                     (starts[peer][turn], peer) for peer in peers if len(starts.get(peer, ())) > turn
                 )
-                found[device, name, turn] = last
-    return found
+                arrivals[device, name, turn] = last
+    return arrivals
 
 
 def _peers(facts: Facts, name: str) -> dict[int, set[int]]:
-    """Device -> whom it needs for a collective, itself included: of a permute, who sends to it."""
+    """Device -> the devices that it needs for a collective, including itself: of a permute, its
+    senders.
+    """
     fact = facts.of(name)
-    found: dict[int, set[int]] = defaultdict(set)
+    peers: dict[int, set[int]] = defaultdict(set)
     for group in fact.groups or ():
         if fact.kind == "collective-permute" and len(group) == 2:
-            found[group[1]] |= set(group)
-            found[group[0]].add(group[0])
+            peers[group[1]] |= set(group)
+            peers[group[0]].add(group[0])
         else:
             for device in group:
-                found[device] |= set(group)
-    return found
+                peers[device] |= set(group)
+    return peers
 
 
 def _split(event: Event, kind: str, arrival: tuple[float, int] | None) -> list[Piece]:
@@ -151,7 +153,7 @@ def _split(event: Event, kind: str, arrival: tuple[float, int] | None) -> list[P
     return pieces
 
 
-# What the time went to ------------------------------------------------------------------------
+# Account of the time ------------------------------------------------------------------------
 
 
 def account(pieces: Sequence[Piece], facts: Facts, step_s: float) -> Trace:
@@ -217,10 +219,10 @@ def _operations(
         key = piece.name, piece.kind
         seconds[key][piece.device] += piece.length_s
         counts[key][piece.device] += 1
-    found = []
+    operations = []
     for (name, kind), on in seconds.items():
         fact, slowest = facts.of(name), max(on, key=lambda device: on[device])
-        found.append(
+        operations.append(
             TracedOperation(
                 name=name,
                 kind=kind,
@@ -236,7 +238,7 @@ def _operations(
                 else (),
             )
         )
-    return tuple(sorted(found, key=lambda each: -each.mean_s))
+    return tuple(sorted(operations, key=lambda each: -each.mean_s))
 
 
 # The picture ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A timeline as values: scenes (a whole step, or one pass through a loop) of spans on rows.
+"""A timeline as values: scenes (a step, or one pass through a loop) of spans on rows.
 
 The same values hold a predicted step, whose rows are a chip and its links, and a trace, whose rows
 are devices.
@@ -7,8 +7,8 @@ are devices.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-WAIT, EXPOSED, LOOP = "wait", "exposed", "loop"  # a chip stands still for copies; for a collective
-# Kinds of spans that keep a chip at work; other kinds are collectives, by their own names
+WAIT, EXPOSED, LOOP = "wait", "exposed", "loop"  # a chip waits for copies; for a collective
+# Kinds of spans in which a chip is busy; other kinds are collectives, by their own names
 AT_WORK = ("matmul", "kernel", "memory", "compute", LOOP)
 COPIES = ("copy", "host")
 BESIDE = ", beside"  # in the name of a row: of what runs on a device while another operation does
@@ -18,10 +18,9 @@ BESIDE = ", beside"  # in the name of a row: of what runs on a device while anot
 class Span:
     """Something that takes time: from `start_s`, for `length_s`, on the row of that number.
 
-    `exposed` are the stretches (start, end) in which the chip stands still for it, `exposed_s`
-    what they come to with those outside of it. `needs` are numbers of spans of the same scene, and
-    so are, of a wait, `waits_for` (what for) and `waiter` (who). `inside` is the scene that a loop
-    opens.
+    `exposed` are the stretches (start, end) within it in which the chip waits for it; `exposed_s`
+    is the total, including waits outside it. `needs` are numbers of spans of the same scene, as
+    are, of a wait, `waits_for` and `waiter`. `inside` is the scene that a loop opens.
     """
 
     name: str  # the instruction's, or the event's
@@ -48,20 +47,20 @@ class Span:
 
     @property
     def is_communication(self) -> bool:
-        """Whether it is a collective or a transfer, which may be hidden beside work."""
+        """Whether it is a collective or a transfer, which may overlap with compute."""
         return self.kind not in (*AT_WORK, WAIT, EXPOSED, *COPIES)
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineScene:
-    """Spans that are looked at together: of the whole step, or of one pass through a loop.
+    """Spans that are shown together: of the step, or of one pass through a loop.
 
-    `times` is how often it comes in a step; `length_s` one pass. `left_out` counts what was too
-    short to be kept, and `left_out_s` is how long it takes together. `exposed_s` is, of a whole
-    predicted step, how long the chip waits for communication in all passes, of which loops show one.
+    `times` is how often it comes in a step; `length_s` one pass. `left_out` counts spans too short
+    to be kept, and `left_out_s` is their total. `exposed_s` of a predicted step is how long the
+    chip waits for communication in all passes of all loops.
     """
 
-    name: str  # the loop's; "" for the whole
+    name: str  # the loop's; "" for the step
     rows: tuple[str, ...]
     spans: tuple[Span, ...]
     length_s: float
@@ -74,22 +73,22 @@ class TimelineScene:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Scenes, the whole first. `predicted`: by a cost model, not traced."""
+    """Scenes, the step first. `predicted`: by a cost model, not traced."""
 
     scenes: tuple[TimelineScene, ...]
     predicted: bool = True
 
     @property
     def whole(self) -> TimelineScene:
-        """The scene of the whole step."""
+        """The scene of the full step."""
         return self.scenes[0]
 
     def path(self, scene: int) -> tuple[int, ...]:
-        """The scenes from the whole down to one, both included."""
-        found = [scene]
-        while (above := self.scenes[found[0]].parent) is not None:
-            found.insert(0, above)
-        return tuple(found)
+        """The scenes from the step down to one, both included."""
+        path = [scene]
+        while (above := self.scenes[path[0]].parent) is not None:
+            path.insert(0, above)
+        return tuple(path)
 
     def all_spans(self) -> Iterator[tuple[int, Span]]:
         """Every span with the number of its scene."""
@@ -99,13 +98,13 @@ class Timeline:
 
 
 def mix(timeline: Timeline, number: int) -> dict[str, float]:
-    """What a pass through a scene spends its first row's time on: seconds by kind, loops opened."""
-    scene, found = timeline.scenes[number], dict[str, float]()
+    """Seconds by kind of one pass through a scene's first row, with loops expanded."""
+    scene, by_kind = timeline.scenes[number], dict[str, float]()
     for span in scene.spans:
         if span.row != 0:
             continue
         inner = {span.kind: 1.0} if span.inside is None else mix(timeline, span.inside)
-        whole = sum(inner.values()) or 1.0
+        total = sum(inner.values()) or 1.0
         for kind, seconds in inner.items():
-            found[kind] = found.get(kind, 0.0) + span.length_s * seconds / whole
-    return found
+            by_kind[kind] = by_kind.get(kind, 0.0) + span.length_s * seconds / total
+    return by_kind

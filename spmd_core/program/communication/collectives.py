@@ -1,20 +1,20 @@
-"""The communication of a compiled program: the one list that every command and screen shows."""
+"""The collectives of a compiled program, as every command and screen lists them."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from spmd_core.machine import Coordinates
-from spmd_core.program.communication.found import Found, Mesh, read
 from spmd_core.program.communication.generic import generic
 from spmd_core.program.communication.lines import op_name, source
+from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
 from spmd_core.program.communication.parts import names_by_dims, parts_of, parts_words
 from spmd_core.program.communication.reasons import Reasons
 from spmd_core.program.hlo.collectives import sites
 from spmd_core.program.hlo.module import Module
 from spmd_core.results import Collective
 
-MOST_LISTED = 64  # devices whose numbers are written out; above, the axes say who takes part
+MOST_LISTED = 64  # devices listed by number; beyond, only mesh axes are given
 
 
 def read_collectives(
@@ -29,20 +29,20 @@ def read_collectives(
 ) -> tuple[Collective, ...]:
     """Every collective of a program, in the order in which it is written.
 
-    `file` is the name of the program text that `source` quotes lines of. `positions[i]` is the
-    mesh position of the program's device i; `devices[p]` the JAX id of the device at mesh position
-    p (p itself where left out), and `places[p]` its coordinates, which tell who is in which slice.
-    HloError where the groups of one cannot be read.
+    `file` is the name of the program text that `source` quotes lines of. `positions[i]` is the mesh
+    position of the program's device i; `devices[p]` the JAX id of the device at mesh position p (p
+    itself where left out), and `places[p]` its coordinates, which include its slice. HloError where
+    the groups of one cannot be read.
     """
     named = _names(module, reasons)
-    found = []
+    collectives = []
     for site in sites(module):
         name = op_name(site, module, file)
         one = read(site, module, mesh, positions, places, name)
         parts = parts_of(site, module, named)
         why = reasons.why(one) if reasons else generic(one)
         start = site.start
-        found.append(
+        collectives.append(
             Collective(
                 kind=start.kind,
                 asked=one.asked,
@@ -60,34 +60,34 @@ def read_collectives(
                 reason=why + parts_words(parts) if why else None,
             )
         )
-    return tuple(found)
+    return tuple(collectives)
 
 
 def _ids(
-    found: Found,
+    collective: ParsedCollective,
     device_count: int,
     positions: tuple[int, ...] | None,
     devices: tuple[int, ...],
 ) -> tuple[tuple[int, ...], ...] | None:
     """Groups by JAX's numbers of the devices; None above 64 devices, or where unknown."""
-    if device_count > MOST_LISTED or not found.groups.size:
+    if device_count > MOST_LISTED or not collective.groups.size:
         return None
-    groups = found.groups if positions is None else np.asarray(positions)[found.groups]
+    groups = collective.groups if positions is None else np.asarray(positions)[collective.groups]
     if devices:
         groups = np.asarray(devices)[groups]
     # (a shorter group is filled up with its first member)
     return tuple(
         tuple(dict.fromkeys(group))
-        if found.site.start.kind != "collective-permute"
+        if collective.site.start.kind != "collective-permute"
         else tuple(group)
         for group in groups.tolist()
     )
 
 
-def _group_size(found: Found) -> int | None:
-    if found.kind == "collective-permute" or not found.groups.size:
+def _group_size(collective: ParsedCollective) -> int | None:
+    if collective.kind == "collective-permute" or not collective.groups.size:
         return None
-    return found.groups.shape[1]
+    return collective.groups.shape[1]
 
 
 def _names(module: Module, reasons: Reasons | None) -> Mapping[tuple[int, ...], str]:

@@ -1,4 +1,4 @@
-"""Why a collective is there, told from its kind, its axes and its op alone."""
+"""The reason of a collective, from its kind, mesh axes and op name alone."""
 
 from typing import Protocol
 
@@ -6,11 +6,11 @@ from spmd_core.experiment import DATA_AXES
 from spmd_core.program.hlo.collectives import BETWEEN_SLICES
 
 
-class Told(Protocol):
-    """As much of a collective as its reason needs: one that was read, or one that is estimated.
+class CollectiveFacts(Protocol):
+    """The fields of a collective that its reason depends on: of a parsed or an estimated one.
 
-    `wanted` is what the program asked for, `ring` the devices of each ring that a collective
-    matmul passes shards along, 0 for any other.
+    `wanted` is the kind that the program requested, `ring` the devices of each ring that a
+    collective matmul passes shards along, 0 for any other.
     """
 
     @property
@@ -49,78 +49,84 @@ def names(axes: tuple[str, ...]) -> str:
     return " and ".join(axes) if axes else "no axis"
 
 
-def became(found: Told) -> str:
-    """The end of a sentence: what the compiler made of what was asked for."""
-    return _BECAME.get((found.wanted, found.kind), "")
+def became(collective: CollectiveFacts) -> str:
+    """The end of a sentence: what the compiler made of the requested collective."""
+    return _BECAME.get((collective.wanted, collective.kind), "")
 
 
-def generic(found: Told) -> str | None:
-    """The sentence; None where the axes tell nothing."""
-    if found.kind == BETWEEN_SLICES:
-        return _between_slices(found)
-    if not found.axes:
+def generic(collective: CollectiveFacts) -> str | None:
+    """The reason as a sentence; None if the axes do not determine it."""
+    if collective.kind == BETWEEN_SLICES:
+        return _between_slices(collective)
+    if not collective.axes:
         return None
-    if found.ring:
-        return collective_matmul(found)
-    of_rows = set(found.axes) <= set(DATA_AXES)
-    return (_of_rows(found) if of_rows else of_shards(found)) + became(found)
+    if collective.ring:
+        return collective_matmul(collective)
+    of_rows = set(collective.axes) <= set(DATA_AXES)
+    return (_of_rows(collective) if of_rows else of_shards(collective)) + became(collective)
 
 
-def collective_matmul(found: Told) -> str:
-    """A gather or a scattered sum that the compiler cut into steps beside the parts of a matmul."""
-    along = f"a ring of {found.ring} along {names(found.axes)}"
-    if found.wanted == "reduce-scatter":
+def collective_matmul(collective: CollectiveFacts) -> str:
+    """The reason of an all-gather or reduce-scatter that the compiler overlaps with a matmul in
+    steps.
+    """
+    along = f"a ring of {collective.ring} along {names(collective.axes)}"
+    if collective.wanted == "reduce-scatter":
         return (
-            f"collective matmul: a reduce-scatter over {names(found.axes)} in steps; partial "
+            f"collective matmul: a reduce-scatter over {names(collective.axes)} in steps; partial "
             f"sums pass around {along} while the matmul works on the next part"
         )
     return (
-        f"collective matmul: an all-gather over {names(found.axes)} in steps; shards pass "
+        f"collective matmul: an all-gather over {names(collective.axes)} in steps; shards pass "
         f"around {along} while the matmul works on those that are there"
     )
 
 
-def other_reduction(found: Told) -> str | None:
-    """The sentence of a reduction that is no sum; None for a sum."""
-    what = _LOGICAL.get(found.reduction or "")
+def other_reduction(collective: CollectiveFacts) -> str | None:
+    """The reason of a reduction other than a sum; None for a sum."""
+    what = _LOGICAL.get(collective.reduction or "")
     if what is None:
         return None
-    use = ", as softmax needs it" if what == "maximum" and "max" in (found.op_name or "") else ""
+    use = (
+        ", as softmax needs it" if what == "maximum" and "max" in (collective.op_name or "") else ""
+    )
     return (
-        f"each device along {names(found.axes)} holds the {what} of its own shard, and the "
+        f"each device along {names(collective.axes)} holds the {what} of its own shard, and the "
         f"{what} of all is taken{use}"
     )
 
 
-def _between_slices(found: Told) -> str:
-    along = f" along {names(found.axes)}" if found.axes else ""
-    if found.asked in ("all-reduce", "reduce-scatter"):
+def _between_slices(collective: CollectiveFacts) -> str:
+    along = f" along {names(collective.axes)}" if collective.axes else ""
+    if collective.asked in ("all-reduce", "reduce-scatter"):
         return f"each slice holds partial sums, which are added between slices{along}"
     return f"values move between slices{along}"
 
 
-def _of_rows(found: Told) -> str:
-    """Over axes that shard the batch, and with it the parameters."""
-    along = names(found.axes)
-    if found.wanted in ("all-reduce", "reduce-scatter"):
-        if said := other_reduction(found):
-            return said
-        keeps = ", and each device keeps its shard" if found.wanted == "reduce-scatter" else ""
-        what = "gradients" if "transpose(" in (found.op_name or "") else "sums"
+def _of_rows(collective: CollectiveFacts) -> str:
+    """The reason of a collective over axes that shard the batch, and with it the parameters."""
+    along = names(collective.axes)
+    if collective.wanted in ("all-reduce", "reduce-scatter"):
+        if sentence := other_reduction(collective):
+            return sentence
+        keeps = ", and each device keeps its shard" if collective.wanted == "reduce-scatter" else ""
+        what = "gradients" if "transpose(" in (collective.op_name or "") else "sums"
         return f"each device holds {what} of its own rows, which are added over {along}{keeps}"
-    if found.wanted == "all-gather":
+    if collective.wanted == "all-gather":
         return f"parameters are stored sharded over {along}, but a matmul needs them replicated"
     return f"values move between devices along {along}"
 
 
-def of_shards(found: Told) -> str:
-    """Over axes that shard a matmul's dims, or those of a program that is no decoder."""
-    along = names(found.axes)
-    if found.wanted in ("all-reduce", "reduce-scatter"):
-        if said := other_reduction(found):
-            return said
-        keeps = ", and each device keeps its shard" if found.wanted == "reduce-scatter" else ""
+def of_shards(collective: CollectiveFacts) -> str:
+    """The reason of a collective over axes that shard other dims, or of a program that is not a
+    decoder.
+    """
+    along = names(collective.axes)
+    if collective.wanted in ("all-reduce", "reduce-scatter"):
+        if sentence := other_reduction(collective):
+            return sentence
+        keeps = ", and each device keeps its shard" if collective.wanted == "reduce-scatter" else ""
         return f"devices along {along} hold partial sums, which are added{keeps}"
-    if found.wanted == "all-gather":
+    if collective.wanted == "all-gather":
         return f"an intermediate value is sharded over {along}, but the next op needs it replicated"
     return f"an intermediate value is resharded for the next op: its shards move over {along}"

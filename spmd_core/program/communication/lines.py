@@ -1,10 +1,10 @@
-"""Which line of a program caused a collective, and what the program calls it."""
+"""The source line that caused a collective, and the op name that the program gives it."""
 
 from collections.abc import Iterator
 
-from spmd_core.program.hlo.asked import call_of
 from spmd_core.program.hlo.collectives import Site
 from spmd_core.program.hlo.module import Computation, Instruction, Module
+from spmd_core.program.hlo.requested import call_of
 
 
 def op_name(site: Site, module: Module, file: str) -> str | None:
@@ -13,7 +13,8 @@ def op_name(site: Site, module: Module, file: str) -> str | None:
     own = start.inner.op_name or start.outer.op_name
     if own and "/" in own:
         return own
-    # A collective that lost its name, or got that of a sum, keeps it in the arithmetic it applies.
+    # A collective without an op name, or with that of a sum, has one in the computation that it
+    # applies.
     arithmetic = _arithmetic(site, module)
     for name in (each.op_name for each in arithmetic):
         if call_of(name):
@@ -23,7 +24,7 @@ def op_name(site: Site, module: Module, file: str) -> str | None:
 
 
 def source(site: Site, module: Module, file: str) -> str | None:
-    """`file:line` of the innermost line of the program's own text; None where nothing tells."""
+    """`file:line` of the innermost line of the program's own text; None if unknown."""
     for place in _located(site, module, file):
         for frame in place.frames:
             if _is(frame.file, file):
@@ -36,9 +37,9 @@ def _is(path: str, file: str) -> bool:
 
 
 def _located(site: Site, module: Module, file: str) -> Iterator[Instruction]:
-    """What says where a collective comes from, the surest first.
+    """Instructions whose metadata may name the source of a collective, the most reliable first.
 
-    Itself, its arithmetic, who uses its value, its callers, then its operands.
+    The collective, its reduction, its users, its callers, then its operands.
     """
     start = site.start
     own = [start.inner] if start.inner is start.outer else [start.inner, start.outer]
@@ -68,9 +69,9 @@ def _nearby(
 ) -> list[Instruction]:
     """The next instructions with a source line, breadth first over users or operands.
 
-    Other collectives are passed over: their lines are their own.
+    Other collectives are skipped: they have source lines of their own.
     """
-    queue, seen, found = [start], {start.name}, []
+    queue, seen, nearby = [start], {start.name}, []
     while queue and len(seen) < limit:
         at = queue.pop(0)
         near = (
@@ -83,7 +84,7 @@ def _nearby(
                 continue
             seen.add(instruction.name)
             if instruction.frames and not call_of(instruction.op_name):
-                found.append(instruction)
+                nearby.append(instruction)
             elif not instruction.frames:
                 queue.append(instruction)
-    return found
+    return nearby

@@ -1,4 +1,4 @@
-"""What a merged collective carries: the compiler sends several sums along with one another."""
+"""The arrays of a combined collective: the compiler merges several sums into one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,26 +8,28 @@ from spmd_core.program.hlo.module import Computation, Instruction, Module, Shape
 from spmd_core.results import Part
 
 _SAME_VALUE = ("bitcast", "copy", "copy-start", "copy-done", "reshape", "transpose", "convert")
-_TOLD = 4  # of the parts, in a sentence
+_MAX_NAMED = 4  # of the parts, in a sentence
 
 
 def parts_of(site: Site, module: Module, named: Mapping[tuple[int, ...], str]) -> tuple[Part, ...]:
     """The arrays of a collective that carries several, the largest first; () of one array.
 
-    `named` gives an array's name by its dims on a device. Another is called by the operation that
-    made it, or by its shape.
+    `named` gives an array's name by its dims on a device. Other arrays are named by the operation
+    that made them, or by their shape.
     """
     if site.start.kind == BETWEEN_SLICES:
         return ()
     carried = _carried(site, module)
     if len(carried) < 2:
         return ()
-    found = [Part(name=_name(shape, maker, named), bytes=shape.bytes) for shape, maker in carried]
-    return tuple(sorted(found, key=lambda part: -part.bytes))
+    parts = [Part(name=_name(shape, maker, named), bytes=shape.bytes) for shape, maker in carried]
+    return tuple(sorted(parts, key=lambda part: -part.bytes))
 
 
 def _carried(site: Site, module: Module) -> list[tuple[Shape, Instruction | None]]:
-    """(shape, maker) of each array: operands, or what was strung together to one operand."""
+    """(shape, maker) of each array: the operands, or the arrays that were concatenated into one
+    operand.
+    """
     start = site.start
     operands = [start.computation.by_name[name] for name in start.inner.operands]
     if len(operands) != 1:
@@ -42,7 +44,7 @@ def _carried(site: Site, module: Module) -> list[tuple[Shape, Instruction | None
 
 
 def _joins(module: Module, fusion: Instruction) -> bool:
-    """Whether a fusion puts its operands one behind the other: concatenated, or padded and met."""
+    """Whether a fusion concatenates its operands, possibly by padding and adding them."""
     callee = module.callee(fusion) if fusion.opcode == "fusion" else None
     if callee is None:
         return False
@@ -68,18 +70,18 @@ def names_by_dims(
     shapes: Sequence[tuple[int, ...]],
     names: Sequence[str],
 ) -> dict[tuple[int, ...], str]:
-    """Name by dims, where the names tell; arrays of equal dims share theirs, e.g. `w1 or w2`."""
-    found: dict[tuple[int, ...], str] = {}
+    """Name by dims; arrays of equal dims share a combined name, e.g. `w1 or w2`."""
+    by_dims: dict[tuple[int, ...], str] = {}
     for dims, name in zip(shapes, names, strict=True):
-        found[dims] = f"{found[dims]} or {name}" if dims in found else name
-    return found
+        by_dims[dims] = f"{by_dims[dims]} or {name}" if dims in by_dims else name
+    return by_dims
 
 
 def parts_words(parts: Sequence[Part]) -> str:
     """The end of a sentence, e.g. "; one op carries `w` (4 MiB) and `b` (16 KiB)"."""
     if not parts:
         return ""
-    told = [f"`{part.name}` ({bytes_text(part.bytes)})" for part in parts[:_TOLD]]
-    rest = len(parts) - len(told)
-    last = f"{rest} more" if rest else told.pop()
-    return f"; one op carries {', '.join(told)} and {last}"
+    named = [f"`{part.name}` ({bytes_text(part.bytes)})" for part in parts[:_MAX_NAMED]]
+    rest = len(parts) - len(named)
+    last = f"{rest} more" if rest else named.pop()
+    return f"; one op carries {', '.join(named)} and {last}"

@@ -1,4 +1,4 @@
-"""The list of collectives as rows for a reader: what is alike is one row, what is small the last."""
+"""Groups collectives into rows of a table: equal ones share a row, small ones share the last."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from spmd_core.base import bytes_text
 from spmd_core.results import Collective
 
-SMALL = 0.01  # rows that together take less than this share of the communication are one row
+SMALL = 0.01  # rows that together take less than this share of the communication are merged
 SMALL_WORDS = "together under 1 % of the communication"
 RING = ("all-gather", "reduce-scatter")  # what a ring of permutes beside a matmul implements
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveRow:
-    """Collectives that a reader cannot tell apart; `members` are all of them, in the list's order.
+    """Collectives that share a row; `members` are all of them, in order.
 
-    `rest` marks the last row, of all that is small.
+    `rest` marks the last row, which merges the small ones.
     """
 
     members: tuple[Collective, ...]
@@ -23,7 +23,7 @@ class CollectiveRow:
 
     @property
     def first(self) -> Collective:
-        """One that stands for all."""
+        """The first member, as a representative."""
         return self.members[0]
 
     @property
@@ -45,17 +45,17 @@ class CollectiveRow:
 
     @property
     def seconds(self) -> float:
-        """Seconds in all, as the estimate counts them."""
+        """Estimated seconds in total."""
         return sum(each.total_s for each in self.members)
 
     @property
     def exposed_s(self) -> float:
-        """Seconds in all that the chip waits, as the estimate counts them."""
+        """Estimated exposed seconds in total."""
         return sum(each.exposed_in_all_s for each in self.members)
 
     @property
     def what(self) -> str:
-        """Kind as compiled and, where it is another, as asked."""
+        """Kind as compiled and, if different, as requested."""
         if self.rest:
             return f"{len(self.members)} small ones"
         return kind_words(self.first)
@@ -74,7 +74,7 @@ def is_ring(collective: Collective) -> bool:
 
 
 def kind_words(collective: Collective) -> str:
-    """E.g. `all-reduce`; with what was asked for where that is another."""
+    """E.g. `all-reduce`; with the requested kind if that is different."""
     if is_ring(collective):
         return f"{collective.asked} as a ring of collective-permutes"
     if collective.asked is None:
@@ -83,10 +83,10 @@ def kind_words(collective: Collective) -> str:
 
 
 def rows(collectives: Sequence[Collective]) -> tuple[CollectiveRow, ...]:
-    """What is alike in kind, axes, bytes, route and reason is one row; the longest in all first.
+    """Rows of equal kind, axes, bytes, route and reason, the longest total first.
 
-    All steps of collective matmuls that implement the same over the same axes are one row, of
-    whatever bytes. Priced rows that together take less than 1 % of the communication are the last.
+    All steps of collective matmuls that implement the same collective over the same axes share a
+    row. Rows that together take less than 1 % of the communication are merged into the last.
     """
     alike: dict[tuple[object, ...], list[Collective]] = {}
     for each in collectives:
@@ -94,18 +94,18 @@ def rows(collectives: Sequence[Collective]) -> tuple[CollectiveRow, ...]:
         if not is_ring(each):
             key = (*key, each.bytes, each.route, each.reason, each.warning)
         alike.setdefault(key, []).append(each)
-    found = sorted(
+    by_seconds = sorted(
         (CollectiveRow(tuple(group)) for group in alike.values()), key=lambda row: -row.seconds
     )
-    return _folded(found)
+    return _folded(by_seconds)
 
 
-def _folded(found: list[CollectiveRow]) -> tuple[CollectiveRow, ...]:
-    whole = sum(row.seconds for row in found)
-    kept, rest = list(found), 0.0
-    while kept and rest + kept[-1].seconds < SMALL * whole:
+def _folded(rows: list[CollectiveRow]) -> tuple[CollectiveRow, ...]:
+    total = sum(row.seconds for row in rows)
+    kept, rest = list(rows), 0.0
+    while kept and rest + kept[-1].seconds < SMALL * total:
         rest += kept.pop().seconds
-    small = found[len(kept) :]
+    small = rows[len(kept) :]
     if len(small) < 2:
-        return tuple(found)
+        return tuple(rows)
     return (*kept, CollectiveRow(tuple(each for row in small for each in row.members), rest=True))

@@ -1,4 +1,4 @@
-"""Which collective a warning of the compiler is about."""
+"""Assigns a compiler warning to the collective that it is about."""
 
 import re
 from collections.abc import Sequence
@@ -16,15 +16,14 @@ _OP = re.compile(r'op_name="([^"]*)"')
 def with_warnings(
     collectives: Sequence[Collective], warnings: Sequence[str]
 ) -> tuple[Collective, ...]:
-    """The collectives, with the sentence at those that replicate an array since the compiler found
-    no better: the all-gathers of the operation that it names, else whatever that operation moves,
-    else the largest all-gather.
+    """The collectives, with the warning attached to those that it is about: the all-gathers of the
+    operation that it names, else any collective of that operation, else the largest all-gather.
     """
     marked: set[int] = set()
     for warning in warnings:
         if _WARNS.search(warning):
-            found = _OP.search(warning)
-            marked |= _of(collectives, found[1] if found else None)
+            op = _OP.search(warning)
+            marked |= _of(collectives, op[1] if op else None)
     return tuple(
         each.model_copy(update={"warning": REPLICATES}) if number in marked else each
         for number, each in enumerate(collectives)

@@ -31,8 +31,8 @@ Caller = tuple[Computation, Instruction]
 class Start:
     """A collective at the instruction that starts it (start and done at once if synchronous).
 
-    `outer` is that instruction. `inner`, in `computation`, names groups and operands: the same
-    instruction, or one inside what `outer` calls where the compiler wrapped it.
+    `outer` is that instruction. `inner`, in `computation`, has the groups and operands: the same
+    instruction, or one inside the computation that `outer` calls.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Start:
 
     @property
     def operand_bytes(self) -> int:
-        """Bytes that one device puts in."""
+        """Operand bytes of one device."""
         names = self.inner.operands[:1] if self.kind == BETWEEN_SLICES else self.inner.operands
         return sum(self.computation.by_name[name].shape.bytes for name in names)
 
@@ -55,7 +55,8 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A collective where it stands: in which computation, its callers from the entry, its count.
+    """A collective in its context: its computation, its callers from the entry, its execution
+    count.
 
     `count` is None where a loop's length or the choice of a branch is unknown.
     """
@@ -75,33 +76,36 @@ def kind_of(opcode: str) -> str | None:
 def start_of(module: Module, computation: Computation, instruction: Instruction) -> Start | None:
     """The collective that starts at this instruction, or None.
 
-    A step fusion repeats the text of an asynchronous collective that it carries on: that is none.
+    A step fusion repeats the text of an asynchronous collective that it continues; it does not
+    count.
     """
     if kind := kind_of(instruction.opcode):
-        said = instruction.attributes.get("frontend_attributes", "")
-        apart = instruction.opcode.endswith("-start") or "async_collective_name" in said
+        attributes = instruction.attributes.get("frontend_attributes", "")
+        apart = instruction.opcode.endswith("-start") or "async_collective_name" in attributes
         return Start(kind, instruction, instruction, computation, apart)
     if instruction.opcode == "send" and transfer_of(instruction) is not None:
         return Start(BETWEEN_SLICES, instruction, instruction, computation, True)
     if instruction.opcode not in _WRAPPERS or is_done(module, instruction):
         return None
-    found = inside(module, instruction)
-    if found is None or _is_carried(module, instruction, found[1]):
+    start = inside(module, instruction)
+    if start is None or _is_carried(module, instruction, start[1]):
         return None
-    holder, inner = found
+    holder, inner = start
     apart = instruction.opcode != "fusion" or _calls_target(holder, "AsyncCollectiveStart")
     return Start(_fused_kind(instruction, holder, inner), instruction, inner, holder, apart)
 
 
 def _is_carried(module: Module, fusion: Instruction, inner: Instruction) -> bool:
-    """Whether a fusion works beside a collective that another fusion started."""
+    """Whether a fusion continues a collective that another fusion started."""
     if fusion.opcode != "fusion" or fusion.attributes.get("kind") == "kCustom":
         return False
     return (inner.channel, inner.opcode) in module.started
 
 
 def _fused_kind(outer: Instruction, holder: Computation, inner: Instruction) -> str:
-    """A fusion of an all-reduce that leaves less than was put in is a reduce-scatter."""
+    """The kind of a fused collective: an all-reduce whose result is smaller than its operand is a
+    reduce-scatter.
+    """
     kind = kind_of(inner.opcode) or ""
     if kind != "all-reduce" or outer.opcode != "fusion":
         return kind
@@ -111,7 +115,9 @@ def _fused_kind(outer: Instruction, holder: Computation, inner: Instruction) -> 
 
 
 def inside(module: Module, instruction: Instruction) -> Caller | None:
-    """The first collective in what an instruction calls, however deep, and its computation."""
+    """The first collective in the computations that an instruction calls, at any depth, and its
+    computation.
+    """
     for name in instruction.called():
         for each in module.computation(name, instruction).instructions:
             if kind_of(each.opcode):
@@ -140,16 +146,18 @@ def _calls_target(computation: Computation, target: str) -> bool:
 
 
 def transfer_of(instruction: Instruction) -> str | None:
-    """What the slices do with a transfer between them, e.g. `all-reduce`; None for any other."""
-    said = instruction.attributes.get("frontend_attributes", "")
-    if "megascale" not in said or instruction.opcode not in ("send", "recv"):
+    """The collective that a transfer between slices implements, e.g. `all-reduce`; None for any
+    other.
+    """
+    attributes = instruction.attributes.get("frontend_attributes", "")
+    if "megascale" not in attributes or instruction.opcode not in ("send", "recv"):
         return None
-    match = _TRANSFER.search(said)
+    match = _TRANSFER.search(attributes)
     return match[1].lower().replace("_", "-") if match else ""
 
 
 def rendezvous(instruction: Instruction) -> str | None:
-    """What a send and its recv have in common."""
+    """The key that a send shares with its recv."""
     match = _RENDEZVOUS.search(instruction.attributes.get("frontend_attributes", ""))
     return match[1] if match else None
 
@@ -183,7 +191,7 @@ def _walk(
         if start := start_of(module, computation, instruction):
             yield Site(start, computation, callers, count)
         elif instruction.opcode not in _WRAPPERS and not is_done(module, instruction):
-            # (what a wrapper calls was looked through for its start)
+            # (the start was searched in the computation that a wrapper calls)
             for name, times in _calls(module, computation, instruction, count):
                 inner = module.computation(name, instruction)
                 yield from _walk(module, inner, (*callers, (computation, instruction)), times)
@@ -205,7 +213,7 @@ def _calls(
     known = count is not None and trips is not None
     for name in instruction.called():
         condition = name == instruction.attributes.get("condition", "").lstrip("%")
-        # A condition runs once more than its body: when it ends the loop.
+        # A condition runs one time more than its body: when it ends the loop.
         yield name, (count or 0) * ((trips or 0) + condition) if known else None
 
 

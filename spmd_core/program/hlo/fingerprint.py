@@ -1,6 +1,4 @@
-"""Tells whether two compiled programs are the same but for the names of their instructions and
-where they come from.
-"""
+"""A fingerprint of a compiled program that ignores instruction names and source locations."""
 
 import hashlib
 import re
@@ -8,7 +6,7 @@ import re
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _METADATA = re.compile(rf", metadata=\{{(?:[^{{}}\"]|{_QUOTED})*\}}")
 _NAME = re.compile(r"%[\w.\-]+")
-# in a computation's head, where names may stand without %
+# in a computation's header, names may lack the %
 _PARAMETER = re.compile(r"[\w.\-]+(?=: )")
 _CHANNEL = re.compile(r", channel_id=\d+")
 _HEADS = ("%", "ENTRY ")
@@ -27,7 +25,7 @@ def fingerprint(text: str) -> str:
     for line in text.splitlines():
         if line.startswith(_HEADS) and line.endswith("{"):
             within, line = True, _PARAMETER.sub("", line)
-        # what stands before the first computation names the module and the lines of its source
+        # the text before the first computation names the module and its source lines
         if within:
             digest.update(
                 _NAME.sub(numbered, _CHANNEL.sub("", _METADATA.sub("", line))).encode() + b"\n"

@@ -82,7 +82,7 @@ class Shape:
 
     @property
     def padded_bytes(self) -> int:
-        """Bytes as stored: the fastest dims filled up to whole tiles; of a tuple, of all its parts."""
+        """Bytes as stored: the minor dims padded to full tiles; of a tuple, of all its parts."""
         if self.element not in _BITS:
             return sum(part.padded_bytes for part in self.parts)
         sizes = (
@@ -197,7 +197,7 @@ class Computation:
 
     @cached_property
     def users(self) -> dict[str, tuple[Instruction, ...]]:
-        """Who reads an instruction's value."""
+        """The users of an instruction's value."""
         users: dict[str, list[Instruction]] = {
             instruction.name: [] for instruction in self.instructions
         }
@@ -243,7 +243,7 @@ class Module:
 
     @cached_property
     def started(self) -> frozenset[tuple[int | None, str]]:
-        """(channel, opcode) of each collective that one fusion starts and others carry on."""
+        """(channel, opcode) of each collective that one fusion starts and others continue."""
         return frozenset(
             (operand.channel, operand.opcode)
             for computation in self.computations

@@ -1,4 +1,4 @@
-"""Which devices take part in a collective, from the ways in which XLA writes it down."""
+"""Parses the devices of a collective from the forms in which XLA writes them."""
 
 import math
 import re
@@ -93,7 +93,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _lists(bare: str) -> np.ndarray:
     rows = [_numbers(part) for part in re.findall(r"\{([\d,]*)\}", bare[1:-1])]
     longest = max(map(len, rows), default=0)
-    # Groups of unequal length (allowed by XLA) are filled up with their own first member.
+    # Groups of unequal length (allowed by XLA) are padded with their own first member.
     return np.array(
         [row + (row[0],) * (longest - len(row)) for row in rows if row], np.int64
     ).reshape(-1, longest)
@@ -117,8 +117,8 @@ def _device_ids(text: str | None, count: int) -> np.ndarray:
 
 
 def _mesh_groups(axes: str, ids: str | None, refs: str) -> np.ndarray:
-    """Groups along mesh axes or along parts of them: `'y':(2)2` is the part of y of size 2 behind a
-    part of size 2.
+    """Groups along mesh axes or along sub-axes: `'y':(2)2` is the sub-axis of y of size 2 that
+    follows one of size 2.
     """
     sizes = {match["name"]: int(match["size"]) for match in _AXIS.finditer(axes)}
     wanted: list[tuple[str, int, int]] = []
@@ -129,7 +129,7 @@ def _mesh_groups(axes: str, ids: str | None, refs: str) -> np.ndarray:
             )
         before = int(match["before"] or 1)
         wanted.append((match["name"], before, before * int(match["size"] or sizes[match["name"]])))
-    factors: list[tuple[str, int, int]] = []  # each axis cut at every bound: (axis, from, to)
+    factors: list[tuple[str, int, int]] = []  # each axis split at every bound: (axis, from, to)
     for name, size in sizes.items():
         bounds = sorted(
             {

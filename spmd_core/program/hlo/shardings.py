@@ -1,4 +1,4 @@
-"""How an array of a compiled program is sharded over a mesh, from the ways in which XLA writes it."""
+"""Parses the sharding of an array over a mesh from the forms in which XLA writes it."""
 
 import math
 import re
@@ -26,8 +26,8 @@ _DIM = re.compile(r"\{([^}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """Mesh axes of each dim, major first; `manual` axes are those that the program itself handles,
-    so that the shape is that of a shard over them.
+    """Mesh axes of each dim, major first; over `manual` axes the program shards by itself, so the
+    shape is that of a shard.
     """
 
     spec: tuple[Axes, ...]
@@ -36,7 +36,7 @@ class Sharding:
 
 def parse_sharding(text: str | None, rank: int, mesh: Mesh) -> Sharding:
     """The sharding of an array of this rank, from the attribute `sharding` of its instruction; None
-    is replicated. HloError where it is no layout of mesh axes, such as a part of one.
+    is replicated. HloError if it cannot be written with mesh axes, such as part of an axis.
 
     >>> parse_sharding("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", 2,
     ...                (("x", 2), ("y", 4))).spec
@@ -85,7 +85,7 @@ def _axes(text: str) -> Axes:
 
 
 def _of_tiles(match: re.Match[str], rank: int, mesh: Mesh) -> Sharding:
-    """Which axes a tiling follows, told by where each device's tile is."""
+    """The mesh axes of a tiling, derived from the tile of each device."""
     dims = tuple(int(size) for size in match["dims"].split(","))
     ids = match["ids"]
     devices = (
@@ -136,5 +136,5 @@ def _followed(tiles: np.ndarray, mesh: Mesh) -> Axes:
 
 
 def parts_of(axes: Axes, mesh: Mesh) -> int:
-    """Into how many parts a dim is sharded over these axes."""
+    """The number of shards of a dim over these axes."""
     return math.prod(dict(mesh)[axis] for axis in axes)

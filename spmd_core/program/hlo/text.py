@@ -68,9 +68,10 @@ def parse_module(text: str) -> Module:
 
 
 def _as_final(computations: list[Computation]) -> tuple[Computation, ...]:
-    """A program that is scheduled, and not yet made code of, as a final one is written: slices
-    that run beside the work have `async-start` with a computation of their own for `slice-start`,
-    and parts of a tuple, since JAX 0.12, `%name#1` for an instruction of their own.
+    """Rewrites a program that is scheduled but not yet lowered to code into the form of a final
+    one: asynchronous slices have `async-start` with a computation of their own in place of
+    `slice-start` and, since JAX 0.12, tuple elements are written `%name#1` instead of having their
+    own instruction.
     """
     computations = [_with_parts(each) for each in computations]
     roots = {each.name: each.root.opcode for each in computations if each.root is not None}
@@ -81,30 +82,35 @@ def _with_parts(computation: Computation) -> Computation:
     """With a get-tuple-element for each `name#index` among the operands, before its first use."""
     if not any("#" in name for each in computation.instructions for name in each.operands):
         return computation
-    found: dict[str, Instruction] = {}
+    parts: dict[str, Instruction] = {}
     for each in computation.instructions:
         for name in each.operands:
-            _add_part(name, found)
-        found[each.name] = each
-    return replace(computation, instructions=tuple(found.values()))
+            _add_part(name, parts)
+        parts[each.name] = each
+    return replace(computation, instructions=tuple(parts.values()))
 
 
-def _add_part(name: str, found: dict[str, Instruction]) -> None:
-    whole, mark, index = name.rpartition("#")
-    if name in found or not mark or not index.isdigit():
+def _add_part(name: str, parts: dict[str, Instruction]) -> None:
+    tuple_name, mark, index = name.rpartition("#")
+    if name in parts or not mark or not index.isdigit():
         return
-    _add_part(whole, found)
-    if whole not in found or int(index) >= len(found[whole].shape.parts):
+    _add_part(tuple_name, parts)
+    if tuple_name not in parts or int(index) >= len(parts[tuple_name].shape.parts):
         raise HloError(f"operand {shorten(name)} of a compiled program is no part of a tuple")
-    shape = found[whole].shape.parts[int(index)]
-    found[name] = Instruction(
-        name, "get-tuple-element", shape, (whole,), f"%{whole}", MappingProxyType({"index": index})
+    shape = parts[tuple_name].shape.parts[int(index)]
+    parts[name] = Instruction(
+        name,
+        "get-tuple-element",
+        shape,
+        (tuple_name,),
+        f"%{tuple_name}",
+        MappingProxyType({"index": index}),
     )
 
 
 def _with_short_forms(computation: Computation, roots: dict[str, str]) -> Computation:
     short: dict[str, str] = {}
-    found: list[Instruction] = []
+    instructions: list[Instruction] = []
     for each in computation.instructions:
         opcode = each.opcode
         if opcode == "async-start" and (called := each.called()):
@@ -114,26 +120,30 @@ def _with_short_forms(computation: Computation, roots: dict[str, str]) -> Comput
         if opcode in _SHORT_FORMS:
             short[each.name] = opcode
             each = replace(each, opcode=opcode)
-        found.append(each)
-    return replace(computation, instructions=tuple(found)) if short else computation
+        instructions.append(each)
+    return replace(computation, instructions=tuple(instructions)) if short else computation
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without indent, without empty ones; one whose brackets or quotes are still open goes on
-    in the next.
+    """Lines without indent, without empty ones; one whose brackets or quotes are still open
+    continues on the next.
     """
     pending = ""
     for line in text.splitlines():
-        whole = f"{pending}\n{line}" if pending else line.strip()
-        if not whole:
+        joined = f"{pending}\n{line}" if pending else line.strip()
+        if not joined:
             continue
-        if whole.endswith("{") and _COMPUTATION.match(whole) and " = " not in whole.split("(")[0]:
-            yield whole
-        elif whole.startswith("}") or _is_closed(whole):
+        if (
+            joined.endswith("{")
+            and _COMPUTATION.match(joined)
+            and " = " not in joined.split("(")[0]
+        ):
+            yield joined
+        elif joined.startswith("}") or _is_closed(joined):
             pending = ""
-            yield whole.strip()
+            yield joined.strip()
         else:
-            pending = whole
+            pending = joined
     if pending:
         raise HloError(f"line {shorten(pending, 120)} of a compiled program has no end")
 
@@ -255,11 +265,11 @@ def _attributes(text: str) -> dict[str, str]:
     attributes: dict[str, str] = {}
     key = None
     for part in _split(text):
-        found = re.match(r"([A-Za-z_][\w.-]*)=(?!=)", part)
+        opening = re.match(r"([A-Za-z_][\w.-]*)=(?!=)", part)
         # mesh['x'=2], device_ids=([2,4]T(1,0)) {'x'}: one value written with a comma
-        if found and not (found[1] == "device_ids" and key == "replica_groups"):
-            key = found[1]
-            attributes[key] = part[found.end() :]
+        if opening and not (opening[1] == "device_ids" and key == "replica_groups"):
+            key = opening[1]
+            attributes[key] = part[opening.end() :]
         elif key is not None and part:
             attributes[key] += f", {part}"
     return attributes

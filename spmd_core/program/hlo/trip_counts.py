@@ -1,4 +1,4 @@
-"""How often the loops of a compiled program run."""
+"""Trip counts of the loops of a compiled program."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _SAME_VALUE = ("copy", "bitcast", "convert", "reshape", "copy-done", "copy-start
 
 def trip_count(module: Module, computation: Computation, loop: Instruction) -> int | None:
     """Iterations of a `while`: the compiler's own count, else derived from start, step and bound;
-    None where neither says.
+    None if unknown.
     """
     for key, pattern in (("backend_config", _KNOWN), ("known_trip_count", _KNOWN_ATTRIBUTE)):
         if match := pattern.search(loop.attributes.get(key, "")):
@@ -63,11 +63,11 @@ def _compare(module: Module, condition: Computation) -> tuple[int, str, int] | N
 def _through_fusion(
     outside: Computation, fusion: Instruction | None, inside: Computation, name: str
 ) -> Instruction | None:
-    """The instruction that a value comes from, followed out of a fusion through its parameters."""
-    found = _same_value(inside, inside.by_name[name])
-    if fusion is not None and found.opcode == "parameter":
-        found = _same_value(outside, outside.by_name[fusion.operands[int(found.argument)]])
-    return found
+    """The instruction that produces a value, followed out of a fusion through its parameters."""
+    source = _same_value(inside, inside.by_name[name])
+    if fusion is not None and source.opcode == "parameter":
+        source = _same_value(outside, outside.by_name[fusion.operands[int(source.argument)]])
+    return source
 
 
 def _same_value(computation: Computation, instruction: Instruction) -> Instruction:

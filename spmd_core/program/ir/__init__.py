@@ -1,1 +1,1 @@
-"""Program texts for a reader: fold, search, compare."""
+"""Program texts for a viewer: fold, search, compare."""

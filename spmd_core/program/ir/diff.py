@@ -1,5 +1,5 @@
-"""Compares two program texts so that only real differences show: ops are matched by what they do,
-whatever their names are.
+"""Compares two program texts and shows only real differences: ops are matched by what they do, not
+by their names.
 """
 
 import re
@@ -13,9 +13,9 @@ from spmd_core.program.hlo.module import HloError
 from spmd_core.program.hlo.replica_groups import parse_groups
 from spmd_core.program.ir.text import ProgramText
 
-# of each text that are matched line by line; above it the time would grow with the square
+# lines of each text that are matched one by one; beyond, the time would be quadratic
 MOST_LINES = 3000
-_EXACT_LINES = 400  # up to here the smallest difference is looked for
+_EXACT_LINES = 400  # up to here the minimal difference is computed
 _CONTEXT = 3
 _HLO_NAME = re.compile(r"%([\w.\-]+)")
 _HLO_PARAMETER = re.compile(r"\s*(?:ROOT )?%([\w.\-]+) = .* parameter\((\d+)\)")
@@ -42,8 +42,7 @@ class DiffRow:
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs between two texts. `hunks` are runs of rows with lines around them that are the
-    same.
+    """The differences between two texts. `hunks` are runs of rows with unchanged context lines.
 
     `left_out` counts the lines of both texts that were too many to be matched line by line.
     """
@@ -67,13 +66,13 @@ class Difference:
 
     @property
     def is_none(self) -> bool:
-        """Whether the texts are the same but for names."""
+        """Whether the texts are equal except for names."""
         return not self.hunks and not self.left_out
 
 
 def compare(left: ProgramText, right: ProgramText) -> Difference:
     """Two texts of one kind, the sections of both in reading order. Sections that are the same on
-    both sides are passed over.
+    both sides are skipped.
     """
     ours, theirs = _without_common(_sections(left), _sections(right))
     a, b = (
@@ -112,7 +111,7 @@ def short(opcode: str) -> str:
     return opcode.rsplit(".", 1)[-1].removesuffix("-start")
 
 
-Keyed = tuple[tuple[int, str], ...]  # (index of a line, what it says without names)
+Keyed = tuple[tuple[int, str], ...]  # (index of a line, its text without names)
 
 
 def _rows(
@@ -127,7 +126,7 @@ def _rows(
 
 def _sections(text: ProgramText) -> list[Keyed]:
     key = _KEYS[text.kind](text)
-    if text.kind in ("program", "jaxpr"):  # sections lie inside one another: as written
+    if text.kind in ("program", "jaxpr"):  # sections nest: as written
         return [tuple((at, key(line)) for at, line in enumerate(text.quiet) if line.strip())]
     return [
         tuple(
@@ -141,7 +140,7 @@ def _sections(text: ProgramText) -> list[Keyed]:
 
 
 def _without_common(left: list[Keyed], right: list[Keyed]) -> tuple[list[Keyed], list[Keyed]]:
-    """Both without the sections that the other has as well."""
+    """Both without the sections that they share."""
 
     def words(section: Keyed) -> tuple[str, ...]:
         return tuple(key for _, key in section)

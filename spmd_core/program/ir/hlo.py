@@ -138,7 +138,9 @@ def _frames(head: tuple[str, ...]) -> dict[int, tuple[Frame, ...]]:
 
 
 def _reading_order(lines: tuple[str, ...], computations: dict[str, Section]) -> list[Section]:
-    """The entry, then what it calls, depth first; then what nothing calls. Each says who uses it."""
+    """The entry, then the computations that it calls, depth first, then uncalled ones. Each notes
+    its users.
+    """
     notes, ordered = dict[str, str](), list[Section]()
     waiting = [section.name for section in computations.values() if section.is_entry]
     waiting += [name for name in reversed(computations) if name not in waiting]
@@ -194,4 +196,4 @@ def _value_end(line: str, start: int) -> int:
         depth += (piece[0] == "{") - (piece[0] == "}")
         if depth == 0:
             return piece.end()
-    return len(line)  # it goes on in the next line
+    return len(line)  # it continues on the next line

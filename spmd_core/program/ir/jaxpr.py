@@ -55,7 +55,7 @@ def read_jaxpr(text: str) -> ProgramText:
         number, match = owners[at], _EQUATION.search(quiet(line))
         if match and number is not None:
             ops[number].append(Op(at, match[1], match[2], _frames(line), match[2] in COLLECTIVES))
-    entry = max((number for number, found in enumerate(ranges) if found[2] == 0), default=None)
+    entry = max((number for number, each in enumerate(ranges) if each[2] == 0), default=None)
     sections = [
         Section("The program", start, stop, tuple(ops[number]), is_entry=True)
         if number == entry
@@ -70,16 +70,16 @@ def _ranges(lines: tuple[str, ...]) -> list[tuple[int, int, int, str, str]]:
     """(start, stop, depth, name, note) of every jaxpr, as written; of several on one line only the
     outermost.
     """
-    found, braces = list[tuple[int, int, int, str, str]](), list[int | None]()
+    ranges, braces = list[tuple[int, int, int, str, str]](), list[int | None]()
     for at, full in enumerate(lines):
         line = quiet(full)
         for match in _BRACE.finditer(line):
             if match[0] == "}":
                 opened = braces.pop() if braces else None
                 if opened is not None:
-                    start, _, depth, name, note = found[opened]
-                    found[opened] = (start, at + 1, depth, name, note)
-            elif match[0] == "{ lambda" and not any(start == at for start, *_ in found):
+                    start, _, depth, name, note = ranges[opened]
+                    ranges[opened] = (start, at + 1, depth, name, note)
+            elif match[0] == "{ lambda" and not any(start == at for start, *_ in ranges):
                 parameter = _OPENING.search(line[: match.start()])
                 inside = _use(lines, at)
                 name = (
@@ -92,13 +92,13 @@ def _ranges(lines: tuple[str, ...]) -> list[tuple[int, int, int, str, str]]:
                     if inside[0]
                     else "shared"
                 )
-                braces.append(len(found))
-                found.append(
+                braces.append(len(ranges))
+                ranges.append(
                     (at, len(lines), sum(each is not None for each in braces) - 1, name, note)
                 )
             else:
                 braces.append(None)
-    return found
+    return ranges
 
 
 def _use(lines: tuple[str, ...], at: int) -> tuple[str, str]:
@@ -110,8 +110,8 @@ def _use(lines: tuple[str, ...], at: int) -> tuple[str, str]:
         if not line.strip() or len(line) - len(line.lstrip()) > indent:
             continue
         if len(line) - len(line.lstrip()) == indent:
-            found = _NAME.match(line.strip())
-            name = found[1] if found else name
+            primitive = _NAME.match(line.strip())
+            name = primitive[1] if primitive else name
             continue
         match = _PRIMITIVE.search(quiet(line))
         return (match[1], name) if match else ("", "")
@@ -128,5 +128,5 @@ def _frames(line: str) -> tuple[Frame, ...]:
 
 
 def quiet(line: str) -> str:
-    """A line without the comment that says where it comes from."""
+    """A line without the comment that gives its source."""
     return _COMMENT.sub("", line) if " #" in line else line.rstrip()

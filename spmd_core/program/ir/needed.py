@@ -1,11 +1,11 @@
-"""How an operation wants its operands sharded, given how its result is."""
+"""How an operation needs its operands sharded, given the sharding of its result."""
 
 from collections.abc import Sequence
 
 from spmd_core.program.hlo.module import Instruction, Shape
 
 Spec = tuple[tuple[str, ...], ...]
-# Results that depend on the elements at the same place alone
+# Elementwise operations
 _ELEMENTWISE = frozenset(
     (
         "abs",
@@ -60,8 +60,8 @@ _ELEMENTWISE = frozenset(
 def needed_specs(
     each: Instruction, result: Spec, shapes: Sequence[Shape], specs: Sequence[Spec | None]
 ) -> list[Spec | None]:
-    """The spec of each operand that makes the result as it is sharded without sending anything but
-    partial sums; None where this operation has no such rule.
+    """The spec of each operand with which the result's sharding needs no communication except for
+    partial sums; None if there is no rule for this operation.
     """
     if each.opcode in _ELEMENTWISE:
         return [result if shape.dims == each.shape.dims else None for shape in shapes]
@@ -78,7 +78,7 @@ def needed_specs(
 
 
 def partial_sums(each: Instruction, specs: Sequence[Spec | None]) -> tuple[str, ...]:
-    """The axes of the dims that a product or a reduction sums over."""
+    """The mesh axes of the dims that a product or a reduction sums over."""
     if each.opcode == "dot":
         summed = [
             (specs[at], _numbers(each, f"{side}_contracting_dims"))
@@ -96,7 +96,7 @@ def partial_sums(each: Instruction, specs: Sequence[Spec | None]) -> tuple[str, 
 
 
 def _of_reduced(each: Instruction, result: Spec, spec: Spec | None) -> Spec | None:
-    """The dims that stay as the result has them; those that go as they are."""
+    """Dims that remain are sharded as in the result; reduced dims as in the operand."""
     if spec is None:
         return None
     gone, kept = _numbers(each, "dimensions"), iter(result)
@@ -106,14 +106,14 @@ def _of_reduced(each: Instruction, result: Spec, spec: Spec | None) -> Spec | No
 def _of_dot(
     each: Instruction, result: Spec, shapes: Sequence[Shape], specs: Sequence[Spec | None]
 ) -> list[Spec | None]:
-    """Batch and free dims as in the result; dims that are summed over as the first operand has
-    them, or the second where the first has them replicated: it is sliced.
+    """Batch and free dims as in the result; contracted dims as in the first operand, or as in the
+    second if they are replicated in the first, which is then sliced.
     """
     if any(spec is None for spec in specs):
         return [None, None]
     batch = [_numbers(each, f"{side}_batch_dims") for side in ("lhs", "rhs")]
     summed = [_numbers(each, f"{side}_contracting_dims") for side in ("lhs", "rhs")]
-    place, found = len(batch[0]), list[Spec]()
+    place, operands = len(batch[0]), list[Spec]()
     pairs = [
         ((specs[0] or ())[left], (specs[1] or ())[right])
         for left, right in zip(*summed, strict=True)
@@ -130,14 +130,16 @@ def _of_dot(
             else:
                 spec.append(result[place])
                 place += 1
-        found.append(tuple(spec))
-    taken = {axis for axes in result for axis in axes}  # which cannot shard a summed dim as well
+        operands.append(tuple(spec))
+    taken = {
+        axis for axes in result for axis in axes
+    }  # which cannot shard a contracted dim as well
     for at, dims in enumerate(summed):
-        found[at] = tuple(
+        operands[at] = tuple(
             tuple(axis for axis in axes if axis not in taken) if dim in dims else axes
-            for dim, axes in enumerate(found[at])
+            for dim, axes in enumerate(operands[at])
         )
-    return [*found]
+    return [*operands]
 
 
 def _numbers(each: Instruction, name: str) -> tuple[int, ...]:

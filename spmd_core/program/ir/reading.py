@@ -32,8 +32,8 @@ def read_text(text: str, kind: str) -> ProgramText:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line that holds what was searched for: its index, its section's (None outside all), and
-    where in the line as shown.
+    """A line that matches a search: its index, its section's index (None outside all sections), and
+    the positions in the line as shown.
     """
 
     line: int
@@ -42,9 +42,7 @@ class Match:
 
 
 def spans_of(line: str, wanted: str) -> tuple[tuple[int, int], ...]:
-    """Where a line holds a text, in upper or lower case: (start, stop) of each place. Nothing is
-    found for an empty text.
-    """
+    """(start, stop) of each case-insensitive match of a text in a line; none for an empty text."""
     return (
         tuple(match.span() for match in re.finditer(re.escape(wanted), line, re.IGNORECASE))
         if wanted

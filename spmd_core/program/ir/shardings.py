@@ -48,7 +48,7 @@ def steps_of(
 
 
 class _Reader:
-    """Walks the computations in their order, loops and calls opened where they stand."""
+    """Walks the computations in order and enters loops and calls where they occur."""
 
     def __init__(self, module: Module, mesh: Mesh, lines: Lines) -> None:
         self.module, self.mesh, self.lines = module, mesh, lines
@@ -73,7 +73,7 @@ class _Reader:
                 self.steps.append(self._step(each, computation, inside))
 
     def _open(self, each: Instruction, inside: str) -> None:
-        """The steps of what an instruction runs: of a loop its body."""
+        """The steps of the computations that an instruction runs: of a loop, its body."""
         loop = _last(each.op_name) or "while" if each.opcode == "while" else inside
         for name in each.called():
             condition = each.attributes.get("condition", "").lstrip("%") == name
@@ -81,7 +81,7 @@ class _Reader:
                 self.walk(self.module.by_name[name], loop)
 
     def _results(self, each: Instruction, computation: Computation, inside: str) -> Iterator[Step]:
-        """What a loop, a call or a branch gives back and somebody reads."""
+        """The results of a loop, a call or a branch that have users."""
         if each.shape.element != "tuple":
             if each.frames:
                 yield self._step(each, computation, inside)
@@ -92,8 +92,8 @@ class _Reader:
                 and user.shape.dims
                 and (computation.users[user.name] or user.is_root)
             ):
-                said = replace(user, op_name=each.op_name, frames=each.frames)
-                yield self._step(said, computation, inside)
+                named = replace(user, op_name=each.op_name, frames=each.frames)
+                yield self._step(named, computation, inside)
 
     def _is_step(self, each: Instruction, computation: Computation) -> bool:
         if each.opcode in _SKIPPED or each.shape.element in ("tuple", "token", "opaque"):
@@ -105,7 +105,7 @@ class _Reader:
         return bool(each.shape.dims or "/" in (each.op_name or "")) and bool(each.frames)
 
     def _step(self, each: Instruction, computation: Computation, inside: str) -> Step:
-        shape, found = each.shape, self.sharding(each, computation)
+        shape, sharding = each.shape, self.sharding(each, computation)
         frame = each.frames[0] if each.frames else None
         code = _line(self.lines(frame.file), frame.line).strip() if frame else ""
         file = frame.file.rsplit("/", 1)[-1] if frame else ""
@@ -119,22 +119,22 @@ class _Reader:
             op="" if is_operand else each.op_name or "",
             shape=shape.dims,
             dtype=shape.element,
-            spec=found.spec if found else None,
-            manual=found.manual if found else (),
-            bytes=self._bytes(each, found) if found else None,
+            spec=sharding.spec if sharding else None,
+            manual=sharding.manual if sharding else (),
+            bytes=self._bytes(each, sharding) if sharding else None,
             source=f"{file}:{frame.line}" if frame else "",
             code=code[:_CODE],
             inside=inside,
-            reshards=tuple(self._reshards(each, computation, found)) if found else (),
-            sums=self._sums(each, computation, found) if found else (),
+            reshards=tuple(self._reshards(each, computation, sharding)) if sharding else (),
+            sums=self._sums(each, computation, sharding) if sharding else (),
         )
 
     def sharding(self, each: Instruction, computation: Computation) -> Sharding | None:
-        """The sharding of an array; None where it is no layout of mesh axes."""
+        """The sharding of an array; None if it cannot be written with mesh axes."""
         text = each.attributes.get("sharding")
         if text is None and each.opcode == "get-tuple-element":
-            whole = computation.by_name[each.operands[0]].attributes.get("sharding")
-            parts = _parts(whole) if whole else []
+            tuple_text = computation.by_name[each.operands[0]].attributes.get("sharding")
+            parts = _parts(tuple_text) if tuple_text else []
             index = int(each.attributes.get("index") or 0)
             text = parts[index] if index < len(parts) else None
         try:
@@ -142,15 +142,15 @@ class _Reader:
         except (HloError, ValueError):
             return None
 
-    def _bytes(self, each: Instruction, found: Sharding) -> int | None:
-        """Per device, shards filled up to the largest."""
+    def _bytes(self, each: Instruction, sharding: Sharding) -> int | None:
+        """Bytes per device, with shards padded to the largest."""
         try:
             element = each.shape.bytes / max(1, prod(each.shape.dims))
         except HloError:
             return None
         shard = prod(
             -(-size // parts_of(axes, self.mesh))
-            for size, axes in zip(each.shape.dims, found.spec, strict=True)
+            for size, axes in zip(each.shape.dims, sharding.spec, strict=True)
         )
         return int(shard * element)
 
@@ -162,13 +162,13 @@ class _Reader:
             yield operand, self.sharding(operand, computation)
 
     def _reshards(
-        self, each: Instruction, computation: Computation, found: Sharding
+        self, each: Instruction, computation: Computation, given: Sharding
     ) -> Iterator[Reshard]:
         operands = list(self._operands(each, computation))
         specs = [sharding.spec if sharding else None for _, sharding in operands]
         for (operand, sharding), needed in zip(
             operands,
-            needed_specs(each, found.spec, [o.shape for o, _ in operands], specs),
+            needed_specs(each, given.spec, [o.shape for o, _ in operands], specs),
             strict=True,
         ):
             if sharding is None or needed is None or not operand.shape.dims:
@@ -186,12 +186,12 @@ class _Reader:
         return tuple(tuple(axis for axis in axes if sizes[axis] > 1) for axes in spec)
 
     def _sums(
-        self, each: Instruction, computation: Computation, found: Sharding
+        self, each: Instruction, computation: Computation, given: Sharding
     ) -> tuple[str, ...]:
         specs = [
             sharding.spec if sharding else None for _, sharding in self._operands(each, computation)
         ]
-        held = {axis for axes in found.spec for axis in axes} | set(found.manual)
+        held = {axis for axes in given.spec for axis in axes} | set(given.manual)
         sizes = dict(self.mesh)
         return tuple(
             axis for axis in partial_sums(each, specs) if axis not in held and sizes[axis] > 1
@@ -199,7 +199,7 @@ class _Reader:
 
 
 def _is_number(operand: Instruction, computation: Computation) -> bool:
-    """Whether an operand is made of one number, which every device has."""
+    """Whether an operand is a broadcast scalar, which every device has."""
     while operand.opcode in ("broadcast", "convert", "reshape") and operand.operands:
         operand = computation.by_name[operand.operands[0]]
     return operand.opcode in ("constant", "iota")
@@ -229,17 +229,17 @@ def _line(lines: Sequence[str], number: int) -> str:
 
 
 def _with_names(steps: Sequence[Step], lines: Lines) -> list[Step]:
-    """The last step of a statement is what its variable names."""
+    """A statement's variable names its last step."""
     last: dict[tuple[str, str, str], int] = {}
     for at, step in enumerate(steps):
         if step.source and step.operation != "operand":
             file, _, number = step.source.rpartition(":")
             if target := assigned(tuple(lines(file))).get(int(number)):
                 last[step.source, step.inside, target] = at
-    found = list(steps)
+    named = list(steps)
     for (_, _, target), at in last.items():
-        found[at] = found[at].model_copy(update={"name": target})
-    return found
+        named[at] = named[at].model_copy(update={"name": target})
+    return named
 
 
 @lru_cache(maxsize=16)
@@ -254,7 +254,7 @@ def assigned(lines: tuple[str, ...]) -> Mapping[int, str]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return {}
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     returned = {
         id(node): function.name
@@ -269,12 +269,12 @@ def assigned(lines: tuple[str, ...]) -> Mapping[int, str]:
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             name = node.target.id
         if name and isinstance(node, ast.stmt):
-            found |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), name)
-    return dict(sorted(found.items()))
+            names |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), name)
+    return dict(sorted(names.items()))
 
 
 def _with_operands(steps: Sequence[Step], made: Mapping[str, int]) -> list[Step]:
-    """Reshards whose operands are called as their own steps are, once these have names."""
+    """Names the operands of reshards after their own steps, once these have names."""
 
     def called(instruction: str) -> str:
         at = made.get(instruction)
@@ -298,7 +298,7 @@ def _with_operands(steps: Sequence[Step], made: Mapping[str, int]) -> list[Step]
 
 
 def _with_collectives(steps: list[Step], collectives: Sequence[Collective]) -> list[Step]:
-    """What the compiled program sends, at the step of the same operation and line that needs it."""
+    """Adds the collectives of the compiled program to the steps of the same operation and line."""
     for each in collectives:
         over = f" over {', '.join(each.axes)}" if each.axes else ""
         at = max(
@@ -313,8 +313,8 @@ def _with_collectives(steps: list[Step], collectives: Sequence[Collective]) -> l
             default=None,
         )
         if at is not None:
-            said = f"{each.kind}{over}"
+            label = f"{each.kind}{over}"
             steps[at] = steps[at].model_copy(
-                update={"collectives": tuple(dict.fromkeys((*steps[at].collectives, said)))}
+                update={"collectives": tuple(dict.fromkeys((*steps[at].collectives, label)))}
             )
     return steps

@@ -135,20 +135,20 @@ class _Locations:
 
     def __init__(self, table: dict[str, str]):
         self._table = table
-        self._found: dict[str, tuple[Frame, ...]] = {}
+        self._frames: dict[str, tuple[Frame, ...]] = {}
 
     def frames(self, text: str) -> tuple[Frame, ...]:
-        """Files and lines that a location means, innermost first."""
-        if text not in self._found:
-            self._found[text] = ()  # should one mean itself
+        """Files and lines of a location, innermost first."""
+        if text not in self._frames:
+            self._frames[text] = ()  # in case of a cycle
             file = _FILE.search(text)
             parts = (
                 [(Frame(file[1], int(file[2])),)]
                 if file
                 else [self.frames(self._table.get(name, "")) for name in _NAME.findall(text)]
             )
-            self._found[text] = tuple(dict.fromkeys(frame for part in parts for frame in part))
-        return self._found[text]
+            self._frames[text] = tuple(dict.fromkeys(frame for part in parts for frame in part))
+        return self._frames[text]
 
 
 def quiet(line: str) -> str:

@@ -28,7 +28,7 @@ class Section:
     """Lines `start` to `stop` (not included) that fold together: a computation, a function, a jaxpr
     inside another.
 
-    `note` says where it is used; `is_details` marks what only the compiler reads, such as tables of
+    `note` names its users; `is_details` marks what only the compiler reads, such as tables of
     source lines.
     """
 
@@ -42,18 +42,16 @@ class Section:
 
     @property
     def collectives(self) -> Counter[str]:
-        """How many ops of each kind of communication it holds, those of sections inside it left
-        out.
-        """
+        """The number of communication ops by kind, without those of nested sections."""
         return Counter(op.opcode for op in self.ops if op.communicates)
 
 
 @dataclass(frozen=True)
 class ProgramText:
-    """A text that was read. Sections come in reading order: the entry, then what it calls. Every
-    line may be outside all of them.
+    """A parsed text. Sections are in reading order: the entry, then what it calls. A line may be
+    outside every section.
 
-    `quiet_line` takes out of a line what only the compiler reads.
+    `quiet_line` removes from a line what only the compiler reads.
     """
 
     kind: str
@@ -69,15 +67,15 @@ class ProgramText:
     @cached_property
     def owners(self) -> tuple[int | None, ...]:
         """Index of the innermost section of every line."""
-        found: list[int | None] = [None] * len(self.lines)
+        owners: list[int | None] = [None] * len(self.lines)
         for number in sorted(
             range(len(self.sections)),
             key=lambda at: self.sections[at].stop - self.sections[at].start,
             reverse=True,
         ):
             section = self.sections[number]
-            found[section.start : section.stop] = [number] * (section.stop - section.start)
-        return tuple(found)
+            owners[section.start : section.stop] = [number] * (section.stop - section.start)
+        return tuple(owners)
 
     @cached_property
     def ops(self) -> tuple[Op, ...]:
@@ -120,7 +118,7 @@ def file_name(workload: str, strategy: str) -> str:
 
 
 def made_from(ops: Sequence[Op], file: str, line: int) -> list[Op]:
-    """Ops whose source lines include a line (counted from 1) of a file, those made directly from it
+    """Ops whose source lines include a line (from 1) of a file; those with it as innermost line
     first.
     """
     direct, through = [], []
@@ -141,5 +139,5 @@ def program_lines(op: Op, file: str) -> tuple[int, ...]:
 
 
 def is_file(path: str, file: str) -> bool:
-    """Whether a path in a program text means the file of that name."""
+    """Whether a path in a program text refers to the file of that name."""
     return path == file or path.endswith(f"/{file}")

@@ -1,1 +1,1 @@
-"""The right answer, in NumPy."""
+"""The reference: correct values, in NumPy."""

@@ -1,5 +1,4 @@
-"""What the workloads compute, in NumPy float64 with bounds: apart from every strategy, and from
-JAX.
+"""The workloads in NumPy float64 with error bounds, independent of every strategy and of JAX.
 
 Each formula rounds where the program may: between its steps, to its dtype. Exported scripts contain
 this text.
@@ -53,7 +52,7 @@ def contraction(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounde
     x = picked(operands["x"], rows, 1)
     if x.dtype == np.int32:
         return (wrapped(x.sum(axis=0, dtype=np.int64)),)
-    return (total(exact(x), how, how.cut("rows")),)
+    return (total(exact(x), how, how.partial_sums("rows")),)
 
 
 def layer(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
@@ -63,12 +62,12 @@ def layer(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...
         weights, bias = weights[:, rows], bias[rows]
     else:
         x = picked(x, rows)
-    product = matmul(exact(np.atleast_2d(x)), exact(weights), how, how.cut("in"))
+    product = matmul(exact(np.atleast_2d(x)), exact(weights), how, how.partial_sums("in"))
     z = rounded(plus(rounded(product, how), exact(bias)), how)
-    found = through(sigmoid, z, how).widened(
+    activated = through(sigmoid, z, how).widened(
         (1 / (FACTOR * LARGEST[how.dtype])) ** 2
     )  # 0 where exp(-z) is beyond the dtype
-    return (found.each(lambda array: array.reshape(*x.shape[:-1], -1)),)
+    return (activated.each(lambda array: array.reshape(*x.shape[:-1], -1)),)
 
 
 def dot(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
@@ -77,7 +76,7 @@ def dot(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     if v.dtype == np.int32:
         return (wrapped((v.astype(np.int64) * u).sum(axis=1)),)
     return (
-        matmul(exact(v[:, None, :]), exact(u[:, :, None]), how, how.cut("k")).each(
+        matmul(exact(v[:, None, :]), exact(u[:, :, None]), how, how.partial_sums("k")).each(
             lambda array: array[:, 0, 0]
         ),
     )
@@ -88,7 +87,7 @@ def affine(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ..
     a, b, c = picked(operands["a"], rows, -2), operands["b"], picked(operands["c"], rows, -2)
     if a.dtype == np.int32:
         return (wrapped(a.astype(np.int64) @ b.astype(np.int64) + c),)
-    return (plus(rounded(matmul(exact(a), exact(b), how, how.cut("k")), how), exact(c)),)
+    return (plus(rounded(matmul(exact(a), exact(b), how, how.partial_sums("k")), how), exact(c)),)
 
 
 def convolve(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
@@ -98,15 +97,14 @@ def convolve(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, 
     padded = np.pad(x, ((0, 0), (width // 2, (width - 1) // 2)))
     windows = Bounded(np.lib.stride_tricks.sliding_window_view(padded, width, axis=1))
     return (
-        matmul(windows, exact(kernel[::-1, None]), how, how.cut("width")).each(
+        matmul(windows, exact(kernel[::-1, None]), how, how.partial_sums("width")).each(
             lambda array: array[..., 0]
         ),
     )
 
 
 def normalize(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
-    """x over the sum of its magnitudes along the axes that are summed over; the sum stays in
-    float32."""
+    """x divided by the sum of its magnitudes along the contracted axes; the sum stays in float32."""
     x = np.moveaxis(operands["x"], how.axes, range(len(how.axes)))
     kept = x.shape[len(how.axes) :]
     sums = total(through(np.abs, exact(x.reshape(-1, *kept))), how)
@@ -128,20 +126,21 @@ def transfer(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, 
 def mlp(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """relu(x @ w1 + b1) @ w2 + b2."""
     x, w1, b1, w2, b2 = (exact(operands[name]) for name in ("x", "w1", "b1", "w2", "b2"))
-    inside = dense(x.each(lambda array: picked(array, rows)), w1, how, how.cut("in"))
+    inside = dense(x.each(lambda array: picked(array, rows)), w1, how, how.partial_sums("in"))
     hidden = through(relu, rounded(plus(inside, b1), how))
-    return (plus(dense(hidden, w2, how, how.cut("hidden")), b2),)
+    return (plus(dense(hidden, w2, how, how.partial_sums("hidden")), b2),)
 
 
 def attention(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
-    """Causal attention; `rows` are places of the sequence, whose queries alone are computed."""
+    """Causal attention; `rows` are positions of the sequence: only their queries are computed."""
     query, key, value = (exact(operands[name]) for name in ("query", "key", "value"))
     return (attended(query.each(lambda array: picked(array, rows, 1)), key, value, how, rows),)
 
 
 def transformer_block(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
-    """Attention on a norm, added; two gated layers on a norm, added. `rows` are places of the
-    sequence; keys are computed of all."""
+    """Attention on a norm, with a residual; a gated MLP on a norm, with a residual. `rows` are
+    positions of the sequence; keys are computed for all positions.
+    """
     given = {name: exact(operand) for name, operand in operands.items()}
     normed, x = (
         rms_norm(given["x"], given["attention_scale"], how),
@@ -153,34 +152,37 @@ def transformer_block(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[
         lambda array: array.reshape(*array.shape[:2], -1)
     )
     back = given["out_weights"].each(lambda array: array.reshape(-1, array.shape[-1]))
-    x = rounded(plus(x, dense(mixed, back, how, how.cut("heads", "head_dim"))), how)
+    x = rounded(plus(x, dense(mixed, back, how, how.partial_sums("heads", "head_dim"))), how)
     normed = rms_norm(x, given["mlp_scale"], how)
     gate = dense(normed, given["gate_weights"], how)
     gate = through(silu, gate, how).widened(
         (gate.value / (FACTOR * LARGEST[how.dtype])) ** 2
     )  # as the sigmoid of `layer`
     hidden = rounded(times(gate, dense(normed, given["up_weights"], how)), how)
-    return (plus(x, dense(hidden, given["down_weights"], how, how.cut("mlp"))),)
+    return (plus(x, dense(hidden, given["down_weights"], how, how.partial_sums("mlp"))),)
 
 
 def linear_step(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """Loss, and weights and bias after one step of gradient descent."""
     x, target, weights, bias = (exact(operand) for operand in operands.values())
-    error, loss = missed(scaled(x, weights, bias, how, how.cut("in")), target, how)
-    gradients = gradient(x, error, how), rounded(total(error, how, how.cut("batch")), how)
+    error, loss = missed(scaled(x, weights, bias, how, how.partial_sums("in")), target, how)
+    gradients = gradient(x, error, how), rounded(total(error, how, how.partial_sums("batch")), how)
     return loss, *descended((weights, bias), gradients, how)
 
 
 def two_layer_step(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """Loss, and the parameters of both layers after one step of gradient descent."""
     x, target, w1, b1, w2, b2 = (exact(operand) for operand in operands.values())
-    activation = through(np.tanh, scaled(x, w1, b1, how, how.cut("in")), how)
-    error, loss = missed(scaled(activation, w2, b2, how, how.cut("hidden")), target, how)
+    activation = through(np.tanh, scaled(x, w1, b1, how, how.partial_sums("in")), how)
+    error, loss = missed(scaled(activation, w2, b2, how, how.partial_sums("hidden")), target, how)
     back = rounded(
-        times(dense(error, w2.each(np.transpose), how, how.cut("out")), len(w2.value) ** -0.5), how
+        times(
+            dense(error, w2.each(np.transpose), how, how.partial_sums("out")), len(w2.value) ** -0.5
+        ),
+        how,
     )
     error1 = rounded(times(back, through(lambda array: 1 - array**2, activation, how)), how)
-    sums = (rounded(total(each, how, how.cut("batch")), how) for each in (error1, error))
+    sums = (rounded(total(each, how, how.partial_sums("batch")), how) for each in (error1, error))
     gradients = gradient(x, error1, how), next(sums), gradient(activation, error, how), next(sums)
     return loss, *descended((w1, b1, w2, b2), gradients, how)
 
@@ -199,17 +201,21 @@ def missed(prediction: Bounded, target: Bounded, how: Arithmetic) -> tuple[Bound
     batch = len(target.value)
     difference = rounded(plus(prediction, times(target, -1)), how)
     sums = rounded(
-        total(through(np.square, difference, how).each(np.transpose), how, how.cut("out")), how
+        total(through(np.square, difference, how).each(np.transpose), how, how.partial_sums("out")),
+        how,
     )
     return rounded(times(difference, 2 / batch), how), times(
-        total(sums, how, how.cut("batch")), 1 / batch
+        total(sums, how, how.partial_sums("batch")), 1 / batch
     )
 
 
 def gradient(x: Bounded, error: Bounded, how: Arithmetic) -> Bounded:
     """Of a layer's weights: x.T @ error / sqrt(terms)."""
     return rounded(
-        times(dense(x.each(np.transpose), error, how, how.cut("batch")), x.value.shape[1] ** -0.5),
+        times(
+            dense(x.each(np.transpose), error, how, how.partial_sums("batch")),
+            x.value.shape[1] ** -0.5,
+        ),
         how,
     )
 
@@ -242,5 +248,5 @@ FORMULAS: dict[str, Formula] = {
 
 
 def has_formula(what: Workload) -> bool:
-    """Whether its right answer is a formula of NumPy; else it is its own function in float64."""
+    """Whether its reference is a NumPy formula; otherwise it is its own function in float64."""
     return what.source is None and (what.program.function or what.name) in FORMULAS

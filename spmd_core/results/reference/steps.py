@@ -1,4 +1,4 @@
-"""The steps that formulas are made of, in NumPy float64 with bounds. Exported scripts contain it."""
+"""The building blocks of formulas, in NumPy float64 with bounds. Exported scripts contain it."""
 
 import numpy as np
 
@@ -24,9 +24,9 @@ def picked(array: np.ndarray, rows: Rows, axis: int = 0) -> np.ndarray:
     return array if rows is None else array[(slice(None),) * (axis % array.ndim) + (rows,)]
 
 
-def wrapped(whole: np.ndarray) -> Bounded:
-    """int64 sums as int32 arithmetic gives them, which wraps: exact."""
-    return Bounded(whole.astype(np.int32).astype(np.float64))
+def wrapped(integers: np.ndarray) -> Bounded:
+    """int64 sums wrapped to int32; exact."""
+    return Bounded(integers.astype(np.int32).astype(np.float64))
 
 
 def sigmoid(z: np.ndarray) -> np.ndarray:
@@ -45,8 +45,9 @@ def dense(x: Bounded, weights: Bounded, how: Arithmetic, parts: int = 1) -> Boun
 
 
 def attended(query: Bounded, key: Bounded, value: Bounded, how: Arithmetic, rows: Rows) -> Bounded:
-    """Of queries at the places `rows` of each sequence. One head at a time: scores are the
-    square of the sequence."""
+    """Attention of the queries at positions `rows` of each sequence. One head at a time: scores
+    grow with the square of the sequence.
+    """
     batch, _, heads, head_dim = query.value.shape
     places = np.arange(key.value.shape[1])
     seen = (places if rows is None else rows)[:, None] >= places
@@ -69,10 +70,11 @@ def attended(query: Bounded, key: Bounded, value: Bounded, how: Arithmetic, rows
 
 
 def mean_values(scores: Bounded, value: Bounded, seen: np.ndarray, how: Arithmetic) -> Bounded:
-    """softmax(scores) @ value over the places that are seen, (queries, keys) by (keys, head_dim).
+    """softmax(scores) @ value over the positions that each query attends to, (queries, keys) by
+    (keys, head_dim).
 
-    A score that moves by d moves the mean by weight (value - mean) d; what moves scores far,
-    moves weights by exp.
+    A score that moves by d moves the mean by weight (value - mean) d; large changes of scores
+    change weights exponentially.
     """
     scores = through(lambda array: array, scores, Arithmetic("float32")).widened(
         (FUNCTION * EPS["float32"]) ** 2
@@ -85,14 +87,14 @@ def mean_values(scores: Bounded, value: Bounded, seen: np.ndarray, how: Arithmet
         )
     )
     weights /= weights.sum(axis=1, keepdims=True)
-    found = matmul(rounded(Bounded(weights), how), value, how)
+    mean = matmul(rounded(Bounded(weights), how), value, how)
     moved = (weights * np.expm1(FACTOR * np.sqrt(scores.squared_spread)) / FACTOR) ** 2
     by_scores = (
         moved @ value.value**2
-        - 2 * found.value * (moved @ value.value)
-        + moved.sum(axis=1, keepdims=True) * found.value**2
+        - 2 * mean.value * (moved @ value.value)
+        + moved.sum(axis=1, keepdims=True) * mean.value**2
     )
-    return found.widened(np.maximum(by_scores, 0))
+    return mean.widened(np.maximum(by_scores, 0))
 
 
 def heads_of(x: Bounded, weights: Bounded, how: Arithmetic) -> Bounded:
@@ -107,7 +109,7 @@ def silu(z: np.ndarray) -> np.ndarray:
 
 
 def rms_norm(x: Bounded, scale: Bounded, how: Arithmetic) -> Bounded:
-    """x over the root of its mean square, in float32; then rounded, and scaled."""
+    """x divided by the root of its mean square, in float32; then rounded and scaled."""
     wide = Arithmetic("float32")
     squares = through(np.square, x, wide).each(lambda array: np.moveaxis(array, -1, 0))
     mean = times(total(squares, wide), 1 / x.value.shape[-1]).each(lambda array: array[..., None])

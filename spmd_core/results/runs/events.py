@@ -1,4 +1,4 @@
-"""What crosses the pipe between supervisor and worker, one JSON object a line."""
+"""Messages between supervisor and worker, one JSON object per line."""
 
 from typing import Annotated, Literal
 
@@ -21,29 +21,29 @@ class RunCommand(Frozen):
 
 
 class CancelCommand(Frozen):
-    """Down: stop this run at the next round; what was measured is kept. A run that is over by then
+    """Down: stop this run at the next round and keep what was measured. A run that has ended
     ignores it.
     """
 
     command: Literal["cancel"] = "cancel"
-    run: str | None = None  # None: whichever runs
+    run: str | None = None  # None: the active run
 
 
 class PingCommand(Frozen):
-    """Down, before an idle worker is used again: is it still there?"""
+    """Down, before an idle worker is used again: does it still answer?"""
 
     command: Literal["ping"] = "ping"
 
 
 class RestedCommand(Frozen):
-    """Down, just before a paused worker goes on: for how long it was stopped, without knowing."""
+    """Down, just before a paused worker continues: how long it was stopped."""
 
     command: Literal["rested"] = "rested"
     seconds: float
 
 
 class Pong(Frozen):
-    """Up, at once, whatever else is going on."""
+    """Up, immediately, even while a run is active."""
 
     event: Literal["pong"] = "pong"
 
@@ -55,7 +55,7 @@ class Started(Frozen):
 
 
 class Ready(Frozen):
-    """Up, once: the devices are there and are what was asked for."""
+    """Up, once: the devices are available and match the request."""
 
     event: Literal["ready"] = "ready"
     environment: Environment
@@ -107,7 +107,7 @@ class Finished(Frozen):
 
 
 class Failed(Frozen):
-    """Up: the run, or the start of the worker, failed as a whole."""
+    """Up: the run, or the start of the worker, failed."""
 
     event: Literal["failed"] = "failed"
     error: Failure

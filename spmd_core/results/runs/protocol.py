@@ -1,4 +1,4 @@
-"""JSON lines over a socket of their own, so that nothing that is printed can get between them."""
+"""JSON lines over a dedicated socket, so that printed output cannot interfere."""
 
 import ctypes
 import signal
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Lines(Generic[T]):
-    """Bytes in, values out: cuts a stream into lines and validates each."""
+    """Bytes in, values out: splits a stream into lines and validates each."""
 
     def __init__(self, adapter: TypeAdapter[T]):
         self._adapter, self._pending, self._searched = adapter, bytearray(), 0
@@ -56,7 +56,7 @@ def channel_to_parent(number: int) -> socket.socket:
 
 
 def encode(value: BaseModel) -> bytes:
-    """A value as its line."""
+    """Serializes a value as one line."""
     return value.model_dump_json().encode() + b"\n"
 
 

@@ -1,7 +1,7 @@
-"""Causal attention: each query's mean of the values up to its own place, weighted by the softmax of query · key / sqrt(head_dim).
+"""Causal attention: each query's mean of the values up to its own position, weighted by the softmax of query · key / sqrt(head_dim).
 
-query is (batch, sequence, heads, head_dim). key and value have `kv_heads` heads, each shared by heads / kv_heads neighbouring
-query heads. Sums are kept in float32.
+query is (batch, sequence, heads, head_dim). key and value have `kv_heads` heads, each shared by heads / kv_heads neighbouring query heads. Sums are kept in
+float32.
 """
 
 import jax
@@ -19,7 +19,7 @@ MIXED_SHARDING = None
 
 
 def dot_products(query, key, sharding=None):
-    """query · key of every pair of places in float32: (batch, key heads, query heads of each, queries, keys)."""
+    """query · key of every pair of positions in float32: (batch, key heads, query heads of each, queries, keys)."""
     grouped = query.reshape(*query.shape[:-2], key.shape[-2], -1, query.shape[-1])
     return jnp.einsum(
         "...qhgd,...khd->...hgqk",
@@ -32,7 +32,7 @@ def dot_products(query, key, sharding=None):
 
 
 def mean_values(scores, value, first=0, sharding=None):
-    """The weighted mean of the values that each query sees: those up to its own place. `first` is the place of the first query."""
+    """The weighted mean of the values that each query attends to: those up to its own position. `first` is the position of the first query."""
     queries, keys = scores.shape[-2:]
     seen = first + jnp.arange(queries)[:, None] >= jnp.arange(keys)
     weights = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=-1).astype(value.dtype)
@@ -55,8 +55,8 @@ def attention(query, key, value):
 def own_heads(key, heads):
     """The key heads that this device's `heads` query heads need.
 
-    Where key heads are cut as query heads are, they are what is here. Where they are not cut, or over the first of the axes that
-    cut query heads, this device takes from what is here one for each query head. Else they are gathered first.
+    Where key heads are sharded like query heads, they are the local ones. Where they are replicated, or sharded over the first of the axes that shard query
+    heads, this device takes one local key head for each query head. Otherwise they are gathered first.
     """
     others = HEADS_AXES[len(KV_HEADS_AXES) :]
     if HEADS_AXES[: len(KV_HEADS_AXES)] != KV_HEADS_AXES:
@@ -68,7 +68,7 @@ def own_heads(key, heads):
 
 
 def attention_shards(query, key, value):
-    """Heads need nothing from one another. Along a sequence that is cut, queries stay, and what they see is gathered."""
+    """Heads are independent. Along a sharded sequence, queries stay sharded, and the keys and values that they attend to are gathered."""
     key, value = (
         jax.lax.all_gather(each, SEQUENCE_AXES, axis=-3, tiled=True) for each in (key, value)
     )
@@ -79,7 +79,7 @@ def attention_shards(query, key, value):
 
 
 def attention_explicit(query, key, value):
-    """In types, keys and values are asked for whole along the sequence, each query head gets one of its own, and products say their sharding."""
+    """With sharding in types, keys and values are replicated along the sequence, each query head gets its own, and products declare their sharding."""
     key, value = (jax.sharding.reshard(each, GATHERED_SHARDING) for each in (key, value))
     key, value = (
         jnp.repeat(each, query.shape[-2] // each.shape[-2], axis=-2, out_sharding=SHARED_SHARDING)

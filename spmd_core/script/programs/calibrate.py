@@ -1,6 +1,4 @@
-"""What no program of this machine passes: copies, matmuls and host transfers, on all devices of a
-mesh at once, each on data of its own.
-"""
+"""Ceilings of this machine: copies, matmuls and host transfers on all devices of a mesh at once, each on its own data."""
 
 import math
 from time import perf_counter
@@ -54,7 +52,7 @@ def products(mesh, count):
 
 
 def moves(mesh, kind, axes, count):
-    """On each device `count` collectives over mesh axes, each of what the one before gave."""
+    """On each device `count` collectives over mesh axes, each on the result of the one before."""
     size = math.prod(mesh.shape[axis] for axis in axes)
     following = [(place, (place + 1) % size) for place in range(size)]
 
@@ -76,8 +74,8 @@ def moves(mesh, kind, axes, count):
 
 
 def loops(mesh, across, count):
-    """On each device `count` loops over an array, in the order of memory or across it. Which of two
-    alike runs is only known when it does, so that they do not become one.
+    """On each device `count` loops over an array, in the order of memory or across it. A value known only at run time chooses between two equal loops, so that
+    the compiler does not merge them.
     """
 
     def once(x, added):
@@ -97,7 +95,7 @@ def sigmoids(mesh):
 
 
 def on_each(mesh, function, operands):
-    """A function of each device's own part of its operands, which are as `filled` makes them."""
+    """A function of each device's shard of its operands, which `filled` makes."""
     whole = P(mesh.axis_names)
     return jax.shard_map(
         lambda *parts: function(*(part[0] for part in parts))[None],
@@ -120,7 +118,7 @@ def best_seconds(call, *arguments, repeats=9):
 
 
 def ceilings(mesh, nbytes=32 * 2**20, side=1024):
-    """Name -> what a device reaches while all of them work."""
+    """Name -> the rate that a device reaches while all devices work."""
     numbers = filled(mesh, (nbytes // 4,), "float32")
     found = {"copy": f"{2 * nbytes / best_seconds(copied(mesh), numbers) / 1e9:.3g} GB/s a device"}
     for dtype in ("float32", "bfloat16", "float16"):

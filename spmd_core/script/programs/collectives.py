@@ -1,7 +1,6 @@
-"""Collectives over axes of a mesh, one at a time: what each device sends, and what must come out.
+"""Collectives over axes of a mesh, one at a time: what each device sends, and the expected result.
 
-Every device of the mesh takes part: the groups over the chosen axes communicate at the same time,
-as in a program.
+Every device of the mesh takes part: the groups over the chosen axes communicate at the same time, as in a program.
 """
 
 import math
@@ -20,7 +19,7 @@ def group_size(mesh, axes):
 
 
 def body(kind, mesh, axes):
-    """What one device runs: its operand, one-dimensional, to its result."""
+    """What one device runs: from its one-dimensional operand to its result."""
     size = group_size(mesh, axes)
     following = [(place, (place + 1) % size) for place in range(size)]
     return {
@@ -33,7 +32,7 @@ def body(kind, mesh, axes):
 
 
 def transfer(kind, mesh, axes):
-    """The compiled function's Python: arrays sharded over all devices to arrays alike."""
+    """The Python function to compile: from arrays sharded over all devices to arrays sharded the same way."""
     everywhere = P(mesh.axis_names)
     if kind in ("host-to-device", "device-to-host"):
         memory = "device" if kind == "host-to-device" else "pinned_host"
@@ -80,7 +79,7 @@ def groups(mesh, axes):
 
 
 def expected(kind, members, place, count, dtype):
-    """What the device at `place` of a group must hold in the end."""
+    """The expected result on the device at position `place` of a group."""
     if kind in ("host-to-device", "device-to-host"):
         return values(members[place], count, dtype)
     if kind == "collective-permute":
@@ -95,7 +94,7 @@ def expected(kind, members, place, count, dtype):
 
 
 def is_right(kind, mesh, axes, output, count, dtype, devices=2):
-    """Whether the first and the last device of the mesh hold what they must."""
+    """Whether the first and the last device of the mesh hold the expected result."""
     size = output.shape[0] // mesh.devices.size
     held = {(shard.index[0].start or 0) // size: shard for shard in output.addressable_shards}
     looked_at = sorted(held)[:: max(1, len(held) - 1)][:devices]

@@ -1,4 +1,4 @@
-"""Each row of x convolved with a kernel, as np.convolve(row, kernel, mode="same"): zeros beyond the ends, as long as the row."""
+"""Each row of x convolved with a kernel, as np.convolve(row, kernel, mode="same"): zeros beyond the ends, of the length of the row."""
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +16,9 @@ def convolve(x, kernel):
 
 
 def convolve_shards(x, kernel):
-    """A halo exchange: each device gets the elements beyond both ends of its part from its neighbours along the length.
+    """A halo exchange: each device gets the elements beyond both ends of its part from its neighbors along the length.
 
-    Where there is no neighbour, ppermute gives zeros, which is the padding that mode "same" asks for.
+    Where there is no neighbor, ppermute gives zeros, which is the padding that mode "same" asks for.
     """
     devices, width, length = jax.lax.axis_size(LENGTH_AXES), kernel.shape[0], x.shape[1]
     tail, head = x[:, length - width // 2 :], x[:, : (width - 1) // 2]

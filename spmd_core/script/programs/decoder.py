@@ -170,7 +170,8 @@ class Model:
         names = ("batch", "act_heads", "whole", "head_dim")
         heads = spec(tuple(zip(names, query.shape, strict=True)), self.rules, self.mesh)
         if spec(tuple(zip(names, key.shape, strict=True)), self.rules, self.mesh) != heads:
-            # fewer key heads than parts: each query head gets its own, or a device would lack those of its queries
+            # fewer key heads than shards: each query head gets its own, or a device would lack
+            # those of its queries
             key, value = (
                 jnp.repeat(each, query.shape[1] // key.shape[1], axis=1) for each in (key, value)
             )
@@ -353,7 +354,7 @@ class Model:
         return stream(x + stream(added))
 
     def policy(self):
-        """What the backward pass finds stored: names, and with `minimal` every projection that is not named to be offloaded."""
+        """The arrays saved for the backward pass: by name, and with `minimal` every projection that is not offloaded by name."""
         c = self.config
         if not (c.save or c.offload):
             return (

@@ -88,7 +88,7 @@ def parameter_count(config: Decoder) -> int:
 
 
 def lower_train_step(config: Decoder, mesh: Mesh, batch: int, length: int, kernel: bool = True):
-    """The step lowered for a mesh, the state donated; `.compile()` it to see the compiler's program."""
+    """The step lowered for a mesh, the state donated; call `.compile()` to see the compiler's program."""
     state, tokens = abstract_arguments(config, mesh, batch, length)
     step = make_train_step(Model(config, mesh, kernel=kernel))
     shardings = jax.tree.map(lambda leaf: leaf.sharding, state)

@@ -24,5 +24,5 @@ def dot_shards(v, u):
 
 
 def dot_explicit(v, u):
-    """A contraction over a sharded dim is ambiguous in types: say how the result is to be sharded."""
+    """A contraction over a sharded dim is ambiguous in types: declare how the result is sharded."""
     return jnp.einsum("nk,nk->n", v, u, precision=PRECISION, out_sharding=Y_SHARDING)

@@ -7,5 +7,5 @@ def elementwise(x):
     return 2 * jnp.sin(x) + 1
 
 
-elementwise_shards = elementwise  # no dim is summed over: a shard needs nothing of its neighbours
+elementwise_shards = elementwise  # no dim is summed over: a shard needs nothing from its neighbors
 elementwise_explicit = elementwise

@@ -20,6 +20,6 @@ def layer_shards(x, weights, bias):
 
 
 def layer_explicit(x, weights, bias):
-    """A contraction over a sharded dim is ambiguous in types: say how the product is to be sharded."""
+    """A contraction over a sharded dim is ambiguous in types: declare how the product is sharded."""
     product = jnp.matmul(x, weights, precision=PRECISION, out_sharding=RESULT_SHARDING)
     return jax.nn.sigmoid(product + bias)

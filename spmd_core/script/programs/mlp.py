@@ -25,7 +25,7 @@ def mlp_shards(x, w1, b1, w2, b2):
 
 
 def mlp_explicit(x, w1, b1, w2, b2):
-    """Contractions over sharded dims are ambiguous in types: say how each product is to be sharded."""
+    """Contractions over sharded dims are ambiguous in types: declare how each product is sharded."""
     product = jnp.matmul(x, w1, precision=PRECISION, out_sharding=ACTIVATION_SHARDING)
     activation = jax.nn.relu(product + b1)
     return jnp.matmul(activation, w2, precision=PRECISION, out_sharding=Y_SHARDING) + b2

@@ -53,7 +53,7 @@ def linear_step(x, target, weights, bias):
 
 
 def linear_step_explicit(x, target, weights, bias):
-    """In types, the product says how it is sharded; its gradient is sharded as the weights are."""
+    """In types, the product declares how it is sharded; its gradient is sharded as the weights are."""
 
     def loss(weights, bias):
         return loss_of(dense(x, weights, bias, PREDICTION_SHARDING), target)
@@ -103,7 +103,7 @@ def two_layer_step(x, target, w1, b1, w2, b2):
 
 
 def two_layer_step_explicit(x, target, w1, b1, w2, b2):
-    """In types, each product says how it is sharded; gradients are sharded as the weights are."""
+    """In types, each product declares how it is sharded; gradients are sharded as the weights are."""
 
     def loss(*parameters):
         w1, b1, w2, b2 = parameters

@@ -93,7 +93,7 @@ def transformer_block_shards(
 ):
     """Each device has its own heads and its own part of mlp: two sums over devices, after the attention and after the last layer.
 
-    What they add is not rounded before. Weights are whole along embed here: where they are stored cut, they were gathered before.
+    What they add is not rounded before. Weights are replicated along embed here: where they are stored sharded, they were gathered before.
     """
     normed = rms_norm(x, attention_scale)
     mixed = attention_shards(
@@ -119,7 +119,7 @@ def transformer_block_explicit(
     up_weights,
     down_weights,
 ):
-    """In types, each product says how it is sharded."""
+    """In types, each product declares how it is sharded."""
     normed = rms_norm(x, attention_scale)
     query, key, value = (
         project(normed, query_weights, QUERY_SHARDING),

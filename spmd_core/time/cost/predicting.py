@@ -85,7 +85,7 @@ def before_compiling(plan: Plan) -> dict[str, Any]:
         "peak": estimate.peak,
         "parts": estimate.parts,
         "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
-        "notes": [*not_cut(plan), *filter(None, [plan.kernel_refusal])],
+        "notes": [*undivided_axes(plan), *filter(None, [plan.kernel_refusal])],
     }
 
 

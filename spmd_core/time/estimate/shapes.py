@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from spmd_core.experiment import DATA_AXES, CutArray, ModelSize, Plan, arrays
+from spmd_core.experiment import DATA_AXES, ModelSize, Plan, ShardedArray, arrays
 from spmd_core.machine import Chip, Topology
 from spmd_core.time.cost.memory import CAPACITY_FACTOR, Arrays, layer_arrays
 from spmd_core.time.estimate.constants import RING
@@ -33,7 +33,7 @@ class Shapes:
         return layer_arrays(self.plan)
 
     @cached_property
-    def weights(self) -> tuple[CutArray, ...]:
+    def weights(self) -> tuple[ShardedArray, ...]:
         """Parameters that are matrices, with the axes that cut them."""
         return tuple(
             each
@@ -137,7 +137,7 @@ class Shapes:
             self.whole_bytes(each) for each in self.weights if each.name not in NOT_OF_A_LAYER
         )
 
-    def whole_bytes(self, array: CutArray) -> float:
+    def whole_bytes(self, array: ShardedArray) -> float:
         """Bytes in bfloat16 of a weight as a matmul needs it."""
         kept = [
             self.mesh[axis] for axes in array.axes for axis in axes if axis in ("tensor", "expert")

@@ -100,7 +100,7 @@ def _transfer(
     return Transfer(kind, axes, nbytes, count, seconds, bound, where, beside, asked, op_name, name)
 
 
-def _gathered(shapes: Shapes, array: CutArray) -> tuple[str, ...]:
+def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
     """Mesh axes over which a weight is stored in parts but needed whole, in the mesh's order."""
     cut = {axis for axes in array.axes for axis in axes}
     return tuple(
@@ -110,7 +110,7 @@ def _gathered(shapes: Shapes, array: CutArray) -> tuple[str, ...]:
 
 def _of_weights(shapes: Shapes) -> Iterator[Transfer]:
     """Gathers of weights for the forward and the backward pass, and sums of their gradients."""
-    groups: dict[tuple[tuple[str, ...], bool], list[CutArray]] = defaultdict(list)
+    groups: dict[tuple[tuple[str, ...], bool], list[ShardedArray]] = defaultdict(list)
     for array in shapes.weights:
         if axes := _gathered(shapes, array):
             groups[axes, array.name in NOT_OF_A_LAYER].append(array)

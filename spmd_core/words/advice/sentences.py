@@ -7,7 +7,7 @@ from spmd_core.words.names import listed, title
 
 
 def dispatch_words(share: float, floor_s: float, sizes: Mapping[str, int]) -> str:
-    """Most of the time is what any call costs."""
+    """Most of the time is dispatch overhead."""
     return (
         f"{share:.0%} of the time is the dispatch floor, {seconds_text(floor_s)} a call: try "
         f"{_sizes(sizes)}, where sharding can win."
@@ -57,12 +57,12 @@ def noisy_words(spread: float, samples: int) -> str:
 
 
 def larger_words(median_s: float, sizes: Mapping[str, int]) -> str:
-    """Nothing stands out: how does it grow?"""
+    """No other rule applies: how does it scale?"""
     return f"{seconds_text(median_s)} at this size: try {_sizes(sizes)} to see how it grows."
 
 
 def fit_words(missing: int, change: str) -> str:
-    """It does not fit, and the nearest plan that should."""
+    """It does not fit; names the nearest plan that should."""
     return f"{bytes_text(missing)} per device too much: try {change}, which should fit."
 
 
@@ -75,7 +75,7 @@ def plan_words(share: float, change: str, before_s: float, after_s: float) -> st
 
 
 def more_chips_words(share: float, what: str, target: str) -> str:
-    """What the step is made of, where no neighbor is better: more chips are what is left."""
+    """Where the step's time goes, if no neighbor is better: only more chips help."""
     return (
         f"{share:.0%} of the step is {what}, and no change of one axis or policy takes less "
         f"time per token: try {target}."

@@ -1,4 +1,4 @@
-"""The sentences of a search: the winner and how sure, what was pruned, what to do next."""
+"""Sentences of a search: the winner and its certainty, what was pruned, what to do next."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -18,11 +18,13 @@ _FATE_PARTS = {
     "failed": "failed",
     "not looked at": "not looked at",
 }
-MEANING = {  # of what is searched, by the kind of its question
+MEANING = {  # of the candidates, by the kind of question
     "model": "Every mesh, rematerialization and batch split that fits, estimated per token.",
     "array": "Every mesh and every assignment of its axes, best first.",
 }
-_NO_RULE = ("equal to another by renaming",)  # why one is left out, and not why none is left
+_NO_RULE = (
+    "equal to another by renaming",
+)  # reasons for pruning one candidate that do not explain why none is left
 
 
 def goal_words(goal: Goal, of_model: bool) -> str:
@@ -37,8 +39,8 @@ def goal_words(goal: Goal, of_model: bool) -> str:
 
 
 def search_headline(answer: Answer) -> str:
-    """The winner with its number and how sure it is; or that nothing can run, and which rule did
-    that.
+    """The winner with its number and its certainty; or that no candidate can run, and which rule
+    excludes them.
     """
     winner = answer.winner
     if winner is None:
@@ -49,13 +51,13 @@ def search_headline(answer: Answer) -> str:
 
 
 def minimized_words(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
-    """What is minimized, where that is neither the time nor the memory: "" of those."""
+    """The minimized quantity if it is neither the time nor the memory, else ""."""
     text = cost_text(candidate, goal, price)
     return f"{text} for {_unit(candidate)}" if text else ""
 
 
 def cost_title(candidate: Candidate, goal: Goal) -> str:
-    """What `cost_text` is of, as a title; "" where that is the time or the memory."""
+    """The title of `cost_text`; "" for the time or the memory."""
     named: dict[Goal, str] = {"price": "Price", "chip-seconds": "Chip-seconds"}
     return f"{named[goal]} of {_unit(candidate)}" if goal in named else ""
 
@@ -87,16 +89,16 @@ def front_words(
         minimized_words(each, "price", price) if price else bytes_text(each.memory_bytes)
         for each in front[:most]
     ]
-    said = "; ".join(
+    text = "; ".join(
         f"{seconds_text(each.seconds)} with {cost}"
         for each, cost in zip(front, costs, strict=False)
     )
     more = f"; {len(front) - most} more" if len(front) > most else ""
-    return f"Front of time against {'price' if price else 'memory'}: {said}{more}."
+    return f"Front of time against {'price' if price else 'memory'}: {text}{more}."
 
 
 def rates_words(targets: Iterable[str], calibrated: Collection[str]) -> tuple[str, ...]:
-    """What the estimates of attached targets are made of, each in a sentence."""
+    """The sources of the estimates for attached targets, each in a sentence."""
     here = [target for target in targets if not parse_target(target).is_absent]
     return tuple(
         f"Estimates by the calibration of {target}."
@@ -118,7 +120,7 @@ def disturbed_words(count: int) -> str:
 
 
 def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = None) -> str:
-    """What a search does now, how far it is, and how long it may still take, in a line."""
+    """The current phase of a search, its progress, and the time left, in one line."""
     counts = Counter(each.fate for each in answer.found)
     known = [
         f"{count_text(counts[fate])} {FATES[fate]}"
@@ -139,7 +141,7 @@ def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = No
 
 
 def sure_words(answer: Answer) -> str:
-    """How far the winner can be told from the others."""
+    """How certain it is that the winner is ahead of the others."""
     winner, near = answer.winner, answer.ties
     if winner is None:
         return ""
@@ -160,7 +162,7 @@ def sure_words(answer: Answer) -> str:
 
 
 def proof_words(proof: Proof) -> str:
-    """What a run of the best few side by side says, as Compare says it, and by how much."""
+    """The outcome of a run of the best few side by side, in the words of Compare."""
     rounds = "1 shuffled round" if proof.rounds == 1 else f"{proof.rounds} shuffled rounds"
     together = f"{len(proof.numbers)} measured side by side in {rounds}"
     if proof.comparison.tied:
@@ -173,13 +175,13 @@ def proof_words(proof: Proof) -> str:
 
 
 def proof_run_words(proof: Proof) -> str:
-    """The run that proved it, for who reads a terminal."""
+    """The run that proved it, for the command line."""
     return f"proof: run {proof.run}"
 
 
 def nothing_left(answer: Answer) -> str:
-    """Why nothing of the space can run: what failed, else which rule emptied it, with an example of
-    what it says.
+    """Why no candidate can run: what failed, else which rule excludes them, with an example of its
+    message.
     """
     if failed := [each for each in answer.found if each.fate == "failed"]:
         return (
@@ -191,7 +193,7 @@ def nothing_left(answer: Answer) -> str:
         return "Nothing was looked at yet."
     reason, count = next(iter(rules.items()))
     details = Counter(each.detail for each in answer.found if each.reason == reason)
-    example = details.most_common(1)[0][0] if details else ""  # what most of them break
+    example = details.most_common(1)[0][0] if details else ""  # the rule that most of them break
     allowed = getattr(answer.question, "memory_bytes", None)
     fix = {
         "does not fit": f"{'allow more memory, ' if allowed else ''}use more chips, or a smaller "
@@ -208,7 +210,7 @@ def nothing_left(answer: Answer) -> str:
 
 
 def next_words(answer: Answer) -> str:
-    """What would make the answer surer; "" where nothing is left to do."""
+    """What would make the answer more certain; "" if nothing is left to do."""
     winner = answer.winner
     if winner is None:
         return ""
@@ -236,7 +238,7 @@ def next_words(answer: Answer) -> str:
 
 
 def state_words(answer: Answer) -> str:
-    """Whether anything that could still win was left out, and how long it took; what failed."""
+    """Whether a candidate that could win was left out, the search's duration, and what failed."""
     failed = [each for each in answer.found if each.fate == "failed"]
     why = (
         f" {count_text(len(failed))} failed, the first of them {failed[0].name} "
@@ -264,7 +266,7 @@ def _left_words(answer: Answer) -> str:
 
 
 def _by_estimate(answer: Answer, took: str) -> str:
-    """How many were ruled out by no more than their estimate, and how far that may be trusted."""
+    """How many were excluded by their estimate alone, and how reliable that is."""
     far = [each for each in answer.found if each.reason == "estimate far above the best"]
     if not far:
         return ""
@@ -276,7 +278,7 @@ def _by_estimate(answer: Answer, took: str) -> str:
 
 
 def ranked_words(answer: Answer) -> str:
-    """How many candidates stand in how many rows of the ranking, where not all are shown."""
+    """How many candidates are in how many rows of the ranking, if not all are shown."""
     count = sum(1 + len(entry.alike) for entry in answer.ranking)
     return (
         f"{count_text(count)} candidates in {count_text(len(answer.ranking))} rows, equal ones "
@@ -285,7 +287,7 @@ def ranked_words(answer: Answer) -> str:
 
 
 def space_words(answer: Answer) -> str:
-    """How many candidates the space has, and what became of them: the parts add up to the space."""
+    """How many candidates the space has, and their outcomes: the counts sum to the space."""
     parts = [
         f"{count_text(count)} {_FATE_PARTS[fate]}" for fate, count in answer.counts.items() if count
     ]

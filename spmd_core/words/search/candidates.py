@@ -1,4 +1,6 @@
-"""The sentences of one candidate of a search, and of two: what it costs, why one is ahead."""
+"""Sentences about one candidate of a search, its time and cost, and about why one is ahead of
+another.
+"""
 
 from collections.abc import Sequence
 
@@ -20,8 +22,8 @@ _ALONE = (
     "measures both side by side"
 )
 _MOST = 3  # kinds of time that a sentence names
-_ALIKE = 1.005  # closer than this, two times are the same to a reader
-# what a winner does that is not faster; of time: by a formula that what is known better contradicts
+_ALIKE = 1.005  # closer than this, two times count as equal
+# verb for a winner that is not faster; of time: its estimate wins, but better data contradict it
 _LESS: dict[Goal, str] = {
     "memory": "Uses less memory than",
     "price": "Costs less than",
@@ -31,13 +33,13 @@ _LESS: dict[Goal, str] = {
 
 
 def time_words(candidate: Candidate) -> str:
-    """The best that is known of a candidate's time, number first."""
-    said = seconds_text(candidate.seconds)
+    """The best known time of a candidate, number first."""
+    text = seconds_text(candidate.seconds)
     if candidate.measured_s is not None:
-        return f"{said} measured"
+        return f"{text} measured"
     what = "a step" if candidate.plan else "predicted"
     low, high = candidate.span or (0.0, 0.0)
-    return f"{said} {what} ({seconds_text(low)} to {seconds_text(high)})"
+    return f"{text} {what} ({seconds_text(low)} to {seconds_text(high)})"
 
 
 def beats(
@@ -51,51 +53,53 @@ def beats(
     MiB more memory`. `proven`: by how much, where both were measured side by side; `goal`: what is
     minimized.
     """
-    found = compared(winner, other)
+    difference = compared(winner, other)
     name = title or other.name
     if proven is not None:
         verb = f"Beats {name}, {paired_words(proven)}"
-    elif found.ratio < 1 / _ALIKE:
-        verb = f"{_LESS[goal]} {name}, which is {_times(1 / found.ratio)} faster"
-    elif found.ratio <= _ALIKE:
+    elif difference.ratio < 1 / _ALIKE:
+        verb = f"{_LESS[goal]} {name}, which is {_times(1 / difference.ratio)} faster"
+    elif difference.ratio <= _ALIKE:
         verb = f"Is as fast as {name}"
     else:
-        verb = f"Beats {name} by {_times(found.ratio)}"
-    if found.by_formula and proven is None:  # one of them was not measured, or not compiled
+        verb = f"Beats {name} by {_times(difference.ratio)}"
+    if difference.by_formula and proven is None:  # one of them was not measured, or not compiled
         verb = f"By the formula alone {verb[:1].lower()}{verb[1:]}"
-    times = _times_apart(found, "" if winner.plan or found.by_formula else " by the formula")
-    held = _memory_apart(found)
-    said = [*held, *times] if goal == "memory" else [*times, *held]
-    return f"{verb}: {', '.join(said)}." if said else f"{verb}."
+    times = _times_apart(
+        difference, "" if winner.plan or difference.by_formula else " by the formula"
+    )
+    held = _memory_apart(difference)
+    sentences = [*held, *times] if goal == "memory" else [*times, *held]
+    return f"{verb}: {', '.join(sentences)}." if sentences else f"{verb}."
 
 
-def _times_apart(found: Difference, by: str) -> list[str]:
-    """The kinds of time that are told, where any is less; `by`: by what they are known."""
-    less = [each for each in found.seconds if each[1] > 0]
-    told = [*less, *(each for each in found.seconds if each[1] <= 0)] if less else []
-    said = [
+def _times_apart(difference: Difference, by: str) -> list[str]:
+    """The differences by kind of time, if any is less; `by` names their source."""
+    less = [each for each in difference.seconds if each[1] > 0]
+    kinds = [*less, *(each for each in difference.seconds if each[1] <= 0)] if less else []
+    parts = [
         f"{seconds_text(abs(seconds))} {'less' if seconds > 0 else 'more'} {share_words(name)}"
-        for name, seconds in told[:_MOST]
+        for name, seconds in kinds[:_MOST]
     ]
-    if said:
-        said[-1] += by
-    return said
+    if parts:
+        parts[-1] += by
+    return parts
 
 
-def _memory_apart(found: Difference) -> list[str]:
-    if abs(found.memory_bytes) < 2**20:
+def _memory_apart(difference: Difference) -> list[str]:
+    if abs(difference.memory_bytes) < 2**20:
         return []
-    more = "less" if found.memory_bytes > 0 else "more"
-    return [f"{bytes_text(abs(found.memory_bytes))} {more} memory"]
+    more = "less" if difference.memory_bytes > 0 else "more"
+    return [f"{bytes_text(abs(difference.memory_bytes))} {more} memory"]
 
 
 def known_by(candidate: Candidate, proof: Proof | None) -> str:
-    """How its time is known; `proof`: that of the winner."""
+    """The source of its time; `proof` is that of the winner."""
     return "side by side" if proof and candidate.number in proof.numbers else FATES[candidate.fate]
 
 
 def why_not(answer: Answer, other: Candidate) -> str:
-    """What a candidate costs and where it first loses."""
+    """The cost of a candidate, and where it first loses against the winner."""
     winner, proof = answer.winner, answer.proof_of_winner
     if other.fate == "pruned":
         return f"{other.name}: {other.reason}. {_capital(other.detail)}.".replace("..", ".")
@@ -105,28 +109,28 @@ def why_not(answer: Answer, other: Candidate) -> str:
         return f"{other.name}: not estimated yet."
     if other.number == winner.number:
         return f"{other.name} is the winner: {time_words(other)}."
-    found = compared(winner, other)
-    if _is_guess_beside(winner, other) and not found.by_formula:
+    difference = compared(winner, other)
+    if _is_guess_beside(winner, other) and not difference.by_formula:
         return (
             f"{other.name}: {time_words(other)}; not measured, so that it is not known how it "
             "compares with the winner."
         )
     if _is_alone_beside(winner, other, proof):
         return f"{other.name}: {time_words(other)}{_memory(other)}; {_ALONE}."
-    loses = [(name, seconds) for name, seconds in found.seconds if seconds > 0]
+    loses = [(name, seconds) for name, seconds in difference.seconds if seconds > 0]
     first = (
         f" It first loses by {seconds_text(loses[0][1])} more {share_words(loses[0][0])}."
         if loses
         else ""
     )
     slower = (
-        f"{_times(found.ratio)} the winner's time"
-        if found.ratio > _ALIKE
+        f"{_times(difference.ratio)} the winner's time"
+        if difference.ratio > _ALIKE
         else "as fast as the winner"
-        if found.ratio >= 1 / _ALIKE
-        else f"faster, {_times(found.ratio)} the winner's time"
+        if difference.ratio >= 1 / _ALIKE
+        else f"faster, {_times(difference.ratio)} the winner's time"
     )
-    if found.by_formula:
+    if difference.by_formula:
         known = winner if other.fate == "estimated" else other
         slower = f"not {FATES[known.fate]}, and by the formula alone {slower}"
     if proof and (ratio := proof.ratio_of(other.name)):
@@ -141,8 +145,8 @@ def _memory(candidate: Candidate) -> str:
 
 
 def classic_words(answer: Answer, classic: Classic) -> str:
-    """A classic against the winner, in a sentence: by the proof, where it was measured there.
-    ValueError of an answer without a winner.
+    """A baseline compared with the winner, in a sentence: by the proof if it was measured there.
+    ValueError if the answer has no winner.
     """
     winner, proof = answer.winner, answer.proof_of_winner
     if winner is None:
@@ -168,8 +172,8 @@ def classic_words(answer: Answer, classic: Classic) -> str:
             f"{classic.title}: {classic.candidate.name}. No difference from the winner: "
             f"{paired_words(ratio)}."
         )
-    said = beats(winner, classic.candidate, "it", ratio, answer.question.minimize)
-    return f"{classic.title}: {classic.candidate.name}. The winner {said[:1].lower()}{said[1:]}"
+    text = beats(winner, classic.candidate, "it", ratio, answer.question.minimize)
+    return f"{classic.title}: {classic.candidate.name}. The winner {text[:1].lower()}{text[1:]}"
 
 
 def _times(ratio: float) -> str:
@@ -191,13 +195,13 @@ def ties_words(ties: Sequence[Candidate], most: int = 3) -> str:
 
 
 def _is_guess_beside(winner: Candidate, other: Candidate) -> bool:
-    """Whether one is measured and the other only estimated: their quotient would mean nothing."""
+    """Whether one is measured and the other only estimated: their ratio is meaningless."""
     return winner.measured_s is not None and other.measured_s is None
 
 
 def _is_alone_beside(winner: Candidate, other: Candidate, proof: Proof | None) -> bool:
     """Whether the other was measured alone while the winner was proven beside others, and is not
-    slower by more than luck.
+    slower by more than chance.
     """
     if proof is None or other.name in proof.medians_s or not other.interval_s:
         return False

@@ -10,10 +10,10 @@ from spmd_core.experiment.plan.sharding import (
     RULES,
     arrays,
     by_dim,
-    not_cut,
     parameter_share,
     parameters,
     spec,
+    undivided_axes,
 )
 from spmd_core.script.decoder import configuration
 from spmd_core.script.programs.decoder import TRAIN_RULES, Decoder, parameter_dims
@@ -101,14 +101,14 @@ def plan(target, mesh, model="scaled:1"):
 def test_an_axis_that_divides_no_dim_leaves_the_parameters_whole_and_is_named():
     whole = plan("v5e:16x16*16", {"fsdp": 4096})
     assert parameter_share(whole) == 1
-    assert not_cut(whole) == (
+    assert undivided_axes(whole) == (
         "embed=2048 does not divide over fsdp=4096: parameters are replicated on every device",
     )
     # embed over fsdp, mlp over fsdp_transpose
     half = plan("v5e:16x16*16", {"fsdp": 2048, "fsdp_transpose": 2})
-    assert not_cut(half) == () and 1 / 4096 < parameter_share(half) < 1 / 2048
+    assert undivided_axes(half) == () and 1 / 4096 < parameter_share(half) < 1 / 2048
     beside = plan("v5p:16x20x28", {"fsdp": 2240, "tensor": 4})
-    assert not_cut(beside) == (
+    assert undivided_axes(beside) == (
         "embed=2048 does not divide over fsdp=2240: parameters are not sharded over fsdp",
     )
     assert parameter_share(beside) == 1 / 4
@@ -117,7 +117,7 @@ def test_an_axis_that_divides_no_dim_leaves_the_parameters_whole_and_is_named():
 def test_where_every_dim_divides_a_device_holds_its_share():
     assert parameter_share(plan("v5e:16x16", {"fsdp": 256}, "scaled:16")) == 1 / 256
     assert parameter_share(plan("v5e:16x16*2", {"data": 2, "fsdp": 256}, "scaled:16")) == 1 / 256
-    assert not_cut(plan("v5e:16x16*2", {"data": 2, "fsdp": 256}, "scaled:16")) == ()
+    assert undivided_axes(plan("v5e:16x16*2", {"data": 2, "fsdp": 256}, "scaled:16")) == ()
     # 8 key heads do not divide over 16
     few_keys = plan("v5p:4x4x4", {"fsdp": 4, "tensor": 16}, "llama-3.1-70b")
     keys, others, tables = (
@@ -128,4 +128,4 @@ def test_where_every_dim_divides_a_device_holds_its_share():
     assert parameter_share(few_keys) == pytest.approx(
         (keys / 4 + (others + tables) / 64) / (keys + others + tables)
     )
-    assert not_cut(few_keys) == ()
+    assert undivided_axes(few_keys) == ()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spmd_core.program.communication.found import Found
 from spmd_core.program.communication.generic import generic
+from spmd_core.program.communication.parsed import ParsedCollective
 from spmd_core.program.hlo.collectives import Site, Start
 from spmd_core.program.hlo.module import Computation, Instruction
 from spmd_core.program.hlo.text import parse_shape
@@ -13,7 +13,7 @@ from spmd_core.program.hlo.text import parse_shape
 def found(kind, axes=("x",), op_name="", asked=None):
     held = Instruction("c", kind, parse_shape("f32[1]"), ())
     start = Start(kind, held, held, Computation("main", (held,)), True)
-    return Found(
+    return ParsedCollective(
         Site(start, start.computation, (), 1), np.array([[0, 1]]), axes, asked, op_name, "add"
     )
 

@@ -1,6 +1,4 @@
-"""Declare a function of your own as a workload: a file that does so is named in SPMD_LAB_WORKLOADS.
-Imports no jax.
-"""
+"""Declare your own function as a workload: name its file in SPMD_LAB_WORKLOADS. Imports no jax."""
 
 import inspect
 import keyword
@@ -9,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from spmd_core.base import refuse, shorten
-from spmd_core.experiment.reading import MAX_SIZE, is_whole
+from spmd_core.experiment.reading import MAX_SIZE, is_integer
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.experiment.workloads.own.description import Description
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
@@ -27,7 +25,7 @@ _ALWAYS = ("single", "auto", "constrained", "explicit")
 Function = TypeVar("Function", bound=Callable[..., Any])
 Arrays = Mapping[str, Sequence[str]]
 
-# to be called with the names that the whole file defines
+# to be called with the names that the file defines
 declared: list[Callable[[Mapping[str, Any]], Description]] = []
 
 
@@ -44,14 +42,11 @@ def workload(
     one array or a tuple of them.
 
     `operands` and `results` give each array's dims by name, `defaults` the size of each dim. The
-    function is run under the
-    strategies that need no more than itself. Functions of the same file add others: NAME_shards for
-    shard_map, with
-    collectives over constants such as `ROWS_AXES = ()`, which stand for the mesh axes of dim
-    `rows`; NAME_one, for a single
-    row, for vmap and pmap; NAME_explicit where types ask for an out_sharding, as in `Y_SHARDING =
-    None`.
-    RequestError where the declaration does not hold together.
+    function runs under the strategies that need only the function itself. Functions of the same
+    file add others: NAME_shards for shard_map, with collectives over constants such as `ROWS_AXES =
+    ()`, whose value is replaced by the mesh axes of dim `rows`; NAME_one, for a single row, for
+    vmap and pmap; NAME_explicit if types need an out_sharding, as in `Y_SHARDING = None`.
+    RequestError if the declaration is inconsistent.
     """
 
     def declare(function: Function) -> Function:
@@ -137,7 +132,7 @@ def _check(
                 "use letters, digits and underscores",
             )
     for dim, size in defaults.items():
-        if not is_whole(size) or not 1 <= size <= MAX_SIZE:
+        if not is_integer(size) or not 1 <= size <= MAX_SIZE:
             raise refuse(
                 f"{dim}={shorten(size)}",
                 "is not a size",

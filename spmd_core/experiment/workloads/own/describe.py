@@ -22,12 +22,12 @@ def main() -> None:
     """
     answer, path = int(sys.argv[1]), Path(sys.argv[2])
     os.set_inheritable(answer, False)
-    # ends this process, whatever native code it is in, where its parent no longer can
+    # ends this process, even inside native code, if its parent is gone
     signal.alarm(int(2 * LOAD_S))
     os.write(answer, json.dumps(_described(path)).encode())
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # whatever threads the file has started
+    os._exit(0)  # even if the file has started threads
 
 
 def _described(path: Path) -> dict[str, Any]:
@@ -35,9 +35,7 @@ def _described(path: Path) -> dict[str, Any]:
         names = runpy.run_path(str(path), run_name=path.stem)
     except RequestError as error:
         return {"problem": f"declares a workload that does not hold together ({error})"}
-    except (
-        BaseException
-    ) as error:  # SystemExit too: whatever the file does when it is loaded is its author's to know
+    except BaseException as error:  # SystemExit too: report any failure while loading the file
         return {
             "problem": f"does not load{_line(error, path)} ({type(error).__name__}: {_words(error)})"
         }

@@ -1,5 +1,5 @@
-"""A file of the user's own workloads, described: what crosses from the child process that loads the
-file, and how that child is run.
+"""The description of a file of the user's own workloads, and the child process that loads the file
+and writes it.
 """
 
 import json
@@ -42,11 +42,11 @@ class Description(Frozen):
         )
         dims = tuple(name for name, _ in self.defaults)
         kept = {dim for array in results for dim in array.dims}
-        given, found = (", ".join(array.name for array in side) for side in (operands, results))
+        given, returned = (", ".join(array.name for array in side) for side in (operands, results))
         return Workload(
             name=self.name,
             title=self.title,
-            formula=f"{found} = {self.name}({given})",
+            formula=f"{returned} = {self.name}({given})",
             dims=dims,
             defaults=dict(self.defaults),
             operands=operands,
@@ -67,7 +67,7 @@ class Description(Frozen):
 
 def describe(path: Path, text: str) -> tuple[Description, ...]:
     """The workloads that a file declares, as a child process finds them. RequestError, in one
-    sentence, where it finds none or fails.
+    sentence, if it finds none or fails.
     """
     try:
         with (
@@ -77,20 +77,22 @@ def describe(path: Path, text: str) -> tuple[Description, ...]:
             status = _run(path, answer.fileno(), errors.fileno())
             answer.seek(0)
             errors.seek(0)
-            said, wrote = answer.read(), errors.read()
+            output, wrote = answer.read(), errors.read()
     except subprocess.TimeoutExpired:
         raise refuse(
             path.name, f"did not load within {LOAD_S:g} s", "move what takes long into the function"
         ) from None
-    if not said:
+    if not output:
         raise refuse(path.name, _ending(status, wrote), "correct it, and reload the page")
     try:
-        found = json.loads(said)
-        if "problem" in found:
+        declared = json.loads(output)
+        if "problem" in declared:
             raise refuse(
-                path.name, found["problem"], found.get("fix", "correct it, and reload the page")
+                path.name,
+                declared["problem"],
+                declared.get("fix", "correct it, and reload the page"),
             )
-        return tuple(Description.model_validate(part) for part in found["workloads"])
+        return tuple(Description.model_validate(part) for part in declared["workloads"])
     except (ValidationError, json.JSONDecodeError, KeyError, TypeError):
         raise refuse(
             path.name,
@@ -107,7 +109,7 @@ def _run(path: Path, answer: int, errors: int) -> int:
             part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part
         ),
     }
-    # -P: what lies beside the file is not imported
+    # -P: modules beside the file are not imported
     command = [
         sys.executable,
         "-P",

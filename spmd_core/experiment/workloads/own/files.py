@@ -22,8 +22,8 @@ SHOWN_DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file as a child process described it: its workloads by name, or a sentence saying why there
-    are none.
+    """A file as a child process described it: its workloads by name, or a sentence why there are
+    none.
     """
 
     path: Path
@@ -40,7 +40,7 @@ _kept: dict[str, tuple[str, dict[str, Workload]]] = {}  # hash -> text and workl
 
 
 def paths() -> tuple[Path, ...]:
-    """The files that whoever started this process named."""
+    """The files named in the environment of this process."""
     return tuple(
         Path(part).expanduser().absolute()
         for part in os.environ.get(VARIABLE, "").split(os.pathsep)
@@ -52,10 +52,10 @@ def workloads(wait_s: float | None = None) -> dict[str, Workload]:
     """Workloads of the files as they are now, by name; those of a file that takes longer than
     `wait_s` to load come later.
     """
-    found: dict[str, Workload] = {}
+    workloads_by_name: dict[str, Workload] = {}
     for loaded in _files(wait_s):
-        found = {**loaded.workloads, **found}
-    return found
+        workloads_by_name = {**loaded.workloads, **workloads_by_name}
+    return workloads_by_name
 
 
 def problems(wait_s: float | None = None) -> tuple[str, ...]:
@@ -89,13 +89,11 @@ def find(name: str, source: str | None) -> Workload | None:
 
 
 def why_missing(name: str, source: str | None) -> str:
-    """The end of the sentence that says that a workload does not exist, where it may be one of the
-    user's own.
-    """
+    """The end of the sentence for an unknown workload, which may be one of the user's own."""
     if source is not None:
         return f" here in the version {source} of its file, which is to be named in {VARIABLE}"
-    found = problems()
-    return f" ({'; '.join(found)})" if found else ""
+    sentences = problems()
+    return f" ({'; '.join(sentences)})" if sentences else ""
 
 
 def newer(workload: Workload, wait_s: float | None = None) -> Workload | None:
@@ -152,7 +150,7 @@ def _files(wait_s: float | None) -> list[Loaded]:
 
 
 def _start(path: Path) -> Future[Loaded]:
-    """Load a file in a thread of its own, unless it is loaded or being loaded as it stands."""
+    """Load a file in a thread, unless its current version is loaded or being loaded."""
     try:
         stat = path.stat()
         version = (path, stat.st_mtime_ns, stat.st_size)
@@ -183,7 +181,7 @@ def _load(path: Path, loading: "Future[Loaded]") -> None:
         words = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
         loading.set_result(Loaded(path, problem=f"{path} of {VARIABLE} cannot be read: {words}"))
     except BaseException as error:
-        loading.set_exception(error)  # whoever waits is told, rather than left waiting
+        loading.set_exception(error)  # waiting threads get the error instead of blocking
         raise
 
 

@@ -1,4 +1,4 @@
-"""From device memory to host memory inside jit: the result's sharding says where it goes."""
+"""From device memory to host memory inside jit: the result's sharding gives its destination."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The devices, each with its id, process, coordinates and core; and what the old first lines of a notebook say today."""
+"""The devices, each with its id, process, coordinates and core; and what the old first lines of a notebook print today."""
 
 import importlib
 from pathlib import Path
@@ -23,7 +23,7 @@ def refusal(call):
 
 
 def processor():
-    """The processor's model, where the system tells it in /proc/cpuinfo."""
+    """The processor's model, if /proc/cpuinfo has it."""
     listed = Path("/proc/cpuinfo")
     lines = listed.read_text().splitlines() if listed.exists() else []
     return next(

@@ -1,4 +1,4 @@
-"""From host memory to device memory inside jit: the result's sharding says where it goes."""
+"""From host memory to device memory inside jit: the result's sharding gives its destination."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The least and the greatest element: of one array, of a whole batch by mistake, and of each array of the batch by vmap."""
+"""The least and the greatest element: of one array, of a batch by mistake, and of each array of the batch by vmap."""
 
 import jax
 import jax.numpy as jnp

@@ -38,7 +38,7 @@ def in_words(call):
 
 
 def cpu_backend_words():
-    """What JAX says of the old way to choose a backend."""
+    """What JAX prints for the old way to choose a backend."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -52,7 +52,7 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     host = np.random.default_rng(0).normal(size=(SIZE, SIZE)).astype(np.float32)
     rows = (
         mesh.axis_names if SIZE % mesh.size == 0 else ()
-    )  # a size that does not divide stays whole
+    )  # a size that does not divide stays replicated
     places = {
         "jit on one device": mesh.devices.flat[0],
         "jit on the CPU": jax.local_devices(backend="cpu")[0],

@@ -1,4 +1,4 @@
-"""x² + y: argnums says which argument a gradient is taken in."""
+"""x² + y: argnums selects the argument that a gradient is taken in."""
 
 import jax
 

@@ -1,4 +1,4 @@
-"""a + b + c with a row of a and of c on each device, and b whole on all of them."""
+"""a + b + c with a row of a and of c on each device, and b replicated on all of them."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""in_axes: which axis of each argument is spread over the devices; None gives every device the whole argument."""
+"""in_axes: which axis of each argument is spread over the devices; None replicates the argument on every device."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What pmap returns: an ordinary jax.Array whose sharding says which device holds which row."""
+"""What pmap returns: an ordinary jax.Array whose sharding shows which device holds which row."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""How long a call takes six ways, on operands that lie where they are used; every call is waited for."""
+"""How long a call takes six ways, on operands that are placed where they are used; every call is waited for."""
 
 from time import perf_counter
 

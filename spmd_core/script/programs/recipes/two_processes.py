@@ -1,4 +1,4 @@
-"""Two processes of EACH devices, one sum over all of them: the program starts both and collects what they say."""
+"""Two processes of EACH devices, one sum over all of them: the program starts both and collects their output."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def free_port():
 
 
 def run_both():
-    """The last line that each process prints; RuntimeError, with its words, where one fails."""
+    """The last line that each process prints; RuntimeError, with its output, if one fails."""
     environment = os.environ | {
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(EACH),

@@ -1,4 +1,4 @@
-"""An array that nobody sharded: whole on one device."""
+"""An unsharded array: all of it on one device."""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,7 @@
-"""What a program asked for, where the compiler made another collective of it.
+"""The collective that a program requested, where the compiler emitted another kind.
 
-Told by the name of the call, by what surrounds a sum, or by the ring that a matmul works along.
+It follows from the name of the call, from the operations around a sum, or from the ring of a
+collective matmul.
 """
 
 from collections.abc import Iterator
@@ -57,14 +58,14 @@ def asked(
     groups: np.ndarray,
     op_name: str | None,
 ) -> str | None:
-    """The kind of collective that was asked for, where it is another than `start.kind`.
+    """The requested kind of collective if it differs from `start.kind`.
 
-    None where both are the same or nothing tells. `around` is the computation of `start.outer`;
-    `groups` are those of the collective; `op_name` is what the program calls it.
-    A call that names its collective tells. Else a sum of which every member of a group keeps one
-    part was a reduce-scatter, a sum of arrays that are zero but for one part each was an
-    all-gather (the compiler falls back on a sum for both), and permutes in a ring beside the
-    parts of a matmul are the all-gather or the reduce-scatter that the matmul needs.
+    None if they are the same or the requested kind is unknown. `around` is the computation of
+    `start.outer`; `groups` are those of the collective; `op_name` is the name that the program
+    gives it. A call that names its collective decides. Otherwise a sum of which every member of a
+    group keeps one part was a reduce-scatter, and a sum of arrays that are zero except for one part
+    each was an all-gather (the compiler implements both as an all-reduce). Permutes in a ring
+    around the parts of a matmul are the all-gather or reduce-scatter that the matmul needs.
     """
     call = call_of(op_name)
     if call is not None:
@@ -88,8 +89,8 @@ def ring_of(
 ) -> str | None:
     """What a permute of a collective matmul implements: an all-gather or a reduce-scatter.
 
-    Shards of an operand pass on to be multiplied with; partial sums, which a matmul has just made,
-    to be added to. None for a permute that belongs to no matmul or moves in no ring.
+    The first passes on shards of an operand to multiply with, the second partial sums of a matmul
+    to add to. None for a permute that belongs to no matmul or no ring.
     """
     if (op_name or "").rsplit("/", 1)[-1] not in _PRODUCTS or ring_size(pairs) < 2:
         return None
@@ -126,7 +127,7 @@ def _makers(
     value: Instruction,
     depth: int,
 ) -> Iterator[Instruction]:
-    """What made the operands of a value, seen through copies."""
+    """The instructions that produce the operands of a value, looking through copies."""
     for name in value.operands:
         maker = computation.by_name[name]
         if maker.opcode in _SAME_VALUE and depth > 0:
@@ -155,10 +156,10 @@ def _is_sliced(
     large = max((shape.elements for shape in instruction.arrays), default=0)
     if large < members:
         return False
-    found = _readers(module, computation, instruction, large, _DEPTH)
-    return bool(found) and all(
+    readers = _readers(module, computation, instruction, large, _DEPTH)
+    return bool(readers) and all(
         reader.opcode == "dynamic-slice" and reader.shape.elements * members == size
-        for reader, size in found
+        for reader, size in readers
     )
 
 
@@ -169,25 +170,26 @@ def _readers(
     least: int,
     depth: int,
 ) -> list[tuple[Instruction, int]]:
-    """(who reads a value, its elements), seen through copies and into fusions.
+    """(reader of a value, its elements), looking through copies and into fusions.
 
-    Arrays smaller than a thousandth of `least` are left out: a bias or a norm summed along.
+    Arrays smaller than a thousandth of `least` are ignored, such as a bias that is summed in the
+    same op.
     """
-    found: list[tuple[Instruction, int]] = []
+    readers: list[tuple[Instruction, int]] = []
     for user in computation.users[value.name]:
         arrays = (user if value.shape.element == "tuple" else value).arrays
         size = max((shape.elements for shape in arrays), default=0)
         if size * 1000 < least:
             continue
         if user.opcode in _SAME_VALUE and depth > 0:
-            found += _readers(module, computation, user, least, depth - 1)
+            readers += _readers(module, computation, user, least, depth - 1)
         elif user.opcode == "fusion" and depth > 0 and (callee := module.callee(user)):
             for number, name in enumerate(user.operands):
                 if name == value.name:
-                    found += _readers(module, callee, callee.parameters[number], least, depth - 1)
+                    readers += _readers(module, callee, callee.parameters[number], least, depth - 1)
         else:
-            found.append((user, size))
-    return found
+            readers.append((user, size))
+    return readers
 
 
 def _is_padded(
@@ -200,12 +202,12 @@ def _is_padded(
     held = computation.by_name
     operands = [held[name] for name in instruction.operands if name in held]
     large = max((operand.shape.elements for operand in operands), default=0)
-    told = [
+    padded = [
         _writes_part(module, computation, operand, members)
         for operand in operands
         if operand.shape.elements * 1000 >= large
     ]
-    return bool(told) and all(told)
+    return bool(padded) and all(padded)
 
 
 def _writes_part(
@@ -230,7 +232,9 @@ def _writes_part(
 
 
 def _is_zero(module: Module, computation: Computation, value: Instruction) -> bool:
-    """A broadcast of zero; what a fusion is given is taken for one: nothing else is padded so."""
+    """Whether it is a broadcast of zero. A fusion's parameter counts as one: nothing else is padded
+    this way.
+    """
     if value.opcode == "broadcast" and value.operands:
         source = computation.by_name[value.operands[0]]
         return source.opcode != "constant" or source.argument in ("0", "-0", "false")

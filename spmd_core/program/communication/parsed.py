@@ -1,11 +1,10 @@
-"""A collective as it was read, before it is told in words."""
+"""A collective as parsed from a compiled program."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from spmd_core.machine import Coordinates
-from spmd_core.program.hlo.asked import asked, ring_of, ring_size
 from spmd_core.program.hlo.collectives import (
     BETWEEN_SLICES,
     Site,
@@ -15,17 +14,18 @@ from spmd_core.program.hlo.collectives import (
 )
 from spmd_core.program.hlo.module import Module
 from spmd_core.program.hlo.replica_groups import axes_of
+from spmd_core.program.hlo.requested import asked, ring_of, ring_size
 
 Mesh = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """What the text says of a collective: over what, and what was asked for.
+class ParsedCollective:
+    """A collective of a compiled program: its groups, mesh axes and requested kind.
 
     `groups`, int64 [groups, members], are positions in the program's device order (of a permute,
-    pairs); `op_name` is what the program calls it; `ring` counts the devices of each ring that a
-    collective matmul passes shards along, 0 for any other.
+    pairs); `op_name` is the name that the program gives it; `ring` counts the devices of each ring
+    that a collective matmul passes shards along, 0 for any other.
     """
 
     site: Site
@@ -43,7 +43,7 @@ class Found:
 
     @property
     def wanted(self) -> str:
-        """What the program asked for."""
+        """The kind that the program requested."""
         return self.asked or self.kind
 
 
@@ -54,28 +54,28 @@ def read(
     positions: tuple[int, ...] | None,
     places: tuple[Coordinates, ...],
     op_name: str | None,
-) -> Found:
+) -> ParsedCollective:
     """A collective by its text; HloError where its groups cannot be read."""
     start, around = site.start, site.computation
     if start.kind == BETWEEN_SLICES:
         groups = counterparts(places)
         axes = axes_of(groups, mesh, positions) if groups.size and mesh else ()
         transfer = transfer_of(start.outer) or None
-        return Found(site, groups, axes, transfer, op_name, "add")
+        return ParsedCollective(site, groups, axes, transfer, op_name, "add")
     groups = groups_of(start.inner, module.device_count)
     axes = axes_of(groups, mesh, positions)
     wanted = asked(module, start, around, groups, op_name)
     ring = 0
     if start.kind == "collective-permute" and ring_of(module, start, around, groups, op_name):
         ring = ring_size(groups)
-    return Found(site, groups, axes, wanted, op_name, reduction_of(module, start), ring)
+    return ParsedCollective(site, groups, axes, wanted, op_name, reduction_of(module, start), ring)
 
 
 def counterparts(places: tuple[Coordinates, ...]) -> np.ndarray:
-    """Groups of devices at the same place of every slice, int64 [places, slices].
+    """Groups of devices at the same position of every slice, int64 [places, slices].
 
-    A transfer between slices does not name its partners, but runs between such devices.
-    Empty where `places`, the coordinates by position, are unknown or all in one slice.
+    A transfer between slices does not name its partners, but runs between such devices. Empty where
+    `places`, the coordinates by position, are unknown or all in one slice.
     """
     same: dict[Coordinates, list[int]] = {}
     for position, place in enumerate(places):

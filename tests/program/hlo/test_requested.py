@@ -5,8 +5,8 @@ writes them.
 import numpy as np
 import pytest
 
-from spmd_core.program.hlo.asked import asked
 from spmd_core.program.hlo.collectives import Start
+from spmd_core.program.hlo.requested import asked
 from spmd_core.program.hlo.text import parse_module
 
 # the gradient of one of 4 devices' weights: added up whole, of which a fusion takes a quarter

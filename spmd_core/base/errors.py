@@ -8,7 +8,7 @@ class LabError(Exception):
 
 
 class RequestError(LabError, ValueError):
-    """A request that is refused: the message names the value, the rule and a fix."""
+    """A request that cannot be carried out as asked: names the value, the rule and a fix."""
 
 
 class StorageError(LabError):
@@ -20,7 +20,7 @@ class AccessError(LabError):
 
 
 class UnreadableRun(RequestError):
-    """A stored run that this version cannot read: written by another version, or damaged."""
+    """A stored run that this version cannot read: made by another one, or damaged."""
 
     def __init__(self, message: str, run: str):
         super().__init__(message)
@@ -28,11 +28,11 @@ class UnreadableRun(RequestError):
 
 
 class WorkerError(LabError):
-    """The worker process could not be started, or does not have the requested devices."""
+    """The worker process could not be started, or does not have the devices that were asked for."""
 
 
 def refuse(value: str, rule: str, fix: str) -> RequestError:
-    """A RequestError with the message `value rule: fix`; the caller raises it.
+    """The refusal `value rule: fix`, to be raised by the caller.
 
     >>> str(refuse("batch=30", "does not divide over mesh axis y=4", "use 28 or 32"))
     'batch=30 does not divide over mesh axis y=4: use 28 or 32'
@@ -57,14 +57,16 @@ def shorten(value: object, limit: int = 60) -> str:
     return f"{text[: limit - 1 - len(end)]}…{end}"
 
 
-_SHORT = reprlib.Repr()  # reads only the beginning of a value, however large or deep it is
+_SHORT = reprlib.Repr()  # looks at the beginning of a value only, however large or deep it is
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 20
 
 
 class Inexpressible(LabError):
-    """A strategy cannot express this sharding; the message gives the reason."""
+    """A strategy cannot express this sharding; the message says why."""
 
 
 class WrongResult(LabError):
-    """A function returned something other than it declares; the message names both."""
+    """A function returned something else than it declares; the message says what, and what was
+    declared.
+    """

@@ -25,23 +25,23 @@ class Settings:
     """Seconds after which the supervisor acts, and what viewers of the dashboard may take."""
 
     run_timeout_s: float = 600.0  # a run, from leaving the queue to its result
-    # of a run that only compiles: a large model takes minutes
+    # the same of a run that only compiles: a large model takes minutes
     predict_timeout_s: float = 2400.0
-    idle_s: float = 300.0  # until an idle worker gives up its devices
-    cancel_grace_s: float = 5.0  # from the request to stop a worker until it is terminated
+    idle_s: float = 300.0  # an idle worker keeps its devices
+    cancel_grace_s: float = 5.0  # from asking a worker to stop, to ending it
     terminate_grace_s: float = 3.0  # from SIGTERM to SIGKILL
-    ping_s: float = 5.0  # for an idle worker to answer a ping before it is used again
-    # retries of writing a result before it stays in memory
+    ping_s: float = 5.0  # an idle worker has so long to say that it is there, before it is used
+    # a result that cannot be written is tried for so long, then kept in memory
     write_s: float = 60.0
     lock_retry_s: float = 1.0  # between two tries for the lock of the data folder
-    poll_s: float = 0.25  # between two checks for requests of other processes
+    poll_s: float = 0.25  # between two looks at what other processes asked for
     note_s: float = 1.0  # between two writes of progress to the database
-    # queued and active runs above which a viewer's run is refused; a sweep counts as one
+    # runs queued or at work, above which a viewer's is refused; a sweep is one
     queue_most: int = 50
     queue_most_of_viewer: int = 10  # the same of one viewer
     queue_most_of_address: int = 20  # the same of all viewers of one address without a login
     stored_most_bytes: int = 2 * 2**30  # of the database, above which a viewer's run is refused
-    # concurrent compile workers of a search or a sweep; 0: as cores and memory allow
+    # workers that compile a search or a sweep at the same time; 0: as cores and memory allow
     compilers: int = 0
     dask: str = ""  # address of a Dask scheduler on whose workers a search compiles
     # paths of a tls:// scheduler's CA, and of the certificate and key that are shown to it
@@ -53,7 +53,7 @@ class Settings:
     proxies: tuple[str, ...] = ()  # addresses whose X-Forwarded-For is believed
 
     def longest_s(self, is_compiling: bool) -> float:
-        """Seconds after which a run is terminated."""
+        """Seconds after which a run is ended."""
         return self.predict_timeout_s if is_compiling else self.run_timeout_s
 
 
@@ -67,8 +67,8 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ),
         idle_s=_seconds(environ, "SPMD_LAB_IDLE_S", defaults.idle_s),
         write_s=_seconds(environ, "SPMD_LAB_WRITE_S", defaults.write_s),
-        queue_most=_positive(environ, "SPMD_LAB_QUEUE", defaults.queue_most),
-        queue_most_of_viewer=_positive(
+        queue_most=_whole(environ, "SPMD_LAB_QUEUE", defaults.queue_most),
+        queue_most_of_viewer=_whole(
             environ, "SPMD_LAB_QUEUE_PER_VIEWER", defaults.queue_most_of_viewer
         ),
         queue_most_of_address=_whole(
@@ -187,7 +187,7 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     return value
 
 
-def _positive(environ: Mapping[str, str], name: str, default: int) -> int:
+def _whole(environ: Mapping[str, str], name: str, default: int) -> int:
     text = environ.get(name, "")
     if not text:
         return default
@@ -208,5 +208,5 @@ def default_data_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 @lru_cache(maxsize=64)
 def resolved(folder: Path) -> Path:
-    """A folder with its links resolved. Cached: every screen needs it twice a second."""
+    """A folder without links. Every screen asks twice a second, so it is looked up once."""
     return folder.resolve()

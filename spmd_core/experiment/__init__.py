@@ -39,7 +39,13 @@ from spmd_core.experiment.plan.models import (
 )
 from spmd_core.experiment.plan.plan import NAMES, Plan
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
-from spmd_core.experiment.plan.sharding import RULES, CutArray, arrays, not_cut, parameter_share
+from spmd_core.experiment.plan.sharding import (
+    RULES,
+    ShardedArray,
+    arrays,
+    parameter_share,
+    undivided_axes,
+)
 from spmd_core.experiment.plans import compiler_flags, experiment_of, own_flags
 from spmd_core.experiment.reading import load_json
 from spmd_core.experiment.resized import axes_left, on_topology, resized
@@ -139,6 +145,7 @@ __all__ = [
     "Plan",
     "Row",
     "Sharded",
+    "ShardedArray",
     "Spec",
     "Timing",
     "Variant",
@@ -178,7 +185,6 @@ __all__ = [
     "names_of",
     "newer",
     "newest",
-    "not_cut",
     "on_topology",
     "option_choices",
     "own_flags",
@@ -201,6 +207,7 @@ __all__ = [
     "source_of",
     "spec_code",
     "study_of",
+    "undivided_axes",
     "version_words",
     "with_mesh",
     "with_shared",

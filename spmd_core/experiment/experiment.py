@@ -51,18 +51,18 @@ class Variant(Frozen):
 class Row:
     """One program of a run: a strategy, of a variant where there are several."""
 
-    key: str  # its key in the result: the strategy, or `variant/strategy`
-    variant: str  # "" in an experiment without variants
+    key: str  # names it in the result: the strategy, or `variant/strategy`
+    variant: str  # "" where the experiment stands alone
     experiment: "Experiment"
     strategy: str
 
 
 class Experiment(Frozen):
-    """An experiment. Fields are as in the JSON form; `sharding` maps each dim to its mesh axes.
+    """What is run. Fields are as in the JSON form; `sharding` maps each dim to its mesh axes.
 
-    `reading` and `rules` check the fields before a value is made; here are only types. A study is
-    an experiment with `variants` whose own fields are those of the first variant, or of the first
-    measured one if others are on compile-only topologies.
+    `reading` and `rules` say what a field may be, before any value is made; here are only types.
+    A study is an experiment with `variants`, of which it is itself the first; the first of those
+    that are measured, where others are on topologies that are not attached.
     """
 
     version: Literal[1] = 1
@@ -89,17 +89,17 @@ class Experiment(Frozen):
         given, entries = variants.opened(data)
         if len(entries) < 2:
             return _canonical_fields(given)
-        members = _variants(entries)
-        lead = next((each for each in members if not each.experiment.place.is_absent), members[0])
+        found = _variants(entries)
+        lead = next((each for each in found if not each.experiment.place.is_absent), found[0])
         return {name: getattr(lead.experiment, name) for name in cls.model_fields} | {
-            "variants": members
+            "variants": found
         }
 
     @model_serializer(mode="wrap")
     def _write(
         self, fields: SerializerFunctionWrapHandler, info: SerializationInfo
     ) -> dict[str, Any]:
-        """Writes variants as the fields that they change; omits an empty list."""
+        """Variants as what they change, and no field of that name where there are none."""
         data = fields(self)
         data.pop("variants", None)
         if self.variants:
@@ -118,7 +118,7 @@ class Experiment(Frozen):
 
     @cached_property
     def what(self) -> Workload:
-        """The workload with its options applied; cached."""
+        """The workload's description, as the options make it: looked up once."""
         options = dict(self.options)
         return get_workload(self.workload, experiment_options.source_of(options)).chosen(options)
 
@@ -134,12 +134,12 @@ class Experiment(Frozen):
 
     @property
     def members(self) -> tuple[Variant, ...]:
-        """The variants; without any, the experiment itself, unnamed."""
+        """The variants; of an experiment that stands alone itself, without a name."""
         return self.variants or (Variant.model_construct(name="", experiment=self),)
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """The rows of a run: every strategy of every variant, in order."""
+        """What is run side by side: every strategy of every variant, in order."""
         return tuple(
             Row(
                 f"{each.name}/{strategy}" if each.name else strategy,
@@ -168,7 +168,7 @@ class Experiment(Frozen):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether some variants are measured and others, on compile-only topologies, are predicted."""
+        """Whether some variants are measured and others, on absent topologies, are predicted."""
         return len({each.experiment.place.is_absent for each in self.members}) > 1
 
     @property
@@ -177,7 +177,7 @@ class Experiment(Frozen):
         return self.plan.tokens if self.plan else 1
 
     def table_spec(self, array: str) -> Spec:
-        """The spec of an operand or result by the table alone, without overrides."""
+        """The spec of an operand or result by the table alone, overrides left aside."""
         return self.what.array(array).spec(self.sizes, dict(self.sharding))
 
     def spec(self, array: str) -> Spec:
@@ -201,7 +201,7 @@ class Experiment(Frozen):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form with defaults filled in: equal experiments have equal forms."""
+        """The JSON form, defaults filled in: equal experiments give equal objects."""
         return self.model_dump(mode="json")
 
     @property
@@ -211,14 +211,14 @@ class Experiment(Frozen):
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     def vary(self, **changes: Any) -> "Experiment":
-        """A validated copy with fields of the JSON form replaced; RequestError if the change is
-        refused.
+        """A copy with fields of the JSON form replaced, validated anew; RequestError where the
+        change is refused.
         """
         return parse_experiment(self.to_json() | changes)
 
 
 def _canonical_fields(data: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields of an experiment: read, filled in, checked, and in canonical form."""
+    """All fields of an experiment: read, filled in, checked, and in the one form of equal ones."""
     given = reading.read_fields(data)
     options = dict(given.get("options", ()))
     what = get_workload(given["workload"], experiment_options.source_of(options))
@@ -258,14 +258,14 @@ def _in_order(what: Workload, fields: Fields) -> dict[str, Any]:
 
 
 def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
-    """The variants of a study, each with a name; RequestError if they cannot be compared."""
-    experiments = []
+    """The variants of a study, each with a name; RequestError where they cannot be compared."""
+    found = []
     for place, (name, fields) in enumerate(entries, 1):
         try:
-            experiments.append(parse_experiment(fields))
+            found.append(parse_experiment(fields))
         except RequestError as error:
             raise variants.in_variant(name, place, error) from None
-    forms = [each.to_json() for each in experiments]
+    forms = [each.to_json() for each in found]
     given = [name for name, _ in entries]
     variants.check(
         given, forms, found[0].what.is_comparable, sum(len(each.strategies) for each in found)
@@ -273,7 +273,7 @@ def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
     names = variants.names_of(forms, given)
     return tuple(
         Variant.model_construct(name=name, experiment=each)
-        for name, each in zip(names, experiments, strict=True)
+        for name, each in zip(names, found, strict=True)
     )
 
 
@@ -290,7 +290,7 @@ def study_of(members: list[tuple[str | None, Experiment]]) -> Experiment:
 
 
 def parse_experiment(data: Any) -> Experiment:
-    """The experiment that a JSON value describes; RequestError, in one sentence, if it is invalid."""
+    """The experiment that a JSON value describes; RequestError, in one sentence, where none."""
     if not isinstance(data, Mapping):
         raise refuse(
             f"experiment {shorten(data)}",
@@ -303,7 +303,7 @@ def parse_experiment(data: Any) -> Experiment:
         cause = error.errors(include_url=False)[0].get("ctx", {}).get("error")
         if isinstance(cause, RequestError):
             raise cause from None
-        raise  # `reading` accepted a value of the wrong type: a bug
+        raise  # the reader let a value pass that is not of the field's type: a mistake of ours
 
 
 def parse_experiment_text(text: str | bytes) -> Experiment:

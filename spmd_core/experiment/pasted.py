@@ -1,9 +1,8 @@
 """A pasted line of code to specs and a mesh: read as syntax, never evaluated.
 
 Read are `PartitionSpec(...)` or `P(...)`, a `NamedSharding(...)` that has one (also as JAX prints
-it), a tuple of axis names, and any line with such a call in it: what it is assigned to, or the
-array beside it, names it. A mesh is read off `make_mesh((2, 4), ("x", "y"))`, `AbstractMesh` or
-`Mesh`.
+it), a tuple of axis names, and any line with such a call in it: what it is assigned to, or the array
+beside it, names it. A mesh is read off `make_mesh((2, 4), ("x", "y"))`, `AbstractMesh` or `Mesh`.
 """
 
 import ast
@@ -32,7 +31,7 @@ _PRINTED = re.compile(r"Mesh\(((?:'[^'()]*': ?\d+(?:, ?)?)+)")
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """The contents of a text: specs with the name of their array ("" if unnamed), and a mesh."""
+    """What a text says: specs with the name of their array, "" where it names none; a mesh."""
 
     specs: tuple[tuple[str, Spec], ...]
     mesh: Mesh | None = None
@@ -46,9 +45,9 @@ def read_pasted(text: str) -> Pasted:
     specs = list(_specs(tree, code))
     mesh = next(
         (
-            axes
+            found
             for call in ast.walk(tree)
-            if isinstance(call, ast.Call) and (axes := _mesh(call)) is not None
+            if isinstance(call, ast.Call) and (found := _mesh(call)) is not None
         ),
         None,
     )
@@ -58,15 +57,15 @@ def read_pasted(text: str) -> Pasted:
 
 
 def read_spec(text: str) -> Spec:
-    """The single spec of a text; RequestError if it has none, or several."""
-    specs = read_pasted(text).specs
-    if len(specs) != 1:
+    """The one spec that a text is; RequestError where it is none, or several."""
+    found = read_pasted(text).specs
+    if len(found) != 1:
         raise (
             _no_spec(text)
-            if not specs
-            else refuse(shorten(text), f"has {len(specs)} specs", "write one")
+            if not found
+            else refuse(shorten(text), f"has {len(found)} specs", "write one")
         )
-    return specs[0][1]
+    return found[0][1]
 
 
 def spec_code(spec: Spec) -> str:
@@ -248,8 +247,8 @@ def _pairs(names: list[str] | None, sizes: list[int] | None) -> Mesh | None:
 def _texts(nodes: Sequence[ast.expr]) -> list[str] | None:
     found = [each.value for each in nodes if isinstance(each, ast.Constant)]
     return (
-        [str(each) for each in values]
-        if len(values) == len(nodes) and all(isinstance(each, str) for each in values)
+        [str(each) for each in found]
+        if len(found) == len(nodes) and all(isinstance(each, str) for each in found)
         else None
     )
 

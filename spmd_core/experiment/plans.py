@@ -14,7 +14,7 @@ def experiment_of(plan: Plan) -> Experiment:
 
 def compiler_flags(experiment: Experiment) -> dict[str, str]:
     """Flags that the compiler is loaded with: of a training step those of the published runs; of a
-    study those that all variants share.
+    study those that all variants have alike.
     """
     first, *others = [_flags(member.experiment) for member in experiment.members]
     return {
@@ -25,9 +25,9 @@ def compiler_flags(experiment: Experiment) -> dict[str, str]:
 
 
 def own_flags(experiment: Experiment, study: Experiment) -> dict[str, str]:
-    """The compiler flags of one variant of a study besides those that all variants share. A flag
-    passed this way gives the same program as when the compiler is loaded with it (TPU v6e and v5p,
-    libtpu of JAX 0.10.2).
+    """What a variant of a study is compiled with beside the flags that all have. Given so, a flag
+    makes the same program as given when the compiler is loaded (TPU v6e and v5p, libtpu of
+    JAX 0.10.2).
     """
     shared = compiler_flags(study)
     return {name: value for name, value in _flags(experiment).items() if name not in shared}

@@ -1,5 +1,5 @@
-"""A study: variants of an experiment that are measured, or predicted, side by side. Reads them,
-names them by what differs, and checks that they can be compared.
+"""A study: variants of an experiment that are measured, or predicted, side by side; how they are
+read, named by what differs, and which can be compared.
 
 Everything here is about JSON forms; `experiment` makes values of them.
 """
@@ -15,7 +15,7 @@ from spmd_core.machine import parse_target
 
 MAX_VARIANTS, MAX_ROWS = 24, 96  # rows: variants x strategies
 MAX_NAME = 60
-# fields that may differ, in the order of a variant's name; of a training step its batch as well
+# what may differ, in the order in which a name tells it; of a training step its batch as well
 VARYING = ("target", "mesh", "sharding", "overrides", "memory", "dtype", "options", "strategies")
 _BATCH = "batch"
 _NAMING = ("target", "mesh", "dims", *VARYING[2:-1])  # a row says its own strategy
@@ -27,7 +27,7 @@ Fields = dict[str, Any]
 
 
 def opened(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Entry]]:
-    """An experiment's fields, and its variants, if any.
+    """An experiment's fields, and its variants; none where it stands alone.
 
     A study is written as a list of experiments (`study`), or as an experiment and what each variant
     changes in it (`variants`). The fields are those of the first variant.
@@ -141,7 +141,7 @@ def check(
 
 
 def _check_targets(names: Sequence[str], forms: Sequence[Fields]) -> None:
-    """Measured variants take turns on one target; compile-only topologies may differ."""
+    """What is measured takes turns on one target; topologies that are not attached may differ."""
     here = [
         (name, form["target"])
         for name, form in zip(names, forms, strict=True)
@@ -179,7 +179,7 @@ def _alike(form: Fields) -> str:
 
 
 def with_shared(form: Fields, now: Fields) -> Fields:
-    """A variant's form with the shared fields replaced by those of `now`."""
+    """A variant's form with what all variants share as `now` says it."""
     new = form | {field: value for field, value in now.items() if field not in VARYING}
     free, same = _varied(form)
     if now.get("workload") == form.get("workload") and any((free, same)):
@@ -189,22 +189,22 @@ def with_shared(form: Fields, now: Fields) -> Fields:
 
 
 def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple[str, ...]:
-    """A name for each variant: the given one, else its fields that differ.
+    """A name for each variant: the one given, else what it has otherwise than the others do.
 
     >>> names_of([{"mesh": [["x", 8]]}, {"mesh": [["x", 2], ["y", 4]]}])
     ('mesh x=8', 'mesh x=2 y=4')
     """
     named = list(given) or [None] * len(forms)
-    names: list[str] = []
+    found: list[str] = []
     for form, name in zip(forms, named, strict=True):
         parts = _difference(form, forms, _NAMING[:1])
-        # with several targets, what differs among the variants on its own target
+        # of several targets, what differs among those on its own
         near = [each for each in forms if each.get("target") == form.get("target")]
         parts += _difference(form, near, _NAMING[1:])
         if not parts and all(len(each["strategies"]) == 1 for each in forms):
             parts = _difference(form, forms, VARYING[-1:])
-        own = name or _short(", ".join(parts) or f"variant {len(names) + 1}")
-        taken = {*names, *(other for other in named if other)}
+        own = name or _short(", ".join(parts) or f"variant {len(found) + 1}")
+        taken = {*found, *(other for other in named if other)}
         if name is None:
             own = next(
                 text
@@ -212,8 +212,8 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
                 if (text := own if number == 1 else f"{own[: MAX_NAME - 5]} ({number})")
                 not in taken
             )
-        names.append(own)
-    return tuple(names)
+        found.append(own)
+    return tuple(found)
 
 
 def _difference(form: Fields, forms: Sequence[Fields], fields: Sequence[str]) -> list[str]:
@@ -225,7 +225,7 @@ def _short(text: str) -> str:
 
 
 def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[str]:
-    """A field of one variant as text, as far as the variants differ in it."""
+    """What a field of one variant says, as far as the variants differ in it."""
     now = form[field]
     if all(each[field] == now for each in forms):
         return
@@ -271,13 +271,13 @@ def _pairs_words(field: str, now: Fields, forms: Sequence[Fields]) -> Iterator[s
 
 
 def _option_words(name: str, value: Any) -> str:
-    """`remat full`, `offload qkv_proj`; a switch that is on by its name alone."""
-    text = name.replace("_", " ")
+    """`remat full`, `offload qkv_proj`; an option that only a switch has is named or denied."""
+    said = name.replace("_", " ")
     if name in ("save", "offload"):
-        return f"{text} {str(value).replace(',', '+')}" if value else f"{text} nothing"
+        return f"{said} {str(value).replace(',', '+')}" if value else f"{said} nothing"
     if value is True:
-        return text
-    return f"{text} {'default' if value is None else value}"
+        return said
+    return f"{said} {'default' if value is None else value}"
 
 
 def _axes(axes: Any) -> str:

@@ -1,4 +1,6 @@
-"""A recipe: a spec to open on a screen, what to look at there and why, and its expected numbers."""
+"""A recipe: a spec to open on a screen, what to look at there and why, and what must come out of
+it.
+"""
 
 import math
 from collections.abc import Mapping
@@ -12,13 +14,15 @@ from spmd_core.words import in_a_line, moments_words
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The expected results of a recipe's run under every strategy that it names; empty fields are
-    not checked.
+    """What a recipe's run must give under every strategy that it names; what is left out is not
+    looked at.
 
-    `values`, `exact`, `shapes`, `specs` and `memory` are keyed by the name of a result, `printed`
-    and `contains` by the name of what a small program reports, `collectives` by strategy (the kinds
-    in its compiled program, each once). `exact` is compared digit by digit, `values` within the
-    tolerance; `contains` lists substrings of what is reported, for texts that differ by version.
+    `values`, `exact`, `shapes`, `specs` and `memory` go by the name of a result, `printed` and
+    `contains` by the name of
+    what a small program reports, `collectives` by strategy (the kinds in its compiled program, each
+    once). `exact` is to
+    the digit; `values` within the tolerance; `contains` names parts of what is reported, where the
+    rest differs by version.
     """
 
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -34,68 +38,66 @@ class Expected:
     tolerance: float = 1e-6  # absolute, of values
 
     def differences(self, result: Result) -> tuple[str, ...]:
-        """A sentence for each difference of a result from the expected one."""
+        """A sentence for everything in a result that is not as expected; none where all of it is."""
         return tuple(
             sentence
-            for strategy, outcome in result.strategies.items()
-            for sentence in self._of(strategy, outcome)
+            for strategy, found in result.strategies.items()
+            for sentence in self._of(strategy, found)
         )
 
-    def _of(self, strategy: str, outcome: StrategyResult) -> list[str]:
-        if outcome.status != "ok":
+    def _of(self, strategy: str, found: StrategyResult) -> list[str]:
+        if found.status != "ok":
             return [
-                f"{strategy} ended as {outcome.status}: {outcome.error.message if outcome.error else 'no reason given'}"
+                f"{strategy} ended as {found.status}: {found.error.message if found.error else 'no reason given'}"
             ]
         named = {*self.values, *self.exact, *self.shapes, *self.specs, *self.memory}
-        sentences = [
-            f"{strategy}: {text}" for name in named for text in self._of_array(name, outcome)
-        ]
-        sentences += [
-            f"{strategy} prints {outcome.printed.get(name)!r} for {name}, without {part!r}"
+        said = [f"{strategy}: {text}" for name in named for text in self._of_array(name, found)]
+        said += [
+            f"{strategy} prints {found.printed.get(name)!r} for {name}, without {part!r}"
             for name, parts in self.contains.items()
             for part in parts
-            if part not in outcome.printed.get(name, "")
+            if part not in found.printed.get(name, "")
         ]
-        sentences += [
-            f"{strategy} prints {outcome.printed.get(name)!r} for {name}, not {text!r}"
+        said += [
+            f"{strategy} prints {found.printed.get(name)!r} for {name}, not {text!r}"
             for name, text in self.printed.items()
-            if outcome.printed.get(name) != text
+            if found.printed.get(name) != text
         ]
-        for name, report in outcome.outputs.items():
+        for name, report in found.outputs.items():
             held = {shard.at: shard.index for shard in report.shards or ()}
-            sentences += [
+            said += [
                 f"{strategy}: device {device} holds {held.get(device)} of {name}, not {index}"
                 for device, index in self.shards.items()
                 if held.get(device) != index
             ]
         if strategy in self.collectives:
-            kinds = frozenset(collective.kind for collective in outcome.collectives or ())
-            if outcome.collectives is None:
-                sentences.append(f"{strategy} does not say which collectives it contains")
+            kinds = frozenset(collective.kind for collective in found.collectives or ())
+            if found.collectives is None:
+                said.append(f"{strategy} does not say which collectives it contains")
             elif kinds != self.collectives[strategy]:
-                sentences.append(
+                said.append(
                     f"{strategy} contains {', '.join(sorted(kinds)) or 'no collective'}, "
                     f"not {', '.join(sorted(self.collectives[strategy])) or 'none'}"
                 )
-        return sentences
+        return said
 
-    def _of_array(self, name: str, outcome: StrategyResult) -> list[str]:
-        report: ArrayReport | None = outcome.outputs.get(name)
+    def _of_array(self, name: str, found: StrategyResult) -> list[str]:
+        report: ArrayReport | None = found.outputs.get(name)
         if report is None:
             return [f"there is no result {name}"]
-        parts = []
+        said = []
         if name in self.values and not self._close(report.values, self.values[name]):
-            parts.append(f"{name} is {report.values}, not {self.values[name]}")
+            said.append(f"{name} is {report.values}, not {self.values[name]}")
         if name in self.exact and report.values != self.exact[name]:
-            parts.append(f"{name} is {report.values}, not exactly {self.exact[name]}")
+            said.append(f"{name} is {report.values}, not exactly {self.exact[name]}")
         for what, wanted, got in (
             ("shape", self.shapes, report.shape),
             ("spec", self.specs, report.spec),
             ("memory", self.memory, report.memory),
         ):
             if name in wanted and got != wanted[name] and not (what == "spec" and got is None):
-                parts.append(f"the {what} of {name} is {got}, not {wanted[name]}")
-        return parts
+                said.append(f"the {what} of {name} is {got}, not {wanted[name]}")
+        return said
 
     def _close(self, got: tuple[Any, ...] | None, wanted: tuple[float, ...]) -> bool:
         return (
@@ -124,10 +126,10 @@ def program_spec(
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of a problem's text about instant estimates, for a test to check.
+    """What a problem's text says of instant estimates, so that a test can hold it to them.
 
     Whether the plan and its variation fit, what the nearest plan changes where the first does not,
-    and whether the variation takes less time for a sequence (None: the text makes no claim).
+    and whether the variation takes less time for a sequence (None: the text does not say).
     """
 
     fits: bool = True
@@ -138,8 +140,8 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """An example: its spec (without a target, this machine's own), its screen, and its description.
-    A problem of a large model has `claims` in place of expected numbers.
+    """An example: its spec (the target is this machine's own where it names none), its screen, and
+    the words around it. A problem of a large model has `claims` in place of expected numbers.
     """
 
     name: str
@@ -150,9 +152,9 @@ class Recipe:
     why: str
     screen: Literal["layout", "compare", "predict"] = "compare"
     expected: Expected = Expected()
-    takes: str = ""  # what takes long and how long, if more than a few seconds
+    takes: str = ""  # how long, and what, where it is more than a few seconds
     claims: Claims | None = None
-    shows_moments: bool = False  # whether its numbers include the cost of moments in host memory
+    shows_moments: bool = False  # whether its numbers say what moments in host memory would take
 
     @property
     def experiment(self) -> Experiment:
@@ -164,6 +166,6 @@ class Recipe:
         plan = self.experiment.plan
         if self.claims is None or plan is None or varied.plan is None:
             return ()
-        more = f" {moments_words(plan)}" if self.asks_moments else ""
+        more = f" {moments_words(plan)}" if self.shows_moments else ""
         here = in_a_line(plan, offering=False)  # the screen offers it below
         return f"{here}{more}", in_a_line(varied.plan)

@@ -1,4 +1,4 @@
-"""The result of a run; None for what was not measured."""
+"""The result of a run: what was measured, with None wherever nothing was."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ OUT_OF_MEMORY = "resource_exhausted"  # of a device, or of the machine
 
 
 class Phases(Frozen):
-    """Seconds of each phase; None if a strategy has no such phase."""
+    """Seconds of each phase, apart from one another; None where a strategy has no such phase."""
 
     trace: float | None = None
     lower: float | None = None
@@ -32,7 +32,7 @@ class Phases(Frozen):
 
 
 class MemoryBytes(Frozen):
-    """Bytes per device by the compiler's account; `host` is in host memory."""
+    """Bytes per device by the compiler's account; `host` is what lies in host memory."""
 
     argument: int | None = None
     output: int | None = None
@@ -42,10 +42,10 @@ class MemoryBytes(Frozen):
 
 
 class ShardReport(Frozen):
-    """The shard of one device: JAX's id of the device, its position in the mesh's device order, and
+    """What one device holds: JAX's number of it, its position in the mesh's device order, and
     [start, stop) of each dim.
 
-    Older results give the position as `device`.
+    Results of before gave the position as `device`.
     """
 
     device: int | None
@@ -74,21 +74,23 @@ class ArrayReport(Frozen):
 
 
 class Failure(Frozen):
-    """Why something failed: the kind of error and its message."""
+    """Why something failed: the kind of error, and its words."""
 
     kind: str
     message: str
 
 
 class Unsharded(Frozen):
-    """A second timing of `constrained`: calls with unsharded operands, which each call reshards."""
+    """A second timing of `constrained`: calls with unsharded operands, which reshard them every
+    time.
+    """
 
     samples_s: tuple[float, ...]
     median_s: float | None
 
 
 class WrongElement(Frozen):
-    """One element of a result: a strategy's value, the reference value, and the largest error that
+    """One element of a result: what a strategy gave, the right value, and the largest error that
     rounding explains.
 
     Numbers that are not finite are "nan", "inf" or "-inf".
@@ -102,8 +104,8 @@ class WrongElement(Frozen):
 
 
 class Wrong(Frozen):
-    """Elements further from the reference than rounding explains: their number, how many were
-    compared, and the worst one.
+    """Elements further from the right value than rounding explains: how many, of how many compared,
+    and the worst of them.
     """
 
     count: int
@@ -121,7 +123,7 @@ class StrategyResult(Frozen):
     # one per round: seconds per call, the median of the round's turns
     samples_s: tuple[float, ...] = ()
     remeasured_s: tuple[float, ...] = ()  # the further rounds of the two best
-    # every block of calls, whose medians are samples_s, then remeasured_s
+    # what samples_s, then remeasured_s are the medians of: every block of calls
     turns_s: tuple[tuple[float, ...], ...] = ()
     calls_per_sample: int | None = None
     median_s: float | None = None
@@ -136,7 +138,7 @@ class StrategyResult(Frozen):
     operations: tuple[Operation, ...] | None = None
     memory_bytes: MemoryBytes | None = None
     predicted_s: Estimate | None = None
-    # of a compile-only target: facts of the compiled module
+    # of a compile-only target: all that the compiled module says
     prediction: Prediction | None = None
     operands: dict[str, ArrayReport] = {}
     outputs: dict[str, ArrayReport] = {}
@@ -147,22 +149,22 @@ class StrategyResult(Frozen):
     ceilings: tuple[Ceiling, ...] = ()
     costs: tuple[Cost, ...] = ()
     move_costs: tuple[MoveCost, ...] = ()
-    trace: Trace | None = None  # if the experiment requests one
-    shardings: Shardings | None = None  # if the command line requests them; stored separately
+    trace: Trace | None = None  # where the experiment asks for one
+    shardings: Shardings | None = None  # where the command line asks for them; stored apart
     roofline: Roofline | None = None  # by the latest calibration of the same target and mesh
     bytes_per_s: float | None = None  # of a transfer: bytes of the array over the median
     # of a training run: the loss of each step, and its seconds as step_s
     series: dict[str, tuple[float, ...]] = {}
     max_abs_error: float | None = None
     max_rel_error: float | None = None
-    tolerance: float | None = None  # of older results: correct meant max_rel_error below this
+    tolerance: float | None = None  # of older results: right meant max_rel_error below this
     correct: bool | None = None
     wrong: Wrong | None = None  # None where every element is right, or none was judged
 
     @property
     def prediction_error(self) -> float | None:
-        """The relative error of the estimate, positive if it is above the measured time; None
-        without both.
+        """By what share of the measured time the estimate is above it (below it where negative);
+        None without both.
         """
         return (
             self.predicted_s.estimate / self.median_s - 1
@@ -172,8 +174,8 @@ class StrategyResult(Frozen):
 
 
 class Ratio(Frozen):
-    """Time of `strategy` relative to the fastest, over shared rounds: center and interval,
-    corrected for multiple comparisons.
+    """Time of `strategy` over that of the fastest, over the rounds they share: centre and interval,
+    corrected for how many are compared.
     """
 
     strategy: str
@@ -183,8 +185,8 @@ class Ratio(Frozen):
 
 
 class Comparison(Frozen):
-    """The answer: the fastest strategy with correct values, and how the others compare. Of a study
-    whose rows are only predicted: by their estimates, per token where they have tokens.
+    """The answer: the fastest strategy that computed the right values, and how the others compare.
+    Of a study whose rows are only predicted: by their estimates, per token where they have tokens.
     """
 
     fastest: str
@@ -214,7 +216,7 @@ class Result(Frozen):
 
     @model_serializer(mode="wrap")
     def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits fields that only studies over several targets have."""
+        """Without what only studies over several targets have, where there is none."""
         data = fields(self)
         return {
             name: value
@@ -225,8 +227,7 @@ class Result(Frozen):
     @property
     def order(self) -> tuple[str, ...]:
         """Strategies from the fastest to the slowest: measured ones by their median, those only
-        predicted by their estimate; then, in the requested order, those without either.
-        """
+        predicted by their estimate; then, as they were asked for, those without either."""
         ranked: list[str] = []
         if self.comparison:
             others = [each.strategy for each in self.comparison.ratios]
@@ -250,7 +251,7 @@ class Result(Frozen):
         return self._rows.get(name) or Row(name, "", self.experiment, name)
 
     def tokens(self, name: str) -> int:
-        """The divisor of a row's time when rows are compared: 1, except for training steps of
+        """What a row's time is divided by where rows are compared: 1, but for training steps of
         different batches.
         """
         rows = self.experiment.rows
@@ -263,18 +264,18 @@ class Result(Frozen):
         return self.environments.get(self.row(name).experiment.target, self.environment)
 
     def of_variant(self, name: str) -> "Result":
-        """The result of one variant of a study, as if it had been run alone; `stats.compare` orders
-        its strategies.
+        """What was found of one variant of a study, as if it had been run alone; the order of its
+        strategies is left to `stats.compare`.
         """
         rows = [row for row in self.experiment.rows if row.variant == name]
-        outcomes = {
+        found = {
             row.strategy: self.strategies[row.key] for row in rows if row.key in self.strategies
         }
         target = rows[0].experiment.target
         return self.model_copy(
             update={
                 "experiment": rows[0].experiment,
-                "strategies": outcomes,
+                "strategies": found,
                 "comparison": None,
                 "next": None,
                 "predicted": None,
@@ -287,24 +288,24 @@ class Result(Frozen):
         """The result with the strategies of each variant as `change` leaves them."""
         if not self.experiment.variants:
             return change(self)
-        outcomes = dict(self.strategies)
+        found = dict(self.strategies)
         for each in self.experiment.variants:
             changed = change(self.of_variant(each.name)).strategies
-            outcomes |= {f"{each.name}/{name}": outcome for name, outcome in changed.items()}
-        return self.model_copy(update={"strategies": outcomes})
+            found |= {f"{each.name}/{name}": outcome for name, outcome in changed.items()}
+        return self.model_copy(update={"strategies": found})
 
     @property
     def medians_s(self) -> dict[str, float | None]:
         """Seconds per call by strategy; None where it was not measured."""
-        return {name: outcome.median_s for name, outcome in self.strategies.items()}
+        return {name: found.median_s for name, found in self.strategies.items()}
 
     @property
     def only_predicted_s(self) -> dict[str, float]:
-        """Predicted seconds by strategy, of those that were not measured: on a compile-only
-        topology.
+        """Predicted seconds by strategy, of those that were not measured: on a topology that is not
+        attached.
         """
         return {
-            name: outcome.predicted_s.estimate
-            for name, outcome in self.strategies.items()
-            if outcome.predicted_s and outcome.median_s is None
+            name: found.predicted_s.estimate
+            for name, found in self.strategies.items()
+            if found.predicted_s and found.median_s is None
         }

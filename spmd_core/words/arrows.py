@@ -1,4 +1,4 @@
-"""Sentences about traffic between devices: the busiest link, what an arrow shows, what is unknown."""
+"""The sentences about who sends to whom: the busiest link, what an arrow is, what is not known."""
 
 from collections.abc import Sequence
 
@@ -37,13 +37,13 @@ _SIMULATED = (
 )
 
 
-def headline(placed: Placed, traffic: Traffic, when: str) -> str:
+def headline(stand: Placed, found: Traffic, when: str) -> str:
     """The answer: the busiest link, and how long it takes at its nominal rate; `when` is e.g. `in
     one call`.
     """
-    busiest = traffic.busiest
+    busiest = found.busiest
     if busiest is None:
-        return nothing(traffic)
+        return nothing(found)
     size = bytes_text(busiest.nbytes)
     said = f"The busiest link carries {size} {when}, {ends(stand, busiest)}{over(busiest)}"
     if seconds := link_seconds(stand, busiest):
@@ -59,14 +59,14 @@ def headline(placed: Placed, traffic: Traffic, when: str) -> str:
     )
 
 
-def nothing(traffic: Traffic) -> str:
+def nothing(found: Traffic) -> str:
     """Why there is no arrow."""
-    if traffic.unread:
+    if found.unread:
         return (
-            f"Which devices take part in {_many(traffic.unread)} is not known: the result names "
+            f"Which devices take part in {_many(found.unread)} is not known: the result names "
             "no groups, and its program text is not there or names others."
         )
-    if traffic.one_device:
+    if found.one_device:
         return "Nothing is sent: each group is one device."
     return "Nothing is sent: no collective moves any byte between devices."
 
@@ -75,9 +75,9 @@ def _many(count: int) -> str:
     return "1 collective" if count == 1 else f"{count_text(count)} collectives"
 
 
-def ends(placed: Placed, link: Link) -> str:
+def ends(stand: Placed, link: Link) -> str:
     """From which device to which, by JAX's numbers: `device 3 → 4`."""
-    return f"device {placed.numbers[link.source]} → {placed.numbers[link.target]}"
+    return f"device {stand.numbers[link.source]} → {stand.numbers[link.target]}"
 
 
 def over(link: Link) -> str:
@@ -85,7 +85,7 @@ def over(link: Link) -> str:
     return f" over {listed([f'`{axis}`' for axis in link.axes])}" if link.axes else ""
 
 
-def way_words(placed: Placed, link: Link) -> str:
+def way_words(stand: Placed, link: Link) -> str:
     """What kind of link it is: `ICI x+`, `DCN`, `within the chip`, or the sender's ring."""
     if link.way == "dcn":
         return "DCN"
@@ -93,7 +93,7 @@ def way_words(placed: Placed, link: Link) -> str:
         return "within the chip"
     if link.way:
         return f"ICI {link.way}"
-    return "direct" if link.kind == PERMUTE or placed.topology else "ring"
+    return "direct" if link.kind == PERMUTE or stand.topology else "ring"
 
 
 def link_seconds(stand: Placed, link: Link) -> float | None:
@@ -103,48 +103,44 @@ def link_seconds(stand: Placed, link: Link) -> float | None:
     return link_s(stand.topology, link.way, link.nbytes)
 
 
-def about(placed: Placed, experiment: Experiment) -> str:
+def about(stand: Placed, experiment: Experiment) -> str:
     """What the arrows are, and by what algorithm."""
-    if placed.topology is not None:
+    if stand.topology is not None:
         return _SHARED
     return _SIMULATED if experiment.place.is_simulated else _NO_LINKS
 
 
-def notes(traffic: Traffic, drawn: ArrowScene) -> list[str]:
+def notes(found: Traffic, drawn: ArrowScene) -> list[str]:
     """What the picture leaves out or assumes."""
-    sentences = []
+    said = []
     if drawn.by_host:
         inside = f"; {bytes_text(drawn.inside)} stay within hosts" if drawn.inside else ""
-        sentences.append(f"Drawn by host: a square is a host of up to 2 × 2 chips{inside}.")
+        said.append(f"Drawn by host: a square is a host of up to 2 × 2 chips{inside}.")
     if drawn.planes < drawn.planes_in_all:
-        sentences.append(
+        said.append(
             f"{drawn.planes} of {drawn.planes_in_all} planes are drawn, from that of the "
             "busiest link on."
         )
-    if traffic.as_listed:
-        sentences.append(
-            f"{_many(traffic.as_listed)} among devices that fill no subgrid of the torus: "
+    if found.as_listed:
+        said.append(
+            f"{_many(found.as_listed)} among devices that fill no subgrid of the torus: "
             "drawn as a ring in the order of the group."
         )
-    if traffic.unread and traffic.links:
-        sentences.append(
-            f"{_many(traffic.unread)} not drawn: which devices take part is not known."
-        )
-    if traffic.unknown_count:
-        sentences.append(
-            f"{_many(traffic.unknown_count)} run an unknown number of times: counted once."
-        )
-    if traffic.one_device and traffic.links:
-        sentences.append(f"{_many(traffic.one_device)} among one device each: nothing is sent.")
-    ways = {link.way for link in traffic.links}
+    if found.unread and found.links:
+        said.append(f"{_many(found.unread)} not drawn: which devices take part is not known.")
+    if found.unknown_count:
+        said.append(f"{_many(found.unknown_count)} run an unknown number of times: counted once.")
+    if found.one_device and found.links:
+        said.append(f"{_many(found.one_device)} among one device each: nothing is sent.")
+    ways = {link.way for link in found.links}
     if ways & {"z+", "z-"}:
-        sentences.append("An arrow aslant leads to the next plane along z.")
+        said.append("An arrow aslant leads to the next plane along z.")
     if "dcn" in ways:
-        sentences.append("A dashed arrow leads to another slice, over DCN.")
-    return sentences
+        said.append("A dashed arrow leads to another slice, over DCN.")
+    return said
 
 
-def row_label(row: CollectiveRow, placed: Placed, groups: Groups | None) -> str:
+def row_label(row: CollectiveRow, stand: Placed, groups: Groups | None) -> str:
     """One choice of collectives: `all-reduce over x, 4.0 MiB × 12`; devices where no axis fits."""
     times = (
         ""
@@ -153,16 +149,16 @@ def row_label(row: CollectiveRow, placed: Placed, groups: Groups | None) -> str:
         if row.count is None
         else f" × {count_text(row.count)}"
     )
-    return f"{row.what}{among(row.first, placed, groups)}, {row.size}{times}"
+    return f"{row.what}{among(row.first, stand, groups)}, {row.size}{times}"
 
 
-def among(collective: Collective, placed: Placed, groups: Groups | None) -> str:
-    """The participants: mesh axes, or the devices if the groups follow no axes."""
-    if groups is None or collective.kind == SEND or follows_axes(groups, collective, placed):
+def among(collective: Collective, stand: Placed, groups: Groups | None) -> str:
+    """Who takes part: mesh axes, or the devices where the groups follow none."""
+    if groups is None or collective.kind == SEND or follows_axes(groups, collective, stand):
         return f" over {listed(collective.axes)}" if collective.axes else ""
     if collective.kind == PERMUTE or all(len(group) < 2 for group in groups):
         return ""
-    named = [_devices(sorted(placed.numbers[at] for at in group)) for group in groups[:_GROUPS]]
+    named = [_devices(sorted(stand.numbers[at] for at in group)) for group in groups[:_GROUPS]]
     rest = f" | … ({len(groups)} groups)" if len(groups) > _GROUPS else ""
     return f" among devices {' | '.join(named)}{rest}"
 
@@ -172,10 +168,10 @@ def _devices(numbers: Sequence[int]) -> str:
     return shown if len(numbers) <= _DEVICES else f"{shown} … ({len(numbers)})"
 
 
-def alt(placed: Placed, traffic: Traffic, drawn: ArrowScene, when: str) -> str:
-    """The picture as text, for screen readers."""
+def alt(stand: Placed, found: Traffic, drawn: ArrowScene, when: str) -> str:
+    """The picture in words, for who cannot see it."""
     noun = "hosts" if drawn.by_host else "nodes"
     return (
-        f"{headline(placed, traffic, when)} {len(drawn.nodes)} {noun}, "
+        f"{headline(stand, found, when)} {len(drawn.nodes)} {noun}, "
         f"{count_text(len(drawn.arrows))} arrows; the numbers are in the table below."
     )

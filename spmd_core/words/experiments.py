@@ -1,6 +1,4 @@
-"""An experiment in one line. Different experiments have different names: a name lists everything
-that is not a default.
-"""
+"""An experiment in a line. Two that differ have two names: a name says all that is not a default."""
 
 from collections.abc import Iterator
 
@@ -21,8 +19,8 @@ _LOOKS = {"trace": "traced", "shardings": "shardings of every step"}
 
 
 def experiment_words(experiment: Experiment) -> str:
-    """The workload, its sharding and target, then everything that is not a default; of a study its
-    variants' names, and the first one in full.
+    """What is computed, how it is sharded and where, then whatever is not at its default; of a
+    study its variants' names, and the first one in full.
     """
     if experiment.variants:
         names = "; ".join(each.name for each in experiment.variants)
@@ -49,7 +47,7 @@ def sharding_words(experiment: Experiment) -> str:
 
 
 def _chosen(experiment: Experiment) -> Iterator[str]:
-    """Everything that is not a default, except sizes, dtype and the sharding table."""
+    """What is not at its default, beside sizes, dtype and the sharding table."""
     for array, spec in experiment.overrides:
         yield f"{array} {_spec_words(spec)}"
     yield from (f"{array} in {kind}" for array, kind in experiment.memory)
@@ -73,8 +71,8 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
 
 
 def parts_words(experiment: Experiment) -> dict[str, str]:
-    """Every part of an experiment by its label, in words, so that two can be compared side by side;
-    of a study what its variants share, then each of them.
+    """Every part of an experiment by its label, in words, so that two can be held side by side; of
+    a study what its variants share, then each of them.
     """
     if experiment.variants:
         each = [parts_words(variant.experiment) for variant in experiment.variants]
@@ -152,6 +150,6 @@ def experiment_size_words(experiment: Experiment) -> str:
     flops = what.flops(experiment.sizes)
     operands = what.operand_bytes(experiment.sizes, experiment.dtype)
     results = what.result_bytes(experiment.sizes, experiment.dtype)
-    # unknown for users' own functions
+    # none is known of users' own functions
     counted = f", {scaled_text(flops, 'FLOP')}" if flops else ""
     return f"operands {bytes_text(operands)}, results {bytes_text(results)}{counted}"

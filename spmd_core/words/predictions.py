@@ -1,4 +1,4 @@
-"""Sentences about predictions: whether a step fits, its time, and its bound."""
+"""The sentences about predictions: does it fit, how long is a step, what bounds it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from spmd_core.words.costs import money_text
 from spmd_core.words.strategies import predicted
 
 _HOUR, _DAY = 3600.0, 86400.0
-# Display names of what bounds a program; keys are those of stored predictions.
+# What a program waits for most, as rooflines call it; keys are those of stored predictions.
 _BOUND = {
     "compute": "compute-bound",
     "memory": "HBM-bound",
@@ -49,40 +49,41 @@ def answer(result: Result) -> str:
     return predicted(result)
 
 
-def headline(prediction: Prediction, step: bool = True) -> str:
-    """The time of a step (or of the program) and its bound; memory, and whether it fits."""
-    memory, time = prediction.memory_bytes, prediction.predicted_s
-    if not prediction.fits or time is None:
+def headline(found: Prediction, step: bool = True) -> str:
+    """How long a step (or the whole program) takes and what bounds it; memory, and whether it
+    fits."""
+    memory, time = found.memory_bytes, found.predicted_s
+    if not found.fits or time is None:
         return f"{memory_words(memory.peak, memory.capacity, False, memory.missing)}."
-    at = f" at {prediction.mfu:.1%} MFU" if prediction.mfu else ""
-    bound = f", {bound_words(prediction.binds)}" if prediction.binds else ""
+    at = f" at {found.mfu:.1%} MFU" if found.mfu else ""
+    bound = f", {bound_words(found.binds)}" if found.binds else ""
     what = "Step time" if step else "Time"
     fits = memory_words(memory.peak, memory.capacity, True)
     return f"{what} {seconds_text(time.estimate)}{at}{bound}. {fits}."
 
 
-def estimate(facts: Mapping[str, Any], plan: Plan) -> str:
-    """Whether a plan fits, by the estimate from its sizes, before compiling."""
+def estimate(said: Mapping[str, Any], plan: Plan) -> str:
+    """Whether a plan fits by the estimate that is made of its sizes, before compiling."""
     capacity = plan.topology.chip.device_hbm_bytes
-    return f"{memory_words(facts['peak'], capacity, facts['fits'], verb='should fit')}."
+    return f"{memory_words(said['peak'], capacity, said['fits'], verb='should fit')}."
 
 
-def step_estimate(prediction: Prediction) -> str:
+def step_estimate(found: Prediction) -> str:
     """The step's time by the instant estimate, with its interval: number first."""
-    time = prediction.predicted_s
+    time = found.predicted_s
     if time is None:
         return ""
     return (
         f"About {seconds_text(time.estimate)} a step ({seconds_text(time.low)} to "
-        f"{seconds_text(time.high)}) at {prediction.mfu or 0.0:.1%} MFU, "
-        f"{bound_words(prediction.binds)}: estimate, not compiled."
+        f"{seconds_text(time.high)}) at {found.mfu or 0.0:.1%} MFU, "
+        f"{bound_words(found.binds)}: estimate, not compiled."
     )
 
 
-def exposed_words(prediction: Prediction) -> str:
-    """Exposed communication by mesh axes, the largest first; "" if all of it is hidden."""
+def exposed_words(found: Prediction) -> str:
+    """Exposed communication by mesh axes, the largest first; "" where all of it is hidden."""
     exposed: dict[str, float] = {}
-    for each in prediction.collectives:
+    for each in found.collectives:
         axes = " and ".join(f"`{axis}`" for axis in each.axes) or "slices"
         exposed[axes] = exposed.get(axes, 0.0) + each.exposed_in_all_s
     rows = sorted(exposed.items(), key=lambda item: -item[1])
@@ -98,7 +99,7 @@ def parts_words(parts: Mapping[str, float]) -> str:
 def memory_words(
     peak: float | None, capacity: float, fits: bool, missing: float = 0, verb: str = "fits"
 ) -> str:
-    """HBM used and available, the number first.
+    """HBM against what there is, the number first.
 
     >>> memory_words(20 * 2**30, 16 * 2**30, False, 4 * 2**30)
     '20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much'
@@ -110,7 +111,7 @@ def memory_words(
 
 
 def bound_words(binds: str | None) -> str:
-    """What bounds a program: `compute-bound`, `ICI-bound`; an en dash if unknown."""
+    """What bounds a program: `compute-bound`, `ICI-bound`; an en dash where it is not known."""
     return _BOUND.get(binds or "", binds or "–")
 
 
@@ -125,7 +126,7 @@ def chip_words(topology: Topology) -> str:
 
 
 def parts(prediction: Prediction) -> dict[str, float]:
-    """Seconds of the estimate by displayed category, the largest first."""
+    """Where the estimate goes, seconds, by what the reader calls it, the largest first."""
     words: dict[str, float] = {}
     for name, seconds in prediction.shares_s.items():
         words[share_words(name)] = words.get(share_words(name), 0.0) + seconds
@@ -153,15 +154,15 @@ def part_kind(words: str) -> str:
     return "exposed" if communicates else "wait"
 
 
-def bounds_words(prediction: Prediction) -> str:
+def bounds_words(found: Prediction) -> str:
     """The step with all communication hidden, with none, and as it was scheduled; "" where the
     bounds are not known."""
-    if prediction.bounds_s is None:
+    if found.bounds_s is None:
         return ""
-    scheduled = seconds_text(sum(prediction.shares_s.values()))
+    scheduled = seconds_text(sum(found.shares_s.values()))
     return (
-        f"{seconds_text(prediction.bounds_s.overlapped)} with all communication hidden, "
-        f"{seconds_text(prediction.bounds_s.sequential)} with none; {scheduled} by the compiler's "
+        f"{seconds_text(found.bounds_s.overlapped)} with all communication hidden, "
+        f"{seconds_text(found.bounds_s.sequential)} with none; {scheduled} by the compiler's "
         "schedule."
     )
 
@@ -172,7 +173,7 @@ def route_words(route: str) -> str:
     >>> route_words("neighbors over ici x+, ici x-, ici y+")
     'neighbors along x and y'
     """
-    if not route.startswith(("neighbors over", "neighbours over")):  # the form of older runs
+    if not route.startswith(("neighbors over", "neighbours over")):  # as older runs wrote it
         return route
     axes = [axis for axis in "xyz" if f"ici {axis}" in route]
     along = f" along {' and '.join(axes)}" if axes else ""
@@ -190,12 +191,11 @@ def operation(op: str | None) -> str:
 
 
 def run_words(
-    prediction: Prediction, plan: Plan, tokens: float, price: float | None = None
+    found: Prediction, plan: Plan, tokens: float, price: float | None = None
 ) -> str | None:
-    """What training on that many tokens takes: steps, days, chip-hours, and dollars at a price per
-    chip-hour; None where it does not fit.
-    """
-    time = prediction.predicted_s
+    """What training on so many tokens takes: steps, days, chip-hours, and dollars at a price per
+    chip-hour; None where it does not fit."""
+    time = found.predicted_s
     if time is None or tokens <= 0:
         return None
     steps = tokens / plan.tokens
@@ -214,9 +214,9 @@ def run_words(
     )
 
 
-def measured_words(prediction: Prediction, measured_s: float) -> str | None:
-    """How far the estimate is from a measured time, and whether the time is in the interval."""
-    time = prediction.predicted_s
+def measured_words(found: Prediction, measured_s: float) -> str | None:
+    """How far the estimate is from a measured time, and whether that lies in the interval."""
+    time = found.predicted_s
     if time is None or measured_s <= 0:
         return None
     inside = "inside" if time.low <= measured_s <= time.high else "outside"

@@ -1,4 +1,4 @@
-"""The sentence about several strategies: which one is fastest, or that there is no difference."""
+"""The sentence about several strategies: which one is fastest, where that can be told."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,15 +31,15 @@ BY_INTERVALS = (
     "The ratio is that of the estimates, with what both rows' intervals allow: a row is "
     "called slower only where they do not overlap."
 )
-LISTED = 3  # rows of a study named in a sentence: beyond, the first and the number of others
+LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
 
 
 def measured(result: Result) -> str:
-    """Which strategy is fastest and by how much, or that there is no difference."""
+    """Which strategy is fastest and by how much, or that no difference can be told."""
     timed = {
-        name: outcome
-        for name, outcome in result.strategies.items()
-        if outcome.median_s is not None and outcome.correct is not False
+        name: found
+        for name, found in result.strategies.items()
+        if found.median_s is not None and found.correct is not False
     }
     called = _Called(result)
     if not timed:
@@ -60,7 +60,7 @@ def measured(result: Result) -> str:
 def compared(
     answer: Comparison, medians_s: Mapping[str, float | None], called: "_Called | None" = None
 ) -> str:
-    """The sentence for a comparison of several strategies and their medians."""
+    """The same of a comparison of several, and their medians."""
     called = called or _Called(None)
     apart = [ratio for ratio in answer.ratios if ratio.differs]
     slower = min(apart, key=lambda ratio: medians_s[ratio.strategy] or math.inf, default=None)
@@ -75,37 +75,34 @@ def compared(
 
 
 def predicted(result: Result) -> str:
-    """Which strategy is predicted fastest, which do not differ from it, which compile to one
-    program, and which do not fit.
-    """
+    """Which strategy is predicted fastest, what cannot be told from it, which compile to one
+    program, and which do not fit."""
     called = _Called(result)
     names = [
         name
         for name in result.strategies
         if not result.experiment.is_mixed or result.row(name).experiment.place.is_absent
     ]
-    outcomes = {name: result.strategies[name] for name in names}
+    found = {name: result.strategies[name] for name in names}
     groups = [
         (alike, _scaled(time, result.tokens(alike[0])))
         for alike, time in same_programs(
-            outcomes, {name: result.row(name).experiment.target for name in names}
+            found, {name: result.row(name).experiment.target for name in names}
         )
     ]
     groups.sort(key=lambda group: group[1].estimate)
-    unfit = [
-        name for name, each in outcomes.items() if each.prediction and not each.prediction.fits
-    ]
+    unfit = [name for name, each in found.items() if each.prediction and not each.prediction.fits]
     absent = f"{called.several(unfit)} {_do(unfit, 'does', 'do')} not fit." if unfit else ""
     if not groups:
         return absent or "No strategy was compiled to the end."
-    parts = [_order(groups, called)]
+    said = [_order(groups, called)]
     if len(groups) > 1:
-        parts += [
+        said += [
             f"{called.several(names)} compile to the same program."
             for names, _ in groups
             if len(names) > 1
         ]
-    return " ".join([*parts, *([absent] if absent else [])])
+    return " ".join([*said, *([absent] if absent else [])])
 
 
 def mixed(result: Result) -> str:
@@ -114,8 +111,8 @@ def mixed(result: Result) -> str:
 
 
 class _Called:
-    """The names of the rows of a result (None: of no single run) in sentences: those of a study by
-    variant alone if all have one strategy.
+    """What the rows of a result (None: of no one run) are called in its sentences: a study's by
+    their variants alone where all have one strategy.
     """
 
     def __init__(self, result: Result | None):
@@ -139,7 +136,7 @@ class _Called:
 
     def several(self, names: Sequence[str]) -> str:
         """Several rows: of many in a study the first, and how many others."""
-        return self._shortened([self(name) for name in names])
+        return self._cut([self(name) for name in names])
 
     def with_times(
         self, medians_s: Mapping[str, float | None], names: Sequence[str], all_tie: bool = False
@@ -156,9 +153,9 @@ class _Called:
             return listed(shown)
         slowest = max(seconds for _, seconds in timed)
         every = f"any of the {len(shown)} rows: " if all_tie else ""
-        return f"{every}{self._shortened(shown)}, up to {seconds_text(slowest)}"
+        return f"{every}{self._cut(shown)}, up to {seconds_text(slowest)}"
 
-    def _shortened(self, shown: Sequence[str]) -> str:
+    def _cut(self, shown: Sequence[str]) -> str:
         if not self._is_study or len(shown) <= LISTED:
             return listed(shown)
         return f"{shown[0]} and {len(shown) - 1} others"
@@ -171,18 +168,18 @@ def ratio_words(ratio: Ratio) -> str:
 
 
 def verdict(ratio: Ratio) -> str:
-    """The paired ratio, and whether it shows no difference."""
+    """That ratio, and where it tells no difference that it does not."""
     few = ", too few samples" if too_few(ratio) else ", no difference"
     return ratio_words(ratio) + ("" if ratio.differs else few)
 
 
 def same_programs(
-    outcomes: Mapping[str, StrategyResult], targets: Mapping[str, str] | None = None
+    found: Mapping[str, StrategyResult], targets: Mapping[str, str] | None = None
 ) -> list[Group]:
     """Strategies with a predicted time, the fastest first; those of one program on one target
     (`targets`, by strategy, where there are several) together."""
     groups: dict[str, tuple[list[str], Estimate]] = {}
-    for name, each in outcomes.items():
+    for name, each in found.items():
         if each.predicted_s is not None:
             program = each.prediction.compile.get(PROGRAM) if each.prediction else None
             key = f"{program} {(targets or {}).get(name)}" if program else f"of {name}"
@@ -229,11 +226,11 @@ def _order(groups: Sequence[Group], called: _Called) -> str:
     if not close:
         fastest = _do(names, "is", "are")
         return f"{called.several(names)} {fastest} predicted fastest: {takes}.{slower}"
-    tied = called.tied(
+    told = called.tied(
         [(name, time.estimate) for group, time in (groups[0], *close) for name in group],
         all_tie=apart is None,
     )
-    return f"No difference between {tied}{called.unit}: their predicted intervals overlap.{slower}"
+    return f"No difference between {told}{called.unit}: their predicted intervals overlap.{slower}"
 
 
 def _do(names: Sequence[str], one: str, several: str) -> str:

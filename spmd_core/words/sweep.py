@@ -13,7 +13,7 @@ from spmd_core.words.predictions import bound_words
 
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
-ALIKE = 0.02  # closer than this, two estimates count as equal
+ALIKE = 0.02  # closer than this, two estimates are not told apart
 SIZE_COLUMNS = (
     "Size",
     "Operands",
@@ -32,14 +32,12 @@ def row_cost(row: Row, price: float | None = None) -> StepCost:
 
 
 def axis_title(sweep: Sweep) -> str:
-    """The name of the varied quantity, for the x axis and the table's first column."""
+    """What is varied, as the x axis and the table's first column call it."""
     return sweep.variable.axis(sweep.base)
 
 
 def sweep_headline(sweep: Sweep, rows: Sequence[Row]) -> str:
-    """The first sentence of a sweep: what the curves show, and which points do not fit or are
-    invalid.
-    """
+    """The first sentence of a sweep: what the curves say, and what does not fit or cannot be."""
     timed = [row for row in rows if row.numbers.step_s]
     words = []
     if len(timed) > 1:
@@ -68,15 +66,15 @@ def _trend(sweep: Sweep, timed: Sequence[Row]) -> str:
     if first.numbers.mfu is not None and last.numbers.mfu is not None:
         change = last.numbers.mfu / first.numbers.mfu - 1
         how = "stays near" if abs(change) < ALIKE else "falls from" if change < 0 else "rises from"
-        text = f"MFU {how} {first.numbers.mfu:.0%}" + (
+        said = f"MFU {how} {first.numbers.mfu:.0%}" + (
             "" if abs(change) < ALIKE else f" to {last.numbers.mfu:.0%}"
         )
     else:
-        text = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
+        said = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
     if sweep.variable.scales and last.efficiency is not None:
-        return f"{span} {text}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_kept(sweep)})."
+        return f"{span} {said}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_kept(sweep)})."
     best = max(timed, key=lambda row: row.efficiency or 0.0)
-    return f"{span} {text}; most work per chip and second at {point_title(sweep, best.point)}."
+    return f"{span} {said}; most work per chip and second at {point_title(sweep, best.point)}."
 
 
 def _kept(sweep: Sweep) -> str:
@@ -145,7 +143,7 @@ def point_size_words(point: SizePoint) -> str:
 
 
 def sizes_offer(missing: Sequence[Experiment]) -> str:
-    """What computing these sizes would do: their range and strategies, and that each run is stored."""
+    """What computing these sizes would do: from where to where, under what, and that each stays."""
     first, last = (SizePoint(missing[at]) for at in (0, -1))
     spans = [
         f"{point_size_words(point)} ({_operands(point)} of operands)" for point in (first, last)

@@ -1,5 +1,5 @@
-"""Sentences about program texts: their contents, how two of them differ, and how a program's values
-are sharded.
+"""What the program texts are, what they hold, how two of them differ and how a program's values are
+sharded, in words; no Streamlit here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ def count(number: int, word: str) -> str:
 
 
 def ops_word(text: ProgramText) -> str:
-    """The noun for one operation of a text."""
+    """What one operation of a text is called."""
     return "equation" if text.kind == "jaxpr" else "op"
 
 
@@ -60,7 +60,7 @@ def collective_counts_words(collectives: Mapping[str, int]) -> str:
 
 
 def text_words(text: ProgramText) -> str:
-    """The contents of a text, as a sentence without its full stop."""
+    """What a text holds, in a sentence without its end."""
     if text.kind == "program":
         return count(len(text.lines), "line")
     sections = count(sum(not section.is_details for section in text.sections), _SECTION[text.kind])
@@ -68,7 +68,7 @@ def text_words(text: ProgramText) -> str:
 
 
 def section_words(text: ProgramText, section: Section) -> str:
-    """A section in one line: its size, its communication, its users."""
+    """A section in a line: how much it holds, its communication, who uses it."""
     holds = (
         count(section.stop - section.start, "line")
         if section.is_details or text.kind == "program"
@@ -79,31 +79,31 @@ def section_words(text: ProgramText, section: Section) -> str:
     )
 
 
-def difference_words(difference: Difference, left: str, right: str) -> str:
+def difference_words(found: Difference, left: str, right: str) -> str:
     """The first sentence of a comparison: communication that one has and the other lacks, then the
     ops whose counts differ most.
     """
-    if difference.is_none:
+    if found.is_none:
         return f"{left} and {right} are the same but for the names of their ops."
     sentences = []
-    if difference.left_collectives or difference.right_collectives:
+    if found.left_collectives or found.right_collectives:
         parts = [
             part
             for part in (
-                _more(difference.left_collectives, difference.right_collectives, left, right),
-                _more(difference.right_collectives, difference.left_collectives, right, left),
+                _more(found.left_collectives, found.right_collectives, left, right),
+                _more(found.right_collectives, found.left_collectives, right, left),
             )
             if part
         ]
         sentences.append(
             "; ".join(parts)
             if parts
-            else f"Both communicate alike ({collective_counts_words(difference.left_collectives)})"
+            else f"Both communicate alike ({collective_counts_words(found.left_collectives)})"
         )
-    # parameters are ignored: every fusion has its own
+    # parameters are no work: every fusion has its own
     others = {
-        opcode: (difference.left_opcodes.get(opcode, 0), difference.right_opcodes.get(opcode, 0))
-        for opcode in dict.fromkeys((*difference.left_opcodes, *difference.right_opcodes))
+        opcode: (found.left_opcodes.get(opcode, 0), found.right_opcodes.get(opcode, 0))
+        for opcode in dict.fromkeys((*found.left_opcodes, *found.right_opcodes))
         if opcode != "parameter"
     }
     changed = sorted(
@@ -123,9 +123,9 @@ def difference_words(difference: Difference, left: str, right: str) -> str:
         sentences.append(f"Ops whose number differs, in {left} against {right}: {named}{more}")
     elif others:
         sentences.append("Every other kind of op is there equally often")
-    if difference.only_left or difference.only_right:
+    if found.only_left or found.only_right:
         sentences.append(
-            f"{count(difference.only_left, 'line')} only in {left}, {difference.only_right:,} only in {right}"
+            f"{count(found.only_left, 'line')} only in {left}, {found.only_right:,} only in {right}"
         )
     return ". ".join(sentences) + "."
 
@@ -133,7 +133,7 @@ def difference_words(difference: Difference, left: str, right: str) -> str:
 def _more(
     ours: Mapping[str, int], theirs: Mapping[str, int], our_name: str, their_name: str
 ) -> str:
-    """Collectives that one has beyond the other."""
+    """What the one has beyond the other."""
     extra = {
         kind: number - theirs.get(kind, 0)
         for kind, number in ours.items()
@@ -184,7 +184,7 @@ def reshard_words(each: Reshard) -> str:
 
 
 def before_words(step: Step) -> str:
-    """The communication of a step: reshards, partial sums, and the collectives that implement them."""
+    """What must happen for a step: reshards, partial sums, and the collectives that do it."""
     parts = [reshard_words(each) for each in step.reshards]
     if step.sums:
         parts.append(f"partial sums over {', '.join(step.sums)}")
@@ -208,15 +208,13 @@ def steps_headline(found: Shardings) -> str:
     >>> steps_headline(Shardings(reason="why"))
     'no shardings: why'
     """
-    if shardings.reason:
-        return f"no shardings: {shardings.reason}"
-    steps = [step for step in shardings.steps if step.operation != "operand"]
+    if found.reason:
+        return f"no shardings: {found.reason}"
+    steps = [step for step in found.steps if step.operation != "operand"]
     moved = [step for step in steps if any(not each.free for each in step.reshards)]
     sums = [step for step in steps if step.sums]
     largest = max(
-        (step for step in shardings.steps if step.bytes),
-        key=lambda step: step.bytes or 0,
-        default=None,
+        (step for step in found.steps if step.bytes), key=lambda step: step.bytes or 0, default=None
     )
     most = (
         f"; the largest value is {value_words(largest)}, {bytes_text(largest.bytes)} per device"
@@ -234,12 +232,12 @@ def _s(listed: Sequence[object]) -> str:
 
 
 def value_words(step: Step) -> str:
-    """The name of a value: its variable, or the operation within its line."""
+    """What a value is called: its variable, or the operation within its line."""
     return step.name or step.operation.replace("_", " ")
 
 
 def is_listed(step: Step) -> bool:
-    """Whether a step has a row of its own: it has a name, or it needs communication."""
+    """Whether a step is worth a row by itself: it has a name, or something must be sent for it."""
     return bool(
         step.name or step.sums or step.collectives or any(not each.free for each in step.reshards)
     )

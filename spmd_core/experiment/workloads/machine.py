@@ -1,4 +1,6 @@
-"""The workloads that measure a machine: its collectives over a range of sizes, and its ceilings."""
+"""What is measured of a machine itself: its collectives over a range of sizes, and the ceilings
+that no program of it passes.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ Share = Literal["reduce", "part", "all"]
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A kind of data movement between devices.
+    """A way in which devices move data.
 
-    `share` is the part of the bytes that the links carry, as nccl-tests counts it for n devices:
-    2(n-1)/n of an all-reduce, (n-1)/n of a gather, scatter or exchange, 1 of a copy.
+    `share` says which part of the bytes the links carry, as nccl-tests counts it for n devices:
+    2(n-1)/n of a sum that all get, (n-1)/n of what is gathered or exchanged, all of a copy.
     """
 
     name: str
@@ -80,8 +82,8 @@ def _each_and_pairs(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def ladder(options: Mapping[str, Any], unit: int = 1) -> tuple[int, ...]:
-    """Sizes in bytes with equal ratios between them, each a multiple of `unit`; fewer than
-    requested if some coincide.
+    """Sizes in bytes with equal ratios between them, each a multiple of `unit`; fewer than asked
+    for where several become the same.
     """
     low, high = (options.get(name, default) for name, default in _SIZES.items())
     points = options.get("points", USUAL_POINTS)
@@ -90,7 +92,7 @@ def ladder(options: Mapping[str, Any], unit: int = 1) -> tuple[int, ...]:
 
 
 def _canonical(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Kinds and axes in canonical form; RequestError if one does not exist or sizes are reversed."""
+    """Kinds and axes in one form; RequestError where one does not exist or sizes are reversed."""
     options, mesh = dict(fields["options"]), tuple(fields["mesh"])
     if (target := parse_target(fields["target"])).is_absent:
         mesh_places(get_topology(target), [size for _, size in mesh], options["device_order"])
@@ -116,15 +118,15 @@ def _canonical(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_kinds(text: str) -> tuple[str, ...]:
-    chosen = COLLECTIVES if text.strip() == ALL else tuple(_parts(text))
-    for kind in chosen:
+    asked = COLLECTIVES if text.strip() == ALL else tuple(_parts(text))
+    for kind in asked:
         if kind not in TRANSFERS:
             raise refuse(
                 f"kind {shorten(kind)}", "is not measured", f"use {ALL}, or {', '.join(TRANSFERS)}"
             )
-    if not chosen:
+    if not asked:
         raise refuse("kinds=", "leaves nothing to measure", f"use {ALL}")
-    return tuple(kind for kind in TRANSFERS if kind in chosen)
+    return tuple(kind for kind in TRANSFERS if kind in asked)
 
 
 def _read_axes(text: str, mesh: tuple[tuple[str, int], ...]) -> Iterator[tuple[str, ...]]:
@@ -134,8 +136,8 @@ def _read_axes(text: str, mesh: tuple[tuple[str, int], ...]) -> Iterator[tuple[s
         return
     seen = set()
     for part in _parts(text):
-        names = [word.strip() for word in part.split("+")]
-        for axis in names:
+        asked = [word.strip() for word in part.split("+")]
+        for axis in asked:
             if axis not in sizes:
                 raise refuse(
                     f"axes {shorten(part)}",
@@ -171,12 +173,7 @@ COLLECTIVES_SWEEP = Workload(
     strategies=("as_written",),
     default_strategies=("as_written",),
     canonical=_canonical,
-    options={
-        "kinds": Text(ALL),
-        "axes": Text(ALL),
-        **_RANGE,
-        "points": Integer(USUAL_POINTS, 1, 64),
-    },
+    options={"kinds": Text(ALL), "axes": Text(ALL), **_RANGE, "points": Integer(USUAL_POINTS, 1, 64)},
 )
 CALIBRATION = Workload(
     name="calibrate",

@@ -1,8 +1,8 @@
 """The communication of one contraction, such as x @ weights, for a sharding of its arrays.
 
-Every mesh axis splits one dim of the loop nest, or none. Operands are resharded for that split; an
-axis that splits a contracted dim leaves partial sums, which are added; the result is resharded to
-its spec. The split with the least time is chosen.
+Every mesh axis splits one dim of the loop nest, or none. Operands are moved to where that split
+needs them; an axis that splits a contracted dim leaves partial sums, which are added; the result is
+moved to where it is wanted. Of all splits the one that takes the least time is taken.
 """
 
 import itertools
@@ -57,7 +57,7 @@ def product(experiment: Experiment, times: TimeModel) -> Product:
     flops = experiment.what.flops(experiment.sizes)
 
     def cost(split: Split) -> tuple[float, int]:
-        needed = _of_split(experiment, split)
+        found = _of_split(experiment, split)
         parts = math.prod(experiment.axis_sizes[axis] for axis in split)
         moved = (time_of(move, experiment.mesh, times) for move in found.collectives)
         seconds = [each.seconds or 0.0 for each in (times.matmul(flops / parts), *moved)]
@@ -83,9 +83,9 @@ def _splits(experiment: Experiment) -> Iterator[Split]:
 
 
 def _choices(experiment: Experiment, axis: str) -> tuple[str | None, ...]:
-    """Dims that an axis may split, as observed in compiled programs: a contracted dim only if all
-    operands are sharded over the axis along it; else the result's dim, if it is sharded over the
-    axis; else any dim that the axis shards, or none.
+    """Dims that an axis may split, as compiled programs have it: a contracted one only where all
+    operands are sharded alike along it; else the result's, where that is sharded over the axis;
+    else any of those that it shards, or none.
     """
     what = experiment.what
     held = {array.name: _spec_by_dim(experiment, array) for array in what.arrays}
@@ -122,8 +122,8 @@ def _of_split(experiment: Experiment, split: Split) -> Product:
 
 
 def _order(experiment: Experiment, dim: str, split: Split) -> Axes:
-    """Axes that split a dim, major first, in the order of an array that is sharded over all of
-    them; else in mesh order.
+    """Axes that split a dim, major first, in the order in which an array that has them all is
+    sharded over them; else in the mesh's.
     """
     axes = tuple(axis for axis in split if split[axis] == dim)
     for array in (*experiment.what.results, *experiment.what.operands):
@@ -153,7 +153,7 @@ def _sums(experiment: Experiment, computed: Spec, partial: Axes) -> tuple[list[M
     item = DTYPE_BYTES[dtype_of(experiment, name)]
     nbytes = math.prod(shape) * item // math.prod(sizes[axis] for axes in computed for axis in axes)
     kept = [(axis, dim) for dim, axes in enumerate(wanted) for axis in axes if axis in partial]
-    now, moves = [list(axes) for axes in computed], []
+    now, found = [list(axes) for axes in computed], []
     scattered = []
     for axis, dim in kept:
         if shape[dim] % math.prod(sizes[each] for each in (*now[dim], axis)) == 0:
@@ -161,9 +161,9 @@ def _sums(experiment: Experiment, computed: Spec, partial: Axes) -> tuple[list[M
             scattered.append((axis, dim))
     if scattered:
         axes, dims = tuple(axis for axis, _ in scattered), tuple(dim for _, dim in scattered)
-        moves.append(Move("reduce-scatter", axes, nbytes, dims, array=name))
+        found.append(Move("reduce-scatter", axes, nbytes, dims, array=name))
         nbytes //= math.prod(sizes[axis] for axis in axes)
     rest = tuple(axis for axis in partial if axis not in dict(scattered))
     if rest:
-        moves.append(Move("all-reduce", rest, nbytes, array=name))
-    return moves, tuple(map(tuple, now))
+        found.append(Move("all-reduce", rest, nbytes, array=name))
+    return found, tuple(map(tuple, now))

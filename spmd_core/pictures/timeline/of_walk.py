@@ -29,7 +29,7 @@ def timeline_of(costs: ModuleCosts, walk: Walk) -> Timeline:
 
 
 class _Builder:
-    """Looks up the instructions of a walk's segments in a module."""
+    """Looks up in a module what a walk's segments are of."""
 
     def __init__(self, costs: ModuleCosts) -> None:
         self.costs, self.module = costs, costs.module
@@ -41,7 +41,7 @@ class _Builder:
         self.communicating = {comm.name for comm in costs.collectives.values() if comm is not None}
 
     def timeline(self, walk: Walk) -> Timeline:
-        """The scenes of a walk: the step, then its loops in order of appearance."""
+        """The scenes of a walk: the whole, then loops in the order in which they are met."""
         by_loop: dict[str, list[Segment]] = {"": []}
         for segment in walk.segments:
             by_loop.setdefault(segment.loop, []).append(segment)
@@ -71,7 +71,7 @@ class _Builder:
         return Timeline((replace(scenes[0], exposed_s=exposed), *scenes[1:]))
 
     def _trips(self, loop: str) -> int:
-        return trip_count(self.module, self.instructions[loop][1], self.instructions[loop][0]) or 1
+        return trip_count(self.module, self.found[loop][1], self.found[loop][0]) or 1
 
     def _pass(self, loop: str, segments: Sequence[Segment], scene: TimelineScene) -> float:
         """One pass through a loop, seconds."""
@@ -87,7 +87,7 @@ class _Builder:
         rows = _rows(kept)
         at = {each.name: place for place, each in enumerate(kept) if each.kind != WAIT}
         stood = _stretches(kept, at)
-        needs = Needs(at, self.instructions)
+        needs = Needs(at, self.found)
         spans = []
         for each in kept:
             span = (
@@ -110,9 +110,9 @@ class _Builder:
         )
 
     def _wait(self, segment: Segment, at: dict[str, int]) -> Span:
-        """A stretch in which the chip waits; `name` is the waiting operation, if any."""
+        """A stretch in which the chip stands still; `name` is what waits, where one does."""
         cause = segment.name.removeprefix(_WAIT)
-        known = self.instructions.get(cause)
+        known = self.found.get(cause)
         kind = EXPOSED if cause in self.communicating else WAIT
         return Span(
             cause,
@@ -189,12 +189,12 @@ def _rows(segments: Sequence[Segment]) -> list[str]:
 def _stretches(
     segments: Sequence[Segment], at: dict[str, int]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Collective or copy -> the stretches in which the chip waits for it."""
-    stretches = defaultdict[str, list[tuple[float, float]]](list)
+    """Collective or copy -> when the chip stands still for it."""
+    found = defaultdict[str, list[tuple[float, float]]](list)
     for each in segments:
         if each.kind == WAIT and (cause := each.name.removeprefix(_WAIT)) in at:
-            stretches[cause].append((each.start_s, each.start_s + each.duration_s))
-    return stretches
+            found[cause].append((each.start_s, each.start_s + each.duration_s))
+    return found
 
 
 def line_of(instruction: Instruction) -> str:
@@ -206,7 +206,7 @@ def line_of(instruction: Instruction) -> str:
 
 
 def shorten_line(text: str, most: int = _LINE) -> str:
-    """Truncates a long line."""
+    """The beginning of a long line."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -217,7 +217,7 @@ def _shape(shape: Shape) -> str:
 
 
 def source_of(instruction: Instruction) -> str:
-    """File, line and function of the program that made an instruction; "" if unknown."""
+    """File, line and function of the program that made an instruction; "" where it does not say."""
     if not instruction.frames:
         return ""
     frame = instruction.frames[0]

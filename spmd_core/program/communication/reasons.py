@@ -1,9 +1,8 @@
-"""Why a collective is there: what the sharding requires, and what the compiler made of it."""
+"""Why a collective is there: what the sharding asks for, and what is made of it."""
 
 from dataclasses import dataclass
 
 from spmd_core.experiment import STRATEGIES, Axes, Experiment, Spec
-from spmd_core.program.communication.found import Found
 from spmd_core.program.communication.generic import (
     became,
     collective_matmul,
@@ -50,13 +49,13 @@ _INDEX_ARITHMETIC = frozenset(("multiply", "add", "compare", "select", "clamp"))
 
 @dataclass(frozen=True)
 class Reasons:
-    """Explains the collectives of a strategy's program from its experiment."""
+    """Explains the collectives of a strategy's program by the experiment it was written for."""
 
     experiment: Experiment
     strategy: str
     module: Module
 
-    def why(self, found: Found) -> str | None:
+    def why(self, found: ParsedCollective) -> str | None:
         """The reason of one collective; None where nothing tells."""
         if found.kind == "send" or not found.axes:
             return generic(found)
@@ -64,33 +63,33 @@ class Reasons:
             call_of(found.op_name) if STRATEGIES[self.strategy].collectives == "program" else None
         )
         lead = f"the program calls {by_hand}: " if by_hand else ""
-        if collective.ring:
-            return collective_matmul(collective)
-        if collective.wanted in ("all-reduce", "reduce-scatter"):
-            return self._of_sum(collective, by_hand) + became(collective)
-        if (halo := self._halo(collective)) is not None:
+        if found.ring:
+            return collective_matmul(found)
+        if found.wanted in ("all-reduce", "reduce-scatter"):
+            return self._of_sum(found, by_hand) + became(found)
+        if (halo := self._halo(found)) is not None:
             return lead + halo
-        if (operand := self._operand(collective)) is not None:
-            return lead + self._of_operand(collective, operand) + became(collective)
-        if (result := self._result(collective)) is not None:
-            return lead + self._of_result(collective, result) + became(collective)
+        if (operand := self._operand(found)) is not None:
+            return lead + self._of_operand(found, operand) + became(found)
+        if (result := self._result(found)) is not None:
+            return lead + self._of_result(found, result) + became(found)
         if by_hand:
-            return f"the program itself calls {by_hand} over {names(collective.axes)}"
-        return of_shards(collective) + became(collective)
+            return f"the program itself calls {by_hand} over {names(found.axes)}"
+        return of_shards(found) + became(found)
 
-    def _of_sum(self, collective: ParsedCollective, by_hand: str | None) -> str:
-        over, call = names(collective.axes), f" (the program calls {by_hand})" if by_hand else ""
-        if text := other_reduction(collective):
-            return text + call
+    def _of_sum(self, found: ParsedCollective, by_hand: str | None) -> str:
+        over, call = names(found.axes), f" (the program calls {by_hand})" if by_hand else ""
+        if said := other_reduction(found):
+            return said + call
         keeps = ", and each device keeps its shard of the sum"
-        keeps = keeps if collective.wanted == "reduce-scatter" else ""
+        keeps = keeps if found.wanted == "reduce-scatter" else ""
         dims = [
             f"`{dim}`"
             for dim in self.experiment.what.contracted
-            if set(collective.axes) <= set(self._axes_of_dim(dim))
+            if set(found.axes) <= set(self._axes_of_dim(dim))
         ]
         mapped = f"`{self.experiment.what.mapped}`"
-        if "transpose(" in (collective.op_name or "") and mapped in dims:
+        if "transpose(" in (found.op_name or "") and mapped in dims:
             dims = [mapped]  # a gradient is a sum over the rows
         if dims:
             which = (
@@ -110,25 +109,25 @@ class Reasons:
 
     def _axes_of_dim(self, dim: str) -> Axes:
         """Axes that shard a dim, in any operand that has it."""
-        axes: dict[str, None] = {}
+        found: dict[str, None] = {}
         for array in self.experiment.what.operands:
             present = array.present(self.experiment.sizes)
             if dim in present:
                 spec = self.experiment.spec(array.name)
-                axes.update(dict.fromkeys(spec[present.index(dim)]))
-        return tuple(axes)
+                found.update(dict.fromkeys(spec[present.index(dim)]))
+        return tuple(found)
 
-    def _halo(self, collective: ParsedCollective) -> str | None:
+    def _halo(self, found: ParsedCollective) -> str | None:
         """A permute along the dim over which a window slides."""
         halo = self.experiment.what.program.halo
-        if halo is None or collective.kind != "collective-permute":
+        if halo is None or found.kind != "collective-permute":
             return None
         dim, width = halo
-        if not set(collective.axes) <= set(self._axes_of_dim(dim)):
+        if not set(found.axes) <= set(self._axes_of_dim(dim)):
             return None
         size = self.experiment.sizes.get(width, 1)
         return (
-            f"halo exchange between neighbors: `{dim}` is sharded over {names(collective.axes)}, "
+            f"halo exchange between neighbors: `{dim}` is sharded over {names(found.axes)}, "
             f"and a window of {size} elements reaches into the neighbors' shards"
         )
 
@@ -136,27 +135,27 @@ class Reasons:
         array = self.experiment.what.array(name)
         return _sharded(array.present(self.experiment.sizes), self.experiment.spec(name))
 
-    def _of_operand(self, collective: ParsedCollective, name: str) -> str:
-        along = names(collective.axes)
-        if collective.wanted == "all-gather":
+    def _of_operand(self, found: ParsedCollective, name: str) -> str:
+        along = names(found.axes)
+        if found.wanted == "all-gather":
             return f"`{name}` is stored {self._held(name)}, but is needed replicated over {along}"
         return (
             f"`{name}` is stored {self._held(name)}, but is needed in another sharding: its "
             f"shards move over {along}"
         )
 
-    def _of_result(self, collective: ParsedCollective, name: str) -> str:
-        along = names(collective.axes)
-        if collective.wanted == "all-gather":
+    def _of_result(self, found: ParsedCollective, name: str) -> str:
+        along = names(found.axes)
+        if found.wanted == "all-gather":
             return f"`{name}` is computed sharded over {along}, but is requested {self._held(name)}"
         return (
             f"`{name}` is computed in another sharding than requested "
             f"({self._held(name)}): its shards move over {along}"
         )
 
-    def _operand(self, collective: ParsedCollective) -> str | None:
-        """The operand of the workload that is moved unchanged; None for a computed value."""
-        computation, start = collective.site.computation, collective.site.start.outer
+    def _operand(self, found: ParsedCollective) -> str | None:
+        """The workload's operand that is moved as it was stored; None for a computed value."""
+        computation, start = found.site.computation, found.site.start.outer
         if not computation.is_entry:
             return None
         at = start
@@ -174,9 +173,9 @@ class Reasons:
                 return operands[number].name if number < len(operands) else None
         return None
 
-    def _result(self, collective: ParsedCollective) -> str | None:
-        """The result of the workload that is returned unchanged; None if it is computed with."""
-        computation, at = collective.site.computation, collective.site.start.outer
+    def _result(self, found: ParsedCollective) -> str | None:
+        """The workload's result that is handed over; None where its value is computed with."""
+        computation, at = found.site.computation, found.site.start.outer
         if not computation.is_entry:
             return None
         results = self.experiment.what.results
@@ -191,7 +190,7 @@ class Reasons:
         return results[0].name
 
     def _only_moves(self, instruction: Instruction) -> bool:
-        """Whether it only moves its value; a fusion may do index arithmetic."""
+        """Whether it computes nothing with its value; arithmetic of indices in a fusion may be."""
         if instruction.opcode != "fusion":
             return instruction.opcode in _MOVES
         inner = [
@@ -205,7 +204,7 @@ class Reasons:
 
 
 def _sharded(dims: tuple[str, ...], spec: Spec) -> str:
-    """A spec in words, e.g. "sharded over `x` along `in`", or "replicated"."""
+    """A spec in words, e.g. "sharded over `x` along `in`"; `replicated` where nothing is."""
     parts = [
         f"over {names(axes)} along `{dim}`" for dim, axes in zip(dims, spec, strict=True) if axes
     ]

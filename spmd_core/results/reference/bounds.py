@@ -1,9 +1,12 @@
-"""Float64 values with error bounds from rounding: the arithmetic of the reference, in plain NumPy.
+"""Values in float64 beside how far rounding may spread them: the arithmetic of the reference, in
+plain NumPy.
 
-A program rounds at each step, and each rounding spreads its values a little. Here every value
-carries its `spread`, and independent spreads add as the root of the sum of their squares. A value
-is correct if it is within eps |value| of its own rounding plus FACTOR times its spread. Exported
-scripts contain this text: it needs only NumPy.
+A program rounds as it goes, and each step of it spreads its values a little. Here every value is
+carried with its
+`spread`, and independent spreads add as the root of the sum of their squares. A value counts as
+right within
+eps |value| of its own rounding and FACTOR times its spread. Exported scripts contain this text: it
+needs NumPy alone.
 """
 
 from collections.abc import Callable
@@ -35,7 +38,7 @@ TINY = {
     "float32": 2.0**-126,
     "bfloat16": 2.0**-126,
     "float16": 2.0**-24,
-}  # absolute error near 0: subnormals that some hardware flushes to 0; a last place
+}  # what is lost near 0: what some hardware takes for 0; a last place
 LARGEST = {
     "float32": (2 - 2.0**-23) * 2.0**127,
     "bfloat16": (2 - 2.0**-7) * 2.0**127,
@@ -45,15 +48,15 @@ LARGEST = {
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """The arithmetic of a program: which values it rounds to which dtype."""
+    """How a program computes: what it rounds to which dtype."""
 
     dtype: str  # of results, and of what the program keeps between its steps
     multiplier: float = (
-        0.0  # eps to which the multiplier rounds its inputs; 0: it does not round them
+        0.0  # eps of what the multiplier rounds its inputs to; 0: it takes them as they are
     )
     parts: tuple[
         tuple[str, int], ...
-        # (dim, parts): its sums are added from that many partial sums, each rounded to the dtype
+        # (dim, parts): its sums are added from so many partial sums, each rounded to the dtype
         # first
     ] = ()
     axes: tuple[int, ...] = ()  # positions, in the first operand, of the dims that are summed over
@@ -65,7 +68,7 @@ class Arithmetic:
         return EPS[self.dtype]
 
     def partial_sums(self, *dims: str) -> int:
-        """The number of partial sums of a sum over these dims."""
+        """How many partial sums make a sum over these dims."""
         return int(np.prod([size for dim, size in self.parts if dim in dims], initial=1))
 
 
@@ -78,12 +81,12 @@ class Bounded:
     spread: np.ndarray | None = None
 
     def each(self, change: Callable[[np.ndarray], np.ndarray]) -> "Bounded":
-        """Applies an indexing, transpose or reshape to values and spreads."""
+        """Picked, turned or reshaped, spreads as values."""
         return Bounded(change(self.value), None if self.spread is None else change(self.spread))
 
     @property
     def squared_spread(self) -> np.ndarray | float:
-        """The squared spread, which is additive; 0 if exact."""
+        """Its square: what adds up; 0 where exact."""
         return 0.0 if self.spread is None else self.spread**2
 
     def widened(self, *squares: np.ndarray | float) -> "Bounded":
@@ -100,12 +103,11 @@ def exact(array: np.ndarray) -> Bounded:
 
 
 def rounded(x: Bounded, how: Arithmetic) -> Bounded:
-    """Kept in the program's dtype between two steps. A value that may exceed the dtype's largest
-    number is unbounded from there on.
-    """
+    """Kept in the program's dtype between two steps. What may be beyond the dtype's largest
+    number may be anything from there on."""
     over = FACTOR * np.sqrt(x.squared_spread) + np.abs(x.value) > LARGEST[how.dtype]
-    result = x.widened((ROUNDING * how.eps * x.value) ** 2, TINY[how.dtype] ** 2)
-    return Bounded(result.value, np.where(over, np.inf, np.sqrt(result.squared_spread)))
+    found = x.widened((ROUNDING * how.eps * x.value) ** 2, TINY[how.dtype] ** 2)
+    return Bounded(found.value, np.where(over, np.inf, np.sqrt(found.squared_spread)))
 
 
 def plus(a: Bounded, b: Bounded) -> Bounded:
@@ -135,12 +137,12 @@ def through(
     if x.spread is not None:
         moved = [np.abs(function(x.value + sign * FACTOR * x.spread) - value) for sign in (1, -1)]
         spread = np.fmax(*moved) / FACTOR
-        spread[np.isinf(x.spread)] = np.inf  # it may be NaN
-    result = Bounded(value, spread)
+        spread[np.isinf(x.spread)] = np.inf  # it may be no number at all
+    found = Bounded(value, spread)
     return (
-        result
+        found
         if how is None
-        else rounded(result.widened((FUNCTION * EPS["float32"] * value) ** 2), how)
+        else rounded(found.widened((FUNCTION * EPS["float32"] * value) ** 2), how)
     )
 
 
@@ -175,9 +177,8 @@ def matmul(a: Bounded, b: Bounded, how: Arithmetic, parts: int = 1) -> Bounded:
 def _in_parts(
     a: np.ndarray, b: np.ndarray, how: Arithmetic, parts: int
 ) -> tuple[np.ndarray, np.ndarray | float, np.ndarray | bool]:
-    """The product, the sum of squares of its partial sums, and where their running sum may overflow
-    the dtype; with one part, only the product.
-    """
+    """The product, the sum of its partial sums' squares, and where some of them together may be
+    beyond the dtype; of one part, nothing of these."""
     if parts == 1:
         return a @ b, 0.0, False
     value, squares, size = np.zeros(()), np.zeros(()), np.zeros(())
@@ -199,13 +200,12 @@ def total(x: Bounded, how: Arithmetic, parts: int = 1) -> Bounded:
 
 
 def bound(x: Bounded, how: Arithmetic) -> np.ndarray:
-    """The largest error of a result that still counts as correct, element by element; infinite
-    where it is unbounded.
-    """
-    result = (
+    """The largest error of a result that still counts as right, element by element; infinite
+    where nothing can be said."""
+    found = (
         how.eps * np.abs(x.value) + FACTOR * np.sqrt(x.squared_spread) + TINY.get(how.dtype, 0.0)
     )
-    return np.where(np.isnan(result) & np.isfinite(x.value), np.inf, result)
+    return np.where(np.isnan(found) & np.isfinite(x.value), np.inf, found)
 
 
 def resolved(x: Bounded) -> Bounded:
@@ -239,7 +239,7 @@ class Judgement:
 
     @property
     def correct(self) -> bool | None:
-        """None: no element can be judged."""
+        """None: nothing of it can be judged."""
         return None if self.compared and self.unjudged == self.compared else not self.wrong
 
 

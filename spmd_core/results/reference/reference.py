@@ -1,6 +1,5 @@
-"""The reference in NumPy float64, independent of every strategy, and the elements of an output that
-differ from it.
-"""
+"""The right answer in NumPy float64, apart from every strategy, and which elements of an output are
+wrong by it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from spmd_core.results.reference.formulas import FORMULAS
 FULL_FLOPS = 2_000_000_000  # above this, only SAMPLED_ROWS rows are computed
 FULL_ELEMENTS = (
     2**26
-)  # the limit for operands and results together: their float64 values and bounds fill 3 GB
+)  # the same, of operands and results together: float64 and bounds of these fill 3 GB
 SAMPLED_ROWS = 64
 FULL_DIGITS_FROM = (
     2.0**-103
@@ -45,7 +44,7 @@ _COARSE = {
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Float64 values of a result, and the largest error of each that still counts as correct.
+    """Float64 values of a result, and the largest error of each that still is right.
 
     `rows` are the indices along its dim `axis` that were computed, None where all were; `dtype`
     is the result's; `unresolved` counts the elements that rounding spreads as far as the values lie
@@ -60,7 +59,7 @@ class Reference:
     unresolved: int = 0
 
     def picked(self, output: np.ndarray) -> np.ndarray:
-        """The compared elements of a full output, in float64."""
+        """What of an output of the full shape is compared, in float64."""
         return (output if self.rows is None else np.take(output, self.rows, self.axis)).astype(
             np.float64
         )
@@ -70,7 +69,7 @@ class Reference:
         return judge(self.values, self.bounds, self.picked(output), self.dtype)
 
     def place(self, flat: int) -> tuple[int, ...]:
-        """The index in the full output of an element of `values`."""
+        """Where in the output of the full shape an element of `values` is."""
         index = [int(step) for step in np.unravel_index(flat, self.values.shape)]
         if self.rows is not None:
             index[self.axis] = int(self.rows[index[self.axis]])
@@ -94,11 +93,11 @@ def references(
     what = experiment.what
     how = arithmetic(experiment, "cpu") if how is None else how
     rows, axis = sampled_rows(experiment)
-    with np.errstate(all="ignore"):  # an overflow is a value here, and is compared
-        values = FORMULAS[what.program.function or what.name](operands, how, rows)
+    with np.errstate(all="ignore"):  # an overflow is a value here, and compared as one
+        found = FORMULAS[what.program.function or what.name](operands, how, rows)
         return {
             array.name: Reference(one.value, bound(one, how), how.dtype, rows, axis)
-            for array, one in zip(what.results, values, strict=True)
+            for array, one in zip(what.results, found, strict=True)
         }
 
 
@@ -110,9 +109,8 @@ def reference(
 
 
 def sampled_rows(experiment: Experiment) -> tuple[np.ndarray | None, int]:
-    """The sampled indices of a large result, chosen by the seed, and their dim; None: all are
-    computed.
-    """
+    """Of a large result the indices that are computed, chosen by the seed, and along which of
+    its dims; None: all."""
     what, sizes = experiment.what, experiment.sizes
     dim = next((dim for dim in what.sampled if dim in sizes), None)
     elements = sum(element_count(array.shape(sizes)) for array in what.arrays)
@@ -131,8 +129,9 @@ def sampled_rows(experiment: Experiment) -> tuple[np.ndarray | None, int]:
 def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") -> Arithmetic:
     """How a strategy's program rounds on a platform.
 
-    The compiler adds partial sums in the result's dtype where it chooses how a sum is split.
-    Programs that split it themselves add in float32, and float32 sums are float32 in any case.
+    The compiler adds partial sums in the result's dtype where it chooses how a sum is cut;
+    programs that say so
+    themselves keep them in float32, and float32 sums are float32 whoever cuts them.
     """
     what = experiment.what
     dtype = what.result_dtype(experiment.dtype)
@@ -152,26 +151,26 @@ def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") 
 
 
 def _parts(experiment: Experiment) -> tuple[tuple[str, int], ...]:
-    """The number of shards of each dim, in the operand that has most."""
-    most_parts: dict[str, int] = {}
+    """How many parts each dim is cut into, in the operand where these are most."""
+    found: dict[str, int] = {}
     for array in experiment.what.operands:
         for dim, axes in zip(
             array.present(experiment.sizes), experiment.spec(array.name), strict=True
         ):
-            most_parts[dim] = max(
-                most_parts.get(dim, 1),
+            found[dim] = max(
+                found.get(dim, 1),
                 int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
             )
     for dim, axes in experiment.sharding:
-        most_parts[dim] = max(
-            most_parts.get(dim, 1),
+        found[dim] = max(
+            found.get(dim, 1),
             int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
         )
-    return tuple((dim, parts) for dim, parts in sorted(most_parts.items()) if parts > 1)
+    return tuple((dim, parts) for dim, parts in sorted(found.items()) if parts > 1)
 
 
 def multiplier_note(experiment: Experiment, platform: str) -> str | None:
-    """A note about a multiplier that rounds float32 inputs; None if it does not."""
+    """Words for a multiplier that rounds float32 inputs; None where it does not."""
     return _coarse(experiment, platform)[1]
 
 
@@ -186,9 +185,8 @@ def _coarse(experiment: Experiment, platform: str) -> tuple[float, str | None]:
 
 
 def measure_error(expected: Reference, output: np.ndarray) -> Error:
-    """How far an output of the full shape is from the reference; equal infinities and NaNs count as
-    equal.
-    """
+    """How far an output of the full shape is from the reference; what is infinite or not a
+    number alike counts as equal."""
     picked = expected.picked(output)
     finite = np.isfinite(expected.values) & np.isfinite(picked)
     same = (expected.values == picked) | (np.isnan(expected.values) & np.isnan(picked))

@@ -1,4 +1,4 @@
-"""Refuses an experiment that cannot run here, e.g. for lack of memory, before anything is
+"""Refuses an experiment that cannot run here, for one for lack of memory, before anything is
 allocated.
 """
 
@@ -34,8 +34,8 @@ class MemoryNeed:
     as long as it is timed.
     """
 
-    host_bytes: int  # what NumPy draws and casts, and the reference if all of it is computed
-    device_bytes: int  # on the device with most
+    host_bytes: int  # what NumPy draws and casts, and the reference where it is computed whole
+    device_bytes: int  # on the device that holds most
     all_device_bytes: int  # on all devices of the mesh together
 
 
@@ -74,9 +74,7 @@ def _need(experiment: Experiment) -> MemoryNeed:
         host += (
             sum(counts) + sum(element_count(array.shape(sizes)) for array in what.results)
         ) * DRAW_BYTES
-    all_bytes = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(
-        sizes, experiment.dtype
-    )
+    whole = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(sizes, experiment.dtype)
     on_one = on_all = 0
     for strategy in experiment.strategies:
         if STRATEGIES[strategy].is_single_device:
@@ -98,8 +96,8 @@ def _machine_bytes(experiment: Experiment) -> int:
 
 
 def _parts(experiment: Experiment, strategy: str) -> list[int]:
-    """The number of shards of each operand and result: by its spec, or over all devices if it is
-    mapped. 0 if nothing is run.
+    """Into how many parts each operand and result is cut: by its spec, or over all devices where a
+    map cuts it. 0 where nothing is run.
     """
     if not STRATEGIES[strategy].is_map:
         return [
@@ -138,7 +136,7 @@ def check_runs_here(
     experiment: Experiment, hardware: Hardware, known: Callable[[str], Environment | None]
 ) -> None:
     """RequestError where the experiment cannot run on this machine: no such target, a mesh larger
-    than it, or too little memory. `known` returns what a target's devices last reported.
+    than it, or too little memory. `known` gives what a target's devices last said of themselves.
     """
     for each in experiment.members:
         _check_alone(each.experiment, hardware, known)
@@ -168,7 +166,7 @@ def check_memory(
     """RequestError, with the bytes computed and the limit, where a run cannot fit. A limit that is
     not known refuses nothing.
 
-    Compiling alone allocates nothing: the compiler decides whether the program fits its target.
+    What is only compiled allocates nothing: whether it fits its target is the compiler's to say.
     """
     target = experiment.place
     if target.is_absent:

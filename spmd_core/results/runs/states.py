@@ -1,4 +1,4 @@
-"""The state of a run: its lifecycle state, its progress, and its row in a list."""
+"""What is known of a run: its state, its progress, and the line that stands for it in a list."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ TIMING, COMPILING = ("timing", "compiling")
 
 
 def lane_of_target(target: str, compile_only: bool = False) -> str:
-    """The lane in which the runs of a target wait. Compile-only runs have a lane of their own,
-    except for attached accelerators, which the worker of the timing lane holds.
+    """The lane that the runs of a target wait in. What is only compiled goes beside what is timed,
+    but for attached accelerators: the worker of the timing lane holds them.
     """
     place = parse_target(target)
     return COMPILING if place.is_absent or (compile_only and place.is_simulated) else TIMING
@@ -27,8 +27,8 @@ def lane_of_target(target: str, compile_only: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """The current state of a run. Times are seconds since the epoch; medians and series are
-    provisional until the result is there.
+    """A run as it stands now. Times are seconds since the epoch; medians and series are provisional
+    until the result is there.
     """
 
     run: str
@@ -74,9 +74,9 @@ class RunStatus:
 
 
 def behind(waiting: RunStatus, at_hand: Iterable[RunStatus]) -> RunStatus | None:
-    """The active run that a waiting run waits for: the one of its own lane, else the one that is
-    timed. None if there is none, as for a run that may be timed during a compile, or one that waits
-    for the cluster.
+    """Of the runs at hand the one that a waiting run is held up by: that of its own lane, else the
+    one that is timed; None where there is none, as for a run that is to be timed beside a compile,
+    or for one that waits for the cluster.
     """
     if waiting.held_up:
         return None

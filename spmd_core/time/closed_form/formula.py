@@ -65,7 +65,7 @@ class Formula:
         whole = [
             (array, dim)
             for array in what.program.between
-            for dim in array.whole
+            for dim in array.unsharded
             if dim not in self.tied or not what.program.passes
         ]
         return whole + [

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spmd_core.base import RequestError, WorkerError, bytes_text
-from spmd_core.experiment import Experiment, Plan, not_cut
+from spmd_core.experiment import Experiment, Plan, undivided_axes
 from spmd_core.machine import get_topology
 from spmd_core.results import Collective, PredictedMemory, Prediction, Result
 from spmd_core.script import program_text

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from spmd_core.experiment import DATA_AXES, CutArray, Plan
+from spmd_core.experiment import DATA_AXES, Plan, ShardedArray
 from spmd_core.time.cost.constants import DCN_LATENCY_S
 from spmd_core.time.cost.links import (
     EXPECTED,

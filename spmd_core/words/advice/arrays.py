@@ -1,5 +1,5 @@
-"""Rules for a computation of arrays, measured or predicted: each maps the facts to the next thing
-to try, or to None if it does not apply.
+"""Rules for a computation of arrays, measured or predicted: each is a function of the facts that
+gives the next thing to try, or None where its number does not say so.
 """
 
 import math
@@ -12,25 +12,25 @@ from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json,
 from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
 from spmd_core.words.advice import sentences as words
 
-FLOOR_SHARE = 0.3  # share of the time from which the dispatch floor dominates
-GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: at least this factor, and at least this many bytes
+FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
+GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: times as many, and at least so many
 MOST_DOUBLINGS = 40
-MOST_BYTES = 2**28  # of operands, at most in a suggestion
-LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # share of a device's memory for a replicated operand
-PAYS = 1.0  # time sharded over time on one device: above it sharding does not pay
+MOST_BYTES = 2**28  # of operands, that a suggestion asks for
+LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # of a replicated operand, of what a device holds
+PAYS = 1.0  # sharded over one device: above it sharding does not pay
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The input of the rules: a result, and its fastest strategy."""
+    """What the rules look at: a result, and the strategy that is its answer."""
 
     result: Result
     name: str
-    outcome: StrategyResult
+    found: StrategyResult
 
     @property
     def experiment(self) -> Experiment:
-        """The experiment of the result."""
+        """What was run."""
         return self.result.experiment
 
     def is_single_device(self, name: str) -> bool:
@@ -39,10 +39,10 @@ class Facts:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds of the fastest strategy: measured, else predicted."""
-        if self.outcome.median_s is not None:
-            return self.outcome.median_s
-        return self.outcome.predicted_s.estimate if self.outcome.predicted_s else None
+        """Of the answer: measured, else predicted."""
+        if self.found.median_s is not None:
+            return self.found.median_s
+        return self.found.predicted_s.estimate if self.found.predicted_s else None
 
 
 Rule = Callable[[Facts], Next | None]
@@ -81,7 +81,7 @@ def one_device_wins(facts: Facts) -> Next | None:
     ):
         return None
     best = min(sharded, key=sharded.__getitem__)
-    ratio = _paired(facts, best) or sharded[best] / facts.outcome.median_s
+    ratio = _paired(facts, best) or sharded[best] / facts.found.median_s
     if ratio <= PAYS:
         return None
     sentence = words.one_device_words(ratio, facts.name, _grown_sizes(facts, larger))
@@ -89,7 +89,7 @@ def one_device_wins(facts: Facts) -> Next | None:
 
 
 def _paired(facts: Facts, other: str) -> float | None:
-    """The ratio that the headline and table show; None if they compare with another strategy."""
+    """The ratio that the answer's headline and table give; None where they compare with another."""
     answer = facts.result.comparison
     if answer is None or answer.fastest != facts.name:
         return None
@@ -123,9 +123,9 @@ def idle_axis(facts: Facts) -> Next | None:
 
 
 def replicated_operand(facts: Facts) -> Next | None:
-    """A large operand is replicated, and an unused axis could shard it."""
+    """A large operand lies on every device, and an axis is left to shard it over."""
     experiment = facts.experiment
-    held = facts.outcome.memory_bytes
+    held = facts.found.memory_bytes
     total = (held.peak or held.argument or 0) if held else 0
     for array in experiment.what.operands:
         spec = experiment.spec(array.name)
@@ -153,7 +153,7 @@ def partial_sums(facts: Facts) -> Next | None:
     """The largest collective adds partial sums over a dim that could stay replicated."""
     sums = [
         each
-        for each in facts.outcome.collectives or ()
+        for each in facts.found.collectives or ()
         if each.kind in ("all-reduce", "reduce-scatter")
     ]
     if not sums:
@@ -175,13 +175,9 @@ def partial_sums(facts: Facts) -> Next | None:
 
 
 def noisy(facts: Facts) -> Next | None:
-    """The samples scatter too much to rank the strategies."""
-    outcome = facts.outcome
-    if (
-        not outcome.median_s
-        or outcome.iqr_s is None
-        or outcome.iqr_s / outcome.median_s <= SPREAD_WARNING
-    ):
+    """The samples scatter too much to tell strategies apart."""
+    found = facts.found
+    if not found.median_s or found.iqr_s is None or found.iqr_s / found.median_s <= SPREAD_WARNING:
         return None
     timing = facts.experiment.timing
     tried = varied(
@@ -193,7 +189,7 @@ def noisy(facts: Facts) -> Next | None:
     )
     if tried is None or tried == facts.experiment:
         return None
-    spread = outcome.iqr_s / outcome.median_s
+    spread = found.iqr_s / found.median_s
     return Next(
         rule="noisy",
         number=spread,
@@ -203,7 +199,7 @@ def noisy(facts: Facts) -> Next | None:
 
 
 def larger_size(facts: Facts) -> Next | None:
-    """No other rule applies: try a larger size."""
+    """Nothing stands out: the same at a larger size."""
     larger = grown(facts.experiment)
     if larger is None or facts.seconds is None:
         return None
@@ -215,7 +211,7 @@ def larger_size(facts: Facts) -> Next | None:
     )
 
 
-# In order of application: what invalidates the answer first, then what would improve it.
+# In the order in which they are asked: what spoils the answer first, then what would mend it.
 RULES: tuple[Rule, ...] = (
     noisy,
     one_device_wins,
@@ -228,8 +224,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def grown(experiment: Experiment) -> Experiment | None:
-    """The experiment with its dims doubled in turn, the largest first, until it has GROWN times the
-    bytes of operands and at least ENOUGH_BYTES; None if that is too large to suggest.
+    """The experiment with its dims doubled in turn, the largest first, until it has GROWN times
+    the bytes of operands and ENOUGH_BYTES at least; None where that is too large to suggest.
     """
     sizes, what = experiment.sizes, experiment.what
     free = [
@@ -248,7 +244,7 @@ def grown(experiment: Experiment) -> Experiment | None:
 
 
 def varied(experiment: Experiment, **changes: Any) -> Experiment | None:
-    """The experiment with fields changed; None if the rules refuse it."""
+    """The experiment with fields changed; None where the rules refuse it."""
     try:
         return experiment.vary(**changes)
     except RequestError:

@@ -1,4 +1,4 @@
-"""The next thing to try after a result: that of the first rule that applies."""
+"""The next thing to try after a result: the first rule whose number says so."""
 
 from spmd_core.results import Next, Result
 from spmd_core.words.advice.arrays import RULES, Facts
@@ -6,8 +6,8 @@ from spmd_core.words.advice.plans import next_plan
 
 
 def next_step(result: Result) -> Next | None:
-    """What to try next; None if there is nothing to vary: a small program, a bare array, a
-    calibration, or no successful strategy.
+    """What to try next; None where there is nothing to vary: a small program, a bare array, a
+    machine's own figures, or nothing that ran.
     """
     experiment = result.experiment
     if result.experiment.variants:

@@ -14,7 +14,7 @@ from spmd_core.words.names import listed
 from spmd_core.words.nearest import changes
 from spmd_core.words.predictions import parts
 
-WORTH = 0.02  # of the time per token: less is within the error of the estimate
+WORTH = 0.02  # of the time per token: less is within what the estimate is off
 INNER = ("tensor", "sequence")
 
 
@@ -27,11 +27,11 @@ def next_plan(plan: Plan, found: Prediction) -> Next | None:
     return _neighbor(plan) or _more_chips(plan, found)
 
 
-def _fit(plan: Plan, prediction: Prediction) -> Next | None:
+def _fit(plan: Plan, found: Prediction) -> Next | None:
     nearest = nearest_fit(plan)
     if nearest is None:
         return None
-    missing = prediction.memory_bytes.missing or 0
+    missing = found.memory_bytes.missing or 0
     return Next(
         rule="does_not_fit",
         number=missing,
@@ -41,8 +41,8 @@ def _fit(plan: Plan, prediction: Prediction) -> Next | None:
 
 
 def _neighbor(plan: Plan) -> Next | None:
-    """The best of the plans one change away, if it is worth it. Both are estimated, so that the
-    estimate's error cancels.
+    """The best of the plans one change away, where it is worth it. Both are estimated, so that a
+    difference of the estimate from the compiled prediction is in both.
     """
     now = per_token(plan, estimate_step(plan))
     tried = [NearestFit(other, estimate_step(other)) for other in neighbors(plan)]
@@ -60,7 +60,7 @@ def _neighbor(plan: Plan) -> Next | None:
 
 
 def neighbors(plan: Plan) -> Iterator[Plan]:
-    """Plans one change away on the same chips: an axis halved or doubled at the expense of `fsdp`,
+    """Plans one change away on the same chips: an axis halved or doubled at the cost of `fsdp`,
     another rematerialization, twice or half the sequences.
     """
     sizes = dict(plan.mesh)
@@ -86,22 +86,22 @@ def _with(sizes: dict[str, int], **changed: int) -> dict[str, int]:
     return {name: size for name, size in (sizes | changed).items() if size > 1 or name == "fsdp"}
 
 
-def per_token(plan: Plan, prediction: Prediction) -> float:
-    """Estimated seconds per token; infinite if it should not fit."""
-    if not prediction.fits or prediction.predicted_s is None:
+def per_token(plan: Plan, found: Prediction) -> float:
+    """Estimated seconds per token; infinite where it should not fit."""
+    if not found.fits or found.predicted_s is None:
         return math.inf
-    return prediction.predicted_s.estimate / plan.tokens
+    return found.predicted_s.estimate / plan.tokens
 
 
-def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
-    """The same work per chip on the next larger topology: the remaining way to make it faster."""
-    total = sum(prediction.shares_s.values())
-    if not total or not prediction.binds:
+def _more_chips(plan: Plan, found: Prediction) -> Next | None:
+    """The same work for each chip on the next larger topology: what is left to make it faster."""
+    total = sum(found.shares_s.values())
+    if not total or not found.binds:
         return None
     here = plan.topology
     topology = next(iter(larger(here)), Topology(here.chip, here.shape, here.slices * 2))
     mesh = resized(plan.mesh, topology, workload=NAME, slices=plan.topology.slices).mesh
-    shares = parts(prediction)  # by their names on screens
+    shares = parts(found)  # by what the screens call them
     most = max(shares, key=shares.__getitem__)
     share = shares[most] / total
     try:

@@ -173,7 +173,12 @@ COLLECTIVES_SWEEP = Workload(
     strategies=("as_written",),
     default_strategies=("as_written",),
     canonical=_canonical,
-    options={"kinds": Text(ALL), "axes": Text(ALL), **_RANGE, "points": Integer(USUAL_POINTS, 1, 64)},
+    options={
+        "kinds": Text(ALL),
+        "axes": Text(ALL),
+        **_RANGE,
+        "points": Integer(USUAL_POINTS, 1, 64),
+    },
 )
 CALIBRATION = Workload(
     name="calibrate",

@@ -95,7 +95,9 @@ class ShardedFormula:
                     self._add(parts, "all-reduce", work[dim], self.shard_bytes(array))
         share = self.formula.limits.sent_share
         for array in what.operands:
-            parted = [dim for dim in present(array, self.specs[array]) if dim not in array.unsharded]
+            parted = [
+                dim for dim in present(array, self.specs[array]) if dim not in array.unsharded
+            ]
             gathered = tuple(dict.fromkeys(axis for dim in parted for axis in stored.get(dim, ())))
             nbytes = self.shard_bytes(array) * share * self.parts(gathered)
             self._add(parts, "all-gather", gathered, nbytes)

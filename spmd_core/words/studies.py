@@ -133,13 +133,12 @@ def _tokens(found: StrategyResult) -> str:
 
 
 def _peak(found: StrategyResult) -> str:
-    peak = (
-        found.prediction.memory_bytes.peak
-        if found.prediction
-        else found.memory_bytes.peak
-        if found.memory_bytes
-        else None
-    )
+    if found.prediction:
+        peak = found.prediction.memory_bytes.peak
+    elif found.memory_bytes:
+        peak = found.memory_bytes.peak
+    else:
+        peak = None
     return _whole(bytes_text(peak))
 
 

@@ -119,13 +119,12 @@ def why_not(answer: Answer, other: Candidate) -> str:
         if loses
         else ""
     )
-    slower = (
-        f"{_times(found.ratio)} the winner's time"
-        if found.ratio > _ALIKE
-        else "as fast as the winner"
-        if found.ratio >= 1 / _ALIKE
-        else f"faster, {_times(found.ratio)} the winner's time"
-    )
+    if found.ratio > _ALIKE:
+        slower = f"{_times(found.ratio)} the winner's time"
+    elif found.ratio >= 1 / _ALIKE:
+        slower = "as fast as the winner"
+    else:
+        slower = f"faster, {_times(found.ratio)} the winner's time"
     if found.by_formula:
         known = winner if other.fate == "estimated" else other
         slower = f"not {FATES[known.fate]}, and by the formula alone {slower}"

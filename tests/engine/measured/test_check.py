@@ -10,6 +10,8 @@ from bench.planted_faults import DTYPES, FAULTS, caught
 from bench.right_answers import SPECS, SUM_NEAR_0, experiment_of, judged, kinds_of_data
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 
+pytestmark = pytest.mark.this_python
+
 FAST = [
     fault
     for fault in FAULTS

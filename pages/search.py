@@ -32,7 +32,12 @@ at_work = search is not None and not search.is_over
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Search", width="stretch")
-    label = "Search on" if search and budget_s else "Search again" if search else "Search"
+    if search and budget_s:
+        label = "Search on"
+    elif search:
+        label = "Search again"
+    else:
+        label = "Search"
     pressed = st.button(
         label,
         type="primary" if search is None else "secondary",

@@ -16,79 +16,20 @@ from typing import IO
 from tests import needs
 
 ROOT = Path(__file__).resolve().parents[1]
-# Tests of values, texts and screens, in the process that runs them; without those that run a program
-# or import what takes seconds.
-FAST = (
-    *(
-        f"tests/{room}"
-        for room in (
-            "program/communication",
-            "time/cost",
-            "experiment",
-            "program/hlo",
-            "house/test_layers.py",
-            "program/ir",
-            "machine",
-            "results",
-            "lab/store",
-            "search/sweep",
-            "pictures/timeline",
-            "ui",
-            "words",
-        )
-    ),
-    *(
-        f"--ignore=tests/{name}.py"
-        for name in (
-            "experiment/test_layout",
-            "machine/test_mesh_order",
-            "results/test_stats",
-            "ui/ir/test_viewer",
-            "ui/predict/test_sweep",
-            "ui/test_course",
-            "ui/test_hostile_links",
-            "ui/test_live",
-            "ui/test_remedies",
-            "ui/test_screens",
-            "ui/test_search",
-        )
-    ),
-)
-# What also runs on the newer Python and JAX: programs that JAX traces, compiles and runs, and the
-# texts that are read of them. What is a value is the same there, and so are the judgements of values,
-# what becomes of a compiler, and what is cancelled; the longest recipes compute what others do.
-NEWER = (
-    *(
-        f"tests/{room}"
-        for room in (
-            "recipes/test_recipes.py",
-            "engine",
-            "program/communication",
-            "program/hlo",
-            "machine/test_mesh_order.py",
-            "experiment/test_layout.py",
-        )
-    ),
-    *(
-        f"--ignore=tests/engine/{name}.py"
-        for name in (
-            "absent/test_early",
-            "absent/test_remat",
-            "measured/test_attached",
-            "measured/test_check",
-            "measured/test_rounding_noise",
-            "measured/test_study",
-            "measured/test_timing",
-            "test_decoder_attention",
-            "test_stderr",
-        )
-    ),
-    "-k",
-    "not (ten_million_rows or two_processes or numpy_against_jit or crash_it or long_compile"
-    " or missing_libtpu or several_topologies or small_topology or study_over or same_program"
-    " or two_layers or falls_alike or cancel or progress or dispatch_bound or environment_is or that_hides"
-    " or cache)",
-)
+
+
+def marked(name: str, but: str) -> tuple[str, ...]:
+    """Arguments of pytest for the tests with one mark and without another: the modules and folders
+    that have the mark, so that no other is imported.
+    """
+    paths = sorted(
+        path.parent if path.name == "__init__.py" else path
+        for path in (ROOT / "tests").rglob("*.py")
+        if f"pytest.mark.{name}" in path.read_text("utf-8")
+    )
+    return (*map(str, paths), "-m", f"{name} and not {but}")
+
+
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
 # groups that take longest come first.
 GROUPS = ("--dist", "loadscope", "--no-loadscope-reorder")
@@ -138,7 +79,10 @@ def _started(
 
 def fast() -> list[tuple[str, ...]]:
     """What needs no process of the Lab, no device and no browser; those that failed."""
-    return [*passes(RUFF), *passes((sys.executable, *PYTEST, "-n", "2", *FAST), PYRIGHT)]
+    return [
+        *passes(RUFF),
+        *passes((sys.executable, *PYTEST, "-n", "2", *marked("fast", "slow")), PYRIGHT),
+    ]
 
 
 def everything() -> list[tuple[str, ...]]:
@@ -152,7 +96,7 @@ def everything() -> list[tuple[str, ...]]:
         )
     else:
         os.environ[needs.VARIABLE] = another  # some tests read a text of its JAX
-    again = [(another, *PYTEST, "-n", "1", *NEWER)] if another else []
+    again = [(another, *PYTEST, "-n", "1", *marked("newer", "this_python"))] if another else []
     # one process after the other would leave a core idle
     return [*passes(RUFF), *passes((sys.executable, *PYTEST, "-n", PROCESSES), *again, PYRIGHT)]
 

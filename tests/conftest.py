@@ -1,8 +1,10 @@
 """The test environment: 8 simulated CPU devices, a data folder of its own, and nothing left behind."""
 
+import importlib
 import os
 import signal
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -78,9 +80,24 @@ def pytest_sessionfinish(session):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@cache
+def _marks(folder: Path) -> tuple[pytest.MarkDecorator, ...]:
+    """The marks of a folder and of those above it."""
+    if folder == Path(__file__).parent:
+        return ()
+    own: object = ()
+    if (folder / "__init__.py").exists():
+        name = ".".join(folder.relative_to(Path(__file__).parents[1]).parts)
+        own = getattr(importlib.import_module(name), "pytestmark", ())
+    return (*(own if isinstance(own, list | tuple) else [own]), *_marks(folder.parent))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """What takes longest comes first."""
+    """What takes longest comes first. A mark in a folder's `__init__` is one of all of its tests."""
+    for item in items:
+        for mark in _marks(item.path.parent):
+            item.add_marker(mark)
 
     def place(item):
         room = item.path.relative_to(Path(__file__).parent).parts[0]

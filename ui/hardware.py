@@ -24,25 +24,20 @@ def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[st
         if environment
         else None
     )
+    devices, memory_text = tables.NONE, tables.NONE
+    if environment:
+        devices = str(environment.device_count)
+    elif hardware.accelerator:
+        devices = str(len(hardware.device_files))
+    if memory:
+        memory_text = bytes_text(memory)
+    elif environment and environment.simulated:
+        memory_text = "shares the host's"
     return (
         ("Platform", environment.platform if environment else hardware.accelerator or "cpu"),
-        (
-            "Devices",
-            str(environment.device_count)
-            if environment
-            else str(len(hardware.device_files))
-            if hardware.accelerator
-            else tables.NONE,
-        ),
+        ("Devices", devices),
         ("Device kind", environment.device_kind if environment else hardware.name or tables.NONE),
-        (
-            "Memory per device",
-            bytes_text(memory)
-            if memory
-            else "shares the host's"
-            if environment and environment.simulated
-            else tables.NONE,
-        ),
+        ("Memory per device", memory_text),
         ("Memory kinds", ", ".join(kinds) or tables.NONE),
         ("Host", f"{hardware.cores} cores, {bytes_text(hardware.memory_bytes)}"),
     )

@@ -166,7 +166,12 @@ def axes_input(
     An axis that left the mesh stays among the choices, so that the refusal can name it and nothing
     is dropped silently.
     """
-    chosen = [] if now is None else [now] if isinstance(now, str) else list(now)
+    if now is None:
+        chosen = []
+    elif isinstance(now, str):
+        chosen = [now]
+    else:
+        chosen = list(now)
     options = list(dict.fromkeys([*(name for name, _ in mesh), *chosen]))
     key = state.seed(state.key(screen, f"{field}/{','.join(options)}"), chosen)
     axes = st.multiselect(
@@ -176,7 +181,11 @@ def axes_input(
         placeholder="not sharded",
         label_visibility=label_visibility,
     )
-    return None if not axes else axes[0] if len(axes) == 1 else axes
+    if not axes:
+        return None
+    if len(axes) == 1:
+        return axes[0]
+    return axes
 
 
 def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, Any]:

@@ -141,13 +141,11 @@ def _screen_for(experiment: Experiment) -> str:
         return "collectives"
     if what.is_bare_array:
         return "layout"
-    return (
-        "predict"
-        if what.compile_only
-        else "compare"
-        if not what.results
-        else link.screen_of(experiment)
-    )
+    if what.compile_only:
+        return "predict"
+    if not what.results:
+        return "compare"
+    return link.screen_of(experiment)
 
 
 def elsewhere(experiment: Experiment) -> tuple[str, dict[str, str]]:

@@ -107,15 +107,14 @@ def watch(run: str) -> None:
         _cancel_refusal(run)
         _behind(status)
         compiled = status.experiment.place.is_absent
-        what = (
-            "point"
-            if status.experiment.what.is_of_machine
-            else "step"
-            if status.phase == "train"
-            else "strategy"
-            if compiled
-            else "round"
-        )
+        if status.experiment.what.is_of_machine:
+            what = "point"
+        elif status.phase == "train":
+            what = "step"
+        elif compiled:
+            what = "strategy"
+        else:
+            what = "round"
         share = min(1.0, status.done / status.of) if status.of else 0.0
         rounds = f"{what} {status.done} of {status.of}" if status.of else "not measuring yet"
         if compiled and not status.of and status.state != "queued":

@@ -42,4 +42,8 @@ def main(arguments: Namespace) -> int:
         )
     else:
         print_run(status, result, arguments.json)
-    return 130 if interrupted else 0 if found and found.ceilings else 1
+    if interrupted:
+        return 130
+    if found and found.ceilings:
+        return 0
+    return 1

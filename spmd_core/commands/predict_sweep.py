@@ -175,13 +175,12 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool, price: float | None
 def _cells(row: Row, price: float | None) -> tuple[str, ...]:
     found, point = row.numbers, row.point
     known = row_json(row)
-    peak = (
-        bytes_text(found.peak_bytes)
-        if found.peak_bytes is not None
-        else f"~{bytes_text(point.expected_bytes)}"
-        if point.expected_bytes is not None
-        else "–"
-    )
+    if found.peak_bytes is not None:
+        peak = bytes_text(found.peak_bytes)
+    elif point.expected_bytes is not None:
+        peak = f"~{bytes_text(point.expected_bytes)}"
+    else:
+        peak = "–"
     return (
         point.label,
         (known["target"] or "–").removeprefix("tpu:"),

@@ -139,7 +139,12 @@ def _predicted(result: Result) -> list[tuple[str, ...]]:
         prediction, time = found.prediction, found.predicted_s
         held = prediction.memory_bytes if prediction else None
         missing = f", {bytes_text(held.missing)} too much" if held and held.missing else ""
-        fits = "–" if prediction is None else "yes" if prediction.fits else "no"
+        if prediction is None:
+            fits = "–"
+        elif prediction.fits:
+            fits = "yes"
+        else:
+            fits = "no"
         of = f"{bytes_text(held.peak)} of {bytes_text(held.capacity)}{missing}" if held else "–"
         rows.append(
             (

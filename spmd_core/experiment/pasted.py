@@ -74,10 +74,8 @@ def spec_code(spec: Spec) -> str:
     >>> spec_code((("x",), (), ("y", "z")))
     "P('x', None, ('y', 'z'))"
     """
-    parts = [
-        "None" if not axes else repr(axes[0]) if len(axes) == 1 else repr(axes) for axes in spec
-    ]
-    return f"P({', '.join(parts)})"
+    entries = [axes if len(axes) > 1 else next(iter(axes), None) for axes in spec]
+    return f"P({', '.join(map(repr, entries))})"
 
 
 def _no_spec(text: str) -> RequestError:

@@ -125,4 +125,8 @@ def axes_left(entry: str | Sequence[str] | None, names: Sequence[str]) -> str | 
     """
     given = [entry] if isinstance(entry, str) else list(entry or [])
     kept = [name for name in given if name in names]
-    return None if not kept else kept[0] if len(kept) == 1 else kept
+    if not kept:
+        return None
+    if len(kept) == 1:
+        return kept[0]
+    return kept

@@ -401,7 +401,12 @@ def move_lines(
     """
     gathers, slices = [], []
     for dim, (have, want) in enumerate(zip(held, wanted, strict=True)):
-        kept = want if have[: len(want)] == want else have if want[: len(have)] == have else ()
+        if have[: len(want)] == want:
+            kept = want
+        elif want[: len(have)] == have:
+            kept = have
+        else:
+            kept = ()
         if gathered := have[len(kept) :]:
             gathers.append(
                 f"    {name} = jax.lax.all_gather({name}, {entry_text(gathered)}, axis={dim}, tiled=True)"

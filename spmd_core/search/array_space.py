@@ -106,7 +106,11 @@ def _given_specs(question: ArrayQuestion) -> tuple[tuple[str, Spec], ...]:
 
 
 def _axes(entry: str | list[str] | None) -> Axes:
-    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+    if entry is None:
+        return ()
+    if isinstance(entry, str):
+        return (entry,)
+    return tuple(entry)
 
 
 def dim_sets(what: Workload, sizes: Dims) -> list[tuple[str, ...]]:

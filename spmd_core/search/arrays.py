@@ -68,9 +68,17 @@ class ArrayPoint:
         table = {dim: set(axes) for dim, axes in self.sharded.table if axes}
         rows = table.pop(rows_dim(what, sizes), set())
         if not rows or not table:
-            return "data" if rows else "tensor" if len(table) == 1 else ""
+            if rows:
+                return "data"
+            if len(table) == 1:
+                return "tensor"
+            return ""
         shared = [bool(axes & rows) for axes in table.values()]
-        return "fsdp" if all(shared) else "mixed" if not any(shared) and len(table) == 1 else ""
+        if all(shared):
+            return "fsdp"
+        if not any(shared) and len(table) == 1:
+            return "mixed"
+        return ""
 
     @property
     def alike(self) -> tuple[object, ...]:

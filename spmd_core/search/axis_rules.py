@@ -87,6 +87,11 @@ def flax(plan: Plan) -> str:
     rows = []
     for dim in RULES:
         axes = _axes(plan, dim)
-        value = "None" if not axes else repr(axes[0]) if len(axes) == 1 else repr(tuple(axes))
+        if not axes:
+            value = "None"
+        elif len(axes) == 1:
+            value = repr(axes[0])
+        else:
+            value = repr(tuple(axes))
         rows += [f"    ({name!r}, {value})," for name in _LOGICAL[dim]]
     return "\n".join(["rules = (", *rows, ")"])

@@ -29,7 +29,12 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     if (not first and not last) or (last and not dots):
         raise refuse(f"chips {shorten(text)}", "is not a number of chips", _FIX)
     least = int(first) if first else 1
-    most = int(last) if last else least if not dots else 10**6
+    if last:
+        most = int(last)
+    elif not dots:
+        most = least
+    else:
+        most = 10**6
     found = tuple(_topologies(generation, least, most, slices))
     if not found:
         near = sorted(

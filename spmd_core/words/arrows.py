@@ -50,13 +50,9 @@ def headline(stand: Placed, found: Traffic, when: str) -> str:
         rate = scaled_text(busiest.nbytes / seconds, "B/s")
         said += f": {seconds_text(seconds)} at its nominal {rate}"
     others = found.as_busy
-    return said + (
-        f"; {count_text(others)} more carry as much."
-        if others > 1
-        else "; 1 more carries as much."
-        if others
-        else "."
-    )
+    if others > 1:
+        return f"{said}; {count_text(others)} more carry as much."
+    return f"{said}; 1 more carries as much." if others else f"{said}."
 
 
 def nothing(found: Traffic) -> str:
@@ -142,13 +138,12 @@ def notes(found: Traffic, drawn: ArrowScene) -> list[str]:
 
 def row_label(row: CollectiveRow, stand: Placed, groups: Groups | None) -> str:
     """One choice of collectives: `all-reduce over x, 4.0 MiB × 12`; devices where no axis fits."""
-    times = (
-        ""
-        if row.count == 1
-        else ", count unknown"
-        if row.count is None
-        else f" × {count_text(row.count)}"
-    )
+    if row.count == 1:
+        times = ""
+    elif row.count is None:
+        times = ", count unknown"
+    else:
+        times = f" × {count_text(row.count)}"
     return f"{row.what}{among(row.first, stand, groups)}, {row.size}{times}"
 
 

@@ -83,7 +83,11 @@ def mfu_text(found: StrategyResult) -> str:
             mfu = roofs.mfu if roofs else None
     if not mfu:
         return "–"
-    return f"{mfu:.1%}" if mfu >= 0.001 else f"{100 * mfu:.2g}%" if mfu >= 1e-6 else "< 0.0001%"
+    if mfu >= 0.001:
+        return f"{mfu:.1%}"
+    if mfu >= 1e-6:
+        return f"{100 * mfu:.2g}%"
+    return "< 0.0001%"
 
 
 def money_text(dollars: float | None) -> str:

@@ -104,7 +104,12 @@ def memory_words(
     >>> memory_words(20 * 2**30, 16 * 2**30, False, 4 * 2**30)
     '20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much'
     """
-    of = f"{bytes_text(peak)} of" if peak else "more than" if not fits else "of"
+    if peak:
+        of = f"{bytes_text(peak)} of"
+    elif not fits:
+        of = "more than"
+    else:
+        of = "of"
     over = f", {bytes_text(missing)} too much" if missing > 1 else ""
     words = f"{of} {bytes_text(capacity)} per device: {verb if fits else 'does not fit'}{over}"
     return f"{words[0].upper()}{words[1:]}"

@@ -206,7 +206,11 @@ def _slower(medians_s: Mapping[str, float | None], ratio: Ratio) -> str:
 
 
 def _factor(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+    if value < 10:
+        return f"{value:.2f}"
+    if value < 100:
+        return f"{value:,.1f}"
+    return f"{value:,.0f}"
 
 
 def _order(groups: Sequence[Group], called: _Called) -> str:

@@ -133,13 +133,12 @@ def _tokens(outcome: StrategyResult) -> str:
 
 
 def _peak(outcome: StrategyResult) -> str:
-    peak = (
-        outcome.prediction.memory_bytes.peak
-        if outcome.prediction
-        else outcome.memory_bytes.peak
-        if outcome.memory_bytes
-        else None
-    )
+    if outcome.prediction:
+        peak = outcome.prediction.memory_bytes.peak
+    elif outcome.memory_bytes:
+        peak = outcome.memory_bytes.peak
+    else:
+        peak = None
     return _unbroken(bytes_text(peak))
 
 

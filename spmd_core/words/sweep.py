@@ -65,7 +65,12 @@ def _trend(sweep: Sweep, timed: Sequence[Row]) -> str:
     span = f"From {first.point.label} to {point_title(sweep, last.point)}"
     if first.numbers.mfu is not None and last.numbers.mfu is not None:
         change = last.numbers.mfu / first.numbers.mfu - 1
-        how = "stays near" if abs(change) < ALIKE else "falls from" if change < 0 else "rises from"
+        if abs(change) < ALIKE:
+            how = "stays near"
+        elif change < 0:
+            how = "falls from"
+        else:
+            how = "rises from"
         said = f"MFU {how} {first.numbers.mfu:.0%}" + (
             "" if abs(change) < ALIKE else f" to {last.numbers.mfu:.0%}"
         )

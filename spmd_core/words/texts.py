@@ -43,7 +43,8 @@ _NO_SHARDINGS: dict[str, str] = {
 
 def count(number: int, word: str) -> str:
     """A number with its word: `1 op`, `12 ops`, `2 matches`."""
-    return f"{number:,} {word}" + ("" if number == 1 else "es" if word.endswith("ch") else "s")
+    plural = f"{word}es" if word.endswith("ch") else f"{word}s"
+    return f"{number:,} {word if number == 1 else plural}"
 
 
 def ops_word(text: ProgramText) -> str:
@@ -155,7 +156,7 @@ def spec_words(spec: Spec | None) -> str:
     """
     if spec is None:
         return "part of an axis"
-    entries = [None if not axes else axes[0] if len(axes) == 1 else axes for axes in spec]
+    entries = [axes if len(axes) > 1 else next(iter(axes), None) for axes in spec]
     while entries and entries[-1] is None:
         entries.pop()
     return f"P({', '.join(map(repr, entries))})"

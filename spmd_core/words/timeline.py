@@ -76,7 +76,11 @@ def short_name(name: str) -> str:
         return "waits"
     first, for_, whom = name.partition(" for ")
     last = name.rsplit(", ", 1)[-1]
-    return f"{first} for {whom.rsplit(', ', 1)[-1]}" if for_ else name if last == "layers" else last
+    if for_:
+        return f"{first} for {whom.rsplit(', ', 1)[-1]}"
+    if last == "layers":
+        return name
+    return last
 
 
 def _wait_name(span: Span, names: Sequence[str | None]) -> str:
@@ -150,7 +154,11 @@ def path_words(op: str, what: str, source: str = "", but: str = "") -> str:
 def _direction(op: str) -> str:
     if "rematted_computation" in op:
         return "recomputed"
-    return "backward" if "transpose(" in op else "forward" if "jvp(" in op else ""
+    if "transpose(" in op:
+        return "backward"
+    if "jvp(" in op:
+        return "forward"
+    return ""
 
 
 def _split(path: str) -> list[str]:
@@ -227,13 +235,12 @@ def scene_summary(timeline: Timeline, number: int) -> str:
         if scene.left_out
         else ""
     )
-    what = (
-        "One pass"
-        if scene.parent is not None
-        else "The whole step"
-        if timeline.predicted
-        else "One step, as traced"
-    )
+    if scene.parent is not None:
+        what = "One pass"
+    elif timeline.predicted:
+        what = "The whole step"
+    else:
+        what = "One step, as traced"
     return f"{what}: {seconds_text(scene.length_s)}{passes}{waits}.{left}"
 
 

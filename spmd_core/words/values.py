@@ -45,10 +45,8 @@ def _text(value: float | str | None) -> str:
     """A value with the digits that show how far it is off."""
     if value is None:
         return "unknown"
-    return (
-        value
-        if isinstance(value, str)
-        else number_text(value)
-        if abs(value) < 1e-3
-        else f"{value:.6g}"
-    )
+    if isinstance(value, str):
+        return value
+    if abs(value) < 1e-3:
+        return number_text(value)
+    return f"{value:.6g}"

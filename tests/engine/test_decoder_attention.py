@@ -12,6 +12,8 @@ from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.script.decoder import configuration
 from spmd_core.script.programs import decoder
 
+pytestmark = pytest.mark.this_python
+
 HEADS, KEYS, LENGTH = 16, 4, 128
 
 

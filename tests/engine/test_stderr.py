@@ -8,6 +8,8 @@ import pytest
 
 from spmd_core.engine.stderr import captured, compiler_warnings
 
+pytestmark = pytest.mark.this_python
+
 LOG = "W1120 10:29:05.477391   24790 spmd_partitioner.cc:656] [SPMD] Involuntary full rematerialization. The compiler cannot go from {a} to {b}.\n"
 
 

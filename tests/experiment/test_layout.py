@@ -21,6 +21,8 @@ from spmd_core.results.placement import difference
 from spmd_core.results.result import ArrayReport, ShardReport
 from spmd_core.words.layouts import layout_headline
 
+pytestmark = [pytest.mark.slow, pytest.mark.newer]
+
 MESH_SHAPES = [
     sizes for rank in (1, 2, 3) for sizes in np.ndindex(*[9] * rank) if 1 <= math.prod(sizes) <= 8
 ]

@@ -18,6 +18,8 @@ from tests.layers import (
     ui_rooms,
 )
 
+pytestmark = pytest.mark.fast
+
 
 def test_every_file_keeps_the_import_rules():
     files = source_files()

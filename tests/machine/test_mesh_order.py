@@ -18,6 +18,8 @@ from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
 from spmd_core.machine.topologies import get_topology, legal_shapes
 
+pytestmark = [pytest.mark.slow, pytest.mark.newer]
+
 KINDS = {
     "v2": "TPU v2",
     "v3": "TPU v3",

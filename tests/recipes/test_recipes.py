@@ -12,8 +12,19 @@ from spmd_core.recipes import RECIPES, get_recipe, groups
 from spmd_core.recipes.recipe import Expected
 from spmd_core.script.program import program_text
 
+pytestmark = pytest.mark.newer
+# the longest, which compute what others do
+LONGEST = ("numpy_against_jit", "ten_million_rows", "two_processes")
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if RECIPES[name].claims is None])
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.this_python if name in LONGEST else ())
+        for name in RECIPES
+        if RECIPES[name].claims is None
+    ],
+)
 def test_a_recipe_gives_its_numbers(name, run):
     recipe = RECIPES[name]
     result = run(dict(recipe.spec))

@@ -19,6 +19,8 @@ from spmd_core.results.stats import (
 )
 from spmd_core.words.strategies import ratio_words
 
+pytestmark = pytest.mark.slow
+
 
 def rounds(centre_s, count=20, turns=5, noise=0.02, seed=0):
     """Rounds of turns around a time, with a part of the noise shared by the whole round."""

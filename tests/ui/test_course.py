@@ -13,6 +13,8 @@ from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
 from ui import course
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_recipe_has_one_variation_that_is_another_experiment():
     assert set(VARIATIONS) == set(RECIPES)

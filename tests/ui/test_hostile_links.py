@@ -13,6 +13,8 @@ from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.lab.lab import Lab
 from tests.labs import ROOT, experiment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def opened(data_folder):

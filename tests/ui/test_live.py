@@ -12,6 +12,8 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.lab.lab import Lab
 
+pytestmark = pytest.mark.slow
+
 BUTTONS = {"compare": "Run", "layout": "Place it on devices", "predict": "Predict"}
 EXPERIMENTS = {
     "compare": parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}),

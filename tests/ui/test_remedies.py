@@ -1,5 +1,6 @@
 """What would remove a run's collectives, on the screen of that run."""
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.lab.lab import Lab
@@ -12,6 +13,8 @@ from tests.standin import sitecustomize as standin
 from tests.ui.predictions import store
 from tests.ui.values import result, strategy
 from ui.compare import view
+
+pytestmark = pytest.mark.slow
 
 SUM = {"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}
 MOVE = {"kind": "all-to-all", "axes": ["x"], "bytes": 2**20, "count": 1}

@@ -14,6 +14,8 @@ from spmd_core.words.screens import STARTS, WHAT_THIS_IS
 from tests.labs import ROOT, experiment
 from tests.ui.predictions import predicted, store
 
+pytestmark = pytest.mark.slow
+
 ARRAY = {"workload": "array", "dims": {"d0": 16}, "sharding": {"d0": "x"}, "strategies": ["place"]}
 
 

@@ -14,6 +14,8 @@ from spmd_core.trials.searching import searches as running
 from tests.labs import ROOT, until
 from ui.search.inputs import DEFAULT
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "model": "scaled:1",
     "chips": ["v5e:4x4"],

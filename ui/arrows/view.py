@@ -35,9 +35,12 @@ def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> No
     found = traffic(stand, chosen, text, every_time)
     many = experiment.what.unit
     alone = row is not None and len(row.members) == 1
-    when = (
-        f"in one {many}" if every_time else "each time it runs" if alone else "when each runs once"
-    )
+    if every_time:
+        when = f"in one {many}"
+    elif alone:
+        when = "each time it runs"
+    else:
+        when = "when each runs once"
     st.markdown(f"**{coded(words.headline(stand, found, when))}**")
     if found.busiest is None:
         return

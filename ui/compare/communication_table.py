@@ -99,9 +99,12 @@ def _what(item: Collective) -> str:
     if is_ring(item) and item.bytes_total is not None:
         size = f"{bytes_text(item.bytes_total)} in all".replace(" ", "\u00a0")
         return f"{kind_words(item)}{over}, {size}, {item.count:,} steps"
-    times = (
-        ", count unknown" if item.count is None else "" if item.count == 1 else f" × {item.count:,}"
-    )
+    if item.count is None:
+        times = ", count unknown"
+    elif item.count == 1:
+        times = ""
+    else:
+        times = f" × {item.count:,}"
     return kind_words(item) + over + ", " + bytes_text(item.bytes).replace(" ", "\u00a0") + times
 
 

@@ -19,13 +19,12 @@ _STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""
 
 def before(experiment: Experiment) -> None:
     """What a press of Run will measure: a line for each variant."""
-    verb = (
-        "predict"
-        if experiment.place.is_absent
-        else "measure and predict"
-        if experiment.is_mixed
-        else "measure"
-    )
+    if experiment.place.is_absent:
+        verb = "predict"
+    elif experiment.is_mixed:
+        verb = "measure and predict"
+    else:
+        verb = "measure"
     st.info(
         f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
         icon=":material/play_circle:",

@@ -198,12 +198,7 @@ def _excerpt(code: Sequence[str], strong: Sequence[int], light: Sequence[int]) -
     for number in near:
         if last and number != last + 1:
             rows.append(Line(None, "⋯", tint="aside"))
-        rows.append(
-            Line(
-                number,
-                code[number - 1],
-                tint="strong" if number in strong else "light" if number in light else "",
-            )
-        )
+        tint = "light" if number in light else ""
+        rows.append(Line(number, code[number - 1], tint="strong" if number in strong else tint))
         last = number
     return rows

@@ -101,10 +101,7 @@ def _spec_input(experiment: Experiment, array: Array) -> list[Any] | None:
         ""
         if own is None
         else spec_code(
-            tuple(
-                () if not entry else (entry,) if isinstance(entry, str) else tuple(entry)
-                for entry in own
-            )
+            tuple((entry,) if isinstance(entry, str) else tuple(entry or ()) for entry in own)
         )
     )
     key = state.seed(state.key(SCREEN, f"code.{array.name}"), shown)

@@ -48,13 +48,14 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
     tallest = max(box.height for box in boxes)
     blocks = [block for box in boxes for block in _blocks(experiment, box, tallest)]
     heads = [word for box in boxes for word in _heads(experiment, box, boxes)]
+    between = [*["@", *["+"] * len(boxes)][: max(0, len(boxes) - 2)], "="]
     signs = [
         {
             "x": (one.left + one.width + other.left) / 2,
             "y": _HEAD + tallest / 2,
-            "text": "=" if number == len(boxes) - 2 else "+" if number else "@",
+            "text": sign,
         }
-        for number, (one, other) in enumerate(pairwise(boxes))
+        for sign, (one, other) in zip(between, pairwise(boxes), strict=False)
     ]
     x = {
         "field": "x",

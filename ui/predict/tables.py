@@ -36,13 +36,8 @@ def strategies_table(result: Result, price: float | None = None) -> dict[str, li
         prediction = each.prediction
         time = prediction.predicted_s if prediction else None
         table["Strategy"].append(title(name))
-        table["Time"].append(
-            nowrap(seconds_text(time.estimate))
-            if time
-            else "does not fit"
-            if prediction
-            else "failed"
-        )
+        missing = "does not fit" if prediction else "failed"
+        table["Time"].append(nowrap(seconds_text(time.estimate)) if time else missing)
         table["Interval"].append(
             f"{nowrap(seconds_text(time.low))} to {nowrap(seconds_text(time.high))}"
             if time

@@ -74,9 +74,12 @@ def headline(answer: Answer) -> None:
     )
     cost = words.cost_title(winner, goal), words.cost_text(winner, goal, price)
     # what is minimized comes first
-    figures = (
-        [memory, time] if goal == "memory" else [cost, time, memory] if cost[0] else [time, memory]
-    )
+    if goal == "memory":
+        figures = [memory, time]
+    elif cost[0]:
+        figures = [cost, time, memory]
+    else:
+        figures = [time, memory]
     figures.append(("Candidates", count_text(answer.space)))
     for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(plain(title), plain(value))

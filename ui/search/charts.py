@@ -37,16 +37,12 @@ def front_chart(
     size, name = unit([_per(each, tokens) for each in shown], SECONDS)
     byte, byte_name = (1.0, "$") if price else unit(list(costs.values()), BYTES)
     title = cost_title(entries[0].candidate, "price") if price else "Memory per device"
-    first = entries[0].candidate.number
+    first, kinds = entries[0].candidate.number, dict.fromkeys(on_front, _FRONT)
     rows = [
         {
             "x": costs[each.number] / byte,
             "y": _per(each, tokens) / size,
-            "kind": _WINNER
-            if each.number == first
-            else _FRONT
-            if each.number in on_front
-            else _REST,
+            "kind": _WINNER if each.number == first else kinds.get(each.number, _REST),
             "name": each.name,
             "time": seconds_text(each.seconds),
             "memory": bytes_text(each.memory_bytes),

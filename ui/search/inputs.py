@@ -278,7 +278,10 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
         "strategies": None if strategies == own else strategies or None,
     }
     asked["mesh"] = parse_mesh(mesh.replace(" ", "")) if mesh.strip() else None
-    asked |= {"overrides": None} if each_array else {} if "sharding" in rest else {"sharding": None}
+    if each_array:
+        asked["overrides"] = None
+    elif "sharding" not in rest:
+        asked["sharding"] = None
     return read_array_question(asked, _devices(asked["target"]), **more)
 
 

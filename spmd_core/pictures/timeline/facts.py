@@ -120,7 +120,12 @@ def _by_name(name: str) -> Fact:
     while _NUMBERED.search(base):
         base = _NUMBERED.sub("", base)
     kind = kind_of(base.removesuffix("-done"))
-    plain = COPY if base in _COPIES else MATMUL if base in _PRODUCTS else COMPUTE
+    if base in _COPIES:
+        plain = COPY
+    elif base in _PRODUCTS:
+        plain = MATMUL
+    else:
+        plain = COMPUTE
     return Fact(
         kind or plain, is_part=base.endswith(("-start", "-done")), contains=base in CONTAINERS
     )

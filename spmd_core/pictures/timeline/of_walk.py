@@ -131,7 +131,12 @@ class _Builder:
         instruction, computation = self.found[segment.name]
         work = self.costs.operations.get(id(instruction))
         comm = self.costs.collectives.get(id(instruction))
-        nbytes = comm.nbytes if comm is not None else work.nbytes if work is not None else None
+        if comm is not None:
+            nbytes = comm.nbytes
+        elif work is not None:
+            nbytes = work.nbytes
+        else:
+            nbytes = None
         end = segment.start_s + segment.duration_s
         exposed = tuple(
             (max(low, segment.start_s), min(high, end))

@@ -294,9 +294,10 @@ def drawn_devices(devices: Sequence[TracedDevice]) -> frozenset[int]:
 def row_name(lane: tuple[int, int]) -> str:
     """A row of the timeline: `device 3`, `device 3, beside`, `host`."""
     device, beside = lane
-    return ("host" if device == HOST else f"device {device}") + (
-        f"{BESIDE} {beside}" if beside > 1 else BESIDE if beside else ""
-    )
+    name = "host" if device == HOST else f"device {device}"
+    if beside > 1:
+        return f"{name}{BESIDE} {beside}"
+    return f"{name}{BESIDE}" if beside else name
 
 
 def _lanes(pieces: Sequence[Piece]) -> list[tuple[int, int]]:

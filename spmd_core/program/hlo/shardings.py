@@ -67,13 +67,12 @@ def _of_mesh(bare: str, rank: int, mesh: Mesh) -> Sharding:
     if any(dict(mesh).get(name) != size for name, size in sizes.items()):
         raise HloError(f"sharding {bare[:200]} names axes that the mesh does not have")
     rest = match["rest"] or ""
-    manual = (
-        _axes(rest.partition("manual=")[2])
-        if "manual=" in rest
-        else tuple(sizes)
-        if "manual" in rest
-        else ()
-    )
+    if "manual=" in rest:
+        manual = _axes(rest.partition("manual=")[2])
+    elif "manual" in rest:
+        manual = tuple(sizes)
+    else:
+        manual = ()
     dims = tuple(_axes(dim) for dim in _DIM.findall(match["dims"] or ""))
     return Sharding((*dims, *((),) * (rank - len(dims))), manual)
 

@@ -104,13 +104,12 @@ def numbers_of(prediction: Prediction) -> Numbers:
         exposed[each.kind] = exposed.get(each.kind, 0.0) + each.exposed_in_all_s
     time = prediction.predicted_s
     memory = prediction.memory_bytes
-    peak = (
-        memory.peak
-        if memory.peak is not None
-        else memory.capacity + memory.missing
-        if memory.missing > 1
-        else None
-    )
+    if memory.peak is not None:
+        peak = memory.peak
+    elif memory.missing > 1:
+        peak = memory.capacity + memory.missing
+    else:
+        peak = None
     return Numbers(
         prediction.fits,
         time.low if time else None,
@@ -187,10 +186,11 @@ def row_json(row: Row) -> dict[str, Any]:
     """A row as the command line and the CSV write it; what is not known is None."""
     point, outcome, found = row.point, row.outcome, row.numbers
     experiment = point.experiment
+    fits = False if point.is_too_large else None
     return {
         "value": point.value,
         "state": outcome.state,
-        "fits": outcome.numbers.fits if outcome.numbers else False if point.is_too_large else None,
+        "fits": outcome.numbers.fits if outcome.numbers else fits,
         "target": experiment.target if experiment else None,
         "mesh": mesh_text(experiment.mesh, ",") if experiment else None,
         "batch": experiment.sizes.get("batch") if experiment else None,

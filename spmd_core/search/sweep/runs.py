@@ -24,13 +24,9 @@ def estimated(point: Point, outcome: Outcome | None = None) -> Outcome:
     """How a point stands, with the instant estimate of a model's step where it is not compiled yet;
     without an outcome, of a point that nothing was asked of."""
     if outcome is None:
-        state: State = (
-            "refused"
-            if point.experiment is None
-            else "too large"
-            if point.is_too_large
-            else "not compiled"
-        )
+        state: State = "too large" if point.is_too_large else "not compiled"
+        if point.experiment is None:
+            state = "refused"
         outcome = Outcome(state, words=point.refusal)
     known = outcome.numbers is not None or outcome.state not in (
         "not compiled",

@@ -128,13 +128,12 @@ def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = No
         if counts[fate]
     ]
     looked = len(answer.found)
-    left = (
-        f", at most {max(0.0, budget_s - spent_s):.0f} s left"
-        if budget_s
-        else f", about {spent_s * (answer.space - looked) / looked:.0f} s left"
-        if looked
-        else ""
-    )
+    if budget_s:
+        left = f", at most {max(0.0, budget_s - spent_s):.0f} s left"
+    elif looked:
+        left = f", about {spent_s * (answer.space - looked) / looked:.0f} s left"
+    else:
+        left = ""
     parts = [f"{count_text(looked)} of {count_text(answer.space)} looked at", *known]
     best = [f"best {time_words(answer.winner)}"] if answer.winner else []
     return f"{spent_s:.0f} s{left}: {what}, {', '.join([*parts, *best])}"

@@ -123,13 +123,12 @@ def why_not(answer: Answer, other: Candidate) -> str:
         if loses
         else ""
     )
-    slower = (
-        f"{_times(difference.ratio)} the winner's time"
-        if difference.ratio > _ALIKE
-        else "as fast as the winner"
-        if difference.ratio >= 1 / _ALIKE
-        else f"faster, {_times(difference.ratio)} the winner's time"
-    )
+    if difference.ratio > _ALIKE:
+        slower = f"{_times(difference.ratio)} the winner's time"
+    elif difference.ratio >= 1 / _ALIKE:
+        slower = "as fast as the winner"
+    else:
+        slower = f"faster, {_times(difference.ratio)} the winner's time"
     if difference.by_formula:
         known = winner if other.fate == "estimated" else other
         slower = f"not {FATES[known.fate]}, and by the formula alone {slower}"

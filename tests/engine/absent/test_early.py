@@ -14,6 +14,8 @@ from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.lab.lab import Lab
 from spmd_core.machine import dumps as dump_folder
 
+pytestmark = pytest.mark.this_python
+
 SMALL = DEFAULT_SPEC | {
     "target": "tpu:v5e:2x2",
     "mesh": {"fsdp": 4},

@@ -9,6 +9,8 @@ import pytest
 
 from tests.labs import ROOT
 
+pytestmark = pytest.mark.this_python
+
 pytest.importorskip("libtpu")
 
 # In a process of its own, which loads the compiler once for all combinations. Attention by matmuls:

@@ -143,6 +143,7 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
     assert not is_current(result.model_copy(update={"strategies": older}))
 
 
+@pytest.mark.this_python
 def test_strategies_that_compile_to_the_same_program_are_named(lab):
     # in bfloat16 shard_map would keep its sums in float32, which is another program
     _, result = predicted(
@@ -154,6 +155,7 @@ def test_strategies_that_compile_to_the_same_program_are_named(lab):
     assert "Single device takes" in said and report(result)[0] == said
 
 
+@pytest.mark.this_python
 def test_a_study_over_targets_measures_what_is_here_and_predicts_the_rest(lab):
     dims = {"dims": {"batch": 64, "in": 64, "out": 64}, "sharding": {"batch": "x"}}
     absent = [
@@ -191,6 +193,7 @@ def test_a_study_over_targets_measures_what_is_here_and_predicts_the_rest(lab):
     assert "all-reduce" not in lab.text(run, "v6e:2x2/auto", "hlo")
 
 
+@pytest.mark.this_python
 def test_one_worker_compiles_for_several_topologies_in_turn(lab):
     predicted(lab)
     pid = lab.compiler_pid
@@ -216,6 +219,7 @@ SMALLEST = {
 }
 
 
+@pytest.mark.this_python
 @pytest.mark.parametrize("generation", SMALLEST)
 def test_a_small_topology_of_each_generation_is_compiled_for(lab, generation):
     devices = 8 if generation in ("v2", "v3", "tpu7x") else 4
@@ -243,6 +247,7 @@ def test_a_program_that_does_not_fit_says_by_how_much(lab):
     )
 
 
+@pytest.mark.this_python
 def test_flags_that_the_compiler_does_not_know_crash_it_and_the_next_run_has_a_new_one(lab):
     pid = lab.compiler_pid
     run = lab.submit(
@@ -259,6 +264,7 @@ def test_flags_that_the_compiler_does_not_know_crash_it_and_the_next_run_has_a_n
     assert lab.compiler_pid not in (None, pid)
 
 
+@pytest.mark.this_python
 def test_a_long_compile_rests_while_a_run_is_timed_and_is_cancelled_without_a_trace(
     lab, monkeypatch
 ):
@@ -280,6 +286,7 @@ def test_a_long_compile_rests_while_a_run_is_timed_and_is_cancelled_without_a_tr
     assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.this_python
 def test_a_missing_libtpu_is_named_with_what_to_install(tmp_path):
     """In a child whose libtpu cannot be imported."""
     (tmp_path / "libtpu").mkdir()

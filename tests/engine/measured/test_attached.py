@@ -16,6 +16,8 @@ from spmd_core.results.prediction import Prediction
 from spmd_core.time.cost.predict import Useful
 from spmd_core.time.cost.predicting import CompiledText, of_experiment
 
+pytestmark = pytest.mark.this_python
+
 LAYER = {
     "workload": "layer",
     "dims": {"batch": 1024, "in": 1024, "out": 1024},

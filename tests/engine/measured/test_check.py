@@ -13,6 +13,8 @@ from spmd_core.engine.measured.check import ALIKE
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 
+pytestmark = pytest.mark.this_python
+
 FAST = [
     fault
     for fault in FAULTS

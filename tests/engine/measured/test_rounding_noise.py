@@ -11,6 +11,8 @@ import pytest
 from spmd_core.engine.measured.rounding_noise import Noise, spread
 from spmd_core.results.reference.bounds import EPS, FACTOR, Arithmetic
 
+pytestmark = pytest.mark.this_python
+
 
 def spread_of(function, *operands, dtype="float32"):
     with jax.enable_x64(True):

@@ -252,6 +252,7 @@ def test_the_events_tell_each_phase_and_cross_the_pipe(run):
     assert "all-reduce" in texts["hlo"]
 
 
+@pytest.mark.this_python
 def test_progress_is_told_at_most_ten_times_a_second(run, monkeypatch):
     readings = itertools.count()
     # as if a round took that long
@@ -263,6 +264,7 @@ def test_progress_is_told_at_most_ten_times_a_second(run, monkeypatch):
     assert told == [*range(1, 50, 4), 50]  # the first and the last are told at once
 
 
+@pytest.mark.this_python
 def test_a_cancelled_run_keeps_what_was_measured(run):
     asked = 0
 
@@ -288,6 +290,7 @@ def test_a_cancelled_run_keeps_what_was_measured(run):
     assert asked > 3
 
 
+@pytest.mark.this_python
 def test_a_run_cancelled_at_once_measured_nothing(run):
     result = run(lambda: True, **TUTORIAL_LAYER).result
     assert result.partial
@@ -368,6 +371,7 @@ def test_an_exception_of_a_program_is_its_error_and_points_into_its_text(run, mo
     assert "jnp.matmul(weights, weights" in trace  # the line itself, though no file holds it
 
 
+@pytest.mark.this_python
 def test_the_environment_is_that_of_the_measurement(run, environment):
     result = run(**TUTORIAL_LAYER | {"strategies": ["single", "auto"]}).result
     assert environment.dispatch_floor_s is None
@@ -381,6 +385,7 @@ def test_the_environment_is_that_of_the_measurement(run, environment):
     )
 
 
+@pytest.mark.this_python
 def test_what_takes_little_more_than_a_call_is_dispatch_bound(run, monkeypatch):
     notes = {}
     for floor_s in (1e-9, 1.0):
@@ -430,6 +435,7 @@ run_experiment(parse_experiment(spec), "run", describe("cpu:8"), lambda event: N
 """
 
 
+@pytest.mark.this_python
 def test_compile_times_are_never_those_of_a_cache(tmp_path):
     """Though whoever started the process asked JAX for one."""
     asked = {
@@ -461,6 +467,7 @@ def test_programs_of_past_runs_are_let_go_now_and_then(run, monkeypatch):
     assert sum(reference() is not None for reference in made) <= 2
 
 
+@pytest.mark.this_python
 @pytest.mark.parametrize(("data", "told"), [("ones", True), ("normal", False)])
 def test_data_that_hides_exchanged_parts_is_told(run, data, told):
     outcome = run(

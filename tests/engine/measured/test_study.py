@@ -2,8 +2,12 @@
 
 import ast
 
+import pytest
+
 from spmd_core.engine.measured import check, timing
 from spmd_core.script.export import script_text
+
+pytestmark = pytest.mark.this_python
 
 LAYER = {
     "workload": "layer",

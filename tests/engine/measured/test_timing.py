@@ -17,6 +17,8 @@ from spmd_core.engine.measured.timing import (
     warm_up,
 )
 
+pytestmark = pytest.mark.this_python
+
 
 def napping(seconds):
     return Timed("nap", lambda: time.sleep(seconds) if seconds else None, ())

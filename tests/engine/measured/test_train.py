@@ -29,6 +29,7 @@ def descended(steps, environment):
     return losses
 
 
+@pytest.mark.this_python
 def test_the_loss_falls_alike_under_every_strategy(run, environment):
     every = [
         name
@@ -48,6 +49,7 @@ def test_the_loss_falls_alike_under_every_strategy(run, environment):
         )
 
 
+@pytest.mark.this_python
 def test_two_layers_learn_too(run):
     dims = {"batch": 32, "in": 8, "hidden": 16, "out": 2}
     finished = run(
@@ -70,6 +72,7 @@ def test_loss_and_step_time_stream_while_it_runs(run):
     assert [event.phase for event in run.events if event.event == "phase"][-1] == "train"
 
 
+@pytest.mark.this_python
 def test_cancelling_keeps_the_steps_that_were_taken(run):
     def cancelled():
         return any(isinstance(event, Progress) and event.series for event in run.events)

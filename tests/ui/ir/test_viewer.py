@@ -14,6 +14,8 @@ from spmd_core.lab.lab import Lab
 from spmd_core.words import texts as words
 from ui.ir.html import LONGEST, Line, listing, marked
 
+pytestmark = pytest.mark.slow
+
 STRATEGIES = ("single", "auto", "shard_map")
 
 

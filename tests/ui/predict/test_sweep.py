@@ -17,6 +17,8 @@ from tests.standin_lab import GIB, StandInLab, found
 from ui.predict import sweep as sweep_view
 from ui.predict.sweep_charts import chart_alt, charts_of
 
+pytestmark = pytest.mark.slow
+
 BASE = parse_experiment(
     {
         **DEFAULT_SPEC,

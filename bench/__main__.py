@@ -18,12 +18,14 @@ SHARED = {
     "dashboard",
     "figures",
     "judging",
+    "login_states",
     "odd_schedulers",
     "own_faults",
     "plain_page",
     "reader",
     "real_cells",
     "server",
+    "values",
 }
 # Minutes each: the reader of one of them asks for it by its name.
 SLOW = {

@@ -18,8 +18,8 @@ import websockets
 
 from bench.dashboard import viewer
 from bench.figures import Figures
+from bench.login_states import CLOSED, leave, set_up
 from bench.server import Server
-from tests.base.login.secrets import CLOSED, leave, set_up
 
 PATHS = ("/", "/history", "/compare?experiment=1.abc", "/_stcore/health", "/media/a.csv")
 

@@ -18,13 +18,12 @@ from playwright.sync_api import Error, Page, Route, sync_playwright
 from bench.browser import visit
 from bench.figures import Figures
 from bench.hostile_links import code_of
-from bench.server import Server
+from bench.server import CHROMIUM, Server
+from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.lab.store.store import Store
 from spmd_core.results.result import Failure, Result
-from tests.needs import CHROMIUM
-from tests.ui.values import ENVIRONMENT, comparison, strategy
 
 TEXTS = (
     "Expired. Log in at https://evil.example/login",

@@ -222,7 +222,7 @@ def outcome(status: RunStatus) -> None:
     if status.state == "succeeded" or not status.is_over:
         return
     words = {
-        "cancelled": f"This run was cancelled: {_kept(status)}. Press Run to start again.",
+        "cancelled": f"This run was cancelled: {plain(_kept(status))}. Press Run to start again.",
         "interrupted": "This run was interrupted: SPMD Lab ended while it ran. Press Run to start again.",
         "timed_out": "This run took longer than allowed and was ended. Use smaller dims or fewer samples, and press Run again.",
         "crashed": "The worker process of this run died. The dashboard and all stored results are safe. Press Run to start again in a fresh one.",

@@ -181,11 +181,11 @@ def _require_login() -> None:
     for provider in entry.providers:
         named = "" if provider == "default" else f" with {plain(provider)}"
         st.button(
-            f"Log in{named}",
+            "Log in" + named,
             on_click=st.login,
             args=(provider,),
             icon=":material/login:",
-            key="login" if provider == "default" else f"login:{provider}",
+            key=f"login:{provider}",
         )
     if entry.turned_away:
         st.button("Log out", on_click=st.logout, icon=":material/logout:", key="logout")

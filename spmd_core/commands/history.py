@@ -5,9 +5,9 @@ import time
 from argparse import ArgumentParser, Namespace
 
 from spmd_core.base import RequestError, mesh_text, refuse, seconds_text
+from spmd_core.commands.printed.table import table
 from spmd_core.commands.run import on_this_machine, print_run
 from spmd_core.commands.spec import add_spec, read_spec
-from spmd_core.commands.table import table
 from spmd_core.experiment import get_workload
 from spmd_core.lab import Lab
 from spmd_core.results import STATES, RunSummary, csv_text

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from spmd_core.base import RequestError, mesh_text, refuse, shorten
-from spmd_core.commands.draw import draw
+from spmd_core.commands.printed.draw import draw
 from spmd_core.commands.spec import add_spec, read_one
 from spmd_core.experiment import (
     ARRAY_DIMS,

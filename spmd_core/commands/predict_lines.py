@@ -6,7 +6,7 @@ from typing import Any
 
 from spmd_core.base import WorkerError, bytes_text, seconds_text
 from spmd_core.commands import remedies
-from spmd_core.commands.table import table
+from spmd_core.commands.printed.table import table
 from spmd_core.experiment import Plan
 from spmd_core.program import SMALL_WORDS, rows
 from spmd_core.results import Prediction, Result

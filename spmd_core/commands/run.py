@@ -13,10 +13,10 @@ from typing import NoReturn
 
 from spmd_core.base import StorageError, refuse, seconds_text
 from spmd_core.commands.output import FORCE, check_output, write_output
+from spmd_core.commands.printed.report import report, shardings_report
+from spmd_core.commands.printed.table import table
 from spmd_core.commands.remedies import HELP, with_tried
-from spmd_core.commands.report import report, shardings_report
 from spmd_core.commands.spec import add_spec, read_spec, with_shardings, with_trace
-from spmd_core.commands.table import table
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
 from spmd_core.pictures import TRACED, from_text, traces_text

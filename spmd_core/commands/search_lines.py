@@ -1,7 +1,7 @@
 """What `python -m spmd_core search` prints."""
 
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.commands.table import table
+from spmd_core.commands.printed.table import table
 from spmd_core.search import Answer, Candidate, Ranked, axis_rules
 from spmd_core.words import search as words
 

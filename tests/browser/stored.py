@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from bench.values import result, strategy
 from spmd_core.pictures.timeline import text as timeline
 from tests.pictures.timeline.values import EXPOSED
 from tests.pictures.timeline.values import timeline as exposed_timeline
 from tests.ui.predictions import MODEL, predicted, store
-from tests.ui.values import result, strategy
 
 MEASURED, PREDICTED, WALKED = (f"20260101-000000-{letter * 6}" for letter in "abc")
 WALKED_IN = MODEL.vary(dims={"batch": 256, "sequence": 1024})  # its timeline is stored

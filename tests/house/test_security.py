@@ -20,26 +20,26 @@ DOCUMENT = " ".join(TEXT.split())
 # a sentence, or the part of one that somebody relies on -> the file and the test that hold it
 HELD = {
     "with which visitors without a login only look and estimate": (
-        "store/test_limits.py", "test_who_may_only_look_changes_nothing"),
+        "lab/store/test_limits.py", "test_who_may_only_look_changes_nothing"),
     "all of one network address together 20": (
-        "store/test_limits.py", "test_addresses_are_counted_as_well_as_viewers"),
+        "lab/store/test_limits.py", "test_addresses_are_counted_as_well_as_viewers"),
     "addresses and their visitors take turns": (
-        "store/test_limits.py", "test_addresses_and_their_viewers_take_turns"),
+        "lab/store/test_limits.py", "test_addresses_and_their_viewers_take_turns"),
     "is listed by `who` with an e-mail address": (
-        "store/test_limits.py", "test_who_may_only_look_changes_nothing"),
+        "lab/store/test_limits.py", "test_who_may_only_look_changes_nothing"),
     "come in with an address that is not confirmed or not listed": (
-        "login/test_login.py", "test_others_are_turned_away"),
+        "base/login/test_login.py", "test_others_are_turned_away"),
     "unless `SPMD_LAB_TOKEN` or a login is set": (
         "ui/test_token.py", "test_nothing_is_served_without_it"),
-    "read the database": ("store/test_private.py", "test_an_old_one_is_closed_on_start"),
+    "read the database": ("lab/store/test_private.py", "test_an_old_one_is_closed_on_start"),
     "or show the screens in a frame": (
         "browser/test_framing.py", "test_every_answer_forbids_foreign_frames"),
     "a banner on each screen says that there is none": (
         "ui/test_login.py", "test_an_open_address_without_login_is_pointed_out"),
-    "Without a list nobody comes in": ("login/test_login.py", "test_others_are_turned_away"),
-    "with `*`, whoever the provider knows": ("login/test_login.py", "test_members_come_in"),
+    "Without a list nobody comes in": ("base/login/test_login.py", "test_others_are_turned_away"),
+    "with `*`, whoever the provider knows": ("base/login/test_login.py", "test_members_come_in"),
     "A login that was once seen is remembered in the data folder": (
-        "login/test_login.py", "test_only_the_command_ends_a_login"),
+        "base/login/test_login.py", "test_only_the_command_ends_a_login"),
     "where Authlib is missing": (
         "ui/test_gate.py", "test_without_what_a_login_needs_nothing_is_served"),
     "That holds at start and while the server runs": (
@@ -50,9 +50,9 @@ HELD = {
         "ui/test_token.py", "test_it_is_exchanged_for_a_cookie_and_leaves_the_address"),
     "never part of a copied link": ("ui/test_token.py", "test_a_copied_link_has_none"),
     "also in a folder that was open before": (
-        "store/test_private.py", "test_an_old_one_is_closed_on_start"),
+        "lab/store/test_private.py", "test_an_old_one_is_closed_on_start"),
     "where that is not possible, each screen says so": (
-        "store/test_private.py", "test_where_it_cannot_be_closed_a_sentence_says_so"),
+        "lab/store/test_private.py", "test_where_it_cannot_be_closed_a_sentence_says_so"),
     "each screen says to start it again": (
         "ui/test_version.py", "test_each_screen_and_failure_says_so"),
 }  # fmt: skip
@@ -79,7 +79,7 @@ def test_the_first_paragraph_says_what_one_visitor_can_do_to_others(lab):
     assert "cancels and deletes those of others, releases the devices under a run" in said
     ann, eve = Asker("ann", address="10.0.0.1"), Asker("eve", address="10.0.0.2")
     run = lab.submit(experiment(), ann)
-    lab.cancel(run, eve)
+    lab.cancel(run, asker=eve)
     assert lab.status(run).state == "cancelled"
     assert lab.delete([run], eve) == 1
     lab.release(eve)

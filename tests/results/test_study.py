@@ -5,7 +5,8 @@ import io
 
 import pytest
 
-from spmd_core.commands.report import report
+from bench.values import ENVIRONMENT, comparison, strategy
+from spmd_core.commands.printed.report import report
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results.export import csv_text, result_json
 from spmd_core.results.predicted import compare_predicted, estimates
@@ -14,7 +15,6 @@ from spmd_core.words import studies
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
 from spmd_core.words.runs import run_headline
-from tests.ui.values import ENVIRONMENT, comparison, strategy
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}
 STUDY = parse_experiment(

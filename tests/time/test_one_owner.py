@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 import ui.layout.moves as layout_screen
+from bench.values import ENVIRONMENT
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.types import Axes, Mesh
 from spmd_core.experiment.workloads.machine import COLLECTIVES
@@ -31,7 +32,6 @@ from spmd_core.time.model.duration import Duration, Unknown
 from spmd_core.time.model.stored import times_where_run, with_expected
 from tests.layers import ROOT, source_files
 from tests.time.bandwidth.test_expected import machine
-from tests.ui.values import ENVIRONMENT
 
 TARGETS = ("cpu:8", "local", "tpu:v5e:2x4", "tpu:v5p:2x2x2", "tpu:v5e:4x4", "tpu:v4:2x2x4")
 FLOOR_S = 5e-5

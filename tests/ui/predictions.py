@@ -4,6 +4,7 @@ folder.
 
 from pathlib import Path
 
+from bench.values import ENVIRONMENT
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.lab.store.store import Store
 from spmd_core.machine.topologies import get_topology
@@ -12,7 +13,6 @@ from spmd_core.results.result import Result, StrategyResult
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.predict import Useful, predict
 from tests.time.cost.programs import LOOP
-from tests.ui.values import ENVIRONMENT
 
 MODEL = parse_experiment(
     {

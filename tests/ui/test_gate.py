@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import streamlit as st
 
+from bench.login_states import CLOSED, leave, set_up
 from spmd_core.base import login
-from tests.base.login.secrets import CLOSED, leave, set_up
 from ui.entrance import door
 from ui.entrance.gate import Gate
 

@@ -1,6 +1,6 @@
+from bench.values import ENVIRONMENT
 from spmd_core.machine.hardware import Hardware, Holder
 from spmd_core.results.environment import Environment
-from tests.ui.values import ENVIRONMENT
 from ui.hardware import facts, headline, remarks
 
 LAPTOP = Hardware(None, None, (), (), 2, 8 * 2**30, 4 * 2**30)

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bench.values import result, strategy
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.store import Store
 from tests.labs import ROOT
 from tests.ui.predictions import MODEL, predicted, store
-from tests.ui.values import result, strategy
 
 MEASURED, FIRST, SECOND = (
     "20260101-000000-aaaaaa",

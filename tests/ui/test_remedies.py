@@ -3,6 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bench.values import result, strategy
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.remedies import Remedies
 from spmd_core.results.remedy import Nothing, Predicted, Remedy
@@ -11,7 +12,6 @@ from spmd_core.trials.trying.stored import to_stored
 from tests.labs import STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 from tests.ui.predictions import store
-from tests.ui.values import result, strategy
 from ui.compare import view
 
 pytestmark = pytest.mark.slow

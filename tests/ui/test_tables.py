@@ -1,8 +1,8 @@
 from dataclasses import replace
 
+from bench.values import comparison, result, strategy
 from spmd_core.results.runs.states import RunSummary
 from spmd_core.words import runs
-from tests.ui.values import comparison, result, strategy
 from ui import tables
 from ui.compare.communication_table import collectives_table, program_lines, summed
 

@@ -3,7 +3,8 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.commands.report import report
+from bench.values import ENVIRONMENT, comparison, result, strategy
+from spmd_core.commands.printed.report import report
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
@@ -11,7 +12,6 @@ from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import Result
 from spmd_core.words.experiments import experiment_words
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
-from tests.ui.values import ENVIRONMENT, comparison, result, strategy
 from ui import tables
 from ui.compare import view
 

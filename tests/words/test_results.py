@@ -1,5 +1,6 @@
 """What is stored is facts; who reads a result gets them with their sentences, also of old rows."""
 
+from bench.values import strategy
 from spmd_core.results.advice import Next
 from spmd_core.results.result import StrategyResult
 from spmd_core.results.shardings import NoShardings, Shardings
@@ -8,7 +9,6 @@ from spmd_core.words.advice.next import next_step
 from spmd_core.words.results import in_words
 from spmd_core.words.runs import run_headline
 from spmd_core.words.texts import read_shardings
-from tests.ui.values import strategy
 from tests.words.advice.test_next import answered
 
 ALONE = {name: 0.0 for name in TracedDevice.model_fields if name != "device"}

@@ -1,12 +1,12 @@
 """What is said of a run, first and while it goes."""
 
+from bench.values import result, strategy
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.results.runs.states import RunStatus
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import ago, environment_words
 from spmd_core.words.runs import compile_words, kept_words, phase_words, run_headline
-from tests.ui.values import result, strategy
 
 
 def test_a_lone_strategy_is_given_with_its_interval():

@@ -4,15 +4,15 @@ fit.
 
 import pytest
 
-from spmd_core.commands.report import report
+from bench.values import comparison, strategy
+from bench.values import result as measured_result
+from spmd_core.commands.printed.report import report
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.program.hlo.fingerprint import fingerprint
 from spmd_core.results.predicted import overlap
 from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.result import Result
 from spmd_core.words.strategies import measured, predicted, same_programs
-from tests.ui.values import comparison, strategy
-from tests.ui.values import result as measured_result
 from ui.charts.times import times_alt
 from ui.tables import PAIRED_RATIO, times_table
 

@@ -5,7 +5,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
-from spmd_core.commands.table import table
+from spmd_core.commands.printed.table import table
 from spmd_core.lab import Lab
 
 _LISTED = 200

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spmd_core.base.settings import Settings
-from spmd_core.commands.report import report
+from spmd_core.commands.printed.report import report
 from spmd_core.engine.absent.topology import explain
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC

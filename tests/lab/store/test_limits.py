@@ -81,7 +81,7 @@ def test_who_may_only_look_changes_nothing(open_lab):
     ann = Asker("ann", who="ann@example.com", is_logged_in=True)
     for act in (
         lambda who: lab.submit(experiment(1), who),
-        lambda who: lab.cancel(run, who),
+        lambda who: lab.cancel(run, asker=who),
         lambda who: lab.delete([run], who),
         lambda who: lab.release(who),
     ):
@@ -92,7 +92,7 @@ def test_who_may_only_look_changes_nothing(open_lab):
     with pytest.raises(RequestError, match="may only look"):
         lab.allow(eve, "search")
     assert lab.status(run).state == "queued" and lab.actions() == ()
-    lab.cancel(run, ann)
+    lab.cancel(run, asker=ann)
     lab.delete([run], ann)
     done = lab.actions()
     assert [(each.who, each.action, each.subject) for each in done] == [

@@ -394,7 +394,7 @@ def test_how_long_the_last_run_of_a_kind_took(store):
 
 def test_an_extreme_moment_is_an_unreadable_run_and_not_the_end_of_the_list(tmp_path):
     from bench.odd_surroundings import read_all, sql
-    from tests.ui.values import result, strategy
+    from bench.values import result, strategy
 
     store = Store(tmp_path)
     for run in ("20260101-000000-aaaaaa", "20260101-000000-bbbbbb"):

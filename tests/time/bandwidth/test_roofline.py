@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results.collective import Collective
 from spmd_core.results.machine import Ceiling, Point
@@ -10,7 +11,6 @@ from spmd_core.time.bandwidth.roofline import flops, least_bytes, roofline, with
 from spmd_core.time.model.calibration import Calibration
 from spmd_core.time.model.time_model import TimeModel
 from spmd_core.words.bandwidth import roofline_words
-from tests.ui.values import ENVIRONMENT, comparison, strategy
 
 MATMUL = {
     "workload": "matmul",

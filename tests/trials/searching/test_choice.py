@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.values import ENVIRONMENT
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import INEXPRESSIBLE, Result
 from spmd_core.search.answer import Answer
@@ -14,7 +15,6 @@ from spmd_core.trials.searching import choice as choosing
 from spmd_core.trials.searching.choice import Choice
 from spmd_core.trials.searching.outcomes import answered
 from spmd_core.words import search as words
-from tests.ui.values import ENVIRONMENT
 
 SPEC = {
     "workload": "mlp",

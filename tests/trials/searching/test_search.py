@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from bench.values import result, strategy
 from spmd_core.__main__ import main
 from spmd_core.lab.batch import Batch
 from spmd_core.lab.lab import Lab
@@ -17,7 +18,6 @@ from spmd_core.trials.searching.search import Search
 from spmd_core.trials.searching.searches import watch_search
 from spmd_core.words.search import disturbed_words, search_headline
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
-from tests.ui.values import result, strategy
 
 SPEC = {
     "workload": "elementwise",

@@ -1,4 +1,4 @@
-from tests.ui.values import result, strategy
+from bench.values import result, strategy
 from ui.charts.base import live_chart, memory_chart, phases_chart, side_by_side_chart
 from ui.charts.times import times_alt, times_chart
 

@@ -5,8 +5,8 @@ whether it is one.
 import altair
 import pytest
 
+from bench.values import result, strategy
 from spmd_core.experiment.layout import layout
-from tests.ui.values import result, strategy
 from ui.charts.base import live_chart, memory_chart, phases_chart, side_by_side_chart
 from ui.charts.curve import curve_chart
 from ui.charts.times import times_chart

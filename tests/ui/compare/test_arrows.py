@@ -3,9 +3,9 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bench.values import result, strategy
 from spmd_core.lab.lab import Lab
 from tests.ui.predictions import store
-from tests.ui.values import result, strategy
 
 EVERY = list(range(8))
 GATHER = {"kind": "all-gather", "axes": ["x"], "groups": [EVERY], "bytes": 2**20, "count": 1}

@@ -12,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.hostile_links import code_of
+from bench.values import result, strategy
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.workloads.own import files
@@ -24,7 +25,6 @@ from tests.experiment.workloads.own.test_files import WEIGHTED
 from tests.pictures.timeline.test_traced import FACTS, call
 from tests.pictures.timeline.values import timeline as predicted
 from tests.ui.predictions import store
-from tests.ui.values import result, strategy
 from ui.compare import view
 
 LAYER = parse_experiment(

@@ -3,12 +3,12 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
 from spmd_core.results.result import Result
 from tests.ui.predictions import prediction, store
-from tests.ui.values import ENVIRONMENT, comparison, strategy
 from ui.compare import view
 from ui.compare.communication_table import program_lines
 from ui.compare.rows import rows_table

@@ -2,13 +2,13 @@
 
 import pytest
 
+from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.results.result import Result
 from spmd_core.time.estimate.step import estimate_step
 from spmd_core.words.advice.next import next_step
-from tests.ui.values import ENVIRONMENT, comparison, strategy
 
 MATMUL = {
     "workload": "matmul",

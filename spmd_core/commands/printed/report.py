@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.commands import remedies
-from spmd_core.commands.table import table
+from spmd_core.commands.printed.table import table
 from spmd_core.recipes import differences_of
 from spmd_core.results import Point, Result, Shardings, Step, StrategyResult
 from spmd_core.time import measured

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from spmd_core.base import refuse
-from spmd_core.commands.run import follow, interrupt, print_run
+from spmd_core.commands.run import follow, interrupt, print_run, submit
 from spmd_core.commands.spec import HELP, read_one
 from spmd_core.experiment import TRANSFERS, Experiment, parse_experiment, parse_mesh
 from spmd_core.lab import Lab
@@ -37,7 +37,7 @@ def main(arguments: Namespace) -> int:
     experiment = _experiment(arguments)
     signal.signal(signal.SIGTERM, interrupt)
     lab = Lab.open(serve=False)
-    status, interrupted = follow(lab, lab.submit(experiment))
+    status, interrupted = follow(lab, submit(lab, experiment))
     result = lab.result(status.run)
     if result:
         known = calibration(experiment, lab.latest, lab.result)

@@ -17,7 +17,7 @@ from spmd_core.commands.output import check_output, write_output
 from spmd_core.commands.predict_arguments import add_arguments
 from spmd_core.commands.predict_lines import Found, only, print_estimate, print_found
 from spmd_core.commands.remedies import with_tried
-from spmd_core.commands.run import ended_words, follow, interrupt
+from spmd_core.commands.run import ended_words, follow, interrupt, submit
 from spmd_core.commands.spec import read_one
 from spmd_core.experiment import (
     CHOICES,
@@ -231,7 +231,7 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
             f"compiled before, in run {stored}: --fresh compiles again",
             _stored_trace(lab, result),
         )
-    run, begun = lab.submit(experiment), time.monotonic()
+    run, begun = submit(lab, experiment), time.monotonic()
     status, interrupted = follow(lab, run, timeout_s)
     result = lab.result(run)
     if interrupted:

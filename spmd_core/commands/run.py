@@ -40,6 +40,8 @@ from spmd_core.words import (
 SIZES_HELP = (
     "run it at N growing sizes instead, on one device and sharded: where sharding begins to win"
 )
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+_held: list[int] = []  # signals that came while a run was being queued
 LOOK_S = 1.0  # between two looks at whether a run is paused
 _CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it
 
@@ -90,7 +92,7 @@ def main(arguments: Namespace) -> int:
         check_output("--trace", arguments.trace, arguments.force)
         experiment = with_trace(experiment)
     lab = Lab.open(serve=False)
-    run = lab.submit(experiment)
+    run = submit(lab, experiment)
     status, interrupted = follow(lab, run)
     result = on_this_machine(lab, lab.result(run))
     if arguments.remedies and result and status.state == "succeeded":
@@ -147,6 +149,20 @@ def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
     return result
 
 
+def submit(lab: Lab, experiment: Experiment) -> str:
+    """Queue a run that `follow` waits for, which also takes a Ctrl-C that comes meanwhile."""
+    handlers = {number: signal.signal(number, _hold) for number in _STOPS}
+    try:
+        return lab.submit(experiment)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _hold(number: int, frame: object) -> None:
+    _held.append(number)
+
+
 def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatus, bool]:
     """Wait until a run is over, telling a terminal how it goes; its status, and whether Ctrl-C
     cancelled it.
@@ -155,6 +171,9 @@ def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatu
     """
     shown, interrupted = _show if sys.stderr.isatty() else None, False
     try:
+        if _held:
+            _held.clear()
+            raise KeyboardInterrupt
         status = wait(lab, run, timeout_s, shown)
     except KeyboardInterrupt:
         interrupted, status = True, lab.status(run)

@@ -151,6 +151,11 @@ class Experiment(Frozen):
             for strategy in each.experiment.strategies
         )
 
+    @cached_property
+    def rows_by_key(self) -> dict[str, Row]:
+        """Key of a row -> the row."""
+        return {row.key: row for row in self.rows}
+
     @property
     def sizes(self) -> dict[str, int]:
         """Dim -> size."""

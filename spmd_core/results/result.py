@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
@@ -242,13 +241,9 @@ class Result(Frozen):
         """Name and outcome of every strategy, in that order."""
         return tuple((name, self.strategies[name]) for name in self.order)
 
-    @cached_property
-    def _rows(self) -> dict[str, Row]:
-        return {row.key: row for row in self.experiment.rows}
-
     def row(self, name: str) -> Row:
         """The variant, experiment and strategy of one of `strategies`."""
-        return self._rows.get(name) or Row(name, "", self.experiment, name)
+        return self.experiment.rows_by_key.get(name) or Row(name, "", self.experiment, name)
 
     def tokens(self, name: str) -> int:
         """What a row's time is divided by where rows are compared: 1, but for training steps of

@@ -170,9 +170,9 @@ def test_a_follower_takes_over_when_the_other_process_dies(dashboard, follower, 
 def test_a_run_is_not_forgotten_when_the_queue_is_looked_at_while_it_is_submitted(follower):
     stored = follower._store.submit
 
-    def slowly(*arguments):
+    def slowly(*arguments, **named):
         follower._is_wanted()  # what the queue's thread asks at any moment
-        stored(*arguments)
+        stored(*arguments, **named)
 
     follower._store.submit = slowly
     assert follower.wait(follower.submit(experiment()), PATIENCE_S).state == "succeeded"

@@ -80,7 +80,7 @@ def switched(draft: Draft, name: str) -> Draft:
             "dims": {"batch": 2 * devices, "sequence": 2048},
         }
     kept = [strategy for strategy in draft["strategies"] if strategy in what.strategies]
-    both = [strategy for strategy in STRATEGIES if strategy in what.strategies]
+    both = [strategy for strategy in OVER_DEVICES if strategy in what.strategies]
     same = {dim: axes for dim, axes in draft["sharding"].items() if dim in what.dims}
     # sizes of a laptop's lesson say nothing about a pod: large enough for every device to have work
     dims = {dim: _larger(dim, size, what.dims) for dim, size in what.defaults.items()} | (

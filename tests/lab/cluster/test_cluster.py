@@ -191,7 +191,7 @@ def test_other_versions_are_named_and_an_address_is_checked():
 def test_a_lab_that_ends_leaves_its_run_in_the_queue_and_the_worker_free(cluster, open_lab):
     address = cluster.ready(1)
     lab = open_lab(address)
-    run = lab.submit(absent(), batch="a")
+    run = lab.submit(absent(), Asker(batch="a"))
     sampling(lab, run)
     lab.close()
     lab = open_lab(address)

@@ -16,6 +16,7 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.cluster.client import MOST_BYTES, inflated, words
 from spmd_core.lab.cluster.compiling import Compiled
 from spmd_core.lab.lab import Lab
+from spmd_core.lab.store.limits import Asker
 from tests.labs import PATIENCE_S, STANDIN
 
 PATH = f"{STANDIN}{os.pathsep}{ROOT}"
@@ -48,7 +49,7 @@ def test_a_cluster_with_certificates_compiles(tmp_path):
     with cluster(tmp_path, 1, PATH, FILES) as (address, _):
         settings = read_settings({"SPMD_LAB_DASK": address} | dict(zip(names, FILES, strict=True)))
         lab = Lab.open(tmp_path / "data", settings=settings)
-        run = lab.submit(parse_experiment(SPEC), batch="a")
+        run = lab.submit(parse_experiment(SPEC), Asker(batch="a"))
         status = lab.wait(run, PATIENCE_S)
         lab.close()
     assert address.startswith("tls://") and status.state == "succeeded"

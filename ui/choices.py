@@ -1,13 +1,11 @@
 """Choices that a link carries: which tab, strategy, text and view of it are open."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
-from ui.markdown import plain
+from ui.markdown import option
 
-_NAME = re.compile(r"[A-Za-z0-9]+(?:(?:_| )[A-Za-z0-9]+)*")
 TAB, STRATEGY, TEXT, VIEW = "tab", "strategy", "text", "view"  # in the query string
 SHOWN = "show"  # one of a screen's views, such as the sweep
 ARROWS = "arrows"  # whose bytes the mesh with arrows shows
@@ -23,13 +21,6 @@ def rename_tab(old: Mapping[str, str]) -> None:
         st.query_params[TAB] = st.session_state[TAB] = old[name]
 
 
-def _label(text: str) -> str:
-    """The label of an option, which a link carries as it is shown: a name that Markdown leaves alone
-    stays itself.
-    """
-    return text if _NAME.fullmatch(text) else plain(text)
-
-
 def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], str] = str) -> str:
     """One of the options; the first, until a link or a click says another one that there is."""
     if st.session_state.get(key) not in options:
@@ -37,7 +28,7 @@ def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], 
     chosen = st.segmented_control(
         label,
         list(options),
-        format_func=lambda each: _label(words(each)),
+        format_func=lambda each: option(words(each)),
         key=key,
         required=True,
         bind="query-params",

@@ -18,6 +18,7 @@ _LIVE = re.compile(
     re.IGNORECASE,
 )
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_NAME = re.compile(r"[A-Za-z0-9]+(?:(?:_| )[A-Za-z0-9]+)*")
 
 
 def plain(text: str) -> str:
@@ -29,6 +30,16 @@ def plain(text: str) -> str:
     ('\\\\<b\\\\>x\\\\_y\\\\</b\\\\>', 'at `https://a.b` or `www.c`')
     """
     return _between(_LIVE, _visible(text))
+
+
+def option(text: str) -> str:
+    """As `plain`, for the label of an option, which a link carries as it is shown: a name that
+    Markdown leaves alone stays itself.
+
+    >>> option("shard_map"), option("_a_")
+    ('shard_map', '\\\\_a\\\\_')
+    """
+    return text if _NAME.fullmatch(text) else plain(text)
 
 
 def coded(text: str) -> str:

@@ -282,7 +282,7 @@ RATES = {
 # are made of it there.
 SHOWN = {
     "spmd_core/commands/calibrate.py",
-    "spmd_core/commands/report.py",
+    "spmd_core/commands/printed/report.py",
     "spmd_core/engine/measured/calibration.py",
     "spmd_core/words/bandwidth.py",
     "ui/collectives/answer.py",

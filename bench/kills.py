@@ -206,10 +206,10 @@ class Trial:
         command.stdin.write(json.dumps(spec(ROUNDS)))
         command.stdin.close()
         time.sleep(self.dice.random() * 3)
-        at_hand = [status for status in self.lab.active() if status.worker_pid]
+        in_progress = [status for status in self.lab.active() if status.worker_pid]
         command.kill()
         command.wait()
-        for status in at_hand:
+        for status in in_progress:
             self.no_orphan(status.worker_pid)
         for status in self.lab.active():  # what it had queued would be run in full before the next
             self.lab.cancel(status.run)

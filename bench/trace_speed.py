@@ -81,7 +81,7 @@ def _traced(folder: Path, figures: Figures) -> str:
             raise SystemExit(f"the run to show {status.state}: {status.error}")
         stored = len(zlib.compress(text.encode()))
         figures.add("the trace as it is stored, compressed", stored / 1e3, "kB", most=300)
-        whole = from_text(text).whole
+        whole = from_text(text).scenes[0]
         figures.add("operations in it", len(whole.spans), least=100)
         return run
     finally:

@@ -14,9 +14,9 @@ SUCCESS, FAILURE, BAD_REQUEST, INTERRUPTED = 0, 1, 2, 130
 PROGRAM = "python -m spmd_core"
 
 if sys.version_info < (3, 11):  # noqa: UP036 - before what an older Python cannot import
-    found = ".".join(map(str, sys.version_info[:2]))
+    python = ".".join(map(str, sys.version_info[:2]))
     print(
-        f"Python {found} is too old: SPMD Lab needs 3.11 or newer, which README.md says how to get",
+        f"Python {python} is too old: SPMD Lab needs 3.11 or newer, which README.md says how to get",
         file=sys.stderr,
     )
     sys.exit(BAD_REQUEST)

@@ -8,7 +8,7 @@ class LabError(Exception):
 
 
 class RequestError(LabError, ValueError):
-    """A request that cannot be carried out as asked: names the value, the rule and a fix."""
+    """A request that cannot be carried out: names the value, the rule and a fix."""
 
 
 class StorageError(LabError):
@@ -28,7 +28,7 @@ class UnreadableRun(RequestError):
 
 
 class WorkerError(LabError):
-    """The worker process could not be started, or does not have the devices that were asked for."""
+    """The worker process could not be started, or does not have the requested devices."""
 
 
 def refuse(value: str, rule: str, fix: str) -> RequestError:
@@ -42,7 +42,7 @@ def refuse(value: str, rule: str, fix: str) -> RequestError:
 
 def shorten(value: object, limit: int = 60) -> str:
     """A value as one line of at most `limit` characters, for quoting it in a message; a text that
-    is cut keeps both its quotation marks, so that what follows is not taken for a part of it.
+    is truncated keeps both quotation marks, so that what follows is not taken for a part of it.
 
     >>> shorten("x" * 80, 8), shorten([1, 2, 3], 5)
     ("'xxxxx…'", '[1, …')
@@ -63,10 +63,10 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 20
 
 
 class Inexpressible(LabError):
-    """A strategy cannot express this sharding; the message says why."""
+    """A strategy cannot express this sharding; the message names the reason."""
 
 
 class WrongResult(LabError):
-    """A function returned something else than it declares; the message says what, and what was
+    """A function returned something else than it declares; the message names that, and what was
     declared.
     """

@@ -121,7 +121,7 @@ def _is_text(value: Any, least: int = 1) -> bool:
 
 
 def is_confirmed(user: Mapping[str, Any]) -> bool:
-    """Whether the identity provider says that an e-mail address is the user's own."""
+    """Whether the identity provider verified that an e-mail address is the user's own."""
     return user.get("email_verified") in (True, "true")  # a text with some providers
 
 

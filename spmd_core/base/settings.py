@@ -30,11 +30,11 @@ class Settings:
     idle_s: float = 300.0  # an idle worker keeps its devices
     cancel_grace_s: float = 5.0  # from asking a worker to stop, to ending it
     terminate_grace_s: float = 3.0  # from SIGTERM to SIGKILL
-    ping_s: float = 5.0  # an idle worker has so long to say that it is there, before it is used
+    ping_s: float = 5.0  # an idle worker has so long to answer before it is used
     # a result that cannot be written is tried for so long, then kept in memory
     write_s: float = 60.0
     lock_retry_s: float = 1.0  # between two tries for the lock of the data folder
-    poll_s: float = 0.25  # between two looks at what other processes asked for
+    poll_s: float = 0.25  # between two looks at other processes' requests
     note_s: float = 1.0  # between two writes of progress to the database
     # runs queued or at work, above which a viewer's is refused; a sweep is one
     queue_most: int = 50
@@ -67,15 +67,15 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ),
         idle_s=_seconds(environ, "SPMD_LAB_IDLE_S", defaults.idle_s),
         write_s=_seconds(environ, "SPMD_LAB_WRITE_S", defaults.write_s),
-        queue_most=_whole(environ, "SPMD_LAB_QUEUE", defaults.queue_most),
-        queue_most_of_viewer=_whole(
+        queue_most=_integer(environ, "SPMD_LAB_QUEUE", defaults.queue_most),
+        queue_most_of_viewer=_integer(
             environ, "SPMD_LAB_QUEUE_PER_VIEWER", defaults.queue_most_of_viewer
         ),
-        queue_most_of_address=_whole(
+        queue_most_of_address=_integer(
             environ, "SPMD_LAB_QUEUE_PER_ADDRESS", defaults.queue_most_of_address
         ),
-        stored_most_bytes=_whole(environ, "SPMD_LAB_STORED_BYTES", defaults.stored_most_bytes),
-        compilers=_whole(environ, "SPMD_LAB_COMPILERS", defaults.compilers),
+        stored_most_bytes=_integer(environ, "SPMD_LAB_STORED_BYTES", defaults.stored_most_bytes),
+        compilers=_integer(environ, "SPMD_LAB_COMPILERS", defaults.compilers),
         dask=(address := _address(environ)),
         dask_tls=tuple(_file(environ, name) for name in _TLS_FILES * address.startswith("tls://")),
         members=_members(environ, "SPMD_LAB_MEMBERS"),
@@ -89,14 +89,14 @@ def _address(environ: Mapping[str, str]) -> str:
     address = environ.get("SPMD_LAB_DASK", "").strip()
     if not address:
         return ""
-    shown, found = f"SPMD_LAB_DASK={shorten(address)}", _ADDRESS.fullmatch(address)
-    if found is None or not 0 < int(found["port"]) < 65536:
+    shown, match = f"SPMD_LAB_DASK={shorten(address)}", _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match["port"]) < 65536:
         raise refuse(
             shown,
             "is not the address of a Dask scheduler",
             "use for example SPMD_LAB_DASK=tls://10.0.0.1:8786, or leave it out",
         )
-    if found["scheme"] == "tcp" and not _is_loopback(found["host"].strip("[]")):
+    if match["scheme"] == "tcp" and not _is_loopback(match["host"].strip("[]")):
         raise refuse(
             shown,
             "would send runs unencrypted to another machine, to whoever answers there",
@@ -187,7 +187,7 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     return value
 
 
-def _whole(environ: Mapping[str, str], name: str, default: int) -> int:
+def _integer(environ: Mapping[str, str], name: str, default: int) -> int:
     text = environ.get(name, "")
     if not text:
         return default
@@ -208,5 +208,5 @@ def default_data_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 @lru_cache(maxsize=64)
 def resolved(folder: Path) -> Path:
-    """A folder without links. Every screen asks twice a second, so it is looked up once."""
+    """A folder without links. Every screen reads it twice a second, so it is looked up once."""
     return folder.resolve()

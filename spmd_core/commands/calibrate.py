@@ -24,19 +24,19 @@ def main(arguments: Namespace) -> int:
     lab = Lab.open(serve=False)
     status, interrupted = follow(lab, submit(lab, experiment))
     result = lab.result(status.run)
-    found = measured(result) if result else None
-    if arguments.json and result and found:
+    table = measured(result) if result else None
+    if arguments.json and result and table:
         print(
             json.dumps(
                 {
                     "run": result.run,
                     "target": experiment.target,
                     "mesh": experiment.axis_sizes,
-                    "ceilings": [each.model_dump(mode="json") for each in found.ceilings],
-                    "operations": [each.model_dump(mode="json") for each in found.costs],
-                    "moves": [each.model_dump(mode="json") for each in found.move_costs],
-                    "collectives": [fit.model_dump(mode="json") for fit in found.fits],
-                    "notes": [*found.notes, *result.notes],
+                    "ceilings": [each.model_dump(mode="json") for each in table.ceilings],
+                    "operations": [each.model_dump(mode="json") for each in table.costs],
+                    "moves": [each.model_dump(mode="json") for each in table.move_costs],
+                    "collectives": [fit.model_dump(mode="json") for fit in table.fits],
+                    "notes": [*table.notes, *result.notes],
                 }
             )
         )
@@ -44,6 +44,6 @@ def main(arguments: Namespace) -> int:
         print_run(status, result, arguments.json)
     if interrupted:
         return 130
-    if found and found.ceilings:
+    if table and table.ceilings:
         return 0
     return 1

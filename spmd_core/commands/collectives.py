@@ -1,5 +1,5 @@
-"""Measures collectives over the axes of a mesh, size by size; on a TPU that is not attached, says
-what the cost model expects.
+"""Measures collectives over the axes of a mesh, size by size; on a TPU that is not attached, prints
+the cost model's estimate.
 """
 
 import json
@@ -55,14 +55,14 @@ def as_json(result: Result) -> dict[str, Any]:
     """Points and fits of a sweep, as JSON values; times in seconds, bandwidths in bytes per
     second.
     """
-    found = measured(result)
+    table = measured(result)
     return {
         "run": result.run,
         "experiment": result.experiment.to_json(),
         "partial": result.partial,
-        "points": [point.model_dump(mode="json") for point in found.points],
-        "fits": [fit.model_dump(mode="json") for fit in found.fits],
-        "notes": [*found.notes, *result.notes],
+        "points": [point.model_dump(mode="json") for point in table.points],
+        "fits": [fit.model_dump(mode="json") for fit in table.fits],
+        "notes": [*table.notes, *result.notes],
     }
 
 
@@ -92,7 +92,7 @@ def _experiment(arguments: Namespace) -> Experiment:
 
 
 def where(arguments: Namespace, given: dict[str, Any]) -> dict[str, Any]:
-    """Target and mesh: as asked for, as the spec says, else one axis over all devices."""
+    """Target and mesh: of the options, of the spec, else one axis over all devices."""
     target = arguments.target or given.get("target") or default_target()
     if arguments.mesh:
         mesh = dict(parse_mesh(arguments.mesh))
@@ -104,7 +104,7 @@ def where(arguments: Namespace, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _device_count(text: str) -> int:
-    """Devices of a target: those of this machine are asked."""
+    """Devices of a target: those of this machine are queried."""
     target = parse_target(text)
     if target.is_absent:
         return get_topology(target).devices

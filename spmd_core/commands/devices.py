@@ -1,4 +1,4 @@
-"""Prints what the devices of a target say of themselves, as its worker process sees them."""
+"""Prints the devices of a target, as its worker process sees them."""
 
 from argparse import ArgumentParser, Namespace
 

@@ -69,10 +69,10 @@ def main(arguments: Namespace) -> int:
         "text": arguments.text,
         "limit": int(arguments.limit),
     }
-    # who asks for an experiment or a text wants whatever is stored of it
+    # a filter by experiment or text lists all stored runs that match
     every = arguments.json or arguments.searches or wanted or arguments.text
-    found = lab.history(**asked, searched=None if every else False)
-    listed = [summary for summary in found if wanted in (None, summary.experiment.id)]
+    runs = lab.history(**asked, searched=None if every else False)
+    listed = [summary for summary in runs if wanted in (None, summary.experiment.id)]
     print(
         json.dumps([as_json(summary) for summary in listed])
         if arguments.json

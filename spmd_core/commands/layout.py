@@ -59,10 +59,10 @@ def main(arguments: Namespace) -> int:
             )
         names = [arguments.array]
     if arguments.json:
-        found = {name: layout_json(experiment, name) for name in names}
+        layouts = {name: layout_json(experiment, name) for name in names}
         print(
             json.dumps(
-                found[names[0]] if len(names) == 1 else {"arrays": found}, separators=(",", ":")
+                layouts[names[0]] if len(names) == 1 else {"arrays": layouts}, separators=(",", ":")
             )
         )
         return 0
@@ -72,14 +72,14 @@ def main(arguments: Namespace) -> int:
 
 
 def _lines(experiment: Experiment, name: str, width: int) -> list[str]:
-    found, dtype = layout_of(experiment, name), dtype_of(experiment, name)
+    layout, dtype = layout_of(experiment, name), dtype_of(experiment, name)
     mesh = mesh_text(experiment.mesh)
     memory = (
         "" if experiment.memory_kind(name) == "device" else f" in {experiment.memory_kind(name)}"
     )
-    head = f"{name}: {dtype}{list(found.shape)}, {spec_text(found.spec)} on mesh {mesh}{memory}"
+    head = f"{name}: {dtype}{list(layout.shape)}, {spec_text(layout.spec)} on mesh {mesh}{memory}"
     dims = experiment.what.array(name).present(experiment.sizes)
-    return [head, layout_headline(found, dtype), "", *draw(found, dims, width)]
+    return [head, layout_headline(layout, dtype), "", *draw(layout, dims, width)]
 
 
 def _experiment(arguments: Namespace) -> Experiment:
@@ -96,7 +96,7 @@ def _experiment(arguments: Namespace) -> Experiment:
         raise RequestError(
             "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8"
         )
-    shape = [_whole(size) for size in arguments.shape.split(",")]
+    shape = [_json_value(size) for size in arguments.shape.split(",")]
     if len(shape) > len(ARRAY_DIMS):
         raise refuse(
             f"--shape {shorten(arguments.shape)}",
@@ -118,10 +118,10 @@ def _mesh(text: str) -> list[list[Any]]:
     pairs = [word.strip().partition("=") for word in text.split(",")]
     if not all(equals for _, equals, _ in pairs):
         raise refuse(f"--mesh {shorten(text)}", "is not a mesh", "write for example --mesh x=2,y=4")
-    return [[name.strip(), _whole(size)] for name, _, size in pairs]
+    return [[name.strip(), _json_value(size)] for name, _, size in pairs]
 
 
-def _whole(text: str) -> Any:
+def _json_value(text: str) -> Any:
     """A whole number; any other text as it is, to be refused by name."""
     text = text.strip()
     return (

@@ -1,4 +1,4 @@
-"""A file that a command writes beside its answer: checked before anything runs, written whole."""
+"""A file that a command writes beside its answer: checked before anything runs, written atomically."""
 
 import os
 import stat
@@ -33,7 +33,7 @@ def check_output(option: str, path: str, force: bool) -> None:
 
 
 def write_output(option: str, path: str, text: str) -> None:
-    """Write a file that was checked: beside its place first, so that it is there whole or not."""
+    """Write a file that was checked: beside its place first, so that it is never there in part."""
     file, beside = Path(path), ""
     try:
         handle, beside = tempfile.mkstemp(prefix=".spmd-lab-", dir=file.parent)

@@ -15,7 +15,7 @@ from spmd_core.base import RequestError, WorkerError, refuse, shorten
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.output import check_output, write_output
 from spmd_core.commands.predict_arguments import add_arguments
-from spmd_core.commands.predict_lines import Found, only, print_estimate, print_found
+from spmd_core.commands.predict_lines import Predicted, only, print_estimate, print_predicted
 from spmd_core.commands.remedies import with_tried
 from spmd_core.commands.run import ended_words, follow, interrupt, submit
 from spmd_core.commands.spec import read_one
@@ -136,32 +136,34 @@ def _of_plan(arguments: Namespace, experiment: Experiment, plan: Plan) -> int:
     if arguments.estimate:
         print_estimate(plan, arguments.json, arguments.price_per_chip_hour)
         return 0
-    found = _predicted(experiment, arguments)
+    answer = _predicted(experiment, arguments)
     if arguments.keep:
         write_output(
-            "--keep", arguments.keep, baseline.to_text(baseline.baseline_of(plan, found.prediction))
+            "--keep",
+            arguments.keep,
+            baseline.to_text(baseline.baseline_of(plan, answer.prediction)),
         )
-    _trace(arguments, found)
-    print_found(found, arguments.json, {"plan": plan.to_json()}, arguments.price_per_chip_hour)
-    return found.code
+    _trace(arguments, answer)
+    print_predicted(answer, arguments.json, {"plan": plan.to_json()}, arguments.price_per_chip_hour)
+    return answer.code
 
 
-def _trace(arguments: Namespace, found: Found) -> None:
-    """Write the timeline of a prediction where it is asked for."""
+def _trace(arguments: Namespace, answer: Predicted) -> None:
+    """Write the timeline of a prediction where an option names its file."""
     if not arguments.trace:
         return
-    if found.trace is None:
+    if answer.trace is None:
         raise refuse(
             f"--trace {shorten(arguments.trace)}",
             "has nothing to write: "
             + (
                 "this prediction was stored without its timeline"
-                if found.prediction.fits
+                if answer.prediction.fits
                 else "the program does not fit"
             ),
-            "add --fresh" if found.prediction.fits else "leave it out",
+            "add --fresh" if answer.prediction.fits else "leave it out",
         )
-    write_output("--trace", arguments.trace, found.trace)
+    write_output("--trace", arguments.trace, answer.trace)
 
 
 def _asked(arguments: Namespace) -> Experiment:
@@ -205,19 +207,19 @@ def plan_from(arguments: Namespace) -> Plan:
     )
 
 
-def _predicted(experiment: Experiment, arguments: Namespace) -> "Found":
+def _predicted(experiment: Experiment, arguments: Namespace) -> "Predicted":
     """The prediction of an experiment with one strategy, with what would remove its collectives
-    where that is asked for.
+    where an option requests that.
     """
     lab = Lab.open(serve=False)
-    found = _compiled(lab, experiment, arguments.timeout, arguments.fresh)
+    answer = _compiled(lab, experiment, arguments.timeout, arguments.fresh)
     if not arguments.remedies:
-        return found
-    result, interrupted = with_tried(lab, found.result)
-    return replace(found, prediction=only(result), result=result, interrupted=interrupted)
+        return answer
+    result, interrupted = with_tried(lab, answer.result)
+    return replace(answer, prediction=only(result), result=result, interrupted=interrupted)
 
 
-def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -> "Found":
+def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -> "Predicted":
     """A stored prediction by the same versions, unless it is to be `fresh`; else a new run's.
 
     WorkerError, in the compiler's words, where there is none.
@@ -225,7 +227,7 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
     stored = None if fresh else lab.latest(experiment)
     if stored and (result := lab.result(stored)) and is_current(result):
         result = told(lab, result)
-        return Found(
+        return Predicted(
             only(result),
             result,
             f"compiled before, in run {stored}: --fresh compiles again",
@@ -238,7 +240,7 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
         print(ended_words(status, result), file=sys.stderr)
         raise KeyboardInterrupt
     if status.state == "succeeded" and result:
-        return Found(only(result), result, trace=_stored_trace(lab, result))
+        return Predicted(only(result), result, trace=_stored_trace(lab, result))
     if status.state == "cancelled" and time.monotonic() - begun >= timeout_s:
         raise WorkerError(
             f"the compile took longer than {timeout_s:g} s and was ended: allow it more time, or make the program smaller"
@@ -282,15 +284,15 @@ def _of_program(arguments: Namespace, experiment: Experiment) -> int:
             f"is not one of {experiment.workload}",
             f"use {', '.join(experiment.what.strategies)}",
         )
-    found = _predicted(experiment.vary(strategies=[strategy]), arguments)
-    _trace(arguments, found)
-    print_found(
-        found,
+    answer = _predicted(experiment.vary(strategies=[strategy]), arguments)
+    _trace(arguments, answer)
+    print_predicted(
+        answer,
         arguments.json,
         {"experiment": experiment.to_json(), "strategy": strategy},
         arguments.price_per_chip_hour,
     )
-    return found.code
+    return answer.code
 
 
 def _compare(arguments: Namespace) -> int:
@@ -313,9 +315,9 @@ def _compare(arguments: Namespace) -> int:
     prediction = _compiled(
         Lab.open(serve=False), experiment_of(plan), arguments.timeout, fresh=True
     ).prediction
-    found = baseline.changes(before, baseline.baseline_of(plan, prediction))
+    changes = baseline.changes(before, baseline.baseline_of(plan, prediction))
     if arguments.json:
-        print(json.dumps({"changes": found, **prediction.model_dump(mode="json")}))
+        print(json.dumps({"changes": changes, **prediction.model_dump(mode="json")}))
     else:
-        print("\n".join(found) or "nothing changed")
-    return 1 if found else 0
+        print("\n".join(changes) or "nothing changed")
+    return 1 if changes else 0

@@ -24,7 +24,7 @@ from spmd_core.words import (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Predicted:
     """A prediction, and where it comes from if it was not compiled now."""
 
     prediction: Prediction
@@ -49,26 +49,26 @@ def only(result: Result) -> Prediction:
     return outcome.prediction
 
 
-def print_found(
-    found: Found, as_json: bool, what: dict[str, Any], price: float | None = None
+def print_predicted(
+    answer: Predicted, as_json: bool, what: dict[str, Any], price: float | None = None
 ) -> None:
     """Print a prediction, with `what` it is of in its JSON form, and its costs."""
-    lines = [*_lines(found.prediction, "plan" in what, price), *remedies.lines(found.result)]
+    lines = [*_lines(answer.prediction, "plan" in what, price), *remedies.lines(answer.result)]
     if as_json:
-        spent = cost_of(found.prediction, price).to_json()
-        print(json.dumps({**what, **found.prediction.model_dump(mode="json"), **spent}))
+        spent = cost_of(answer.prediction, price).to_json()
+        print(json.dumps({**what, **answer.prediction.model_dump(mode="json"), **spent}))
     else:
-        print("\n".join(lines + [f"note: {found.origin}"] * bool(found.origin)))
+        print("\n".join(lines + [f"note: {answer.origin}"] * bool(answer.origin)))
 
 
 def _reached(prediction: Prediction) -> list[str]:
     """What it reaches of the chip; tokens only of a model."""
-    found = [f"{prediction.mfu:.1%} MFU"]
+    parts = [f"{prediction.mfu:.1%} MFU"]
     if prediction.tflops_per_chip is not None:
-        found.append(f"{prediction.tflops_per_chip:.0f} TFLOP/s/chip")
+        parts.append(f"{prediction.tflops_per_chip:.0f} TFLOP/s/chip")
     if prediction.tokens_per_s_per_chip is not None:
-        found.append(f"{prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")
-    return found
+        parts.append(f"{prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")
+    return parts
 
 
 def _lines(prediction: Prediction, step: bool, price: float | None) -> list[str]:
@@ -121,33 +121,35 @@ def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
 
 def print_estimate(plan: Plan, as_json: bool, price: float | None = None) -> None:
     """The instant estimate: memory by the sizes, and the step's time, in the form of a prediction."""
-    found = estimate_step(plan)
+    estimate = estimate_step(plan)
     if as_json:
-        near = {} if found.fits else nearest_json(plan)
-        spent = cost_of(found, price).to_json()
+        near = {} if estimate.fits else nearest_json(plan)
+        spent = cost_of(estimate, price).to_json()
         print(
-            json.dumps({"plan": plan.to_json(), **found.model_dump(mode="json"), **near, **spent})
+            json.dumps(
+                {"plan": plan.to_json(), **estimate.model_dump(mode="json"), **near, **spent}
+            )
         )
         return
-    said = found.before_compiling
-    exposed = predictions.exposed_words(found)
+    words = estimate.before_compiling
+    exposed = predictions.exposed_words(estimate)
     lines = [
-        predictions.estimate(said, plan),
-        *_nearest(plan, found.fits),
-        predictions.step_estimate(found),
-        f"cost: {cost_words(cost_of(found, price))}",
-        f"per device: {predictions.parts_words(said['parts'])}",
+        predictions.estimate(words, plan),
+        *_nearest(plan, estimate.fits),
+        predictions.step_estimate(estimate),
+        f"cost: {cost_words(cost_of(estimate, price))}",
+        f"per device: {predictions.parts_words(words['parts'])}",
         *([exposed] if exposed else []),
         "",
-        *table(_collectives(found), numbers=(2, 3, 4, 5)),
+        *table(_collectives(estimate), numbers=(2, 3, 4, 5)),
     ]
-    print("\n".join(lines + [f"note: {note}" for note in (*said["notes"], *found.notes)]))
+    print("\n".join(lines + [f"note: {note}" for note in (*words["notes"], *estimate.notes)]))
 
 
 def _nearest(plan: Plan, fits: bool) -> list[str]:
     """What to change where a plan does not fit, in words and as arguments."""
     if fits:
         return []
-    found = nearest_fit(plan)
-    tried = [f"try: {arguments(plan, found.plan)}"] if found else []
-    return [nearest_words(plan, found), *tried]
+    nearest = nearest_fit(plan)
+    tried = [f"try: {arguments(plan, nearest.plan)}"] if nearest else []
+    return [nearest_words(plan, nearest), *tried]

@@ -87,11 +87,11 @@ def main(arguments: Namespace, base: Experiment) -> int:
             f"{len(missing)} compiles, roughly {sum(map(compile_seconds, missing)):.0f} s",
             file=sys.stderr,
         )
-    batch, interrupted, told = Batch(lab), False, set[str]()
+    batch, interrupted, shown = Batch(lab), False, set[str]()
     try:
         start(batch, missing, asked)
         for point in missing:
-            _wait(lab, point, asked, arguments.timeout, told)
+            _wait(lab, point, asked, arguments.timeout, shown)
     except KeyboardInterrupt:
         interrupted = True
         batch.close()
@@ -113,16 +113,16 @@ def _all(points: Sequence[Point]) -> tuple[Point, ...]:
     )
 
 
-def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float, told: set[str]) -> None:
+def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float, named: set[str]) -> None:
     """Wait for a point's run, and end it where it takes longer; one that the Lab refused has none.
-    What holds it up is told once.
+    What holds it up is printed once.
     """
     if point.experiment is None or (run := asked.runs.get(point.experiment.id)) is None:
         return
 
     def shown(status: RunStatus) -> None:
-        if status.held_up and status.held_up not in told:
-            told.add(status.held_up)
+        if status.held_up and status.held_up not in named:
+            named.add(status.held_up)
             print(
                 f"{_CLEAR if sys.stderr.isatty() else ''}waiting: {status.held_up}",
                 file=sys.stderr,
@@ -156,7 +156,7 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool, price: float | None
     heads = (*_HEAD[:-2], "chip-s", *(("a step", "a billion tokens") if price else ()), *_HEAD[-2:])
     numbers = (*_NUMBERS, *((11, 12) if price else ()))
     listed = [(sweep.vary, *heads), *(_cells(row, price) for row in rows)]
-    if any(row_json(row)["mesh"] == row.point.label for row in rows):  # the first column says it
+    if any(row_json(row)["mesh"] == row.point.label for row in rows):  # the first column has it
         print(
             "\n".join(
                 table(
@@ -173,10 +173,10 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool, price: float | None
 
 
 def _cells(row: Row, price: float | None) -> tuple[str, ...]:
-    found, point = row.numbers, row.point
+    numbers, point = row.numbers, row.point
     known = row_json(row)
-    if found.peak_bytes is not None:
-        peak = bytes_text(found.peak_bytes)
+    if numbers.peak_bytes is not None:
+        peak = bytes_text(numbers.peak_bytes)
     elif point.expected_bytes is not None:
         peak = f"~{bytes_text(point.expected_bytes)}"
     else:
@@ -185,15 +185,17 @@ def _cells(row: Row, price: float | None) -> tuple[str, ...]:
         point.label,
         (known["target"] or "–").removeprefix("tpu:"),
         known["mesh"] or "–",
-        seconds_text(found.step_s),
-        f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else "–",
-        _share(found.mfu),
-        f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–",
+        seconds_text(numbers.step_s),
+        f"{seconds_text(numbers.low_s)} – {seconds_text(numbers.high_s)}"
+        if numbers.step_s
+        else "–",
+        _share(numbers.mfu),
+        f"{numbers.tokens_per_s_per_chip:,.0f}" if numbers.tokens_per_s_per_chip else "–",
         _share(row.efficiency),
         f"{peak} of {bytes_text(point.capacity_bytes)}" if point.experiment else "–",
         _share(row.exposed_share),
         *_costs(row, price),
-        found.binds or "–",
+        numbers.binds or "–",
         row.outcome.state,
     )
 

@@ -1,4 +1,4 @@
-"""`--remedies`: tries what would remove the collectives of a result, and tells it."""
+"""`--remedies`: tries what would remove the collectives of a result, and prints it."""
 
 import sys
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _CLEAR = "\r\x1b[K"
 
 def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
     """The result with what would remove its collectives, and whether Ctrl-C ended that: what was
-    found until then is kept.
+    done until then is kept.
     """
     tryout = Tryout(lab, store(lab), result)
     answers = watch_tryout(tryout, _show if sys.stderr.isatty() else _nothing)
@@ -30,18 +30,18 @@ def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
 
 def lines(result: Result) -> Iterator[str]:
     """A line for each answer, with the strategies that it is of."""
-    said: dict[str, list[str]] = {}
-    for name, found in result.strategies.items():
-        for each in found.collectives or ():
+    sentences: dict[str, list[str]] = {}
+    for name, outcome in result.strategies.items():
+        for each in outcome.collectives or ():
             if each.remove is not None:
                 text = (
                     f"{what_words(each)}: {each.remove.reason}"
                     if isinstance(each.remove, Nothing)
                     else each.remove.sentence
                 )
-                if name not in said.setdefault(text, []):
-                    said[text].append(name)
-    for text, names in said.items():
+                if name not in sentences.setdefault(text, []):
+                    sentences[text].append(name)
+    for text, names in sentences.items():
         yield f"remedy, {titles(names)}: {text}"
     if is_guessed(result):
         yield f"note: {GUESSED}"

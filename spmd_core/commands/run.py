@@ -108,20 +108,22 @@ def main(arguments: Namespace) -> int:
         return 130
     if status.state == "failed":  # also a result that could not be stored
         return 1
-    return 0 if result and any(found.status == "ok" for found in result.strategies.values()) else 1
+    return (
+        0 if result and any(outcome.status == "ok" for outcome in result.strategies.values()) else 1
+    )
 
 
 def write_traces(lab: Lab, result: Result | None, file: str) -> None:
     """The traced steps of a result's strategies as one file for Perfetto; nothing without any."""
-    found = {
+    recorded = {
         title(name): text
         for name in (result.strategies if result else ())
         if result and (text := lab.text(result.run, name, TRACED))
     }
-    if not found:
+    if not recorded:
         print("no trace: no strategy got that far", file=sys.stderr)
     else:
-        traces = {name: from_text(text) for name, text in found.items()}
+        traces = {name: from_text(text) for name, text in recorded.items()}
         write_output("--trace", file, traces_text(traces, names_of, row_words))
         print(f"trace written to {file}: open it at ui.perfetto.dev", file=sys.stderr)
 
@@ -129,16 +131,16 @@ def write_traces(lab: Lab, result: Result | None, file: str) -> None:
 def result_with_shardings(lab: Lab, result: Result) -> Result:
     """A result with the shardings that its run left, which are stored apart."""
     strategies = {}
-    for name, found in result.strategies.items():
+    for name, outcome in result.strategies.items():
         text = lab.text(result.run, name, SHARDINGS)
         read = texts.read_shardings(text) if text else None
-        strategies[name] = found.model_copy(update={"shardings": read})
+        strategies[name] = outcome.model_copy(update={"shardings": read})
     return result.model_copy(update={"strategies": strategies})
 
 
 def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
-    """A result with its roofs, where its target and mesh were calibrated, and with what was found
-    to remove its collectives; as it is where the data folder went meanwhile.
+    """A result with its roofs, where its target and mesh were calibrated, and with the
+    remedies for its collectives; unchanged where the data folder went meanwhile.
     """
     if result is None:
         return None
@@ -164,7 +166,7 @@ def _hold(number: int, frame: object) -> None:
 
 
 def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatus, bool]:
-    """Wait until a run is over, telling a terminal how it goes; its status, and whether Ctrl-C
+    """Wait until a run is over, showing its progress on a terminal; its status, and whether Ctrl-C
     cancelled it.
 
     After `timeout_s` it is cancelled too.
@@ -238,7 +240,7 @@ def interrupt(number: int, frame: object) -> NoReturn:
 
 
 def _show(status: RunStatus) -> None:
-    """One line on the terminal that says where the run is."""
+    """One line on the terminal with the run's progress."""
     doing = phase_words(status)
     rounds = f" {status.done}/{status.of}" if status.of else ""
     medians = ", ".join(
@@ -250,14 +252,14 @@ def _show(status: RunStatus) -> None:
 
 def points_of(lab: Lab, experiments: tuple[Experiment, ...]) -> list[SizePoint]:
     """Every size, run one after another. Ctrl-C cancels the one under way and keeps the others."""
-    found, batch = [], Batch(lab)
+    points, batch = [], Batch(lab)
     try:
         for experiment in experiments:
             _, result = batch.run(experiment)
-            found.append(point_of(experiment, result))
+            points.append(point_of(experiment, result))
     except KeyboardInterrupt:
         batch.close()
-    return found
+    return points
 
 
 def run_sizes(experiment: Experiment, count: int, as_json: bool) -> int:
@@ -265,30 +267,30 @@ def run_sizes(experiment: Experiment, count: int, as_json: bool) -> int:
     where it was interrupted.
     """
     experiments = at_sizes(experiment, count)
-    found = points_of(Lab.open(serve=False), experiments)
+    points = points_of(Lab.open(serve=False), experiments)
     if as_json:
-        print(json.dumps(sizes_json(found)))
+        print(json.dumps(sizes_json(points)))
     else:
         print(
             "\n".join(
                 [
-                    size_headline(found),
+                    size_headline(points),
                     "",
-                    *table([SIZE_COLUMNS, *size_rows(found)], numbers=(1, 2, 4, 5)),
+                    *table([SIZE_COLUMNS, *size_rows(points)], numbers=(1, 2, 4, 5)),
                 ]
             )
         )
-    if len(found) < len(experiments):
-        print(f"cancelled: {len(found)} of {len(experiments)} sizes computed", file=sys.stderr)
+    if len(points) < len(experiments):
+        print(f"cancelled: {len(points)} of {len(experiments)} sizes computed", file=sys.stderr)
         return 130
-    return 0 if any(point.wins is not None for point in found) else 1
+    return 0 if any(point.wins is not None for point in points) else 1
 
 
-def sizes_json(found: list[SizePoint]) -> dict[str, object]:
+def sizes_json(points: list[SizePoint]) -> dict[str, object]:
     """The sizes as plain JSON values; seconds are measured, or predicted on absent devices."""
-    first = begins(found)
+    first = begins(points)
     return {
-        "sentence": size_headline(found),
+        "sentence": size_headline(points),
         "begins": dict(first.experiment.dims) if first else None,
         "sizes": [
             {
@@ -300,6 +302,6 @@ def sizes_json(found: list[SizePoint]) -> dict[str, object]:
                 "sharding_wins": point.wins,
                 "experiment": point.experiment.to_json(),
             }
-            for point in found
+            for point in points
         ],
     }

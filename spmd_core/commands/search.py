@@ -27,7 +27,7 @@ _CLEAR = "\r\x1b[K"
 def main(arguments: Namespace) -> int:
     """Print the winner, the ranking and what was pruned: 0 where anything can run, else 1."""
     check_amounts(arguments)
-    signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped keeps what was found
+    signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped keeps its candidates
     question = question_of(arguments, _lab)
     budget_s = arguments.budget or (BUDGET_S if arguments.spec else None)
     lab = _lab()
@@ -41,10 +41,10 @@ def main(arguments: Namespace) -> int:
         fates = {"fates": [fate_row(each) for each in answer.found]} if arguments.fates else {}
         print(json.dumps({**answer.to_json(arguments.top), **reasons, **fates}))
     else:
-        said = lines(answer, arguments.top) + list(reasons.values())
+        printed = lines(answer, arguments.top) + list(reasons.values())
         if arguments.axis_rules and answer.winner:
-            said += rules(answer.winner)
-        print("\n".join(said))
+            printed += rules(answer.winner)
+        print("\n".join(printed))
     if search.problem:
         print(f"paused: {search.problem}", file=sys.stderr)
     if search.state == "cancelled":
@@ -58,7 +58,7 @@ def _lab() -> Lab:
 
 
 def _show(search: Search) -> None:
-    """One line on the terminal that says how far it is."""
+    """One line on the terminal with the search's progress."""
     print(
         _CLEAR + doing(search.glance, search.doing, search.spent_s, search.budget_s)[:119],
         end="",

@@ -112,7 +112,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion | ArrayQuestion:
-    """The question; RequestError where something is missing or wrong. `lab` is asked for devices."""
+    """The question; RequestError where something is missing or wrong. `lab` lists devices."""
     if arguments.spec:
         return _of_spec(arguments, lab)
     for name in ("model", "chips"):
@@ -162,7 +162,7 @@ def _of_spec(arguments: Namespace, lab: Callable[[], Lab]) -> ArrayQuestion:
 
 
 def check_amounts(arguments: Namespace) -> None:
-    """RequestError where a budget leaves no time, or fewer than no rows are asked for."""
+    """RequestError where a budget leaves no time, or the number of rows is negative."""
     budget = arguments.budget
     if budget is not None and not budget > 0:  # NaN is not above it
         raise refuse(

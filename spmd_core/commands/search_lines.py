@@ -10,36 +10,36 @@ _HEAD = ("candidate", "", "time", "between", "memory", "known by", "alike")  # "
 
 def lines(answer: Answer, top: int) -> list[str]:
     """The winner first; why; the ranking; what was pruned."""
-    said = [words.search_headline(answer)]
+    printed = [words.search_headline(answer)]
     winner = answer.winner
     if winner is None:
-        return [*said, words.space_words(answer)]
-    said += [f"  {words.classic_words(answer, each)}" for each in answer.classics]
+        return [*printed, words.space_words(answer)]
+    printed += [f"  {words.classic_words(answer, each)}" for each in answer.classics]
     cost = words.cost_title(winner, answer.question.minimize)
     rows = [_row(place, entry, answer) for place, entry in enumerate(answer.ranking[:top], 1)]
     head = tuple(title or cost for title in _HEAD if title or cost)
-    said += [
+    printed += [
         "",
         *table([("", *head), *rows], numbers=(0, 2, 3, 5, 7) if cost else (0, 2, 4, 6)),
         "",
     ]
     if near := words.ties_words(answer.ties):
-        said.append(near)
+        printed.append(near)
     price = dict(answer.question.price)
-    said += [
-        told
-        for told in (
+    printed += [
+        front
+        for front in (
             words.front_words(answer.front),
             words.front_words(answer.front_of_price, price),
         )
-        if told
+        if front
     ]
     if answer.proof_of_winner:
-        said.append(words.proof_run_words(answer.proof_of_winner))
-    said.append(words.space_words(answer))
-    said.append(words.state_words(answer))
-    said += [following] if (following := words.next_words(answer)) else []
-    return [*said, *(f"note: {note}" for note in answer.notes)]
+        printed.append(words.proof_run_words(answer.proof_of_winner))
+    printed.append(words.space_words(answer))
+    printed.append(words.state_words(answer))
+    printed += [following] if (following := words.next_words(answer)) else []
+    return [*printed, *(f"note: {note}" for note in answer.notes)]
 
 
 def _row(place: int, entry: Ranked, answer: Answer) -> tuple[str, ...]:

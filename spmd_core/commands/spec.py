@@ -26,9 +26,9 @@ def read_spec(word: str) -> Experiment:
         from spmd_core.recipes import get_recipe
 
         return get_recipe(word.removeprefix("recipe:")).experiment
-    found = _file(word)
-    if found is not None:
-        return _from_bytes(found)
+    stored = _file(word)
+    if stored is not None:
+        return _from_bytes(stored)
     if link.looks_like_link(word):
         return link.decode(word)
     raise refuse(f"spec file {shorten(word)}", "does not exist", f"name {HELP}")
@@ -64,11 +64,11 @@ def read_open_spec(word: str) -> Any:
         return _one(_from_bytes(data)).to_json() | {"mesh": None, "sharding": None}
     if len(data) > MAX_TEXT_BYTES:
         return _from_bytes(data)
-    found = load_json(data)
+    spec = load_json(data)
     for field in ("study", "variants"):
-        if isinstance(found, dict) and isinstance(found.get(field), list):
-            raise _several(len(found[field]))
-    return found
+        if isinstance(spec, dict) and isinstance(spec.get(field), list):
+            raise _several(len(spec[field]))
+    return spec
 
 
 def _file(word: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""What a worker runs on: the devices as JAX lists them, checked against the target that was asked
+"""What a worker runs on: the devices as JAX lists them, checked against the target that was requested
 for.
 """
 
@@ -90,7 +90,7 @@ def _device(device: JaxDevice) -> Device:
 
 
 def memory_limit_bytes(device: JaxDevice) -> int | None:
-    """Bytes that this process may use of the device's memory; None where the platform does not say."""
+    """Bytes that this process may use of the device's memory; None where the platform does not report it."""
     stats = device.memory_stats()
     limit = (stats or {}).get("bytes_limit")
     return int(limit) if limit else None
@@ -111,7 +111,7 @@ def available_cores() -> int | None:
 
 
 def host_memory_bytes() -> int | None:
-    """Physical memory of this machine; None where the system does not say."""
+    """Physical memory of this machine; None where the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):

@@ -21,7 +21,7 @@ class Lowered:
     """
 
     call: Any
-    compiled: Any  # None where no program stands for the whole call
+    compiled: Any  # None where the call is not one program
     arguments: tuple[Any, ...]
     unsharded: tuple[Any, ...] | None  # uncommitted arguments, where the program takes such
     seconds: dict[str, float]
@@ -50,7 +50,7 @@ def place(operands: Mapping[str, Any], placed: Mapping[str, Any]) -> tuple[Any, 
 
 @dataclass(slots=True)
 class Steps:
-    """Times one step after the other by `clock`, in seconds, telling `phase` what begins."""
+    """Times one step after the other by `clock`, in seconds, calling `phase` with each step."""
 
     phase: Callable[[str], None]
     seconds: dict[str, float] = field(default_factory=dict)

@@ -59,7 +59,7 @@ class Signs:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What is rounded to which eps, and over how many devices sums may be cut."""
+    """What is rounded to which eps, and over how many devices sums may be sharded."""
 
     how: Arithmetic
     devices: int
@@ -111,20 +111,20 @@ class Noise:
             value = jnp.where(place < share * value.shape[axis], value, 0.0)
         return value
 
-    def running(self, found: Any, axis: int, reverse: bool, multiplied: bool, signs: Signs) -> Any:
+    def running(self, total: Any, axis: int, reverse: bool, multiplied: bool, signs: Signs) -> Any:
         """Running sums or products, of which each step rounds the one before. Where steps round
         alike, they lose what changes little beside it."""
-        if not _floats(found):
-            return found
-        rounding = ROUNDING * self.how.eps * found
-        change = found - jnp.roll(found, -1 if reverse else 1, axis)  # the first is bounded anyway
+        if not _floats(total):
+            return total
+        rounding = ROUNDING * self.how.eps * total
+        change = total - jnp.roll(total, -1 if reverse else 1, axis)  # the first is bounded anyway
         lost = jnp.copysign(jnp.minimum(jnp.abs(change), jnp.abs(rounding)), change)
-        alike = signs.other(1).of_blocks(found.shape, axis, (axis,), self.devices)
-        steps = rounding * signs.of(found.shape) + lost * alike
+        alike = signs.other(1).of_blocks(total.shape, axis, (axis,), self.devices)
+        steps = rounding * signs.of(total.shape) + lost * alike
         if not multiplied:
-            return found + jax.lax.cumsum(steps, axis, reverse)
-        rates = steps / jnp.where(found == 0, 1.0, found)
-        return found * (1 + jax.lax.cumsum(rates, axis, reverse))
+            return total + jax.lax.cumsum(steps, axis, reverse)
+        rates = steps / jnp.where(total == 0, 1.0, total)
+        return total * (1 + jax.lax.cumsum(rates, axis, reverse))
 
 
 def _floats(value: Any) -> bool:

@@ -28,7 +28,7 @@ def compiler_options(folder: Path) -> dict[str, Any]:
 
 
 def compiled_again(lowered: Any, mesh: Mesh, collectives: Sequence[Collective]) -> Shardings:
-    """The steps of a program, by compiling it once more."""
+    """The steps of a program, by compiling it again."""
     with dump_folder() as folder:
         lowered.compile(compiler_options=compiler_options(folder))
         return of_folder(folder, mesh, collectives)
@@ -57,8 +57,8 @@ def read(
         if cancelled() or trial.failure is not None:
             continue
         emit(Phase(phase="shardings", strategy=trial.key))
-        found = _read(trial, trial.row.experiment if trial.row else experiment)
-        emit(Texts(strategy=trial.key, texts={NAME: found.model_dump_json()}))
+        shardings = _read(trial, trial.row.experiment if trial.row else experiment)
+        emit(Texts(strategy=trial.key, texts={NAME: shardings.model_dump_json()}))
 
 
 def _read(trial: Trial, experiment: Experiment) -> Shardings:

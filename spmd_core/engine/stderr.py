@@ -43,7 +43,7 @@ def captured() -> Iterator[list[str]]:
         finally:
             sys.stderr.flush()
             size = os.fstat(2).st_size
-            start = before if before <= size else 0  # its owner has cut it short
+            start = before if before <= size else 0  # its owner has truncated it
             text.append(os.pread(2, size - start, start).decode(errors="replace"))
         return
     saved = os.dup(2)
@@ -71,7 +71,7 @@ def _readable_file(descriptor: int) -> bool:
 
 def compiler_warnings(text: str) -> tuple[str, ...]:
     """Each line of a compiler's log once, in order, led by a sentence where its meaning is known."""
-    found: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     for line in text.splitlines():
         words = _LOG_PREFIX.sub("", line.strip())
         if not words or _is_harmless(words):
@@ -82,10 +82,10 @@ def compiler_warnings(text: str) -> tuple[str, ...]:
             if len(words) <= MAX_WARNING_CHARACTERS
             else words[: MAX_WARNING_CHARACTERS - 1] + "…"
         )
-        found[f"{sentence}: {shown}" if sentence else shown] = None
-    return tuple(found)
+        warnings[f"{sentence}: {shown}" if sentence else shown] = None
+    return tuple(warnings)
 
 
 def _is_harmless(words: str) -> bool:
-    """Start-up chatter that says nothing of the program."""
+    """Start-up messages that are not about the program."""
     return "All log messages before absl::InitializeLog" in words

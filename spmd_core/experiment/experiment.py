@@ -60,7 +60,7 @@ class Row:
 class Experiment(Frozen):
     """What is run. Fields are as in the JSON form; `sharding` maps each dim to its mesh axes.
 
-    `reading` and `rules` say what a field may be, before any value is made; here are only types.
+    `reading` and `rules` check what a field may be, before any value is made; here are only types.
     A study is an experiment with `variants`, of which it is itself the first; the first of those
     that are measured, where others are on topologies that are not attached.
     """
@@ -89,10 +89,10 @@ class Experiment(Frozen):
         given, entries = variants.opened(data)
         if len(entries) < 2:
             return _canonical_fields(given)
-        found = _variants(entries)
-        lead = next((each for each in found if not each.experiment.place.is_absent), found[0])
+        added = _variants(entries)
+        lead = next((each for each in added if not each.experiment.place.is_absent), added[0])
         return {name: getattr(lead.experiment, name) for name in cls.model_fields} | {
-            "variants": found
+            "variants": added
         }
 
     @model_serializer(mode="wrap")
@@ -124,7 +124,7 @@ class Experiment(Frozen):
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The plan that it stands for, where it is a training step; None of any other workload."""
+        """Its plan, where it is a training step; None of any other workload."""
         return self.what.read_plan(dict(self)) if self.what.read_plan else None
 
     @cached_property
@@ -264,21 +264,21 @@ def _in_order(what: Workload, fields: Fields) -> dict[str, Any]:
 
 def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
     """The variants of a study, each with a name; RequestError where they cannot be compared."""
-    found = []
+    read = []
     for place, (name, fields) in enumerate(entries, 1):
         try:
-            found.append(parse_experiment(fields))
+            read.append(parse_experiment(fields))
         except RequestError as error:
             raise variants.in_variant(name, place, error) from None
-    forms = [each.to_json() for each in found]
+    forms = [each.to_json() for each in read]
     given = [name for name, _ in entries]
     variants.check(
-        given, forms, found[0].what.is_comparable, sum(len(each.strategies) for each in found)
+        given, forms, read[0].what.is_comparable, sum(len(each.strategies) for each in read)
     )
     names = variants.names_of(forms, given)
     return tuple(
         Variant.model_construct(name=name, experiment=each)
-        for name, each in zip(names, found, strict=True)
+        for name, each in zip(names, read, strict=True)
     )
 
 

@@ -1,4 +1,4 @@
-"""The nearest experiment that fits: what does not is changed, and every change is said in a
+"""The nearest experiment that fits: what does not is changed, and every change is named in a
 sentence.
 """
 
@@ -39,7 +39,7 @@ def nearest(data: Any, device_count: int | None = None, target: str | None = Non
 
     `device_count` is what the target has, where it is known; `target` replaces the target, for a
     machine that has not
-    got the one named. RequestError where nothing near can be told: no workload, no mesh, another
+    got the one named. RequestError where nothing near exists: no workload, no mesh, another
     version.
     """
     try:
@@ -59,11 +59,13 @@ def nearest(data: Any, device_count: int | None = None, target: str | None = Non
         or data.get("version", 1) != 1
     ):
         return Nearest(parse_experiment(data), ())  # raises: there is nothing to start from
-    said: list[str] = []
+    sentences: list[str] = []
     if "variants" in data:
-        said.append("A study is not changed variant by variant: its first one is left.")
+        sentences.append("A study is not changed variant by variant: its first one is left.")
     first = {name: value for name, value in data.items() if name != "variants"}
-    return Nearest(parse_experiment(_repair(first, device_count, target, said.append)), tuple(said))
+    return Nearest(
+        parse_experiment(_repair(first, device_count, target, sentences.append)), tuple(sentences)
+    )
 
 
 def _available(target: str, device_count: int | None) -> float:
@@ -232,7 +234,7 @@ def _disentangle(
     sizes: Mapping[str, int],
     say: Report,
 ) -> None:
-    """Where a mesh axis cuts two dims of one array, the later dim loses it."""
+    """Where a mesh axis shards two dims of one array, the later dim loses it."""
     for array in what.arrays:
         used: dict[str, str] = {}
         for place, dim in enumerate(array.present(sizes)):
@@ -263,17 +265,17 @@ def _divide(
     """Sizes that do not divide move to the nearest that do."""
     for dim, size in list(sizes.items()):
         holders = [array for array in what.arrays if dim in array.present(sizes)]
-        cuts = [
+        sharded = [
             overrides[array.name][array.present(sizes).index(dim)]
             if array.name in overrides
             else array.axes(dim, table)
             for array in holders
         ]
-        parts = math.lcm(*(math.prod(mesh[axis] for axis in axes) for axes in cuts))
+        parts = math.lcm(*(math.prod(mesh[axis] for axis in axes) for axes in sharded))
         if size % parts:
             sizes[dim] = max(parts, (size + parts // 2) // parts * parts)
             over = " and ".join(
                 f"{axis}={mesh[axis]}"
-                for axis in dict.fromkeys(axis for axes in cuts for axis in axes)
+                for axis in dict.fromkeys(axis for axes in sharded for axis in axes)
             )
             say(f"{dim}={size} does not divide over {over}: {dim}={sizes[dim]} is used.")

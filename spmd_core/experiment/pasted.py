@@ -31,23 +31,23 @@ _PRINTED = re.compile(r"Mesh\(((?:'[^'()]*': ?\d+(?:, ?)?)+)")
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """What a text says: specs with the name of their array, "" where it names none; a mesh."""
+    """A text's content: specs with the name of their array, "" where it names none; a mesh."""
 
     specs: tuple[tuple[str, Spec], ...]
     mesh: Mesh | None = None
 
 
 def read_pasted(text: str) -> Pasted:
-    """What a pasted text says; RequestError, in one sentence, where it has neither a spec nor a
+    """The content of a pasted text; RequestError, in one sentence, where it has neither a spec nor a
     mesh.
     """
     tree, code = _parsed(text)
     specs = list(_specs(tree, code))
     mesh = next(
         (
-            found
+            pasted
             for call in ast.walk(tree)
-            if isinstance(call, ast.Call) and (found := _mesh(call)) is not None
+            if isinstance(call, ast.Call) and (pasted := _mesh(call)) is not None
         ),
         None,
     )
@@ -58,14 +58,14 @@ def read_pasted(text: str) -> Pasted:
 
 def read_spec(text: str) -> Spec:
     """The one spec that a text is; RequestError where it is none, or several."""
-    found = read_pasted(text).specs
-    if len(found) != 1:
+    specs = read_pasted(text).specs
+    if len(specs) != 1:
         raise (
             _no_spec(text)
-            if not found
-            else refuse(shorten(text), f"has {len(found)} specs", "write one")
+            if not specs
+            else refuse(shorten(text), f"has {len(specs)} specs", "write one")
         )
-    return found[0][1]
+    return specs[0][1]
 
 
 def spec_code(spec: Spec) -> str:
@@ -140,10 +140,10 @@ def _is_deep(tree: ast.AST) -> bool:
 def _specs(tree: ast.AST, code: str) -> Iterator[tuple[str, Spec]]:
     """Specs in the order in which they are written, with the name of what they are for."""
     for statement in getattr(tree, "body", ()):
-        found = sorted(_spec_calls(statement), key=lambda each: each[0])
-        if not found and isinstance(statement, ast.Expr) and _is_axes(statement.value):
+        calls = sorted(_spec_calls(statement), key=lambda each: each[0])
+        if not calls and isinstance(statement, ast.Expr) and _is_axes(statement.value):
             yield "", tuple(_axes(each, code) for each in statement.value.elts)  # pyright: ignore[reportAttributeAccessIssue]
-        for _, name, node in found:
+        for _, name, node in calls:
             yield name, _spec(node, code)
 
 
@@ -190,7 +190,7 @@ def _spec(node: ast.Call, code: str) -> Spec:
 
 
 def _written(node: ast.expr, code: str) -> str:
-    """The code of a node, to be quoted: as it stands there, since a number of thousands of digits
+    """The code of a node, to be quoted unchanged, since a number of thousands of digits
     cannot be written anew.
     """
     return shorten(ast.get_source_segment(code, node) or "")
@@ -243,15 +243,15 @@ def _pairs(names: list[str] | None, sizes: list[int] | None) -> Mesh | None:
 
 
 def _texts(nodes: Sequence[ast.expr]) -> list[str] | None:
-    found = [each.value for each in nodes if isinstance(each, ast.Constant)]
+    constants = [each.value for each in nodes if isinstance(each, ast.Constant)]
     return (
-        [str(each) for each in found]
-        if len(found) == len(nodes) and all(isinstance(each, str) for each in found)
+        [str(each) for each in constants]
+        if len(constants) == len(nodes) and all(isinstance(each, str) for each in constants)
         else None
     )
 
 
 def _numbers(nodes: Sequence[ast.expr]) -> list[int] | None:
-    found = [each.value for each in nodes if isinstance(each, ast.Constant)]
-    whole = [each for each in found if isinstance(each, int) and not isinstance(each, bool)]
-    return whole if len(whole) == len(nodes) else None
+    constants = [each.value for each in nodes if isinstance(each, ast.Constant)]
+    numbers = [each for each in constants if isinstance(each, int) and not isinstance(each, bool)]
+    return numbers if len(numbers) == len(nodes) else None

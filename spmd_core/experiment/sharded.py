@@ -10,7 +10,7 @@ from spmd_core.experiment.workloads.workload import Dims, Workload
 
 @dataclass(frozen=True, slots=True)
 class Sharded:
-    """One way to shard an experiment: `table` says it dim by dim, `overrides` array by array."""
+    """One way to shard an experiment: `table` names its axes dim by dim, `overrides` array by array."""
 
     target: str
     mesh: Mesh
@@ -20,12 +20,12 @@ class Sharded:
     @property
     def words(self) -> str:
         """As a name of a candidate has it: `x=2,y=4 · batch:x in:y`."""
-        said = [f"{dim}:{'+'.join(axes)}" for dim, axes in self.table if axes]
-        said += [
+        words = [f"{dim}:{'+'.join(axes)}" for dim, axes in self.table if axes]
+        words += [
             f"{name}[{','.join('+'.join(axes) or '-' for axes in spec)}]"
             for name, spec in self.overrides
         ]
-        return f"{mesh_text(self.mesh, ',')} · {' '.join(said) or 'replicated'}"
+        return f"{mesh_text(self.mesh, ',')} · {' '.join(words) or 'replicated'}"
 
     def spec(self, what: Workload, sizes: Dims, name: str) -> Spec:
         """The spec of an operand or result."""

@@ -15,10 +15,10 @@ from spmd_core.machine import parse_target
 
 MAX_VARIANTS, MAX_ROWS = 24, 96  # rows: variants x strategies
 MAX_NAME = 60
-# what may differ, in the order in which a name tells it; of a training step its batch as well
+# what may differ, in the order of a name's parts; of a training step its batch as well
 VARYING = ("target", "mesh", "sharding", "overrides", "memory", "dtype", "options", "strategies")
 _BATCH = "batch"
-_NAMING = ("target", "mesh", "dims", *VARYING[2:-1])  # a row says its own strategy
+_NAMING = ("target", "mesh", "dims", *VARYING[2:-1])  # a row names its own strategy
 EXAMPLE = (
     '{"study": [{"name": "rows", "experiment": {...}}, {"name": "columns", "experiment": {...}}]}'
 )
@@ -179,7 +179,7 @@ def _alike(form: Fields) -> str:
 
 
 def with_shared(form: Fields, now: Fields) -> Fields:
-    """A variant's form with what all variants share as `now` says it."""
+    """A variant's form with what all variants share as `now` has it."""
     new = form | {field: value for field, value in now.items() if field not in VARYING}
     free, same = _varied(form)
     if now.get("workload") == form.get("workload") and any((free, same)):
@@ -195,7 +195,7 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
     ('mesh x=8', 'mesh x=2 y=4')
     """
     named = list(given) or [None] * len(forms)
-    found: list[str] = []
+    names: list[str] = []
     for form, name in zip(forms, named, strict=True):
         parts = _difference(form, forms, _NAMING[:1])
         # of several targets, what differs among those on its own
@@ -203,8 +203,8 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
         parts += _difference(form, near, _NAMING[1:])
         if not parts and all(len(each["strategies"]) == 1 for each in forms):
             parts = _difference(form, forms, VARYING[-1:])
-        own = name or _short(", ".join(parts) or f"variant {len(found) + 1}")
-        taken = {*found, *(other for other in named if other)}
+        own = name or _short(", ".join(parts) or f"variant {len(names) + 1}")
+        taken = {*names, *(other for other in named if other)}
         if name is None:
             own = next(
                 text
@@ -212,8 +212,8 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
                 if (text := own if number == 1 else f"{own[: MAX_NAME - 5]} ({number})")
                 not in taken
             )
-        found.append(own)
-    return tuple(found)
+        names.append(own)
+    return tuple(names)
 
 
 def _difference(form: Fields, forms: Sequence[Fields], fields: Sequence[str]) -> list[str]:
@@ -225,7 +225,7 @@ def _short(text: str) -> str:
 
 
 def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[str]:
-    """What a field of one variant says, as far as the variants differ in it."""
+    """A field of one variant in words, as far as the variants differ in it."""
     now = form[field]
     if all(each[field] == now for each in forms):
         return
@@ -272,12 +272,12 @@ def _pairs_words(field: str, now: Fields, forms: Sequence[Fields]) -> Iterator[s
 
 def _option_words(name: str, value: Any) -> str:
     """`remat full`, `offload qkv_proj`; an option that only a switch has is named or denied."""
-    said = name.replace("_", " ")
+    words = name.replace("_", " ")
     if name in ("save", "offload"):
-        return f"{said} {str(value).replace(',', '+')}" if value else f"{said} nothing"
+        return f"{words} {str(value).replace(',', '+')}" if value else f"{words} nothing"
     if value is True:
-        return said
-    return f"{said} {'default' if value is None else value}"
+        return words
+    return f"{words} {'default' if value is None else value}"
 
 
 def _axes(axes: Any) -> str:

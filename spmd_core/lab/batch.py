@@ -1,6 +1,4 @@
-"""Runs that are asked for at once: each goes through the Lab's one gate, and they are followed and
-ended together.
-"""
+"""Runs that are submitted, followed and ended together; each goes through the Lab's one gate."""
 
 import math
 import secrets
@@ -24,8 +22,8 @@ _CANCEL_S = 15.0  # to wait for cancelled runs to end: the next ones would wait 
 class Batch:
     """Runs of one name, which count as one: lanes take them side by side, here or on a cluster.
 
-    What crashes, fails or is cancelled costs its own run alone. `stop` says whether who asked wants
-    no more, `deadline` when the time for it is over (monotonic seconds).
+    What crashes, fails or is cancelled costs its own run alone. `stop`: whether no
+    more is wanted; `deadline`: when its time is over (monotonic seconds).
     """
 
     def __init__(
@@ -73,8 +71,8 @@ class Batch:
         return self._lab.facts(run) if run else None
 
     def submit(self, experiment: Experiment, what: Any = None, compile_only: bool = False) -> str:
-        """Queue it; the run's id. `what` comes back with what it found. RequestError where it
-        cannot run.
+        """Queue it; the run's id. `what` comes back with the outcome. RequestError where it cannot
+        run.
         """
         run = self._lab.submit(experiment, self._asker, compile_only)
         self._runs[run] = what
@@ -82,7 +80,7 @@ class Batch:
         return run
 
     def finished(self) -> Iterator[tuple[Any, Result | str]]:
-        """Runs that ended since, after a moment of waiting: what was found, or why nothing was.
+        """Runs that ended since, after a short wait: the result, or why there is none.
         WorkerError where the cluster that is to compile them does not.
         """
         time.sleep(_WAIT_S)
@@ -98,7 +96,7 @@ class Batch:
     def run(
         self, experiment: Experiment, compile_only: bool = False, partial: bool = False
     ) -> tuple[RunStatus | None, Result | None]:
-        """Queue it and wait: how it ended, and what it found; (None, None) where the batch was over
+        """Queue it and wait: how it ended, and its result; (None, None) where the batch was over
         first, or with `partial` (None, what was measured until then). RequestError where it cannot
         run.
         """
@@ -140,5 +138,5 @@ class Batch:
 
 
 def why(status: RunStatus) -> str:
-    """Why a run that is over found nothing."""
+    """Why a run that is over has no result."""
     return status.error.message if status.error else f"the run {status.state}"

@@ -28,9 +28,9 @@ from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
 from spmd_core.lab.supervisor.following import Followed, answered, as_seen
+from spmd_core.lab.supervisor.queue_lock import QueueLock
 from spmd_core.lab.supervisor.supervisor import Supervisor, helping_lanes
-from spmd_core.lab.supervisor.turn import Turn
-from spmd_core.lab.supervisor.unwritten import Unwritten
+from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.machine import Hardware, parse_target, read_hardware
 from spmd_core.results import (
     ACTIVE,
@@ -58,7 +58,7 @@ class Lab:
     def __init__(self, folder: Path, settings: Settings, serve: bool):
         self.folder = folder
         self._store = Store(folder)
-        self._turn = Turn(folder, self._store)
+        self._queue_lock = QueueLock(folder, self._store)
         self._clients = Clients(folder)
         self._settings, self._serve = settings, serve
         self._guard = threading.Lock()
@@ -76,7 +76,7 @@ class Lab:
         serve: bool = True,
         settings: Settings | None = None,
     ) -> "Lab":
-        """The Lab of a folder: the same object for the whole process.
+        """The Lab of a folder: one object per folder and process.
 
         With `serve` this process works the queue for as long as it lives, runs of other processes
         included; without, only while a run that it submitted is not over. `settings` are read from
@@ -95,7 +95,7 @@ class Lab:
             return lab
 
     def close(self) -> None:
-        """End the worker and give up the folder: a run at hand goes back to the queue where another
+        """End the worker and give up the folder: a run in progress goes back to the queue where another
         process waits for it, else it is interrupted.
         """
         with _opening:
@@ -103,7 +103,7 @@ class Lab:
                 return
         atexit.unregister(self.close)
         self._supervisor.close()
-        self._turn.close()
+        self._queue_lock.close()
         self._clients.close()
         self._store.close()
 
@@ -143,13 +143,13 @@ class Lab:
         return run
 
     def status(self, run: str) -> RunStatus:
-        """A run as it stands; RequestError where there is none of that id."""
-        return self._in_words(self._at_hand(run) or self._seen(self._stored(run)))
+        """A run's current status; RequestError where there is none of that id."""
+        return self._in_words(self._in_progress(run) or self._seen(self._stored(run)))
 
     def active(self) -> tuple[RunStatus, ...]:
-        """Runs that are at hand or queued, in order, of both lanes."""
+        """Runs in progress or queued, in order, of both lanes."""
         stored = self._store.active()
-        seen = [self._at_hand(each.run) or self._seen(each, stored) for each in stored]
+        seen = [self._in_progress(each.run) or self._seen(each, stored) for each in stored]
         return tuple(self._in_words(status) for status in seen if not status.is_over)
 
     def result(self, run: str) -> Result | None:
@@ -159,7 +159,7 @@ class Lab:
                 return self._results[run]
         facts = self.facts(run)
         result = facts and in_words(facts)
-        if result and not self._unwritten.result(run):
+        if result and not self._unsaved.result(run):
             with self._guard:
                 self._results[run] = result
                 while len(self._results) > RESULTS_KEPT:
@@ -168,10 +168,10 @@ class Lab:
 
     def facts(self, run: str) -> Result | None:
         """The result of a run as it is stored, for those who read many and show none."""
-        return self._unwritten.result(run) or self._store.result(run)
+        return self._unsaved.result(run) or self._store.result(run)
 
     def latest(self, experiment: Experiment) -> str | None:
-        """The newest run of an equal experiment that has a whole result; None where there is none."""
+        """The newest run of an equal experiment that has a complete result; None where there is none."""
         return self._store.latest(experiment.id)
 
     def succeeded(self) -> frozenset[str]:
@@ -180,13 +180,11 @@ class Lab:
 
     def texts(self, run: str, strategy: str) -> dict[str, str]:
         """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none are stored."""
-        return self._unwritten.texts(run, strategy) or self._store.texts(run, strategy)
+        return self._unsaved.texts(run, strategy) or self._store.texts(run, strategy)
 
     def text(self, run: str, strategy: str, name: str) -> str | None:
         """One text that a strategy left, such as its timeline; None where it left none."""
-        return self._unwritten.texts(run, strategy).get(name) or self._store.text(
-            run, strategy, name
-        )
+        return self._unsaved.texts(run, strategy).get(name) or self._store.text(run, strategy, name)
 
     def allow(self, asker: Asker, action: str, *subjects: str) -> None:
         """Let somebody do something, and keep who it was; RequestError where they may only look."""
@@ -250,7 +248,10 @@ class Lab:
         longer than `write_s`, WorkerError where nothing works the queue any more.
         """
         followed = Followed(
-            lambda: self.status(run), lambda: self._supervisor, self._turn, self._settings.write_s
+            lambda: self.status(run),
+            lambda: self._supervisor,
+            self._queue_lock,
+            self._settings.write_s,
         )
         return followed.wait(timeout_s, on_change)
 
@@ -315,9 +316,7 @@ class Lab:
         return self._hardware[1]
 
     def devices(self, target: str, refresh: bool = False) -> Environment | None:
-        """What the devices of a target last said of themselves; None where they were never asked.
-        `refresh` asks them.
-        """
+        """The last device report of a target; None where there is none. `refresh` requests one."""
         if refresh:
             self._ask_probe(target)
         return self._store.environment(target)
@@ -325,7 +324,7 @@ class Lab:
     def probe(
         self, target: str, timeout_s: float = 60.0, asker: Asker = COMMAND_LINE
     ) -> Environment:
-        """Ask a target's devices what they are, and wait. WorkerError where they do not say."""
+        """Request a target's device report, and wait. WorkerError where none comes."""
         self.allow(asker, "probe", target)
         return answered(self._store, self._supervisor, self._ask_probe(target), target, timeout_s)
 
@@ -336,8 +335,8 @@ class Lab:
         self._wake()
 
     @property
-    def _unwritten(self) -> Unwritten:
-        return self._supervisor.unwritten
+    def _unsaved(self) -> UnsavedRuns:
+        return self._supervisor.unsaved
 
     @property
     def worker_pid(self) -> int | None:
@@ -352,7 +351,7 @@ class Lab:
     @property
     def queue_holder(self) -> int | None:
         """Pid of the process that works the queue; None where nobody does."""
-        return self._turn.holder()
+        return self._queue_lock.holder()
 
     @property
     def readable_by_others(self) -> str | None:
@@ -361,7 +360,7 @@ class Lab:
 
     @property
     def problem(self) -> str | None:
-        """Why the queue stands still, in a sentence; None where it does not."""
+        """Why the queue is stopped, in a sentence; None where it is not."""
         return self._supervisor.problem
 
     # Inside -------------------------------------------------------------------------------------
@@ -374,13 +373,15 @@ class Lab:
         self._wake()
         return number
 
-    def _at_hand(self, run: str) -> RunStatus | None:
-        return self._supervisor.at_hand(run) or self._unwritten.status(run)
+    def _in_progress(self, run: str) -> RunStatus | None:
+        return self._supervisor.in_progress(run) or self._unsaved.status(run)
 
-    def _seen(self, status: RunStatus, at_hand: Sequence[RunStatus] | None = None) -> RunStatus:
-        """A stored status as the lock corrects it; `at_hand` where it was read already."""
-        read = self._store.at_hand if at_hand is None else lambda: at_hand
-        return as_seen(status, self._turn, self._clients, self._stored, read, experiment_words)
+    def _seen(self, status: RunStatus, in_progress: Sequence[RunStatus] | None = None) -> RunStatus:
+        """A stored status as the lock corrects it; `in_progress` where it was read already."""
+        read = self._store.in_progress if in_progress is None else lambda: in_progress
+        return as_seen(
+            status, self._queue_lock, self._clients, self._stored, read, experiment_words
+        )
 
     def _in_words(self, status: RunStatus) -> RunStatus:
         """With what is timed meanwhile called as the screens call it; an older version stored that."""
@@ -417,5 +418,5 @@ class Lab:
     def _new_supervisor(self) -> Supervisor:
         more = cluster_lanes if self._settings.dask else helping_lanes
         return Supervisor(
-            self._store, self._turn, self._clients, self._settings, self._is_wanted, more
+            self._store, self._queue_lock, self._clients, self._settings, self._is_wanted, more
         )

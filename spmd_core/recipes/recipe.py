@@ -41,63 +41,65 @@ class Expected:
         """A sentence for everything in a result that is not as expected; none where all of it is."""
         return tuple(
             sentence
-            for strategy, found in result.strategies.items()
-            for sentence in self._of(strategy, found)
+            for strategy, outcome in result.strategies.items()
+            for sentence in self._of(strategy, outcome)
         )
 
-    def _of(self, strategy: str, found: StrategyResult) -> list[str]:
-        if found.status != "ok":
+    def _of(self, strategy: str, outcome: StrategyResult) -> list[str]:
+        if outcome.status != "ok":
             return [
-                f"{strategy} ended as {found.status}: {found.error.message if found.error else 'no reason given'}"
+                f"{strategy} ended as {outcome.status}: {outcome.error.message if outcome.error else 'no reason given'}"
             ]
         named = {*self.values, *self.exact, *self.shapes, *self.specs, *self.memory}
-        said = [f"{strategy}: {text}" for name in named for text in self._of_array(name, found)]
-        said += [
-            f"{strategy} prints {found.printed.get(name)!r} for {name}, without {part!r}"
+        differences = [
+            f"{strategy}: {text}" for name in named for text in self._of_array(name, outcome)
+        ]
+        differences += [
+            f"{strategy} prints {outcome.printed.get(name)!r} for {name}, without {part!r}"
             for name, parts in self.contains.items()
             for part in parts
-            if part not in found.printed.get(name, "")
+            if part not in outcome.printed.get(name, "")
         ]
-        said += [
-            f"{strategy} prints {found.printed.get(name)!r} for {name}, not {text!r}"
+        differences += [
+            f"{strategy} prints {outcome.printed.get(name)!r} for {name}, not {text!r}"
             for name, text in self.printed.items()
-            if found.printed.get(name) != text
+            if outcome.printed.get(name) != text
         ]
-        for name, report in found.outputs.items():
+        for name, report in outcome.outputs.items():
             held = {shard.at: shard.index for shard in report.shards or ()}
-            said += [
+            differences += [
                 f"{strategy}: device {device} holds {held.get(device)} of {name}, not {index}"
                 for device, index in self.shards.items()
                 if held.get(device) != index
             ]
         if strategy in self.collectives:
-            kinds = frozenset(collective.kind for collective in found.collectives or ())
-            if found.collectives is None:
-                said.append(f"{strategy} does not say which collectives it contains")
+            kinds = frozenset(collective.kind for collective in outcome.collectives or ())
+            if outcome.collectives is None:
+                differences.append(f"{strategy} does not say which collectives it contains")
             elif kinds != self.collectives[strategy]:
-                said.append(
+                differences.append(
                     f"{strategy} contains {', '.join(sorted(kinds)) or 'no collective'}, "
                     f"not {', '.join(sorted(self.collectives[strategy])) or 'none'}"
                 )
-        return said
+        return differences
 
-    def _of_array(self, name: str, found: StrategyResult) -> list[str]:
-        report: ArrayReport | None = found.outputs.get(name)
+    def _of_array(self, name: str, outcome: StrategyResult) -> list[str]:
+        report: ArrayReport | None = outcome.outputs.get(name)
         if report is None:
             return [f"there is no result {name}"]
-        said = []
+        differences = []
         if name in self.values and not self._close(report.values, self.values[name]):
-            said.append(f"{name} is {report.values}, not {self.values[name]}")
+            differences.append(f"{name} is {report.values}, not {self.values[name]}")
         if name in self.exact and report.values != self.exact[name]:
-            said.append(f"{name} is {report.values}, not exactly {self.exact[name]}")
+            differences.append(f"{name} is {report.values}, not exactly {self.exact[name]}")
         for what, wanted, got in (
             ("shape", self.shapes, report.shape),
             ("spec", self.specs, report.spec),
             ("memory", self.memory, report.memory),
         ):
             if name in wanted and got != wanted[name] and not (what == "spec" and got is None):
-                said.append(f"the {what} of {name} is {got}, not {wanted[name]}")
-        return said
+                differences.append(f"the {what} of {name} is {got}, not {wanted[name]}")
+        return differences
 
     def _close(self, got: tuple[Any, ...] | None, wanted: tuple[float, ...]) -> bool:
         return (
@@ -126,10 +128,10 @@ def program_spec(
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a problem's text says of instant estimates, so that a test can hold it to them.
+    """What a problem's text states of instant estimates, so that a test can check it.
 
     Whether the plan and its variation fit, what the nearest plan changes where the first does not,
-    and whether the variation takes less time for a sequence (None: the text does not say).
+    and whether the variation takes less time for a sequence (None: the text does not state it).
     """
 
     fits: bool = True
@@ -154,7 +156,7 @@ class Recipe:
     expected: Expected = Expected()
     takes: str = ""  # how long, and what, where it is more than a few seconds
     claims: Claims | None = None
-    shows_moments: bool = False  # whether its numbers say what moments in host memory would take
+    shows_moments: bool = False  # whether its numbers show what moments in host memory would take
 
     @property
     def experiment(self) -> Experiment:

@@ -45,7 +45,7 @@ class Commands:
     def __init__(self, channel: socket.socket, emit: Callable[[Event], None]):
         self._channel, self._lines, self._emit = channel, Lines[Command](COMMANDS), emit
         self._runs: queue.Queue[RunCommand] = queue.Queue()
-        self.running: RunCommand | None = None  # the last one that was asked for
+        self.running: RunCommand | None = None  # the last one
         self._cancelled: set[str | None] = set()
         self._rested_s = 0.0
         threading.Thread(target=self._read, name="commands", daemon=True).start()
@@ -88,7 +88,7 @@ class Commands:
 
 
 def main() -> int:
-    """Say what the devices are, then run what is asked for."""
+    """Report the devices, then run what the commands name."""
     parser = argparse.ArgumentParser(prog="python -m spmd_core.worker")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--target", required=True)
@@ -107,7 +107,7 @@ def main() -> int:
         if parse_target(arguments.target).is_absent:
             _compile_only(arguments.target, commands, emit)
         _measure(arguments.target, commands, emit)
-    # The last stop: reported whole, and the process ends. Functions of the user's own may raise
+    # The last stop: reported in full, and the process ends. Functions of the user's own may raise
     # what is no Exception, such as KeyboardInterrupt
     except BaseException as error:
         if not isinstance(error, LabError):
@@ -121,8 +121,8 @@ def _failure(error: BaseException, running: RunCommand | None) -> Failure:
     if isinstance(error, Exception) or running is None:
         return Failure(kind=kind, message=str(error) or kind)
     name = running.experiment.workload
-    said = f" ({error})" if str(error) else ""
-    message = f"{name} raised {kind}{said}, which ends the process: let it raise an Exception"
+    detail = f" ({error})" if str(error) else ""
+    message = f"{name} raised {kind}{detail}, which ends the process: let it raise an Exception"
     return Failure(kind=kind, message=message)
 
 

@@ -100,7 +100,7 @@ def command_line(data_folder, follower):
         process.communicate()
 
 
-def at_hand(lab, run):
+def in_progress(lab, run):
     """Wait until a run has left the queue."""
     until(lambda: lab.status(run).state in ("starting", "running"))
 
@@ -224,9 +224,9 @@ def test_a_command_line_gets_its_answer_when_the_one_that_worked_its_run_ends(
 ):
     monkeypatch.setenv("STANDIN_UNTIL", str(tmp_path / "the first has ended"))
     first, theirs = command_line(standin.ROUNDS, **ABSENT)
-    at_hand(follower, theirs)
+    in_progress(follower, theirs)
     second, ours = command_line(standin.QUICK)
-    at_hand(follower, ours)
+    in_progress(follower, ours)
     assert follower.queue_holder == first.pid
     first.send_signal(number)
     first.communicate()
@@ -239,10 +239,10 @@ def test_a_command_line_gets_its_answer_when_the_one_that_worked_its_run_ends(
 
 def test_runs_that_nobody_waits_for_any_more_are_interrupted(command_line, follower, tmp_path):
     working = follower.submit(experiment(standin.ROUNDS, **ABSENT))
-    at_hand(follower, working)
+    in_progress(follower, working)
     first, timed = command_line(standin.ROUNDS)
     second, queued = command_line(standin.QUICK)
-    at_hand(follower, timed)
+    in_progress(follower, timed)
     assert follower.queue_holder == os.getpid()
     for process in (second, first):
         process.kill()
@@ -257,7 +257,7 @@ def test_a_queued_run_of_a_command_line_that_is_gone_is_interrupted_where_nobody
     command_line, follower
 ):
     first, theirs = command_line(standin.ROUNDS)
-    at_hand(follower, theirs)
+    in_progress(follower, theirs)
     second, queued = command_line(standin.QUICK)
     second.kill()
     second.wait()
@@ -270,7 +270,7 @@ def test_a_queued_run_of_a_command_line_that_is_gone_is_interrupted_where_nobody
 
 def test_deleting_the_lock_of_the_clients_interrupts_nobody(command_line, follower, data_folder):
     working = follower.submit(experiment(standin.ROUNDS))
-    at_hand(follower, working)
+    in_progress(follower, working)
     process, queued = command_line(standin.QUICK)
     (data_folder / CLIENTS).unlink()
     until((data_folder / CLIENTS).exists)

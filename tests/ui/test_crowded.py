@@ -57,7 +57,7 @@ def test_overview_shows_ten_of_a_long_queue_and_cancels_all_of_mine(lab, monkeyp
 def test_a_waiting_run_says_behind_what_and_offers_that_run(lab):
     first, second = lab.submit(experiment()), lab.submit(experiment(1))
     lab._store.start(first)
-    lab._turn.holder = lambda: 1  # another process is at work
+    lab._queue_lock.holder = lambda: 1  # another process is at work
     screen = opened("compare", run=second)
     assert not screen.exception
     assert "Behind" in said(screen) and "It is ended after 120 s" in said(screen)

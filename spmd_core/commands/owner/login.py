@@ -1,4 +1,4 @@
-"""Says whether a login is required on the data folder, and ends that."""
+"""Prints whether a login is required on the data folder, and ends that."""
 
 import json
 from argparse import ArgumentParser, Namespace

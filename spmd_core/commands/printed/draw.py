@@ -15,21 +15,21 @@ MAX_GRIDS = 6  # slices of an array of rank above 2
 MAX_LISTED = 16
 
 
-def draw(found: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
+def draw(layout: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
     """Lines of at most `width` characters: one grid per block of the leading dims; a list of
     devices where no grid fits.
     """
     if not dims:
-        return [f"Every device holds it: {devices_text(list(range(found.device_count)))}."]
-    cells = _cells(found)
+        return [f"Every device holds it: {devices_text(list(range(layout.device_count)))}."]
+    cells = _cells(layout)
     rows, columns = cells.shape[-2:]
     leading = cells.shape[:-2]
     cell = max(len(text) for text in cells.flat) + 2
-    head = _labels(found, dims, -2) if len(dims) > 1 else [""]
-    foot = _labels(found, dims, -1)
+    head = _labels(layout, dims, -2) if len(dims) > 1 else [""]
+    foot = _labels(layout, dims, -1)
     cell = max(cell, max(len(label) for label in foot) + 1)
     if rows > MAX_ROWS or max(len(label) for label in head) + 1 + (cell + 1) * columns + 1 > width:
-        return _listed(found, dims)
+        return _listed(layout, dims)
     lines: list[str] = []
     for number, block in enumerate(itertools.product(*(range(size) for size in leading))):
         if number == MAX_GRIDS:
@@ -37,7 +37,7 @@ def draw(found: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
             break
         if leading:
             lines += ["" for _ in lines[:1]] + [
-                ", ".join(_label(found, dims, dim, part) for dim, part in enumerate(block))
+                ", ".join(_label(layout, dims, dim, part) for dim, part in enumerate(block))
             ]
         lines += _grid(cells[block], head, foot, cell)
     return [
@@ -49,18 +49,18 @@ def draw(found: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
     ]
 
 
-def _cells(found: Layout) -> np.ndarray:
+def _cells(layout: Layout) -> np.ndarray:
     """The devices of each shard as text, [blocks of d0, blocks of d1, …], of rank 2 at least."""
-    texts = np.array([devices_text(row) for row in found.named_groups.tolist()], dtype=object)
-    return texts.reshape(found.parts if len(found.parts) > 1 else (1, *found.parts))
+    texts = np.array([devices_text(row) for row in layout.named_groups.tolist()], dtype=object)
+    return texts.reshape(layout.parts if len(layout.parts) > 1 else (1, *layout.parts))
 
 
-def _labels(found: Layout, dims: Sequence[str], dim: int) -> list[str]:
-    return [_label(found, dims, dim, part).partition(" ")[2] for part in range(found.parts[dim])]
+def _labels(layout: Layout, dims: Sequence[str], dim: int) -> list[str]:
+    return [_label(layout, dims, dim, part).partition(" ")[2] for part in range(layout.parts[dim])]
 
 
-def _label(found: Layout, dims: Sequence[str], dim: int, part: int) -> str:
-    size = found.shard_shape[dim]
+def _label(layout: Layout, dims: Sequence[str], dim: int, part: int) -> str:
+    size = layout.shard_shape[dim]
     return f"{dims[dim]} {part * size}:{(part + 1) * size}"
 
 
@@ -84,19 +84,19 @@ def _grid(cells: np.ndarray, head: list[str], foot: list[str], width: int) -> It
     yield rule("└", "┴", "┘")
 
 
-def _listed(found: Layout, dims: Sequence[str]) -> list[str]:
-    """The first devices and what they hold; the whole list is what --json is for."""
+def _listed(layout: Layout, dims: Sequence[str]) -> list[str]:
+    """The first devices and what they hold; --json has the full list."""
     lines = []
-    for device in range(min(found.device_count, MAX_LISTED)):
+    for device in range(min(layout.device_count, MAX_LISTED)):
         ranges = ", ".join(
             f"{dim} {start}:{stop}"
             for dim, start, stop in zip(
-                dims, found.starts[device], found.stops[device], strict=True
+                dims, layout.starts[device], layout.stops[device], strict=True
             )
         )
-        lines.append(f"device {found.numbers[device]}: {ranges}")
-    if found.device_count > MAX_LISTED:
+        lines.append(f"device {layout.numbers[device]}: {ranges}")
+    if layout.device_count > MAX_LISTED:
         lines.append(
-            f"… and {found.device_count - MAX_LISTED:,} more devices; --json lists them all"
+            f"… and {layout.device_count - MAX_LISTED:,} more devices; --json lists them all"
         )
     return lines

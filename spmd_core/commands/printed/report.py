@@ -62,7 +62,7 @@ def report(result: Result) -> list[str]:
             "",
             *table(cells),
             *_remarks(result),
-            *(f"note: {said}" for said in studies.explained(result)),
+            *(f"note: {note}" for note in studies.explained(result)),
             *remedies.lines(result),
             *_next(result),
         ]
@@ -87,8 +87,8 @@ def _next(result: Result) -> list[str]:
 
 def _measured(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was timed, the fastest first."""
-    found_ratios = result.comparison.ratios if result.comparison else ()
-    ratios = {ratio.strategy: ratio_words(ratio) for ratio in found_ratios}
+    ratios_of_pairs = result.comparison.ratios if result.comparison else ()
+    ratios = {ratio.strategy: ratio_words(ratio) for ratio in ratios_of_pairs}
     if result.comparison:
         ratios[result.comparison.fastest] = "fastest"
     rows: list[tuple[str, ...]] = [
@@ -103,18 +103,18 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
             "values",
         )
     ]
-    for name, found in result.ordered:
-        peak = found.memory_bytes.peak if found.memory_bytes else None
+    for name, outcome in result.ordered:
+        peak = outcome.memory_bytes.peak if outcome.memory_bytes else None
         rows.append(
             (
                 named(name),
-                seconds_text(found.median_s),
-                _span(found.ci95_s),
+                seconds_text(outcome.median_s),
+                _span(outcome.ci95_s),
                 ratios.get(name, "–"),
-                seconds_text(found.phases_s.compile),
-                collectives_words(found),
+                seconds_text(outcome.phases_s.compile),
+                collectives_words(outcome),
                 bytes_text(peak),
-                _error(found),
+                _error(outcome),
             )
         )
     return rows
@@ -135,8 +135,8 @@ def _predicted(result: Result) -> list[tuple[str, ...]]:
             "compile",
         )
     ]
-    for name, found in result.ordered:
-        prediction, time = found.prediction, found.predicted_s
+    for name, outcome in result.ordered:
+        prediction, time = outcome.prediction, outcome.predicted_s
         held = prediction.memory_bytes if prediction else None
         missing = f", {bytes_text(held.missing)} too much" if held and held.missing else ""
         if prediction is None:
@@ -153,12 +153,12 @@ def _predicted(result: Result) -> list[tuple[str, ...]]:
                 seconds_text(time.estimate if time else None),
                 _span((time.low, time.high) if time else None),
                 bound_words(prediction.binds if prediction else None),
-                collectives_words(found),
+                collectives_words(outcome),
                 of,
                 number_text(prediction.chip_seconds)
                 if prediction and prediction.chip_seconds is not None
                 else "–",
-                seconds_text(found.phases_s.compile),
+                seconds_text(outcome.phases_s.compile),
             )
         )
     return rows
@@ -174,21 +174,21 @@ def _span(interval: tuple[float, float] | None) -> str:
     return f"{seconds_text(interval[0])} to {seconds_text(interval[1])}" if interval else "–"
 
 
-def _error(found: StrategyResult) -> str:
-    if found.status != "ok" or found.max_rel_error is None:
-        return verdict_words(found)
-    return f"{verdict_words(found)}, {found.max_rel_error:.1e}"
+def _error(outcome: StrategyResult) -> str:
+    if outcome.status != "ok" or outcome.max_rel_error is None:
+        return verdict_words(outcome)
+    return f"{verdict_words(outcome)}, {outcome.max_rel_error:.1e}"
 
 
 def _remarks(result: Result) -> Iterator[str]:
     """What was printed, noted, warned of or went wrong; the values of small results."""
     remarks = [
         line
-        for name, found in result.strategies.items()
-        for line in _of_strategy(title(name), found)
+        for name, outcome in result.strategies.items()
+        for line in _of_strategy(title(name), outcome)
     ]
     notes = merged_notes(
-        (name, note) for name, found in result.strategies.items() for note in _notes(found)
+        (name, note) for name, outcome in result.strategies.items() for note in _notes(outcome)
     )
     of_study = bool(result.experiment.variants)
     remarks += [
@@ -199,45 +199,45 @@ def _remarks(result: Result) -> Iterator[str]:
     yield from (f"note: {note}" for note in result.notes)
 
 
-def _notes(found: StrategyResult) -> Iterator[str]:
-    yield from found.notes
-    yield from found.prediction.notes if found.prediction else ()
-    yield from (f"compiler warning: {warning}" for warning in found.warnings)
+def _notes(outcome: StrategyResult) -> Iterator[str]:
+    yield from outcome.notes
+    yield from outcome.prediction.notes if outcome.prediction else ()
+    yield from (f"compiler warning: {warning}" for warning in outcome.warnings)
 
 
-def _of_strategy(name: str, found: StrategyResult) -> Iterator[str]:
-    if found.error:
-        yield f"{name}: {found.error.kind}: {' '.join(found.error.message.split())}"
-    if (wrong := wrong_words(found)) is not None:
+def _of_strategy(name: str, outcome: StrategyResult) -> Iterator[str]:
+    if outcome.error:
+        yield f"{name}: {outcome.error.kind}: {' '.join(outcome.error.message.split())}"
+    if (wrong := wrong_words(outcome)) is not None:
         yield f"{name}: {wrong}"
-    again = found.from_unsharded
+    again = outcome.from_unsharded
     if again and again.median_s is not None:
         yield f"{name}: {seconds_text(again.median_s)} from unsharded operands, resharded each call"
-    for what, text in found.printed.items():
+    for what, text in outcome.printed.items():
         yield f"{name}: {what}: {text}"
-    for array, reported in found.outputs.items():
+    for array, reported in outcome.outputs.items():
         if reported.values is not None:
             yield f"{name}: {array} = {values_text(reported, MAX_VALUES_SHOWN)}"
-    if found.bytes_per_s is not None:
-        yield f"{name}: {found.bytes_per_s / 1e9:.3g} GB/s"
-    if found.roofline and (said := roofline_words(found.roofline)):
-        yield f"{name}: {said}"
-    if found.trace is not None:
-        yield from (f"{name}: {said}" for said in (found.trace.sentence, *found.trace.notes))
-    if found.predicted_s and found.prediction_error is not None:
-        off = off_words(found.prediction_error)
-        yield f"{name}: predicted {seconds_text(found.predicted_s.estimate)}, {off}"
+    if outcome.bytes_per_s is not None:
+        yield f"{name}: {outcome.bytes_per_s / 1e9:.3g} GB/s"
+    if outcome.roofline and (words := roofline_words(outcome.roofline)):
+        yield f"{name}: {words}"
+    if outcome.trace is not None:
+        yield from (f"{name}: {words}" for words in (outcome.trace.sentence, *outcome.trace.notes))
+    if outcome.predicted_s and outcome.prediction_error is not None:
+        off = off_words(outcome.prediction_error)
+        yield f"{name}: predicted {seconds_text(outcome.predicted_s.estimate)}, {off}"
 
 
 def _of_machine(result: Result) -> list[str]:
     """A row for each point or ceiling, then the fits in words."""
-    found = measured(result)
-    lines = list(_ceilings(result)) if found.ceilings else []
-    if found.points and not found.ceilings:
-        lines += table(_point_rows(found.points), numbers=(2, 3, 4, 5, 6))
-    if found.fits:
-        lines += ["", *map(fit_words, found.fits)]
-    return lines + ([f"note: {DEFINITIONS}"] if found.points else [])
+    measurements = measured(result)
+    lines = list(_ceilings(result)) if measurements.ceilings else []
+    if measurements.points and not measurements.ceilings:
+        lines += table(_point_rows(measurements.points), numbers=(2, 3, 4, 5, 6))
+    if measurements.fits:
+        lines += ["", *map(fit_words, measurements.fits)]
+    return lines + ([f"note: {DEFINITIONS}"] if measurements.points else [])
 
 
 def _point_rows(points: tuple[Point, ...]) -> list[tuple[str, ...]]:
@@ -276,15 +276,15 @@ def _ceilings(result: Result) -> Iterator[str]:
 
 def shardings_report(result: Result) -> Iterator[str]:
     """Lines of each strategy whose shardings were read."""
-    for name, found in result.strategies.items():
-        if found.shardings is not None:
+    for name, outcome in result.strategies.items():
+        if outcome.shardings is not None:
             yield ""
-            yield from shardings_lines(title(name), found.shardings)
+            yield from shardings_lines(title(name), outcome.shardings)
 
 
-def shardings_lines(name: str, found: Shardings) -> Iterator[str]:
+def shardings_lines(name: str, shardings: Shardings) -> Iterator[str]:
     """A sentence, and a row for each step that has a name or needs something sent."""
-    yield f"{name}: {texts.steps_headline(found)}"
+    yield f"{name}: {texts.steps_headline(shardings)}"
     rows = [("value", "shape", "sharded", "per device", "before it", "source")]
     rows += [
         (
@@ -295,7 +295,7 @@ def shardings_lines(name: str, found: Shardings) -> Iterator[str]:
             texts.before_words(step),
             _place(step),
         )
-        for step in found.steps
+        for step in shardings.steps
         if texts.is_listed(step)
     ]
     if len(rows) > 1:

@@ -1,4 +1,4 @@
-"""What a compile-only worker says of itself: the devices of a topology that is not attached, and
+"""What a compile-only worker reports: the devices of a topology that is not attached, and
 the versions that compile for it.
 """
 

@@ -1,6 +1,6 @@
 """Compiles a program until the compiler has scheduled it and placed its buffers.
 
-What follows is code, which takes most of a compile and tells a prediction nothing that it needs. A
+What follows is code generation, which takes most of a compile and which no prediction needs. A
 compile cannot be stopped: it goes on in a thread until its process is ended.
 """
 
@@ -64,17 +64,20 @@ class _Compile(threading.Thread):
         }
         try:
             self.compiled = self._lowered.compile(compiler_options=options)
-        except BaseException as error:  # whatever it is belongs to who asked for the compile
+        except BaseException as error:  # whatever it is, the caller of the compile gets it
             self.error = error
 
 
 def compile_early(
-    lowered: Any, folder: Path, tell: Callable[[str], None], flags: Mapping[str, str] | None = None
+    lowered: Any,
+    folder: Path,
+    report: Callable[[str], None],
+    flags: Mapping[str, str] | None = None,
 ) -> Any:
     """`Scheduled` as soon as the compiler has written that to `folder`, where the compile then goes
     on; else the compiled program. What the compiler raises is raised.
 
-    `tell` is told the stage: partition, optimize, schedule, code. `flags` are the compiler's,
+    `report` gets the stage: partition, optimize, schedule, code. `flags` are the compiler's,
     beside those that it was loaded with.
     """
     compiling, stage, is_bounded = _Compile(lowered, folder, flags or {}), "", True
@@ -87,10 +90,10 @@ def compile_early(
             _empty(folder)
         elif (now := stage_of(folder)) != stage:
             stage = now
-            tell(stage)
-        if is_bounded and compiling.is_alive() and (found := scheduled(folder)):
+            report(stage)
+        if is_bounded and compiling.is_alive() and (early := scheduled(folder)):
             _give_way()
-            return found
+            return early
     if compiling.error is not None:
         raise compiling.error
     return compiling.compiled
@@ -114,22 +117,24 @@ def memory_account(text: str) -> dict[str, int]:
 
     `temp` is the heap that the temporaries share, gaps between them included.
     """
-    found: dict[str, int] = {"argument": 0, "output": 0, "alias": 0, "temp": 0, "host_temp": 0}
+    account: dict[str, int] = {"argument": 0, "output": 0, "alias": 0, "temp": 0, "host_temp": 0}
     for match in _ALLOCATION.finditer(text):
         nbytes, what = int(match[1]), match[2]
         color = _COLOR.search(what)
         place = int(color[1]) if color else _HBM
         given, left = "parameter" in what, "maybe-live-out" in what
         if place in _HOST:
-            found["host_temp"] += nbytes
+            account["host_temp"] += nbytes
         if place != _HBM or "thread-local" in what:
             continue
-        found["argument"] += nbytes * given
-        found["output"] += nbytes * left
-        found["alias"] += nbytes * (given and left)
-        found["temp"] += nbytes * ("preallocated-temp" in what)
-    found["peak_memory"] = found["argument"] + found["output"] - found["alias"] + found["temp"]
-    return found
+        account["argument"] += nbytes * given
+        account["output"] += nbytes * left
+        account["alias"] += nbytes * (given and left)
+        account["temp"] += nbytes * ("preallocated-temp" in what)
+    account["peak_memory"] = (
+        account["argument"] + account["output"] - account["alias"] + account["temp"]
+    )
+    return account
 
 
 def _give_way() -> None:

@@ -76,7 +76,7 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
 
 @contextmanager
 def _standing_for(devices: list[Any]) -> Iterator[None]:
-    """`jax.devices()` gives these meanwhile: a program's text asks for devices while it is
+    """`jax.devices()` gives these meanwhile: a program's text queries devices while it is
     executed, and only then.
     """
     attached = jax.devices
@@ -88,7 +88,7 @@ def _standing_for(devices: list[Any]) -> Iterator[None]:
 
 
 def structs(experiment: Experiment, names: dict[str, Any]) -> list[jax.ShapeDtypeStruct]:
-    """Operands as shapes; one without a placement goes whole to every device of the mesh, since an
+    """Operands as shapes; one without a placement is replicated over the mesh, since an
     absent device holds no array.
     """
     dtype = jnp.dtype(experiment.dtype)

@@ -75,7 +75,7 @@ def predict_experiment(
     cancelled: Callable[[], bool],
     clock: Callable[[], float] = perf_counter,
 ) -> Finished:
-    """Predict it under each of its strategies; `partial` where `cancelled` said so first. A failure
+    """Predict it under each of its strategies; `partial` where `cancelled` came first. A failure
     of a strategy stays its own. `clock`: seconds, which stand while the process is paused.
     """
     if experiment.what.has_formula:
@@ -103,11 +103,11 @@ def with_predicted(finished: Finished, emit: Emit, cancelled: Callable[[], bool]
     """What was measured of a study, with those of its rows that are on absent targets."""
     measured = finished.result
     experiment = measured.experiment
-    found = measured.strategies | _outcomes(experiment, emit, cancelled)
-    partial = any(outcome.status == "cancelled" for outcome in found.values())
+    outcomes = measured.strategies | _outcomes(experiment, emit, cancelled)
+    partial = any(outcome.status == "cancelled" for outcome in outcomes.values())
     result = measured.model_copy(
         update={
-            "strategies": {row.key: found[row.key] for row in experiment.rows},
+            "strategies": {row.key: outcomes[row.key] for row in experiment.rows},
             "partial": measured.partial or partial,
             "environments": _environments(experiment),
         }
@@ -138,29 +138,29 @@ def _outcomes(
 
 
 def _environments(experiment: Experiment) -> dict[str, Environment]:
-    """What the absent targets of a study say of themselves, beside its own; those that cannot be
-    had are left out, as their rows say.
+    """The environments of a study's absent targets, beside its own; those that cannot be described
+    are left out, and their rows have the error.
     """
-    found: dict[str, Environment] = {}
+    environments: dict[str, Environment] = {}
     for target in dict.fromkeys(each.experiment.target for each in experiment.members):
         if target != experiment.target and parse_target(target).is_absent:
             with suppress(LabError):
-                found[target] = describe(target)
-    return found
+                environments[target] = describe(target)
+    return environments
 
 
 def _by_formula(experiment: Experiment, run_id: str, environment: Environment) -> Result:
-    """What the cost model says without compiling anything: a sweep of collectives."""
+    """The cost model's estimate without compiling anything: a sweep of collectives."""
     strategy = experiment.strategies[0]
     try:
-        found = StrategyResult(status="ok", points=on_topology(experiment))
+        outcome = StrategyResult(status="ok", points=on_topology(experiment))
     except LabError as error:
-        found = StrategyResult(status="error", error=failure_of(error))
+        outcome = StrategyResult(status="error", error=failure_of(error))
     return Result(
         run=run_id,
         experiment=experiment,
         environment=environment,
-        strategies={strategy: found},
+        strategies={strategy: outcome},
         notes=environment.notes,
     )
 
@@ -186,8 +186,8 @@ def _predict(
         )
         texts["hlo"] = answer.text
         if not STRATEGIES[strategy].is_single_device:
-            found = of_folder(folder, experiment.mesh, answer.collectives or ())
-            texts[SHARDINGS] = found.model_dump_json()
+            timeline = of_folder(folder, experiment.mesh, answer.collectives or ())
+            texts[SHARDINGS] = timeline.model_dump_json()
         facts = {
             "lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
             "compile_s": steps.seconds["compile"],
@@ -243,7 +243,7 @@ def _compile(
     with captured() as log:
         begun = steps.clock()
         try:
-            found = (
+            compiled = (
                 compile_early(ahead.lowered, folder, steps.phase, flags)
                 if ahead.is_step
                 else steps(
@@ -257,12 +257,12 @@ def _compile(
             return CompiledText(error_kind=type(error).__name__, error=str(error)), ()
         finally:
             steps.seconds["compile"] = steps.clock() - begun
-    if isinstance(found, Scheduled):
-        answer = scheduled_program(ahead.lowered, found, ahead.mesh)
-        module = parse_module(found.text)
+    if isinstance(compiled, Scheduled):
+        answer = scheduled_program(ahead.lowered, compiled, ahead.mesh)
+        module = parse_module(compiled.text)
     else:
-        answer = compiled_program(ahead.lowered, found, ahead.mesh)
-        module = read_module(found)
+        answer = compiled_program(ahead.lowered, compiled, ahead.mesh)
+        module = read_module(compiled)
         if ahead.is_step:
             answer = replace(answer, notes=(NOT_EARLY,))
     collectives, warnings = (

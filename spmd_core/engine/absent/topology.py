@@ -24,7 +24,7 @@ _ASKED = re.compile(
 _ABSENT = ("not installed", "not found", "no such file", "cannot open", "no module named")
 # A libtpu that is newer than jaxlib writes what jaxlib cannot read; one that is older does not know
 # its interface. These are the words that
-# the two print then, more than single words of them: what a compiler says of a program
+# the two print then, more than single words of them: a compiler's message about a program
 # ("Incompatible shapes") is no reason to reinstall.
 _UNREADABLE = re.compile(
     r"mismatched pjrt plugin|plugin pjrt api version|built with (a|an) (later|earlier) version than the framework|unexpected pjrt_\w+ size"
@@ -38,7 +38,7 @@ Coordinates = tuple[int, ...]  # x, y, z, core, slice
 def devices_of(topology: Topology) -> list[Any]:
     """The compile-only devices of a topology; WorkerError where libtpu is missing or refuses."""
     missing = [name for name in ENVIRONMENT if not os.environ.get(name)]
-    if missing and jax.default_backend() != "tpu":  # whose own compiler is at hand
+    if missing and jax.default_backend() != "tpu":  # whose own compiler is loaded
         raise WorkerError(
             f"{', '.join(missing)} not set: a compile-only worker sets {ENVIRONMENT} before jax is imported"
         )
@@ -90,7 +90,7 @@ def coordinates(devices: Sequence[Any]) -> tuple[Coordinates, ...]:
 
 def compiled_program(lowered: Any, compiled: Any, mesh: Mesh) -> CompiledText:
     """A compiled program as values: its text, the account of its memory, and the collectives that
-    it asks for by name.
+    it requests by name.
     """
     return CompiledText(
         compiled.as_text(),
@@ -101,11 +101,11 @@ def compiled_program(lowered: Any, compiled: Any, mesh: Mesh) -> CompiledText:
     )
 
 
-def scheduled_program(lowered: Any, found: Scheduled, mesh: Mesh) -> CompiledText:
+def scheduled_program(lowered: Any, scheduled: Scheduled, mesh: Mesh) -> CompiledText:
     """The same of a program that the compiler has scheduled, and not yet made code of."""
     return CompiledText(
-        found.text,
-        found.memory,
+        scheduled.text,
+        scheduled.memory,
         coordinates(list(mesh.devices.flat)),
         _asked(lowered),
         program="scheduled",
@@ -113,7 +113,7 @@ def scheduled_program(lowered: Any, found: Scheduled, mesh: Mesh) -> CompiledTex
 
 
 def _asked(lowered: Any) -> dict[str, int]:
-    """How often each kind is asked for, before the compiler's choices."""
+    """How often each kind is requested, before the compiler's choices."""
     asked = Counter(_ASKED.findall(lowered.as_text()))
     return {kind.replace("_", "-"): count for kind, count in asked.items()}
 

@@ -1,5 +1,5 @@
 """Prices a program that was compiled for attached TPUs, beside the measurement: what the cost model
-says of the same text.
+estimates for the same text.
 """
 
 from collections.abc import Sequence

@@ -52,7 +52,7 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     names = execute(text, file_name(experiment.workload, STRATEGY))
     items, sweep = list(_items(names)), _sweep(experiment)
     every = [(case, nbytes) for case in (cases(sweep) if sweep else ()) for nbytes in case.sizes]
-    found: list[Ceiling] = []
+    ceilings: list[Ceiling] = []
     points: list[Point] = []
     notes: list[str] = []
     total = len(items) + len(every)
@@ -61,23 +61,25 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
             break
         try:
             work, seconds = item.measure()
-            found.append(ceiling(item.name, item.title, item.unit, work, seconds, item.data_sheet))
+            ceilings.append(
+                ceiling(item.name, item.title, item.unit, work, seconds, item.data_sheet)
+            )
         except Exception as error:  # the compiler's, or memory's: the others go on
             notes.append(f"{item.title} could not be measured: {failure_of(error).message}")
-        emit(Progress(done=len(found), of=total))
+        emit(Progress(done=len(ceilings), of=total))
     costs = _costs(names, cancelled, notes)
     of_collectives = execute(program_text(sweep, STRATEGY), "collectives.py") if sweep else {}
     for case, nbytes in every:
         if cancelled():
             break
         points.append(measure(case, nbytes, of_collectives, POINT_S))
-        emit(Progress(done=len(found) + len(points), of=total))
-    notes += noted(found)
-    if len(found) + len(points) + len(notes) < total and cancelled():
-        notes.append(f"stopped after {len(found) + len(points)} of {total} measurements")
+        emit(Progress(done=len(ceilings) + len(points), of=total))
+    notes += noted(ceilings)
+    if len(ceilings) + len(points) + len(notes) < total and cancelled():
+        notes.append(f"stopped after {len(ceilings) + len(points)} of {total} measurements")
     return StrategyResult(
-        status="ok" if found else "cancelled",
-        ceilings=tuple(found),
+        status="ok" if ceilings else "cancelled",
+        ceilings=tuple(ceilings),
         costs=costs.costs,
         move_costs=costs.move_costs,
         points=tuple(points),

@@ -47,7 +47,7 @@ class Checker:
     experiment: Experiment
     operands: dict[str, Any]
     platform: str
-    _found: dict[Arithmetic, tuple[dict[str, Reference], list[str]]] = field(default_factory=dict)
+    _known: dict[Arithmetic, tuple[dict[str, Reference], list[str]]] = field(default_factory=dict)
 
     def check(self, trial: Trial) -> None:
         """Fill in error, `wrong` and `correct` of a trial whose results wait for it."""
@@ -81,9 +81,9 @@ class Checker:
     def _expected(self, trial: Trial) -> tuple[dict[str, Reference], list[str]]:
         experiment = trial.row.experiment if trial.row else self.experiment
         how = arithmetic(experiment, self.platform, trial.strategy)
-        if how not in self._found:
-            self._found[how] = self._computed(how)
-        return self._found[how]
+        if how not in self._known:
+            self._known[how] = self._computed(how)
+        return self._known[how]
 
     def _computed(self, how: Arithmetic) -> tuple[dict[str, Reference], list[str]]:
         experiment, notes = self.experiment, []
@@ -98,9 +98,7 @@ class Checker:
             try:
                 expected = own_references(experiment, self.operands, how)
                 notes.append(OWN_NOTE)
-            except (
-                Exception
-            ) as error:  # whatever the user's function raises in float64 is told; the timings stand
+            except Exception as error:  # whatever the user's function raises in float64 is reported; the timings stay
                 failure = failure_of(error)
                 return {}, [
                     f"not compared: in float64 on one device the function itself fails with "

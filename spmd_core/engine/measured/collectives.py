@@ -1,4 +1,4 @@
-"""A sweep of collectives: each point compiled, checked and timed, and told as soon as it is there."""
+"""A sweep of collectives: each point compiled, checked and timed, and reported at once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,22 +32,22 @@ def run_collectives(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     emit(Phase(phase="sample", strategy=STRATEGY))
     names = execute(text, file_name(experiment.workload, STRATEGY))
     every = cases(experiment)
-    found: list[Point] = []
+    points: list[Point] = []
     total = sum(len(case.sizes) for case in every)
     for case in every:
         for nbytes in case.sizes:
             if cancelled():
-                return _result(found, total)
-            found.append(measure(case, nbytes, names))
-            emit(Points(points=(found[-1],), done=len(found), of=total))
-    return _result(found, total)
+                return _result(points, total)
+            points.append(measure(case, nbytes, names))
+            emit(Points(points=(points[-1],), done=len(points), of=total))
+    return _result(points, total)
 
 
-def _result(found: list[Point], total: int) -> StrategyResult:
-    stopped = len(found) < total
-    notes = (f"stopped after {len(found)} of {total} points",) if stopped else ()
+def _result(points: list[Point], total: int) -> StrategyResult:
+    stopped = len(points) < total
+    notes = (f"stopped after {len(points)} of {total} points",) if stopped else ()
     return StrategyResult(
-        status="ok" if found else "cancelled", points=tuple(found), fits=fits(found), notes=notes
+        status="ok" if points else "cancelled", points=tuple(points), fits=fits(points), notes=notes
     )
 
 

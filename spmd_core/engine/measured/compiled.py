@@ -27,7 +27,7 @@ def compile_experiment(
     emit: Callable[[Event], None],
     cancelled: Callable[[], bool],
 ) -> Finished:
-    """Compile every strategy; `partial` where `cancelled` said so first. A failure of a strategy
+    """Compile every strategy; `partial` where `cancelled` came first. A failure of a strategy
     stays its own. No text is sent: the run that executes a program leaves its texts.
     """
     trials = []
@@ -39,15 +39,15 @@ def compile_experiment(
                 _compile(trial, experiment, emit)
             except Exception as error:  # whatever a strategy raises is its result
                 trial.fail(error)
-    found = {trial.strategy: strategy_result(trial, experiment, None, False) for trial in trials}
+    outcomes = {trial.strategy: strategy_result(trial, experiment, None, False) for trial in trials}
     forget_now_and_then()
-    partial = len(found) < len(experiment.strategies)
+    partial = len(outcomes) < len(experiment.strategies)
     return Finished(
         result=Result(
             run=run_id,
             experiment=experiment,
             environment=environment,
-            strategies=found,
+            strategies=outcomes,
             partial=partial,
         )
     )
@@ -75,7 +75,7 @@ def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]
 
 
 def _host_bytes(shapes: list[Any]) -> int:
-    """Bytes per device of the operands that are to lie in pinned host memory."""
+    """Bytes per device of the operands to be placed in pinned host memory."""
     return sum(
         math.prod(each.sharding.shard_shape(each.shape)) * each.dtype.itemsize
         for each in shapes

@@ -18,8 +18,8 @@ def run(
     emit: Callable[[Event], None],
     cancelled: Callable[[], bool],
 ) -> Finished:
-    """Measure what the workload names; `partial` where `cancelled` said so first."""
-    found = _RUNS[experiment.workload](experiment, emit, cancelled)
+    """Measure what the workload names; `partial` where `cancelled` came first."""
+    outcome = _RUNS[experiment.workload](experiment, emit, cancelled)
     measured = environment.model_copy(update={"load": devices.load()})
     return Finished(
         result=Result(
@@ -28,6 +28,6 @@ def run(
             environment=measured,
             partial=cancelled(),
             notes=environment.notes,
-            strategies={STRATEGY: found},
+            strategies={STRATEGY: outcome},
         )
     )

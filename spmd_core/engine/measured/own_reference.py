@@ -30,10 +30,10 @@ def own_references(
             jax.numpy.asarray(value if value.dtype.kind in "iub" else value.astype(np.float64))
             for value in operands.values()
         ]
-        found: dict[str, Any] = named_results(
+        results: dict[str, Any] = named_results(
             experiment, names[function](*arguments), result_shapes(experiment)
         )
-        values = [np.asarray(array, np.float64) for array in found.values()]
+        values = [np.asarray(array, np.float64) for array in results.values()]
         spreads: list[np.ndarray] | list[None] = [None] * len(values)
         if how.eps:
             spreads = spread(
@@ -45,12 +45,12 @@ def own_references(
             )
         return {
             name: _reference(Bounded(value, apart), how)
-            for name, value, apart in zip(found, values, spreads, strict=True)
+            for name, value, apart in zip(results, values, spreads, strict=True)
         }
 
 
-def _reference(found: Bounded, how: Arithmetic) -> Reference:
-    kept = resolved(found)
-    lost = np.isinf(kept.squared_spread) & np.isfinite(found.squared_spread)
+def _reference(bounded: Bounded, how: Arithmetic) -> Reference:
+    kept = resolved(bounded)
+    lost = np.isinf(kept.squared_spread) & np.isfinite(bounded.squared_spread)
     unresolved = int(np.count_nonzero(lost))
-    return Reference(found.value, bound(kept, how), how.dtype, unresolved=unresolved)
+    return Reference(bounded.value, bound(kept, how), how.dtype, unresolved=unresolved)

@@ -49,7 +49,7 @@ def spec_json(
     indices: dict[int, tuple[tuple[int, int], ...]],
     shape: tuple[int, ...],
 ) -> tuple[Any, ...] | None:
-    """Per dim None, an axis or a list of axes; None where the array lies on no mesh."""
+    """Per dim None, an axis or a list of axes; None where the array is on no mesh."""
     # pmap makes a mesh of its own
     if isinstance(sharding, NamedSharding) and (
         mesh is None or sharding.mesh.axis_names == mesh.axis_names

@@ -88,7 +88,7 @@ def _compile(
 def read_program(
     trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]
 ) -> None:
-    """The collectives and operations of a compiled program. What cannot be read is said aloud and
+    """The collectives and operations of a compiled program. What cannot be read is reported and
     left unknown, never counted as no communication.
     """
     file = file_name(experiment.workload, trial.strategy)
@@ -99,7 +99,7 @@ def read_program(
             order.index(device) for device in compiled.runtime_executable().local_devices()
         )
         trial.operations = operations_of(module)
-        found = read_collectives(
+        collectives = read_collectives(
             module,
             mesh,
             file=file,
@@ -108,7 +108,7 @@ def read_program(
             places=_places(order),
             reasons=Reasons(experiment, trial.strategy, module),
         )
-        trial.collectives = with_warnings(found, trial.warnings)
+        trial.collectives = with_warnings(collectives, trial.warnings)
     except HloError as error:
         trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
 
@@ -123,9 +123,9 @@ def _places(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
 
 
 def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
-    """What the cost model says of the program, where the devices are TPUs."""
+    """The cost model's estimate of the program, where the devices are TPUs."""
     mesh = () if STRATEGIES[trial.strategy].is_single_device else experiment.mesh
-    found = attached.price(
+    estimate = attached.price(
         mesh,
         compiled,
         order,
@@ -134,12 +134,12 @@ def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDe
         lambda *walk: trial.texts.update({TIMELINE: to_text(timeline_of(*walk))}),
         Useful(int(experiment.what.flops(experiment.sizes))),
     )
-    if isinstance(found, str):
-        trial.notes.append(found)
+    if isinstance(estimate, str):
+        trial.notes.append(estimate)
     else:
-        trial.prediction = found
-        if found is not None and found.collectives:
-            trial.collectives = found.collectives
+        trial.prediction = estimate
+        if estimate is not None and estimate.collectives:
+            trial.collectives = estimate.collectives
 
 
 def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:
@@ -175,7 +175,7 @@ def _first_run(trial: Trial, call: Callable[[], Any], tell: Tell) -> Any:
 def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None:
     """The compiler's account of memory per device; None where the platform gives none.
 
-    XLA's CPU compiler takes host memory for device memory: what is known to lie there counts as
+    XLA's CPU compiler takes host memory for device memory: what is known to be there counts as
     `host` all the same.
     """
     stats = compiled.memory_analysis()
@@ -196,7 +196,7 @@ def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None
 
 
 def host_bytes(arrays: Sequence[Any]) -> int:
-    """Bytes per device of those arrays that lie in pinned host memory."""
+    """Bytes per device of those arrays in pinned host memory."""
     return sum(
         math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
         for array in arrays

@@ -72,7 +72,7 @@ def strategy_result(
 
 
 def _bytes_per_s(experiment: Experiment, summary: Summary | None) -> float | None:
-    """Of a transfer: bytes of the whole array, over the median. What is read and written counts
+    """Of a transfer: bytes of the full array, over the median. What is read and written counts
     once.
     """
     if summary is None or not experiment.what.moves:

@@ -129,9 +129,9 @@ def spread(
     squares = [np.zeros(value.shape) for value in values]
     with np.errstate(all="ignore"):
         for number, row in enumerate(drawn_noise(seed, count)):
-            found = run(row, largest, *operands)
-            free = run(row, np.inf, *finite) if number < UNLIMITED_RUNS else found
-            for sum_, value, moved, unlimited in zip(squares, values, found, free, strict=True):
+            results = run(row, largest, *operands)
+            free = run(row, np.inf, *finite) if number < UNLIMITED_RUNS else results
+            for sum_, value, moved, unlimited in zip(squares, values, results, free, strict=True):
                 moved = np.asarray(moved, np.float64)
                 apart = np.nan_to_num((moved - value) ** 2, nan=np.inf, posinf=np.inf)
                 apart[~np.equal(moved, unlimited)] = np.inf  # what is beyond the dtype decides it
@@ -208,8 +208,8 @@ def _apply(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
 
 
 def _bound(equation: Any, given: Values) -> Values:
-    found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(equation.params))
-    return list(found) if equation.primitive.multiple_results else [found]
+    outputs = equation.primitive.bind(*given, **equation.primitive.get_bind_params(equation.params))
+    return list(outputs) if equation.primitive.multiple_results else [outputs]
 
 
 def _closed(called: Any, signs: Signs, noise: Noise) -> Callable[..., Values]:
@@ -226,8 +226,8 @@ def _scan(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
 
     def step(carry: Any, inputs: Any) -> Any:
         at, values = carry
-        found = _closed(body, signs.other(at), noise)(*given[:fixed], *values, *inputs)
-        return (at + 1, found[:carried]), found[carried:]
+        outputs = _closed(body, signs.other(at), noise)(*given[:fixed], *values, *inputs)
+        return (at + 1, outputs[:carried]), outputs[carried:]
 
     start, inputs = given[fixed : fixed + carried], given[fixed + carried :]
     (_, last), stacked = jax.lax.scan(

@@ -1,5 +1,5 @@
-"""Runs an experiment: compiles every strategy, times them in shared rounds, checks them, and tells
-what happens on the way.
+"""Runs an experiment: compiles every strategy, times them in shared rounds, checks them, and reports
+progress.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ Cancelled = Callable[[], bool]
 def run_experiment(
     experiment: Experiment, run_id: str, environment: Environment, emit: Emit, cancelled: Cancelled
 ) -> Finished:
-    """Run it, and return its result; `partial` where `cancelled` said so first. A failure of a
+    """Run it, and return its result; `partial` where `cancelled` came first. A failure of a
     strategy stays its own.
     """
     _wake_compiler()
@@ -76,7 +76,7 @@ def _rows(experiment: Experiment) -> list[Row]:
 
 
 def _train(experiment: Experiment, trials: Sequence[Trial], sampler: Sampler) -> None:
-    """The steps of a training workload, where some are asked for: of each variant in turn."""
+    """The steps of a training workload, where some are requested: of each variant in turn."""
     if not experiment.what.training.carried:
         return
     for each in experiment.members:
@@ -96,7 +96,7 @@ def _result(
     trials: Sequence[Trial],
     sampler: Sampler,
 ) -> Result:
-    """What the trials found."""
+    """The outcomes of the trials."""
     floors, rows = Floors(), _rows(experiment)
     floor_of = {row.key: floors.of(row) for row in rows}
     on_mesh = [floor_of[row.key] for row in rows if not STRATEGIES[row.strategy].is_single_device]
@@ -170,7 +170,7 @@ class Checkers:
     def __init__(self, platform: str) -> None:
         self._platform = platform
         self._operands: dict[tuple[object, ...], Operands] = {}
-        self._found: dict[tuple[object, ...], Checker] = {}
+        self._known: dict[tuple[object, ...], Checker] = {}
 
     def of(self, trial: Trial) -> Checker:
         """What judges a trial; its `operands` are drawn once."""
@@ -178,29 +178,29 @@ class Checkers:
         experiment = trial.row.experiment
         drawn = experiment.dtype, experiment.options
         key = *drawn, experiment.device_count
-        if key not in self._found:
+        if key not in self._known:
             operands = self._operands.setdefault(drawn, Operands())
-            self._found[key] = Checker(experiment, operands, self._platform)
-        return self._found[key]
+            self._known[key] = Checker(experiment, operands, self._platform)
+        return self._known[key]
 
 
 class Floors:
     """Dispatch floors in seconds: of one device, and of each mesh that a row uses."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, ...], float] = {}
+        self._known: dict[tuple[str, ...], float] = {}
 
     def of(self, row: Row) -> float:
         """What any program of a row's devices costs at least."""
         lines = (
             () if STRATEGIES[row.strategy].is_single_device else tuple(mesh_lines(row.experiment))
         )
-        if lines not in self._found:
+        if lines not in self._known:
             mesh = None
             if lines:
                 imports = (
                     "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh\n"
                 )
                 mesh = execute(imports + "\n".join(lines) + "\n", "mesh.py")["mesh"]
-            self._found[lines] = timing.dispatch_floor_s(mesh, jax.devices()[0])
-        return self._found[lines]
+            self._known[lines] = timing.dispatch_floor_s(mesh, jax.devices()[0])
+        return self._known[lines]

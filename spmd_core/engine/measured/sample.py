@@ -15,14 +15,14 @@ MORE_ROUNDS_S = 3.0  # more rounds than planned are added only up to this many s
 
 @dataclass
 class Sampler:
-    """Samples the trials of one run, telling `emit` how far it is, until `cancelled`."""
+    """Samples the trials of one run, sending progress to `emit`, until `cancelled`."""
 
     experiment: Experiment
     trials: Sequence[Trial]
     emit: Callable[[Event], None]
     cancelled: Callable[[], bool]
     stopped: bool = False
-    _told: float = float("-inf")
+    _reported_at: float = float("-inf")
 
     def warm_up(self) -> None:
         """Bring every program to its usual speed, and plan the turns of its rounds."""
@@ -51,7 +51,7 @@ class Sampler:
 
     def remeasure(self) -> None:
         """Further rounds of the two best of those with right values; in a study of all that cannot
-        be told from the fastest, since many are compared and few rounds tell few pairs apart.
+        be distinguished from the fastest, since many are compared and few rounds separate few pairs.
         """
         rounds = rankable_rounds(self.trials)
         planned = self.experiment.timing.samples
@@ -72,8 +72,8 @@ class Sampler:
 
     def _rounds(self, trials: Sequence[Trial], count: int, *, before: int, of: int) -> None:
         def after_round(done: int) -> None:
-            if done == count or monotonic() - self._told >= PROGRESS_INTERVAL_S:
-                self._told = monotonic()
+            if done == count or monotonic() - self._reported_at >= PROGRESS_INTERVAL_S:
+                self._reported_at = monotonic()
                 medians = {
                     trial.key: stats.median_s(trial.program.rounds)
                     for trial in self.trials

@@ -74,7 +74,7 @@ def time_calls(call: Call, arguments: Sequence[Any], count: int) -> float:
     times = repeat(None, count - 1)
     start = perf_counter()
     result = call(*arguments)
-    wait = waiter(result)  # asked once: the question costs 0.4 µs
+    wait = waiter(result)  # once: the lookup costs 0.4 µs
     wait(result)
     for _ in times:
         wait(call(*arguments))
@@ -138,7 +138,7 @@ def sample_rounds(
     """Up to `rounds` rounds, in each of which the programs take turns in shuffled order; the number
     of rounds done.
 
-    A program that raises keeps its error and is left out from then on. `after_round` is told how
+    A program that raises keeps its error and is left out from then on. `after_round` gets how
     many are done.
     """
     order = random.Random(seed)
@@ -170,7 +170,7 @@ def _round(programs: list[Timed], order: random.Random) -> None:
 
 
 def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: JaxDevice) -> float:
-    """Seconds of one call that computes next to nothing on the whole mesh: what any program costs
+    """Seconds of one call that computes next to nothing on the full mesh: what any program costs
     there at least.
     """
     sharding = (

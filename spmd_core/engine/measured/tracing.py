@@ -34,7 +34,7 @@ _CALL = "spmd_lab_call"
 _DEVICE = re.compile(r"/device:(?:TPU|GPU|[A-Z]+):(\d+)$")
 _LINES = ("XLA Ops", "Async XLA Ops")  # of a TPU; of a GPU the streams
 _NS = 1e-9
-# Of host threads: what the thread pools say of themselves, and the ends of what has begun
+# Of host threads: events of the thread pools themselves, and the ends of what has begun
 _NOISE = ("ThreadpoolListener", "end: ")
 
 
@@ -53,21 +53,24 @@ def trace(
             continue
         emit(Phase(phase="profile", strategy=trial.key))
         try:
-            trial.trace, found = _traced(trial)
+            trial.trace, recorded = _traced(trial)
         except Exception as error:  # whatever the profiler or the program raises under it
-            said = " ".join(str(error).split())[:300] or type(error).__name__
-            trial.trace, found = Trace(reason=NoTrace.RUNNING if "already" in said else said), None
-        if found is not None:
-            emit(Texts(strategy=trial.key, texts={TRACED: to_text(found)}))
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            trial.trace, recorded = (
+                Trace(reason=NoTrace.RUNNING if "already" in reason else reason),
+                None,
+            )
+        if recorded is not None:
+            emit(Texts(strategy=trial.key, texts={TRACED: to_text(recorded)}))
 
 
 def _traced(trial: Trial) -> tuple[Trace, Timeline | None]:
     recorded = record(trial)
-    found = of_recorded(recorded, Facts(_module(trial), trial.collectives or ()))
-    if found is None:
+    read = of_recorded(recorded, Facts(_module(trial), trial.collectives or ()))
+    if read is None:
         host = of_host(recorded)
         return Trace(reason=NoTrace.ONLY_HOST if host else NoTrace.NOTHING), host
-    timeline, account = found
+    timeline, account = read
     return account.model_copy(update={"left_out": recorded.left_out}), timeline
 
 
@@ -112,7 +115,7 @@ def _options() -> Any:
 def read(data: Any) -> Recorded:
     """A profile as values: device events by their instruction, on all the platforms that JAX has.
 
-    A TPU or GPU has a plane of its own; simulated devices are told by `device_ordinal`, a stat of
+    A TPU or GPU has a plane of its own; simulated devices are identified by `device_ordinal`, a stat of
     the events of the host's threads.
     """
     with warnings.catch_warnings():  # one of jaxlib's types, on Python 3.12: as an error it aborts
@@ -126,9 +129,9 @@ def _read(data: Any) -> Recorded:
         device = _DEVICE.match(plane.name)
         for line in plane.lines:
             if device is not None:
-                found = list(_of_device(line, int(device[1])))
-                seen += len(found)
-                events += found
+                of_line = list(_of_device(line, int(device[1])))
+                seen += len(of_line)
+                events += of_line
                 continue
             own, marked, others = _of_host(line)
             seen += len(own)

@@ -29,11 +29,11 @@ class Training:
     emit: Callable[[Event], None]
     cancelled: Callable[[], bool]
     stopped: bool = False
-    _told: float = float("-inf")
+    _reported_at: float = float("-inf")
     _arguments: dict[str, list[Any]] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Take the steps. What was measured before is told again with each progress, so that a
+        """Take the steps. What was measured before is sent again with each progress, so that a
         screen keeps it.
         """
         steps = self.experiment.option("steps")
@@ -48,7 +48,7 @@ class Training:
                     break
                 for trial in present:
                     self._step(trial)
-                if monotonic() - self._told >= PROGRESS_INTERVAL_S:
+                if monotonic() - self._reported_at >= PROGRESS_INTERVAL_S:
                     self._tell(done + 1, steps)
         self._tell(
             min(len(trial.series.get(STEP_TIME, ())) for trial in present) if present else 0, steps
@@ -78,7 +78,7 @@ class Training:
             trial.fail(error)
 
     def _tell(self, done: int, steps: int) -> None:
-        self._told = monotonic()
+        self._reported_at = monotonic()
         series = {
             labelled(name, trial.key): thinned(values)
             for trial in self.trials
@@ -93,7 +93,7 @@ class Training:
 
 
 def placed_like(value: jax.Array, like: jax.Array) -> jax.Array:
-    """A result of one step as the next step takes it: moved only where it lies otherwise."""
+    """A result of one step as the next step takes it: moved only where its sharding differs."""
     if value.sharding.is_equivalent_to(like.sharding, value.ndim):
         return value
     return jax.device_put(value, like.sharding)

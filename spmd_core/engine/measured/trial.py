@@ -41,12 +41,12 @@ class Trial:
     warnings: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
     program: Timed | None = None
-    compiled: Any = None  # what `program` calls, where one compiled program stands for the call
+    compiled: Any = None  # what `program` calls, where the call is one compiled program
     from_unsharded: Timed | None = None
     collectives: tuple[Collective, ...] | None = None
     operations: tuple[Operation, ...] | None = None  # besides collectives
     memory_bytes: MemoryBytes | None = None
-    # on attached TPUs: what the cost model says of the program that is timed
+    # on attached TPUs: the cost model's estimate of the program that is timed
     prediction: Prediction | None = None
     lowered: Any = None  # of which `compiled` was compiled
     trace: Trace | None = None

@@ -24,7 +24,7 @@ Share = Literal["reduce", "part", "all"]
 class Transfer:
     """A way in which devices move data.
 
-    `share` says which part of the bytes the links carry, as nccl-tests counts it for n devices:
+    `share` is the part of the bytes that the links carry, as nccl-tests counts it for n devices:
     2(n-1)/n of a sum that all get, (n-1)/n of what is gathered or exchanged, all of a copy.
     """
 
@@ -82,7 +82,7 @@ def _each_and_pairs(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def ladder(options: Mapping[str, Any], unit: int = 1) -> tuple[int, ...]:
-    """Sizes in bytes with equal ratios between them, each a multiple of `unit`; fewer than asked
+    """Sizes in bytes with equal ratios between them, each a multiple of `unit`; fewer than requested
     for where several become the same.
     """
     low, high = (options.get(name, default) for name, default in _SIZES.items())

@@ -1,1 +1,1 @@
-"""A Dask cluster that compiles what was asked for at once: searches' candidates, sweeps, remedies."""
+"""A Dask cluster that compiles batches: searches' candidates, sweeps, remedies."""

@@ -102,16 +102,16 @@ class DaskClient:
         try:
             error = await future.exception()
             if error is None:
-                found = Ended(run=run, compiled=inflated(await future))
+                ended = Ended(run=run, compiled=inflated(await future))
             else:
-                found = Ended(run=run, problem=failed_words(error))
+                ended = Ended(run=run, problem=failed_words(error))
         except asyncio.CancelledError:
             await _quietly(future.cancel())
             raise
         except Exception as error:  # whatever a worker's bytes lead to
-            found = Ended(run=run, problem=unread_words(error))
+            ended = Ended(run=run, problem=unread_words(error))
         self._tasks.pop(run, None)
-        self._emit(Lost(run=run) if future.status in ("cancelled", "lost") else found)
+        self._emit(Lost(run=run) if future.status in ("cancelled", "lost") else ended)
 
     def _heard(self, event: Any) -> None:
         with suppress(ValidationError, TypeError, KeyError, IndexError):
@@ -139,7 +139,7 @@ class DaskClient:
             async with asyncio.timeout(CONNECT_S):
                 who = await client.scheduler.identity(n_workers=-1)
             workers = {str(worker) for worker in who["workers"]}
-        except Exception:  # it went just now, or answers oddly: connecting says which
+        except Exception:  # it went just now, or answers oddly: connecting shows which
             await self._drop()
             raise self._gone() from None
         await self._check(workers - self._known)
@@ -157,7 +157,7 @@ class DaskClient:
             return
         try:
             async with asyncio.timeout(VERSIONS_S):
-                found = await self._client.run(remote.versions_here, workers=sorted(new))
+                versions = await self._client.run(remote.versions_here, workers=sorted(new))
         except OSError:  # a worker went just now, or TimeoutError: the next look finds out which
             raise self._gone() from None
         except Exception as error:  # whatever a worker of another installation raises
@@ -166,7 +166,7 @@ class DaskClient:
                 f"({words(error)}): start workers in its folder, with its Python"
             ) from None
         here = remote.versions_here()
-        for worker, theirs in found.items():
+        for worker, theirs in versions.items():
             if theirs != here:
                 raise _Away(
                     f"the Dask worker {shorten(worker)} runs other versions "
@@ -201,18 +201,18 @@ class DaskClient:
         if not self._files:
             return None
         ca, cert, key = self._files
-        found = distributed.Security(
+        security = distributed.Security(
             tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True
         )
         try:
-            found.get_connection_args("client")
+            security.get_connection_args("client")
         except (OSError, ValueError) as error:
             raise _Away(
                 f"the certificate files {shorten(ca)}, {shorten(cert)} and {shorten(key)} of "
                 f"SPMD_LAB_DASK_CA, _CERT and _KEY cannot be used ({words(error)}): "
                 "name PEM files that belong together"
             ) from None
-        return found
+        return security
 
     def _gone(self) -> "_Away":
         return _Away(f"{self._named} is gone: start it again", is_certain=False)
@@ -258,9 +258,9 @@ def unanswered_words(error: BaseException, limit_s: float) -> str:
     chain = [error]
     while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
         chain.append(below)
-    found = next((f for kind, f in _REASONS for each in chain if isinstance(each, kind)), None)
-    if found:
-        return found
+    words = next((f for kind, f in _REASONS for each in chain if isinstance(each, kind)), None)
+    if words:
+        return words
     if isinstance(error, TimeoutError):
         return f"does not answer within {limit_s:g} s: {_START}"
     # nothing of the error: its words are a stranger's

@@ -19,9 +19,9 @@ from pydantic import model_validator
 from spmd_core.base import Frozen, RequestError, WorkerError, read_settings
 from spmd_core.experiment import parse_experiment_text
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.hush import Hush
+from spmd_core.lab.supervisor.compile_gate import CompileGate
 from spmd_core.lab.supervisor.lane import CompilingLane
-from spmd_core.lab.supervisor.unwritten import Unwritten
+from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.machine import read_hardware
 from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, check_runs_here
 
@@ -50,14 +50,12 @@ def packed(
     timeout_s: float,
     directory: str,
     is_wanted: Callable[[], bool],
-    tell: Callable[[str | None, str | None], None],
+    report: Callable[[str | None, str | None], None],
 ) -> bytes:
-    """`Compiled` as deflated JSON, made in `directory`; `is_wanted` and `tell` as `compiled` below
-    has them.
-    """
+    """`Compiled` as deflated JSON, made in `directory`; see `_Compiler.compiled`."""
     with _guard:
         compiler = _opened(timeout_s, directory)
-    return zlib.compress(compiler.compiled(spec, is_wanted, tell).model_dump_json().encode(), 1)
+    return zlib.compress(compiler.compiled(spec, is_wanted, report).model_dump_json().encode(), 1)
 
 
 class _Compiler:
@@ -69,9 +67,11 @@ class _Compiler:
         folder = Path(tempfile.mkdtemp(prefix="spmd-lab-", dir=directory))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         self._store, self._changed = Store(folder), threading.Condition()
-        self._unwritten = Unwritten(self._store)
+        self._unsaved = UnsavedRuns(self._store)
         settings = replace(read_settings(), predict_timeout_s=timeout_s, dask="")
-        self._lane = CompilingLane(self._store, settings, self._unwritten, self._changed, Hush())
+        self._lane = CompilingLane(
+            self._store, settings, self._unsaved, self._changed, CompileGate()
+        )
         self._lane.start()
         self._lane.open()
         atexit.register(self._close)
@@ -80,10 +80,10 @@ class _Compiler:
         self,
         spec: str,
         is_wanted: Callable[[], bool],
-        tell: Callable[[str | None, str | None], None],
+        report: Callable[[str | None, str | None], None],
     ) -> Compiled:
-        """The run of an experiment from its JSON form, ended where it is wanted no longer; `tell`
-        is called at its beginning and with each phase, and its strategy.
+        """The run of an experiment from its JSON form, ended where it is wanted no longer; `report`
+        gets each phase and its strategy, from the first on.
         """
         try:
             experiment = parse_experiment_text(spec)
@@ -93,7 +93,7 @@ class _Compiler:
         run = f"dask-{secrets.token_hex(8)}"
         self._store.submit(run, experiment)
         self._lane.wake()
-        status = self._followed(run, is_wanted, tell)
+        status = self._followed(run, is_wanted, report)
         try:
             return Compiled(
                 state=status.state,
@@ -110,16 +110,16 @@ class _Compiler:
         self,
         run: str,
         is_wanted: Callable[[], bool],
-        tell: Callable[[str | None, str | None], None],
+        report: Callable[[str | None, str | None], None],
     ) -> RunStatus:
-        told, is_asked = None, False
+        shown, is_asked = None, False
         while not (status := self._status(run)).is_over:
             if not self._lane.is_alive:
                 raise WorkerError("the thread that compiles has ended: start this worker again")
             doing = (status.state == "queued", status.phase, status.strategy)
-            if doing != told and status.state != "queued":
-                tell(status.phase, status.strategy)
-            told = doing
+            if doing != shown and status.state != "queued":
+                report(status.phase, status.strategy)
+            shown = doing
             if not is_asked and not is_wanted():
                 is_asked = True
                 if not self._store.cancel_queued(run):
@@ -132,7 +132,7 @@ class _Compiler:
     def _status(self, run: str) -> RunStatus:
         if live := self._lane.live.get(run):
             return live
-        status = self._unwritten.status(run) or self._store.status(run)
+        status = self._unsaved.status(run) or self._store.status(run)
         assert status is not None, "it is deleted after its end"
         return status
 

@@ -15,10 +15,10 @@ from spmd_core.lab.cluster.messages import Alive, Doing, Ended, Event, Forget, L
 from spmd_core.lab.cluster.process import DaskProcess
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, Outcome
-from spmd_core.lab.supervisor.hush import Hush
+from spmd_core.lab.supervisor.compile_gate import CompileGate
 from spmd_core.lab.supervisor.lane import Lane
 from spmd_core.lab.supervisor.runner import ENDS
-from spmd_core.lab.supervisor.unwritten import Unwritten
+from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.results import COMPILING, Failure
 
 MOST = 64  # runs on the cluster at the same time
@@ -28,10 +28,14 @@ _SCHEDULER = "the Dask scheduler to answer again"
 
 
 def cluster_lanes(
-    store: Store, settings: Settings, unwritten: Unwritten, changed: threading.Condition, hush: Hush
+    store: Store,
+    settings: Settings,
+    unsaved: UnsavedRuns,
+    changed: threading.Condition,
+    gate: CompileGate,
 ) -> Mapping[str, Lane]:
     """The one lane of a cluster, by its name."""
-    return {"cluster": ClusterLane(store, settings, unwritten, changed, hush)}
+    return {"cluster": ClusterLane(store, settings, unsaved, changed, gate)}
 
 
 class ClusterLane(Lane):
@@ -47,11 +51,11 @@ class ClusterLane(Lane):
         self,
         store: Store,
         settings: Settings,
-        unwritten: Unwritten,
+        unsaved: UnsavedRuns,
         changed: threading.Condition,
-        hush: Hush,
+        gate: CompileGate,
     ):
-        super().__init__(store, settings, unwritten, changed, hush)
+        super().__init__(store, settings, unsaved, changed, gate)
         self._thread.name = "spmd-lab-cluster"
         self._dask: DaskProcess | None = None
         self._reason: str | None = None  # why the cluster cannot be used
@@ -83,7 +87,7 @@ class ClusterLane(Lane):
                 self._have_compiled(is_open)
         finally:
             self._is_busy = bool(self._runs)
-        self._bell.wait(self._settings.poll_s if is_open or self._runs else None, self._dask)
+        self._wakeup.wait(self._settings.poll_s if is_open or self._runs else None, self._dask)
 
     def _have_compiled(self, is_open: bool) -> None:
         """Connect once something waits for the cluster, and give it as much as it takes; one that
@@ -164,29 +168,33 @@ class ClusterLane(Lane):
 
     def _take_end(self, run: ActiveRun, ended: Ended) -> None:
         """How it ended there, as if it had been compiled here."""
-        problem, found = ended.problem, None
+        problem, compiled = ended.problem, None
         try:
-            found = Compiled.model_validate_json(ended.compiled or "") if not problem else None
-            if found and found.result and found.result.experiment.id != run.status.experiment.id:
+            compiled = Compiled.model_validate_json(ended.compiled or "") if not problem else None
+            if (
+                compiled
+                and compiled.result
+                and compiled.result.experiment.id != run.status.experiment.id
+            ):
                 raise RequestError("it is another experiment's")
         except (ValidationError, RequestError) as error:
-            found, problem = (
+            compiled, problem = (
                 None,
                 (
                     f"what a Dask worker sent cannot be read ({type(error).__name__}): start "
                     "workers of the same version"
                 ),
             )
-        if found is None:
+        if compiled is None:
             failure = Failure(kind="WorkerCrashed", message=problem or "nothing was sent")
             self._end(run, Outcome("crashed", error=failure))
             return
-        run.texts, run.environment = found.texts, found.environment
-        if found.environment is not None:
+        run.texts, run.environment = compiled.texts, compiled.environment
+        if compiled.environment is not None:
             with self._storage_may_fail():
-                self._store.keep_environment(run.status.experiment.target, found.environment)
-        result = found.result and found.result.model_copy(update={"run": run.status.run})
-        self._end(run, Outcome(found.state, result, found.error), found.stderr_tail)
+                self._store.keep_environment(run.status.experiment.target, compiled.environment)
+        result = compiled.result and compiled.result.model_copy(update={"run": run.status.run})
+        self._end(run, Outcome(compiled.state, result, compiled.error), compiled.stderr_tail)
 
     # One run
     # ----------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ import time
 
 from spmd_core.base import Settings, shorten
 from spmd_core.lab.cluster.messages import ALIVE_S, EVENTS, Event
-from spmd_core.lab.supervisor.last_words import SILENT
+from spmd_core.lab.supervisor.exit_message import SILENT
 from spmd_core.lab.supervisor.process import Child, ending_text
 
-# What of the lab's environment it is given: what Python needs to load Dask. Anything else may be a
+# The variables that it inherits: what Python needs to load Dask. Anything else may be a
 # secret, and whoever reaches the scheduler can run code in this process
 GIVEN = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 START_S = 30.0  # to load Dask, on a busy machine

@@ -1,4 +1,4 @@
-"""What Dask workers are asked for, by name. Whoever asks loads no more than this module."""
+"""The functions that Dask workers run, by name. The caller loads no more than this module."""
 
 import json
 from typing import Any
@@ -7,13 +7,13 @@ from spmd_core.time import versions
 
 
 def versions_here() -> str:
-    """The versions that decide what a prediction says, as JSON."""
+    """The versions that a prediction depends on, as JSON."""
     return json.dumps(versions(), sort_keys=True)
 
 
 def compiled(run: str, spec: str, timeout_s: float, topic: str) -> bytes:
-    """`Compiled` as deflated JSON. `spec`: the experiment as JSON; events of `topic` say when the
-    run leaves this worker's own queue, and how far it is.
+    """`Compiled` as deflated JSON. `spec`: the experiment as JSON; events of `topic` report when the
+    run leaves this worker's own queue, and its progress.
     """
     from distributed import get_worker
 
@@ -26,7 +26,7 @@ def compiled(run: str, spec: str, timeout_s: float, topic: str) -> bytes:
         task = worker.state.tasks.get(key)
         return task is not None and task.state != "cancelled" and worker.status.name == "running"
 
-    def tell(phase: str | None, strategy: str | None) -> None:
+    def report(phase: str | None, strategy: str | None) -> None:
         worker.log_event(topic, {"run": run, "phase": phase, "strategy": strategy})
 
-    return packed(spec, timeout_s, worker.local_directory, is_wanted, tell)
+    return packed(spec, timeout_s, worker.local_directory, is_wanted, report)

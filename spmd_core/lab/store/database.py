@@ -23,7 +23,7 @@ _PASSED = 0o011  # of a folder: group or others reach what is in it
 _INCREMENTAL = 2  # of PRAGMA auto_vacuum
 _SHRINK_S, _SHRINK_PAGES = 2.0, 1000  # a delete may take so long, in steps of so many pages
 _AWAY = "move the file away, or name another folder in SPMD_LAB_DATA"
-_WORTH_A_VACUUM = 16 * 2**20  # bytes; it writes the whole file anew
+_WORTH_A_VACUUM = 16 * 2**20  # bytes; it writes the file anew
 
 
 class Database:
@@ -70,7 +70,7 @@ class Database:
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         for path in (self.path, self.path.with_name(f"{FILE_NAME}-journal")):
-            with contextlib.suppress(OSError):  # `readable_by_others` tells
+            with contextlib.suppress(OSError):  # `readable_by_others` reports it
                 mode = stat.S_IMODE(path.stat().st_mode)
                 if mode & _OTHERS:
                     path.chmod(mode & ~_OTHERS)

@@ -9,8 +9,8 @@ from spmd_core.lab.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks: a viewer in a browser, who has limits, or the command line, which has none.
-    `batch`: runs asked for at once, such as a sweep, which count as one; as "search …" they are
+    """Who submits: a viewer in a browser, who has limits, or the command line, which has none.
+    `batch`: runs submitted together, such as a sweep, which count as one; as "search …" they are
     listed only with the runs of searches.
     """
 
@@ -44,7 +44,7 @@ class Room:
 
     @property
     def words(self) -> str:
-        """The limits in a sentence, as the screen tells them."""
+        """The limits in a sentence, for the screen."""
         return (
             f"{self.queued} of {self.queued_most} runs are queued or at work, {self.own} of the "
             f"{self.own_most} that one viewer may ask for are yours; results take "
@@ -86,28 +86,28 @@ def check_asker(store: Store, settings: Settings, asker: Asker, experiment: Expe
     check_flags(experiment)
     if asker.batch is not None and store.has_active(asker.batch):
         return  # a further point of a sweep that is counted already
-    found = room(store, settings, asker.viewer, asker.address)
-    if found.own >= found.own_most:
+    free = room(store, settings, asker.viewer, asker.address)
+    if free.own >= free.own_most:
         raise refuse(
-            f"{found.own} runs of yours",
+            f"{free.own} runs of yours",
             "wait or are at work, as many as one viewer may have here",
             "wait for one, or cancel one on Overview",
         )
-    if found.beside >= found.beside_most:
+    if free.beside >= free.beside_most:
         raise refuse(
-            f"{found.beside} runs of your network address",
+            f"{free.beside} runs of your network address",
             "wait or are at work, as many as one address may have here",
             "try again when one is over",
         )
-    if found.queued >= found.queued_most:
+    if free.queued >= free.queued_most:
         raise refuse(
-            f"{found.queued} runs",
+            f"{free.queued} runs",
             "wait or are at work, as many as this server allows",
             "try again when one is over",
         )
-    if found.is_stored_full:
+    if free.is_stored_full:
         raise refuse(
-            f"stored results of {bytes_text(found.stored_bytes)}",
-            f"fill the {bytes_text(found.stored_most_bytes)} that this server allows",
+            f"stored results of {bytes_text(free.stored_bytes)}",
+            f"fill the {bytes_text(free.stored_most_bytes)} that this server allows",
             "delete the oldest on History",
         )

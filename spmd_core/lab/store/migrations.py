@@ -15,7 +15,7 @@ Step = str | Callable[[sqlite3.Connection], None]  # SQL, or what changes rows a
 
 
 def renumber_experiments(db: sqlite3.Connection) -> None:
-    """Give stored experiments the ids that they have now, so that their runs are found again.
+    """Give stored experiments the ids that they have now, so that lookups return their runs.
 
     A training step's size that is the model's own is no longer part of the id, and in_axes is
     written in one form. An experiment that cannot be read stays as it is; two that are the same now
@@ -41,7 +41,7 @@ def renumber_experiments(db: sqlite3.Connection) -> None:
 
 
 def give_lanes(db: sqlite3.Connection) -> None:
-    """Say of each stored run which lane it is of; a target that cannot be read is as before."""
+    """Store the lane of each run; a target that cannot be read keeps its lane."""
     for (target,) in list(db.execute("SELECT DISTINCT target FROM experiments")):
         with contextlib.suppress(RequestError):
             db.execute(
@@ -92,7 +92,7 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
                 one INTEGER PRIMARY KEY CHECK (one = 1), pid INTEGER NOT NULL, mark TEXT NOT NULL,
                 file TEXT NOT NULL)""",
             "ALTER TABLE runs ADD COLUMN viewer TEXT",  # NULL: the command line
-            "ALTER TABLE runs ADD COLUMN batch TEXT",  # runs asked for at once, such as a sweep
+            "ALTER TABLE runs ADD COLUMN batch TEXT",  # runs submitted together, such as a sweep
         ),
     ),
     (

@@ -11,9 +11,9 @@ from spmd_core.lab.store.database import Database
 from spmd_core.results import ACTIVE, Failure, RunStatus, lane_of_target
 
 IN_ACTIVE = f"state IN {ACTIVE!r}"
-IN_HAND = f"state IN {ACTIVE[1:]!r}"  # they have left the queue
+IN_PROGRESS = f"state IN {ACTIVE[1:]!r}"  # they have left the queue
 # The order of each lane: addresses take turns, who was served longest ago first, and so do the
-# viewers of an address; whoever asks for many waits behind whoever asks for one.
+# viewers of an address; who submits many waits behind who submits one.
 _LINE = """SELECT id AS waiting_run,
         ROW_NUMBER() OVER (PARTITION BY lane ORDER BY turn, served, seq) AS position
     FROM (SELECT id, lane, seq,
@@ -42,7 +42,7 @@ _WHICH = {
 
 
 class Queue(Database):
-    """Runs from being asked for to being at hand, as values."""
+    """Runs from submission to start, as values."""
 
     def submit(
         self,
@@ -97,8 +97,8 @@ class Queue(Database):
 
     def has_active(self, batch: str) -> bool:
         """Whether a run of a batch is not over."""
-        found = self._rows(f"SELECT 1 FROM runs WHERE batch = ? AND {IN_ACTIVE} LIMIT 1", (batch,))
-        return bool(found)
+        rows = self._rows(f"SELECT 1 FROM runs WHERE batch = ? AND {IN_ACTIVE} LIMIT 1", (batch,))
+        return bool(rows)
 
     def active_of(self, viewer: str) -> tuple[str, ...]:
         """Ids of a viewer's runs that are not over, the last in the queue first."""
@@ -137,9 +137,7 @@ class Queue(Database):
             )
 
     def put_back(self, run: str, held_up: str | None) -> bool:
-        """Put a started run back in its place in the queue; False where it is over, or was asked
-        to end.
-        """
+        """Put a started run back in its place in the queue; False where it is over, or ends."""
         with self._transaction() as db:
             return (
                 db.execute(
@@ -189,17 +187,17 @@ class Queue(Database):
         return tuple(row["id"] for row in rows if row["client"] in gone)
 
     def give_back(self, lives: Callable[[int | None], bool]) -> None:
-        """Settle the runs that say running and that nobody works: for who has just taken the lock
+        """Settle the runs stored as running that nobody works: for who has just taken the lock
         of the data folder, or is about to give it up. A run goes back to its place in the queue
         where its client lives; else it is interrupted.
         """
-        for row in self._rows(f"SELECT id, client FROM runs WHERE {IN_HAND}"):
+        for row in self._rows(f"SELECT id, client FROM runs WHERE {IN_PROGRESS}"):
             if lives(row["client"]):
                 self.put_back(row["id"], None)
         with self._transaction() as db:
             db.execute(
                 f"""UPDATE runs SET finished_at = ?, state = CASE WHEN EXISTS (SELECT 1 FROM requests
                     WHERE kind = 'cancel' AND run = runs.id AND answered_at IS NULL)
-                    THEN 'cancelled' ELSE 'interrupted' END WHERE {IN_HAND}""",
+                    THEN 'cancelled' ELSE 'interrupted' END WHERE {IN_PROGRESS}""",
                 (time.time(),),
             )

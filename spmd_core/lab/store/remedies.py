@@ -11,7 +11,7 @@ class Remedies(Database):
     """The table of what was tried for each run, as JSON values."""
 
     def keep(self, run: str, body: dict[str, Any]) -> None:
-        """Keep what was found for a run, in place of what was there; StorageError where the run was
+        """Store the remedies of a run, in place of what was there; StorageError where the run was
         deleted.
         """
         packed = zlib.compress(json.dumps(body, separators=(",", ":")).encode())
@@ -19,6 +19,6 @@ class Remedies(Database):
             db.execute("INSERT OR REPLACE INTO remedies VALUES (?, ?)", (run, packed))
 
     def of(self, run: str) -> dict[str, Any] | None:
-        """What was found for a run; None where nothing was tried."""
+        """The stored remedies of a run; None where nothing was tried."""
         rows = self._rows("SELECT body FROM remedies WHERE run = ?", (run,))
         return json.loads(zlib.decompress(rows[0]["body"])) if rows else None

@@ -17,7 +17,7 @@ from spmd_core.results import ACTIVE, STATES, Environment, Failure, Result, RunS
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one process asks of the one that works the queue: cancel or interrupt a run, release,
+    """A request to the process that works the queue: cancel or interrupt a run, release,
     probe.
     """
 
@@ -45,7 +45,7 @@ _LAST_MOMENT_S = 2.0**33  # in the year 2242; pandas has no moments after 2262
 
 
 class _Progress(Frozen):
-    """What another process noted of a run at hand; what a newer version noted besides is left."""
+    """What another process noted of a run in progress; a newer version's other fields are left."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -106,7 +106,7 @@ def status_of(row: sqlite3.Row) -> RunStatus:
 
 
 def _progress(row: sqlite3.Row) -> dict[str, Any]:
-    """Fields of the progress of a run at hand; none where they cannot be read: the run goes on."""
+    """Fields of the progress of a run; none where they cannot be read: the run goes on."""
     if row["state"] not in ACTIVE:
         return {}
     try:
@@ -137,13 +137,13 @@ def summary_of(row: sqlite3.Row) -> RunSummary:
 
 def _times(text: str | None) -> Mapping[str, Any]:
     """Seconds by strategy, None where there are none; ValueError for anything else."""
-    found = json.loads(text or "{}")
-    if not isinstance(found, dict) or not all(
+    times = json.loads(text or "{}")
+    if not isinstance(times, dict) or not all(
         value is None or (isinstance(value, int | float) and abs(value) <= _MOST_S)
-        for value in found.values()
+        for value in times.values()
     ):
-        raise ValueError(f"{shorten(found)} is not an object of seconds")
-    return found
+        raise ValueError(f"{shorten(times)} is not an object of seconds")
+    return times
 
 
 def _state(row: sqlite3.Row) -> str:
@@ -169,7 +169,7 @@ def _moment_or_none(value: Any) -> float | None:
 
 
 def result_of(run: str, body: bytes) -> Result:
-    """A stored result; UnreadableRun where it is cut short, or of a newer version."""
+    """A stored result; UnreadableRun where it is truncated, or of a newer version."""
     try:
         return Result.model_validate_json(zlib.decompress(body))
     except (zlib.error, ValidationError, RequestError, TypeError) as error:
@@ -185,7 +185,7 @@ def text_of(run: str, body: bytes) -> str:
 
 
 def environment_of(body: str) -> Environment | None:
-    """What devices said of themselves; None where another version wrote it: they are asked anew."""
+    """A stored device report; None where another version wrote it: it is requested anew."""
     try:
         return Environment.model_validate_json(body)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""The searches of a data folder: what was asked, how far each got, every candidate's fate."""
+"""The searches of a data folder: question, progress, and the outcome of every candidate."""
 
 import json
 import time
@@ -61,7 +61,7 @@ class Searches(Database):
             )
 
     def keep_fates(self, search: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Keep the fate of every candidate as the enumeration found it, in its order."""
+        """Store the outcome of every candidate, in the order of the enumeration."""
         body = zlib.compress(json.dumps(list(rows), separators=(",", ":")).encode(), _LEVEL)
         with self._transaction() as db:
             db.execute("UPDATE searches SET fates = ? WHERE id = ?", (body, search))

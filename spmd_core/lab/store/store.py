@@ -14,7 +14,7 @@ from spmd_core.base import UnreadableRun
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
 from spmd_core.lab.store.actions import Actions
-from spmd_core.lab.store.queue import IN_ACTIVE, IN_HAND, STATUS
+from spmd_core.lab.store.queue import IN_ACTIVE, IN_PROGRESS, STATUS
 from spmd_core.lab.store.rows import Request, Unread
 from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, RunSummary
 
@@ -121,9 +121,9 @@ class Store(Actions):
         rows = self._rows(f"{STATUS} WHERE {IN_ACTIVE} ORDER BY seq")
         return tuple(_readable(read.status_of, rows))
 
-    def at_hand(self) -> tuple[RunStatus, ...]:
+    def in_progress(self) -> tuple[RunStatus, ...]:
         """Runs that have left the queue and are not over: at most one of each lane."""
-        rows = self._rows(f"{STATUS} WHERE {IN_HAND} ORDER BY seq")
+        rows = self._rows(f"{STATUS} WHERE {IN_PROGRESS} ORDER BY seq")
         return tuple(_readable(read.status_of, rows))
 
     def result(self, run: str) -> Result | None:
@@ -221,13 +221,13 @@ class Store(Actions):
                 partial, error_kind, error_message, spec FROM runs
                 JOIN experiments ON experiments.id = runs.experiment ORDER BY seq DESC"""
         )
-        found = []
+        unread = []
         for row in rows:
             try:
                 read.summary_of(row)
             except UnreadableRun as error:
-                found.append(Unread(str(row["id"]), str(row["state"]), str(error)))
-        return tuple(found)
+                unread.append(Unread(str(row["id"]), str(row["state"]), str(error)))
+        return tuple(unread)
 
     def delete(self, runs: Sequence[str]) -> int:
         """Delete runs that are over, and experiments that no run is left of; how many runs were
@@ -248,7 +248,7 @@ class Store(Actions):
     # -----------------------------------------------------------------
 
     def keep_environment(self, target: str, environment: Environment) -> None:
-        """Keep what a target's devices said of themselves."""
+        """Store the device report of a target."""
         with self._transaction() as db:
             db.execute(
                 "INSERT OR REPLACE INTO environments VALUES (?, ?, ?)",
@@ -256,7 +256,7 @@ class Store(Actions):
             )
 
     def environment(self, target: str) -> Environment | None:
-        """What a target's devices last said of themselves; None where that cannot be read."""
+        """The last device report of a target; None where it cannot be read."""
         rows = self._rows("SELECT body FROM environments WHERE target = ?", (target,))
         return read.environment_of(rows[0]["body"]) if rows else None
 

@@ -65,7 +65,7 @@ class ActiveRun:
         self._deadline = now + self._timeout_s
         self._paused_at: float | None = None
         self._kill_at: float | None = None
-        self._asked: str | None = None  # the terminal state that it was asked to stop for
+        self._requested: str | None = None  # the terminal state that it was requested to stop in
 
     def ready(self, environment: Environment) -> None:
         """The worker has the run's devices, and is sent the run."""
@@ -103,14 +103,14 @@ class ActiveRun:
                 self.environment = event.environment if self.is_sent else self.environment
 
     def stop(self, state: str, now: float) -> bool:
-        """Begin to stop it for `cancelled` or `timed_out`; True the first time, when the worker is
-        to be asked.
+        """Begin to stop it for `cancelled` or `timed_out`; True the first time, when the worker gets
+        the command.
         """
-        if self._asked or self.outcome:
+        if self._requested or self.outcome:
             return False
-        # a paused worker cannot do what it is asked
+        # a paused worker cannot obey
         grace_s = self._settings.cancel_grace_s if self._paused_at is None else 0.0
-        self._asked, self._kill_at = state, now + grace_s
+        self._requested, self._kill_at = state, now + grace_s
         waiting_for = (
             "the compiler to be ended"
             if self._is_compiling
@@ -133,12 +133,12 @@ class ActiveRun:
         return self._paused_at is None and now >= self._deadline
 
     def must_be_killed(self, now: float) -> bool:
-        """Whether it was asked to stop and did not, within the time it has for that."""
+        """Whether it did not stop within the time it has for that."""
         return self._kill_at is not None and now >= self._kill_at and not self.outcome
 
     def killed(self) -> None:
-        """It did not stop when asked, and was killed."""
-        self.outcome = Outcome(self._asked or "cancelled", self._partial(), self._stop_error())
+        """It did not stop, and was killed."""
+        self.outcome = Outcome(self._requested or "cancelled", self._partial(), self._stop_error())
 
     def ate_memory(self, most_bytes: int) -> None:
         """Its own function took more memory than there is for it, and its worker was killed."""
@@ -151,8 +151,8 @@ class ActiveRun:
         self.outcome = Outcome("failed", self._partial(), failure)
 
     def crashed(self, ending: str, words: str = "") -> None:
-        """The worker is gone, and no outcome came; `words` are the line that says why."""
-        if self._asked:
+        """The worker is gone, and no outcome came; `words` are the line that names the cause."""
+        if self._requested:
             self.killed()
             return
         phase = f" in {self.status.phase}" if self.status.phase else " while it started"
@@ -162,20 +162,20 @@ class ActiveRun:
             if self.status.experiment.what.source
             else ""
         )
-        said = f": {words}" if words else ""
+        cause = f": {words}" if words else ""
         message = (
-            f"the worker process {ending}{phase}{strategy}{said}{'; ' if said else ': '}"
+            f"the worker process {ending}{phase}{strategy}{cause}{'; ' if cause else ': '}"
             f"{own}run it again, or make it smaller"
         )
         if self._is_compiling:
-            message = f"{self._compiler}'s process {ending}{phase}{strategy}{said}"
+            message = f"{self._compiler}'s process {ending}{phase}{strategy}{cause}"
         self.outcome = Outcome(
             "crashed", self._partial(), Failure(kind="WorkerCrashed", message=message)
         )
 
     def _finished(self, event: Finished) -> Outcome:
-        if event.result.partial and self._asked:
-            return Outcome(self._asked, event.result, self._stop_error(), event.renew_worker)
+        if event.result.partial and self._requested:
+            return Outcome(self._requested, event.result, self._stop_error(), event.renew_worker)
         failures = [
             outcome.error
             for outcome in event.result.strategies.values()
@@ -186,7 +186,7 @@ class ActiveRun:
         return Outcome("succeeded", event.result, None, event.renew_worker)
 
     def _stop_error(self) -> Failure | None:
-        if self._asked != "timed_out":
+        if self._requested != "timed_out":
             return None
         limit = seconds_text(self._timeout_s)
         variable = "SPMD_LAB_PREDICT_TIMEOUT_S" if self._is_compiling else "SPMD_LAB_RUN_TIMEOUT_S"
@@ -200,7 +200,7 @@ class ActiveRun:
         if not self.environment or not (self.status.medians_s or self.status.points):
             return None
         if self.status.points:
-            found = StrategyResult(
+            outcome = StrategyResult(
                 status="ok", points=self.status.points, fits=fits(self.status.points)
             )
             return Result(
@@ -208,7 +208,7 @@ class ActiveRun:
                 experiment=self.status.experiment,
                 environment=self.environment,
                 partial=True,
-                strategies={self.status.strategy or "as_written": found},
+                strategies={self.status.strategy or "as_written": outcome},
             )
         note = "provisional median: the worker ended before the result"
         outcomes = {

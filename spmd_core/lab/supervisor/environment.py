@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from spmd_core.machine import ENVIRONMENT, Hardware, parse_target
 
-# A TPU host that is one of several of a slice waits for the others for ever, unless told that its
-# own chips are all there is
+# A TPU host of a multi-host slice waits for the other hosts for ever, unless its environment names
+# its own chips as all there are
 _CHIP_BOUNDS = {1: "1,1,1", 4: "2,2,1", 8: "2,4,1"}
 # where no chip is owned: what the compiler for absent topologies wants, should a study need it
 _COMPILER = {**ENVIRONMENT, "LIBTPU_INIT_ARGS": ""}
@@ -33,9 +33,8 @@ def worker_environment(
     """Environment variables of a worker process. `flags` are the TPU compiler's, of a compile-only
     target: it reads them as it is loaded.
 
-    Inherited JAX settings are dropped, since the experiment says everything: a precision, x64 mode
-    or a compile cache
-    from the shell would change what is measured. XLA_FLAGS stay, and are stored with each result.
+    Inherited JAX settings are dropped: a precision, x64 mode or a compile cache from the shell would
+    change what is measured. XLA_FLAGS stay, and are stored with each result.
     """
     environ = {name: value for name, value in inherited.items() if not name.startswith("JAX_")}
     environ.pop("ALLOW_MULTIPLE_LIBTPU_LOAD", None)  # set only where no chip is owned

@@ -20,7 +20,7 @@ class FolderLock:
     process, so there is one object per file and process.
 
     Its file stays open: closing any descriptor of that file would give the lock up. Where the file
-    was deleted, `file` names another than the one at its path: see `Turn`.
+    was deleted, `file` names another than the one at its path: see `QueueLock`.
     """
 
     def __init__(self, folder: Path, name: str = FILE_NAME, start: int = 0, length: int = 0):
@@ -38,8 +38,8 @@ class FolderLock:
     @property
     def file(self) -> str:
         """Which file this is, whatever its path: device and inode."""
-        found = os.fstat(self._file)
-        return f"{found.st_dev}:{found.st_ino}"
+        status = os.fstat(self._file)
+        return f"{status.st_dev}:{status.st_ino}"
 
     def acquire(self) -> bool:
         """Try to take the lock, without waiting."""
@@ -61,7 +61,7 @@ class FolderLock:
                 fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def holder(self) -> int | None:
-        """The pid of the process that holds the lock, asked without taking it; None: nobody."""
+        """The pid of the process that holds the lock, read without taking it; None: nobody."""
         with self._guard:
             if self.held:
                 return os.getpid()
@@ -82,7 +82,7 @@ class FolderLock:
         return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def _renew(self, locked: bool = False) -> bool:
-        """Open the file that lies at the path, if it is another one; whether it was."""
+        """Open the file at the path, if it is another one; whether it was."""
         with contextlib.suppress(OSError):
             here, ours = None, os.fstat(self._file)
             with contextlib.suppress(FileNotFoundError):

@@ -8,8 +8,8 @@ from spmd_core.base import StorageError, WorkerError
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
+from spmd_core.lab.supervisor.queue_lock import QueueLock
 from spmd_core.lab.supervisor.supervisor import Supervisor
-from spmd_core.lab.supervisor.turn import Turn
 from spmd_core.results import Environment, RunStatus, behind
 
 POLL_S = 0.2
@@ -21,12 +21,12 @@ _NEXT = "the next process that works the queue"
 class Followed:
     """A run to wait for. `supervisor` gives the one of the moment: it is renewed where it ended.
 
-    `write_s` is how long the data folder may fail while the run is not at hand.
+    `write_s` is how long the data folder may fail while the run is not in progress.
     """
 
     status: Callable[[], RunStatus]
     supervisor: Callable[[], Supervisor]
-    turn: Turn
+    queue_lock: QueueLock
     write_s: float
 
     def wait(
@@ -45,16 +45,16 @@ class Followed:
                 return status
             supervisor = self.supervisor()
             with supervisor.changed:
-                if supervisor.at_hand(status.run) in (None, last):
+                if supervisor.in_progress(status.run) in (None, last):
                     supervisor.changed.wait(POLL_S)
 
     def _stuck_since(self, run: str, since: float | None) -> float | None:
-        """Since when the folder fails while the run is not at hand; an error if for too long."""
+        """Since when the folder fails while the run is not in progress; an error if for too long."""
         supervisor, now = self.supervisor(), time.monotonic()
-        if not supervisor.is_alive and self.turn.holder() is None:
+        if not supervisor.is_alive and self.queue_lock.holder() is None:
             raise WorkerError("the thread that works the queue ended, as said above: start again")
         problem = supervisor.problem
-        if problem is None or supervisor.at_hand(run):
+        if problem is None or supervisor.in_progress(run):
             return None
         if since is not None and now - since > self.write_s:
             raise StorageError(problem)
@@ -64,7 +64,7 @@ class Followed:
 def answered(
     store: Store, supervisor: Supervisor, number: int, target: str, timeout_s: float
 ) -> Environment:
-    """What the devices of a target say to request `number`; WorkerError where they do not."""
+    """The devices' answer to request `number`; WorkerError where they do not answer."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         request = store.request(number)
@@ -86,21 +86,19 @@ def answered(
 
 def as_seen(
     status: RunStatus,
-    turn: Turn,
+    queue_lock: QueueLock,
     clients: Clients,
     stored: Callable[[str], RunStatus],
-    at_hand: Callable[[], Iterable[RunStatus]],
+    in_progress: Callable[[], Iterable[RunStatus]],
     called: Callable[[Experiment], str],
 ) -> RunStatus:
-    """A stored status, corrected for what only the locks can say: nobody works on it any more, or
-    waits for it.
+    """A stored status, corrected by the locks: nobody works on it any more, or waits for it.
 
-    `at_hand`: the runs that have left the queue, asked where one that waits is the next; `called`:
-    what an experiment is called.
+    `in_progress`: the runs that have left the queue; `called`: what an experiment is called.
     """
     if status.is_over:
         return status
-    if turn.holder() is None:
+    if queue_lock.holder() is None:
         status = stored(status.run)  # it may have been finished between the two looks
         if status.is_over:
             return status
@@ -113,7 +111,7 @@ def as_seen(
         if status.held_up:
             return replace(status, waiting_for=f"the cluster: {status.held_up}")
         ahead = (status.queue_position or 1) - 1
-        first = None if ahead else behind(status, at_hand())
+        first = None if ahead else behind(status, in_progress())
         waiting_for = f"{ahead} queued before it" if ahead else "the current run"
         if first and first.lane != status.lane:
             waiting_for = f"the run that is timed ({called(first.experiment)})"

@@ -1,6 +1,4 @@
-"""The one worker at hand: reused while it fits, replaced when the target changes, let go when it is
-idle.
-"""
+"""The one live worker: reused while it fits, replaced when the target changes, ended when idle."""
 
 import os
 import time
@@ -61,7 +59,7 @@ class WorkerHost:
         )
 
     def _is_there(self, worker: Worker) -> bool:
-        """Whether an idle worker can be used: a frozen one would cost the next run its whole time."""
+        """Whether an idle worker can be used: a frozen one would cost the next run all its time."""
         return not _is_lost(worker) and worker.answers(self._settings.ping_s)
 
     def rest(self) -> None:
@@ -86,7 +84,7 @@ class WorkerHost:
 
 
 def _is_lost(worker: Worker) -> bool:
-    """Whether an idle worker can no longer be used; what it says unasked is dropped."""
+    """Whether an idle worker can no longer be used; events of its own are dropped."""
     try:
         worker.receive()
     except WorkerError:

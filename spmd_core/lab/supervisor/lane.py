@@ -10,10 +10,10 @@ from spmd_core.base import LabError, Settings, StorageError, UnreadableRun, Work
 from spmd_core.lab.store.queue import Which
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun
-from spmd_core.lab.supervisor.hush import Hush
+from spmd_core.lab.supervisor.compile_gate import CompileGate
 from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.lab.supervisor.runner import Runner
-from spmd_core.lab.supervisor.unwritten import Unwritten
+from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.results import (
     COMPILING,
     TIMING,
@@ -36,12 +36,12 @@ class Lane(Runner):
         self,
         store: Store,
         settings: Settings,
-        unwritten: Unwritten,
+        unsaved: UnsavedRuns,
         changed: threading.Condition,
-        hush: Hush,
+        gate: CompileGate,
     ):
-        super().__init__(store, settings, unwritten, changed)
-        self._hush, self._guard = hush, threading.Lock()
+        super().__init__(store, settings, unsaved, changed)
+        self._gate, self._guard = gate, threading.Lock()
         self._is_open = self._is_busy = self._must_let_go = False
         # a worker dies with the thread that started it: this one lives as long as the lane
         self._thread = threading.Thread(
@@ -59,17 +59,17 @@ class Lane(Runner):
 
     def wake(self) -> None:
         """Have the thread look at the queue and the requests at once."""
-        self._bell.ring()
+        self._wakeup.set()
 
     def open(self) -> None:
-        """It is this process's turn to work the queue."""
+        """This process works the queue from now on."""
         with self._guard:
             was_open, self._is_open = self._is_open, True
         if not was_open:
             self.wake()
 
     def shut(self) -> bool:
-        """Take nothing more from the queue; whether nothing is at hand."""
+        """Take nothing more from the queue; whether no run is in progress."""
         with self._guard:
             self._is_open = False
             return not self._is_busy
@@ -80,14 +80,14 @@ class Lane(Runner):
         self.wake()
 
     def stop(self) -> None:
-        """Begin to end: a run at hand is left, the worker ended."""
+        """Begin to end: a run in progress is left, the worker ended."""
         self._is_stopping = True
         self.wake()
 
     def close(self) -> None:
         """Wait for that end."""
         self._thread.join()
-        self._bell.close()
+        self._wakeup.close()
 
     # The queue
     # ----------------------------------------------------------------------------------------------
@@ -100,14 +100,14 @@ class Lane(Runner):
                     self.problem = None
                 except StorageError as error:
                     self.problem = str(error)
-                    self._bell.wait(self._settings.lock_retry_s)
+                    self._wakeup.wait(self._settings.lock_retry_s)
         finally:
             self.host.release()
-            self._be_still()
+            self._stop_compiling_or_timing()
             self._withdraw(*self.live)
 
     def _step(self) -> None:
-        """One round: what was asked, then a run or a pause."""
+        """One round: requests, then a run or a pause."""
         if self._must_let_go:
             self._must_let_go = False
             self.host.release()
@@ -118,10 +118,10 @@ class Lane(Runner):
                 return
         finally:
             self._is_busy = False
-            self._be_still()
+            self._stop_compiling_or_timing()
         self.host.let_go_when_idle()
         is_needed = self._is_open or not self.host.is_empty
-        self._bell.wait(self._pause_s() if is_needed else None)
+        self._wakeup.wait(self._pause_s() if is_needed else None)
 
     def _pause_s(self) -> float:
         """Seconds until the next look."""
@@ -132,7 +132,7 @@ class Lane(Runner):
         return True
 
     def _take_one(self) -> bool:
-        """Answer what was asked of this lane, and work the run at its head; False: there is none."""
+        """Answer this lane's requests, and work the run at its head; False: there is none."""
         self._answer_probes()
         status = self._next()
         if status and self._store.start(status.run):
@@ -163,7 +163,7 @@ class Lane(Runner):
         return self._store.next_queued(self.name, self.which)
 
     def _probed(self, target: str) -> str | None:
-        """Start a worker, and keep what it says of its devices; why that failed, where it did."""
+        """Start a worker, and store its device report; why that failed, where it did."""
         try:
             self._probe(target)
         except LabError as error:
@@ -174,7 +174,7 @@ class Lane(Runner):
     def _probe(self, target: str) -> None:
         worker, deadline = self.host.get(target), time.monotonic() + self._settings.run_timeout_s
         while worker.environment is None:
-            self._bell.wait(self._settings.poll_s, worker)
+            self._wakeup.wait(self._settings.poll_s, worker)
             is_gone = worker.is_gone()
             for event in worker.receive():
                 if isinstance(event, Started):
@@ -202,10 +202,10 @@ class TimingLane(Lane):
     name = TIMING
 
     def _before_sending(self, run: ActiveRun) -> None:
-        self._hush.begin(run.status.run)
+        self._gate.start_timing(run.status.run)
 
-    def _be_still(self) -> None:
-        self._hush.end()
+    def _stop_compiling_or_timing(self) -> None:
+        self._gate.end_timing()
 
 
 class CompilingLane(Lane):
@@ -218,29 +218,29 @@ class CompilingLane(Lane):
         self.which = "not for the cluster" if self._settings.dask else "any"
 
     def _may_begin(self) -> bool:
-        return self._hush.stir(self._thread.name)
+        return self._gate.may_compile(self._thread.name)
 
     def _give_way(self, run: ActiveRun, worker: Worker) -> bool:
-        timed, now = self._hush.timed, time.monotonic()
+        timed, now = self._gate.timed, time.monotonic()
         if timed == run.status.paused_for or (timed and not worker.may_be_paused):
             return False
         if timed:
             worker.pause()
-            self._hush.still(self._thread.name)
-        elif self._hush.stir(self._thread.name):
+            self._gate.stop_compiling(self._thread.name)
+        elif self._gate.may_compile(self._thread.name):
             worker.resume()
         else:
-            return False  # another run is timed by now: the next round says which
+            return False  # another run is timed by now: the next round reads which
         run.pause(timed, now)
         return True
 
-    def _be_still(self) -> None:
-        self._hush.still(self._thread.name)
+    def _stop_compiling_or_timing(self) -> None:
+        self._gate.stop_compiling(self._thread.name)
 
 
 class HelpingLane(CompilingLane):
-    """One more compiler, for what was asked for at once: a search's candidates, the points of a
-    sweep. What was asked for alone waits for the lane of its kind, as if there were no other.
+    """One more compiler for batches: a search's candidates, the points of a sweep. A single run
+    waits for the first lane, as if there were no other.
     """
 
     def __init__(self, number: int, *shared: Any):

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, TypeAdapter
 
 from spmd_core.base import WorkerError
-from spmd_core.lab.supervisor.last_words import failing_line
+from spmd_core.lab.supervisor.exit_message import failing_line
 from spmd_core.machine import dumps as dump_folder
 from spmd_core.results import (
     EVENTS,
@@ -37,7 +37,7 @@ TAIL_BYTES = 16 * 1024
 MAX_SEARCHED_BYTES = 2**20  # a dump of many threads can be longer than the tail that is kept
 MAX_STDERR_BYTES = 16 * 2**20
 _PUNCH_HOLE = 0x03  # linux/falloc.h: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
-STOP_S = 1.0  # a thread in the kernel's hands, on a slow disk say, stops later than the others
+STOP_S = 1.0  # a thread in the kernel, for example on a slow disk, stops later than the others
 UNKILLABLE_S = 10.0  # how long to wait for a process that the kernel does not let go of
 
 
@@ -91,7 +91,7 @@ class Child(Generic[T]):
         return self._reader.fileno()
 
     def send(self, command: BaseModel) -> None:
-        """Send a command. Where the process is gone, the stream's end says so."""
+        """Send a command. Where the process is gone, the stream ends."""
         try:
             self._reader.sendall(encode(command))
         except OSError:
@@ -166,7 +166,7 @@ class Child(Generic[T]):
         return os.pread(self._stderr.fileno(), size - start, start).decode(errors="replace")
 
     def failing_line(self) -> str:
-        """The line that says why it ended, among all that is still kept of what it wrote."""
+        """The line that names why it ended, among all of its output that is still kept."""
         return failing_line(self.stderr_tail(MAX_SEARCHED_BYTES).replace("\0", ""))
 
     def begin_stderr(self) -> None:
@@ -201,7 +201,7 @@ class Worker(Child[Event]):
         super().__init__("spmd_core.worker", ["--target", target], environ, EVENTS)
         self.target = target
         self.environment: Environment | None = None  # once it is ready
-        self.may_be_paused = False  # once it has said that it ends with this process
+        self.may_be_paused = False  # once it has reported that it ends with this process
         self._paused_at = 0.0
 
     def answers(self, within_s: float) -> bool:

@@ -11,11 +11,11 @@ from spmd_core.base import LabError, Settings, StorageError, WorkerError
 from spmd_core.experiment import Experiment, compiler_flags
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, Outcome
-from spmd_core.lab.supervisor.bell import Bell
+from spmd_core.lab.supervisor.exit_message import SILENT, tail_with
 from spmd_core.lab.supervisor.host import WorkerHost
-from spmd_core.lab.supervisor.last_words import SILENT, tail_with
 from spmd_core.lab.supervisor.process import Worker, ending_text
-from spmd_core.lab.supervisor.unwritten import Ended, Unwritten, say
+from spmd_core.lab.supervisor.unsaved import Ended, UnsavedRuns, say
+from spmd_core.lab.supervisor.wakeup import Wakeup
 from spmd_core.machine import read_hardware
 from spmd_core.results import (
     CancelCommand,
@@ -28,13 +28,13 @@ from spmd_core.results import (
 )
 
 ENDS = {"cancel": "cancelled", "interrupt": "interrupted"}  # by the kind of a request
-# of the free memory that a function of the user's own may take: a machine without any stands still
+# of the free memory that a function of the user's own may take: a machine without any hangs
 OWN_MEMORY_SHARE = 0.9
 
 
 def _memory_for(experiment: Experiment, worker: Worker) -> int | None:
     """Bytes that a worker may hold while it runs functions of the user's own, whose needs nobody
-    knows beforehand; None for others, and where the machine does not say what is free.
+    knows beforehand; None for others, and where the machine does not report its free memory.
     """
     free = read_hardware().available_bytes
     if free is None or all(each.experiment.what.source is None for each in experiment.members):
@@ -43,18 +43,20 @@ def _memory_for(experiment: Experiment, worker: Worker) -> int | None:
 
 
 class Runner:
-    """The only starter and killer of its worker. What it does it does in one thread; what it says
-    (`live`, `problem`) may be read from any.
+    """The only starter and killer of its worker. It works in one thread; `live` and `problem` may be
+    read from any.
     """
 
     def __init__(
-        self, store: Store, settings: Settings, unwritten: Unwritten, changed: threading.Condition
+        self, store: Store, settings: Settings, unsaved: UnsavedRuns, changed: threading.Condition
     ):
-        self.live: Mapping[str, RunStatus] = {}  # the runs at hand by id, replaced as a whole
-        self.problem: str | None = None  # why it stands still
+        self.live: Mapping[
+            str, RunStatus
+        ] = {}  # the runs in progress by id; replaced, never changed
+        self.problem: str | None = None  # why no run is worked on
         self.host = WorkerHost(settings)
-        self._store, self._settings, self._unwritten = store, settings, unwritten
-        self._changed, self._bell = changed, Bell()
+        self._store, self._settings, self._unsaved = store, settings, unsaved
+        self._changed, self._wakeup = changed, Wakeup()
         self._is_stopping = False
 
     # What a lane adds: consideration for the other one
@@ -67,8 +69,8 @@ class Runner:
         """Pause the worker, or let it go on; whether that changed."""
         return False
 
-    def _be_still(self) -> None:
-        """The worker is idle, or gone; said once more where an error ended the run here."""
+    def _stop_compiling_or_timing(self) -> None:
+        """The worker is idle, or gone; called again where an error ended the run here."""
 
     # One run
     # ----------------------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ class Runner:
         if outcome.renew_worker or worker.is_gone():
             self.host.release()
         worker.resume()  # it is idle, or gone
-        self._be_still()
+        self._stop_compiling_or_timing()
         self.host.rest()
         self._finish(run, outcome, tail or None)
 
@@ -126,7 +128,7 @@ class Runner:
                 next_note = now + self._settings.note_s
                 with self._storage_may_fail():
                     self._store.note(status)
-            was_woken = self._bell.wait(self._settings.poll_s, worker)
+            was_woken = self._wakeup.wait(self._settings.poll_s, worker)
             self._listen(run, worker)
             now = time.monotonic()
             if was_woken or now >= next_look:
@@ -143,14 +145,14 @@ class Runner:
                 run.ate_memory(most_bytes)
 
     def _asked_for(self, run: str) -> str | None:
-        """The terminal state that a run was asked to end in; None where it was not asked."""
+        """The terminal state that a request names for a run; None without a request."""
         with self._storage_may_fail():
             kinds = (request.kind for request in self._store.requests() if request.run == run)
             return next((ENDS[kind] for kind in kinds if kind in ENDS), None)
         return None
 
     def _listen(self, run: ActiveRun, worker: Worker) -> None:
-        is_gone = worker.is_gone()  # asked first, so that what it said before its end is still read
+        is_gone = worker.is_gone()  # first, so that its last events are still read
         try:
             for event in worker.receive():
                 if isinstance(event, Started):
@@ -185,7 +187,7 @@ class Runner:
         deadline = time.monotonic() + self._settings.write_s
         while True:
             try:
-                self._unwritten.write(ended)
+                self._unsaved.write(ended)
                 self.problem = None
                 break
             except StorageError as error:
@@ -193,14 +195,14 @@ class Runner:
                     say(f"run {run.status.run}: its result cannot be written yet: {error}")
                 self.problem = str(error)
             if self._is_stopping or time.monotonic() >= deadline:
-                self._unwritten.keep(ended, self.problem)
+                self._unsaved.keep(ended, self.problem)
                 break
             waiting_for = f"room to write the result: {self.problem}"
             self._publish(replace(run.status, waiting_for=waiting_for))
-            self._bell.wait(self._settings.lock_retry_s)
+            self._wakeup.wait(self._settings.lock_retry_s)
         self._withdraw(run.status.run)
 
-    # Telling
+    # Publishing
     # ----------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -218,7 +220,7 @@ class Runner:
             self._changed.notify_all()
 
     def _withdraw(self, *runs: str) -> None:
-        """Runs that are no longer at hand."""
+        """Runs that are no longer in progress."""
         with self._changed:
             self.live = {run: live for run, live in self.live.items() if run not in runs}
             self._changed.notify_all()

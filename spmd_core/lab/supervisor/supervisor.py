@@ -1,4 +1,4 @@
-"""Works the queue of a data folder: holds the turn, and has two lanes work the runs."""
+"""Works the queue of a data folder: holds its lock, and has two lanes work the runs."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -7,12 +7,12 @@ from typing import Any
 
 from spmd_core.base import Settings, StorageError, UnreadableRun
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.bell import Bell
 from spmd_core.lab.supervisor.clients import Clients
-from spmd_core.lab.supervisor.hush import Hush
+from spmd_core.lab.supervisor.compile_gate import CompileGate
 from spmd_core.lab.supervisor.lane import CompilingLane, HelpingLane, Lane, TimingLane
-from spmd_core.lab.supervisor.turn import Turn
-from spmd_core.lab.supervisor.unwritten import Unwritten
+from spmd_core.lab.supervisor.queue_lock import QueueLock
+from spmd_core.lab.supervisor.unsaved import UnsavedRuns
+from spmd_core.lab.supervisor.wakeup import Wakeup
 from spmd_core.machine import Hardware, read_hardware
 from spmd_core.results import COMPILING, TIMING, RunStatus
 
@@ -29,7 +29,7 @@ def compilers(settings: Settings, hardware: Hardware) -> int:
 
 
 def helping_lanes(store: Store, settings: Settings, *shared: Any) -> dict[str, Lane]:
-    """Further compilers of this machine, for what was asked for at once, by their names."""
+    """Further compilers of this machine, for batches, by their names."""
     return {
         f"{COMPILING} {number}": HelpingLane(number, store, settings, *shared)
         for number in range(2, compilers(settings, read_hardware()) + 1)
@@ -37,34 +37,34 @@ def helping_lanes(store: Store, settings: Settings, *shared: Any) -> dict[str, L
 
 
 class Supervisor:
-    """The owner of the turn and of the lanes, with a permanent thread. `is_wanted` says whether
+    """The owner of the queue's lock and of the lanes, with a permanent thread. `is_wanted`: whether
     this process is to work the queue now; `more` makes the lanes that compile beside the first.
     """
 
     def __init__(
         self,
         store: Store,
-        turn: Turn,
+        queue_lock: QueueLock,
         clients: Clients,
         settings: Settings,
         is_wanted: Callable[[], bool],
         more: Callable[..., Mapping[str, Lane]] = helping_lanes,
     ):
         self.changed = threading.Condition()  # notified when a run changed
-        self.unwritten = Unwritten(store)
-        self._store, self._turn, self._clients = store, turn, clients
+        self.unsaved = UnsavedRuns(store)
+        self._store, self._queue_lock, self._clients = store, queue_lock, clients
         self._settings, self._is_wanted = settings, is_wanted
-        hush = Hush()
-        shared = (store, settings, self.unwritten, self.changed, hush)
+        gate = CompileGate()
+        shared = (store, settings, self.unsaved, self.changed, gate)
         self.lanes: dict[str, Lane] = {
             TIMING: TimingLane(*shared),
             COMPILING: CompilingLane(*shared),
         }
         self.lanes |= more(*shared)
-        hush.tell(self._ring)
+        gate.on_change(self._ring)
         self._problem: str | None = None
-        self._has_looked = False  # for runs that a process left behind, since the turn was taken
-        self._bell, self._is_stopping = Bell(), False
+        self._has_looked = False  # for runs that a process left behind, since the lock was taken
+        self._wakeup, self._is_stopping = Wakeup(), False
         for lane in self.lanes.values():
             lane.start()
         self._thread = threading.Thread(target=self._work, name="spmd-lab-supervisor", daemon=True)
@@ -77,7 +77,7 @@ class Supervisor:
 
     @property
     def problem(self) -> str | None:
-        """Why the queue stands still; None where it does not."""
+        """Why the queue is stopped; None where it is not."""
         lanes = (lane.problem for lane in self.lanes.values())
         return next((problem for problem in (self._problem, *lanes) if problem), None)
 
@@ -86,23 +86,23 @@ class Supervisor:
             if name != TIMING:
                 lane.wake()
 
-    def at_hand(self, run: str) -> RunStatus | None:
-        """That run as its lane sees it; None where no lane has it at hand."""
+    def in_progress(self, run: str) -> RunStatus | None:
+        """That run as its lane sees it; None where no lane works on it."""
         lives = (lane.live.get(run) for lane in self.lanes.values())
         return next((live for live in lives if live), None)
 
     def wake(self) -> None:
         """Have all threads look at the queue and the requests at once."""
-        self._bell.ring()
+        self._wakeup.set()
         for lane in self.lanes.values():
             lane.wake()
 
     def close(self) -> None:
-        """Stop: runs at hand are given back or interrupted, the workers ended, the turn given up."""
+        """Stop: runs in progress are given back or interrupted, the workers ended, the lock released."""
         self._is_stopping = True
-        self._bell.ring()
+        self._wakeup.set()
         self._thread.join()
-        self._bell.close()
+        self._wakeup.close()
 
     def _work(self) -> None:
         lanes = self.lanes.values()
@@ -113,42 +113,42 @@ class Supervisor:
                     self._problem = None
                 except StorageError as error:
                     self._problem = str(error)
-                    self._bell.wait(self._settings.lock_retry_s)
+                    self._wakeup.wait(self._settings.lock_retry_s)
         finally:
             for lane in lanes:
                 lane.stop()
             for lane in lanes:
                 lane.close()
-            self.unwritten.give_up()
-            if self._turn.held:
+            self.unsaved.give_up()
+            if self._queue_lock.held:
                 with suppress(StorageError):  # the next holder does it
                     self._store.give_back(self._is_other_client)
-                self._turn.give_up()
+                self._queue_lock.release()
             with self.changed:
                 self.changed.notify_all()
 
     def _step(self) -> None:
-        """One round: take the turn or keep it, answer requests, and have the lanes work."""
+        """One round: take or keep the lock, answer requests, and have the lanes work."""
         self._clients.keep()
         if not self._is_wanted():
             self._stand_by()
             return
-        if not self._turn.held:
-            if not self._turn.take():
-                self._bell.wait(self._settings.lock_retry_s)
+        if not self._queue_lock.held:
+            if not self._queue_lock.acquire():
+                self._wakeup.wait(self._settings.lock_retry_s)
                 return
             self._has_looked = False
-        self._turn.keep()
+        self._queue_lock.keep()
         if not self._has_looked:
             self._store.give_back(self._clients.lives)
             self._store.let_on()  # what held it up was known to the process before
             self._has_looked = True
-        self.unwritten.try_again()
+        self.unsaved.try_again()
         self._answer_requests()
         self._drop_abandoned()
         for lane in self.lanes.values():
             lane.open()
-        self._bell.wait(self._settings.poll_s)
+        self._wakeup.wait(self._settings.poll_s)
 
     def _stand_by(self) -> None:
         """Nothing here is this process's to run: make way for who may be waiting, else keep the
@@ -156,17 +156,17 @@ class Supervisor:
         """
         lanes = self.lanes.values()
         idle = [lane.shut() for lane in lanes]
-        if self._turn.held and all(idle):
+        if self._queue_lock.held and all(idle):
             if all(lane.host.is_empty for lane in lanes):
-                self._turn.give_up()
+                self._queue_lock.release()
             elif self._store.active() or self._store.requests():
                 for lane in lanes:
                     lane.let_go()
-        self._bell.wait(self._settings.poll_s if self._turn.held else None)
+        self._wakeup.wait(self._settings.poll_s if self._queue_lock.held else None)
 
     def _answer_requests(self) -> None:
-        """Have the workers let go where that was asked, and drop what is over. Lanes look for the
-        cancelling of their own run, and for probes of their own targets.
+        """Have the workers release their devices where requested, and drop requests that are over.
+        Lanes handle cancel requests of their own run, and probes of their own targets.
         """
         for request in self._store.requests():
             if request.kind == "release":
@@ -177,7 +177,7 @@ class Supervisor:
                 self._store.answer(request.id)
 
     def _drop_abandoned(self) -> None:
-        """Interrupt the runs that nobody waits for: those at hand are asked to end."""
+        """Interrupt the runs that nobody waits for: those in progress are requested to end."""
         if abandoned := self._store.abandoned(self._clients.lives):
             asked = {request.run for request in self._store.requests()}
             for run in abandoned:

@@ -57,12 +57,12 @@ def product(experiment: Experiment, times: TimeModel) -> Product:
     flops = experiment.what.flops(experiment.sizes)
 
     def cost(split: Split) -> tuple[float, int]:
-        found = _of_split(experiment, split)
+        moves = _of_split(experiment, split)
         parts = math.prod(experiment.axis_sizes[axis] for axis in split)
-        moved = (time_of(move, experiment.mesh, times) for move in found.collectives)
+        moved = (time_of(move, experiment.mesh, times) for move in moves.collectives)
         seconds = [each.seconds or 0.0 for each in (times.matmul(flops / parts), *moved)]
         # of equal ones, the one that moves least
-        return sum(seconds), len(found.moves)
+        return sum(seconds), len(moves.moves)
 
     return _of_split(experiment, min(_splits(experiment), key=cost))
 
@@ -153,7 +153,7 @@ def _sums(experiment: Experiment, computed: Spec, partial: Axes) -> tuple[list[M
     item = DTYPE_BYTES[dtype_of(experiment, name)]
     nbytes = math.prod(shape) * item // math.prod(sizes[axis] for axes in computed for axis in axes)
     kept = [(axis, dim) for dim, axes in enumerate(wanted) for axis in axes if axis in partial]
-    now, found = [list(axes) for axes in computed], []
+    now, sums = [list(axes) for axes in computed], []
     scattered = []
     for axis, dim in kept:
         if shape[dim] % math.prod(sizes[each] for each in (*now[dim], axis)) == 0:
@@ -161,9 +161,9 @@ def _sums(experiment: Experiment, computed: Spec, partial: Axes) -> tuple[list[M
             scattered.append((axis, dim))
     if scattered:
         axes, dims = tuple(axis for axis, _ in scattered), tuple(dim for _, dim in scattered)
-        found.append(Move("reduce-scatter", axes, nbytes, dims, array=name))
+        sums.append(Move("reduce-scatter", axes, nbytes, dims, array=name))
         nbytes //= math.prod(sizes[axis] for axis in axes)
     rest = tuple(axis for axis in partial if axis not in dict(scattered))
     if rest:
-        found.append(Move("all-reduce", rest, nbytes, array=name))
-    return found, tuple(map(tuple, now))
+        sums.append(Move("all-reduce", rest, nbytes, array=name))
+    return sums, tuple(map(tuple, now))

@@ -33,7 +33,7 @@ class _Builder:
 
     def __init__(self, costs: ModuleCosts) -> None:
         self.costs, self.module = costs, costs.module
-        self.found: dict[str, tuple[Instruction, Computation]] = {
+        self.instructions: dict[str, tuple[Instruction, Computation]] = {
             each.name: (each, computation)
             for computation in self.module.computations
             for each in computation.instructions
@@ -41,7 +41,7 @@ class _Builder:
         self.communicating = {comm.name for comm in costs.collectives.values() if comm is not None}
 
     def timeline(self, walk: Walk) -> Timeline:
-        """The scenes of a walk: the whole, then loops in the order in which they are met."""
+        """The scenes of a walk: the full walk, then loops in its order."""
         by_loop: dict[str, list[Segment]] = {"": []}
         for segment in walk.segments:
             by_loop.setdefault(segment.loop, []).append(segment)
@@ -71,7 +71,7 @@ class _Builder:
         return Timeline((replace(scenes[0], exposed_s=exposed), *scenes[1:]))
 
     def _trips(self, loop: str) -> int:
-        return trip_count(self.module, self.found[loop][1], self.found[loop][0]) or 1
+        return trip_count(self.module, self.instructions[loop][1], self.instructions[loop][0]) or 1
 
     def _pass(self, loop: str, segments: Sequence[Segment], scene: TimelineScene) -> float:
         """One pass through a loop, seconds."""
@@ -87,7 +87,7 @@ class _Builder:
         rows = _rows(kept)
         at = {each.name: place for place, each in enumerate(kept) if each.kind != WAIT}
         stood = _stretches(kept, at)
-        needs = Needs(at, self.found)
+        needs = Needs(at, self.instructions)
         spans = []
         for each in kept:
             span = (
@@ -110,9 +110,9 @@ class _Builder:
         )
 
     def _wait(self, segment: Segment, at: dict[str, int]) -> Span:
-        """A stretch in which the chip stands still; `name` is what waits, where one does."""
+        """A stretch in which the chip is idle; `name` is what waits, where one does."""
         cause = segment.name.removeprefix(_WAIT)
-        known = self.found.get(cause)
+        known = self.instructions.get(cause)
         kind = EXPOSED if cause in self.communicating else WAIT
         return Span(
             cause,
@@ -128,7 +128,7 @@ class _Builder:
     def _work(
         self, segment: Segment, stood: Sequence[tuple[float, float]], needs: Needs, loops: list[str]
     ) -> Span:
-        instruction, computation = self.found[segment.name]
+        instruction, computation = self.instructions[segment.name]
         work = self.costs.operations.get(id(instruction))
         comm = self.costs.collectives.get(id(instruction))
         if comm is not None:
@@ -194,12 +194,12 @@ def _rows(segments: Sequence[Segment]) -> list[str]:
 def _stretches(
     segments: Sequence[Segment], at: dict[str, int]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Collective or copy -> when the chip stands still for it."""
-    found = defaultdict[str, list[tuple[float, float]]](list)
+    """Collective or copy -> when the chip waits for it."""
+    stretches = defaultdict[str, list[tuple[float, float]]](list)
     for each in segments:
         if each.kind == WAIT and (cause := each.name.removeprefix(_WAIT)) in at:
-            found[cause].append((each.start_s, each.start_s + each.duration_s))
-    return found
+            stretches[cause].append((each.start_s, each.start_s + each.duration_s))
+    return stretches
 
 
 def line_of(instruction: Instruction) -> str:
@@ -222,7 +222,7 @@ def _shape(shape: Shape) -> str:
 
 
 def source_of(instruction: Instruction) -> str:
-    """File, line and function of the program that made an instruction; "" where it does not say."""
+    """File, line and function of the program that made an instruction; "" where it names none."""
     if not instruction.frames:
         return ""
     frame = instruction.frames[0]

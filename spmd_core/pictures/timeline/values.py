@@ -78,11 +78,6 @@ class Timeline:
     scenes: tuple[TimelineScene, ...]
     predicted: bool = True
 
-    @property
-    def whole(self) -> TimelineScene:
-        """The scene of the full step."""
-        return self.scenes[0]
-
     def path(self, scene: int) -> tuple[int, ...]:
         """The scenes from the step down to one, both included."""
         path = [scene]

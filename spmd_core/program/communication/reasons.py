@@ -1,4 +1,4 @@
-"""Why a collective is there: what the sharding asks for, and what is made of it."""
+"""Why a collective is there: what the sharding requires, and what the compiler does."""
 
 from dataclasses import dataclass
 
@@ -55,41 +55,43 @@ class Reasons:
     strategy: str
     module: Module
 
-    def why(self, found: ParsedCollective) -> str | None:
-        """The reason of one collective; None where nothing tells."""
-        if found.kind == "send" or not found.axes:
-            return generic(found)
+    def why(self, collective: ParsedCollective) -> str | None:
+        """The reason of one collective; None where it is unknown."""
+        if collective.kind == "send" or not collective.axes:
+            return generic(collective)
         by_hand = (
-            call_of(found.op_name) if STRATEGIES[self.strategy].collectives == "program" else None
+            call_of(collective.op_name)
+            if STRATEGIES[self.strategy].collectives == "program"
+            else None
         )
         lead = f"the program calls {by_hand}: " if by_hand else ""
-        if found.ring:
-            return collective_matmul(found)
-        if found.wanted in ("all-reduce", "reduce-scatter"):
-            return self._of_sum(found, by_hand) + became(found)
-        if (halo := self._halo(found)) is not None:
+        if collective.ring:
+            return collective_matmul(collective)
+        if collective.wanted in ("all-reduce", "reduce-scatter"):
+            return self._of_sum(collective, by_hand) + became(collective)
+        if (halo := self._halo(collective)) is not None:
             return lead + halo
-        if (operand := self._operand(found)) is not None:
-            return lead + self._of_operand(found, operand) + became(found)
-        if (result := self._result(found)) is not None:
-            return lead + self._of_result(found, result) + became(found)
+        if (operand := self._operand(collective)) is not None:
+            return lead + self._of_operand(collective, operand) + became(collective)
+        if (result := self._result(collective)) is not None:
+            return lead + self._of_result(collective, result) + became(collective)
         if by_hand:
-            return f"the program itself calls {by_hand} over {names(found.axes)}"
-        return of_shards(found) + became(found)
+            return f"the program itself calls {by_hand} over {names(collective.axes)}"
+        return of_shards(collective) + became(collective)
 
-    def _of_sum(self, found: ParsedCollective, by_hand: str | None) -> str:
-        over, call = names(found.axes), f" (the program calls {by_hand})" if by_hand else ""
-        if said := other_reduction(found):
-            return said + call
+    def _of_sum(self, collective: ParsedCollective, by_hand: str | None) -> str:
+        over, call = names(collective.axes), f" (the program calls {by_hand})" if by_hand else ""
+        if reduction := other_reduction(collective):
+            return reduction + call
         keeps = ", and each device keeps its shard of the sum"
-        keeps = keeps if found.wanted == "reduce-scatter" else ""
+        keeps = keeps if collective.wanted == "reduce-scatter" else ""
         dims = [
             f"`{dim}`"
             for dim in self.experiment.what.contracted
-            if set(found.axes) <= set(self._axes_of_dim(dim))
+            if set(collective.axes) <= set(self._axes_of_dim(dim))
         ]
         mapped = f"`{self.experiment.what.mapped}`"
-        if "transpose(" in (found.op_name or "") and mapped in dims:
+        if "transpose(" in (collective.op_name or "") and mapped in dims:
             dims = [mapped]  # a gradient is a sum over the rows
         if dims:
             which = (
@@ -109,25 +111,25 @@ class Reasons:
 
     def _axes_of_dim(self, dim: str) -> Axes:
         """Axes that shard a dim, in any operand that has it."""
-        found: dict[str, None] = {}
+        axes: dict[str, None] = {}
         for array in self.experiment.what.operands:
             present = array.present(self.experiment.sizes)
             if dim in present:
                 spec = self.experiment.spec(array.name)
-                found.update(dict.fromkeys(spec[present.index(dim)]))
-        return tuple(found)
+                axes.update(dict.fromkeys(spec[present.index(dim)]))
+        return tuple(axes)
 
-    def _halo(self, found: ParsedCollective) -> str | None:
+    def _halo(self, collective: ParsedCollective) -> str | None:
         """A permute along the dim over which a window slides."""
         halo = self.experiment.what.program.halo
-        if halo is None or found.kind != "collective-permute":
+        if halo is None or collective.kind != "collective-permute":
             return None
         dim, width = halo
-        if not set(found.axes) <= set(self._axes_of_dim(dim)):
+        if not set(collective.axes) <= set(self._axes_of_dim(dim)):
             return None
         size = self.experiment.sizes.get(width, 1)
         return (
-            f"halo exchange between neighbors: `{dim}` is sharded over {names(found.axes)}, "
+            f"halo exchange between neighbors: `{dim}` is sharded over {names(collective.axes)}, "
             f"and a window of {size} elements reaches into the neighbors' shards"
         )
 
@@ -135,27 +137,27 @@ class Reasons:
         array = self.experiment.what.array(name)
         return _sharded(array.present(self.experiment.sizes), self.experiment.spec(name))
 
-    def _of_operand(self, found: ParsedCollective, name: str) -> str:
-        along = names(found.axes)
-        if found.wanted == "all-gather":
+    def _of_operand(self, collective: ParsedCollective, name: str) -> str:
+        along = names(collective.axes)
+        if collective.wanted == "all-gather":
             return f"`{name}` is stored {self._held(name)}, but is needed replicated over {along}"
         return (
             f"`{name}` is stored {self._held(name)}, but is needed in another sharding: its "
             f"shards move over {along}"
         )
 
-    def _of_result(self, found: ParsedCollective, name: str) -> str:
-        along = names(found.axes)
-        if found.wanted == "all-gather":
+    def _of_result(self, collective: ParsedCollective, name: str) -> str:
+        along = names(collective.axes)
+        if collective.wanted == "all-gather":
             return f"`{name}` is computed sharded over {along}, but is requested {self._held(name)}"
         return (
             f"`{name}` is computed in another sharding than requested "
             f"({self._held(name)}): its shards move over {along}"
         )
 
-    def _operand(self, found: ParsedCollective) -> str | None:
+    def _operand(self, collective: ParsedCollective) -> str | None:
         """The workload's operand that is moved as it was stored; None for a computed value."""
-        computation, start = found.site.computation, found.site.start.outer
+        computation, start = collective.site.computation, collective.site.start.outer
         if not computation.is_entry:
             return None
         at = start
@@ -173,9 +175,9 @@ class Reasons:
                 return operands[number].name if number < len(operands) else None
         return None
 
-    def _result(self, found: ParsedCollective) -> str | None:
+    def _result(self, collective: ParsedCollective) -> str | None:
         """The workload's result that is handed over; None where its value is computed with."""
-        computation, at = found.site.computation, found.site.start.outer
+        computation, at = collective.site.computation, collective.site.start.outer
         if not computation.is_entry:
             return None
         results = self.experiment.what.results

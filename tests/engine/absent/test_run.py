@@ -125,7 +125,7 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
     steps = Shardings.model_validate_json(texts[SHARDINGS]).steps
     assert any(step.sums == ("x",) and "all-reduce over x" in step.collectives for step in steps)
     assert "jax.devices()" in texts["program"] and "all-reduce" in texts["hlo"]
-    whole = timeline.from_text(texts[timeline.NAME]).whole
+    whole = timeline.from_text(texts[timeline.NAME]).scenes[0]
     assert whole.length_s == pytest.approx(auto.predicted_s.estimate)
     assert {"matmul", "all-reduce"} <= {span.kind for span in whole.spans}
     assert lab.latest(result.experiment) == run and is_current(result)

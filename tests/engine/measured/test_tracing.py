@@ -63,7 +63,7 @@ def test_a_trace_follows_the_timing_and_says_what_each_device_did(run):
         for event in run.events
         if event.event == "texts" and TRACED in event.texts
     )
-    rows = from_text(stored).whole.rows
+    rows = from_text(stored).scenes[0].rows
     assert [row for row in rows if "beside" not in row] == [f"device {n}" for n in range(8)]
 
 

@@ -56,9 +56,9 @@ def test_what_waits_for_the_cluster_says_why_until_it_is_taken(store):
         "later": None,
     }
     assert store.start("first") and store.status("first").held_up is None
-    at_hand = [replace(store.status("first"), state="running")]
-    assert behind(store.status("second"), at_hand) is None
-    assert behind(store.status("later"), at_hand) == at_hand[0]
+    in_progress = [replace(store.status("first"), state="running")]
+    assert behind(store.status("second"), in_progress) is None
+    assert behind(store.status("later"), in_progress) == in_progress[0]
     store.let_on()
     assert store.status("second").held_up is None
 

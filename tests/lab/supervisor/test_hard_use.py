@@ -17,8 +17,8 @@ from spmd_core.base.errors import RequestError, StorageError, UnreadableRun
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
+from spmd_core.lab.supervisor.exit_message import failing_line, tail_with
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME as LOCK
-from spmd_core.lab.supervisor.last_words import failing_line, tail_with
 from tests.labs import HASTY, PATIENCE_S, ROOT, STANDIN, experiment, is_running, start_python, until
 from tests.standin import sitecustomize as standin
 

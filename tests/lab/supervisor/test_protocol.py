@@ -12,7 +12,7 @@ from spmd_core.base.settings import read_settings
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.environment import worker_environment
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME, FolderLock
-from spmd_core.lab.supervisor.turn import Turn
+from spmd_core.lab.supervisor.queue_lock import QueueLock
 from spmd_core.machine.hardware import Hardware
 from spmd_core.results.runs import protocol
 from spmd_core.results.runs.events import (
@@ -215,7 +215,7 @@ while (line := input()) != "end":
 
 def test_a_lock_that_is_made_anew_between_two_looks_is_seen(tmp_path, monkeypatch):
     store, looks = Store(tmp_path), iter([None, 7])
-    turn = Turn(tmp_path, store)
+    turn = QueueLock(tmp_path, store)
     monkeypatch.setattr(FolderLock, "holder", lambda lock: next(looks))
     assert turn.holder() == 7
     turn.close()

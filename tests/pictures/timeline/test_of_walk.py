@@ -61,13 +61,13 @@ def test_the_mix_of_a_loop_is_that_of_its_passes():
     found = timeline(EXPOSED)
     whole = mix(found, 0)
     assert set(whole) == {"memory", "matmul", "exposed"}
-    assert sum(whole.values()) == pytest.approx(found.whole.spans[0].length_s)
+    assert sum(whole.values()) == pytest.approx(found.scenes[0].spans[0].length_s)
 
 
 def test_the_whole_says_the_exposed_communication_that_the_prediction_says():
     found, timeline = predicted(EXPOSED)
     waits = sum(time for name, time in found.shares_s.items() if name.startswith("wait: all-"))
-    assert waits > 0 and from_text(to_text(timeline)).whole.exposed_s == pytest.approx(waits)
+    assert waits > 0 and from_text(to_text(timeline)).scenes[0].exposed_s == pytest.approx(waits)
     assert f", {seconds_text(waits)} of it exposed communication" in scene_summary(timeline, 0)
 
 

@@ -68,7 +68,7 @@ def test_a_collective_begins_when_its_last_device_comes_and_the_others_wait():
         "step 5 s: 3 s compute, 1 s collectives (1 s exposed), "
         "1 s waiting for other devices, devices differ by 50 %"
     )
-    scene = timeline.whole
+    scene = timeline.scenes[0]
     assert scene.rows == ("device 0", "device 1") and not timeline.predicted
     wait = next(span for span in scene.spans if span.kind == "wait")
     assert (wait.row, wait.start_s, wait.length_s) == (0, 2, 2)
@@ -101,7 +101,7 @@ def test_a_loop_counts_by_its_operations_and_what_runs_beside_has_a_row_of_its_o
         Event(3, "all-gather.7", 5.0, 4.0),
     )
     timeline, trace = of_recorded(Recorded(events, ()), FACTS)
-    assert [row_words(row) for row in timeline.whole.rows] == [
+    assert [row_words(row) for row in timeline.scenes[0].rows] == [
         "device 3",
         "device 3, beside",
         "device 3, beside 2",
@@ -151,8 +151,8 @@ def test_of_many_devices_and_operations_a_bounded_part_is_kept_and_the_rest_coun
         )
     )
     timeline, trace = of_recorded(Recorded(events, ()), FACTS)
-    assert timeline.whole.rows == ("device 0", "device 1", "device 7", "device 8")
-    assert (len(timeline.whole.spans), timeline.whole.left_out) == (6, 2)
+    assert timeline.scenes[0].rows == ("device 0", "device 1", "device 7", "device 8")
+    assert (len(timeline.scenes[0].spans), timeline.whole.left_out) == (6, 2)
     assert (len(trace.devices), len(trace.operations), trace.other_operations) == (9, 1, 1)
 
 
@@ -161,7 +161,7 @@ def test_without_device_events_there_is_what_the_host_did():
     recorded = Recorded((), ((0.0, 10.0),), host)
     assert of_recorded(recorded, FACTS) is None
     shown = of_host(recorded)
-    assert shown.whole.rows == ("host", "host, beside") and shown.whole.length_s == 5
+    assert shown.scenes[0].rows == ("host", "host, beside") and shown.whole.length_s == 5
     assert of_host(Recorded((), ())) is None
 
 

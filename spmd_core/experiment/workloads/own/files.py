@@ -116,10 +116,10 @@ def check_present(workload: Workload) -> None:
     if workload.source is None:
         return
     if workload.name not in workloads():
-        found = "; ".join(problems())
+        reasons = "; ".join(problems())
         raise refuse(
             f"workload {workload.name}",
-            f"is declared by no file of {VARIABLE}{f' ({found})' if found else ''}",
+            f"is declared by no file of {VARIABLE}{f' ({reasons})' if reasons else ''}",
             "correct its file, or name it there when the server is started",
         )
     if newer(workload):

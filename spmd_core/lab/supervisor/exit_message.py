@@ -1,6 +1,4 @@
-"""What a process that aborted wrote last: the line that says why, among dumps of threads and
-frames.
-"""
+"""The line that names why a process aborted, among dumps of threads and frames."""
 
 import re
 
@@ -11,7 +9,7 @@ _CHECK = re.compile(
     r"|^[\w.]*Error: |rendezvous",
     re.IGNORECASE,
 )
-# faulthandler, glog's stack trace and the kernel's words begin here, and say nothing of the cause
+# first lines of dumps of faulthandler, glog and the kernel, which do not name the cause
 _DUMP = re.compile(
     r"^(Fatal Python error|\*\*\* |Current thread|Thread 0x|Extension modules:"
     r"|  File \"|\s*@ +0x|PC: @|<no Python frame>|#\d+ )"
@@ -21,21 +19,21 @@ SILENT = "it said nothing"
 
 
 def failing_line(text: str) -> str:
-    """The line that says why a process ended: its failed check, else the last line before a dump.
+    """The line that names why a process ended: its failed check, else the last line before a dump.
 
     >>> failing_line("starting\\nF1121 17:15:50.1 42 a.cc:7] Check failed: x\\nFatal Python error: Aborted")
     'Check failed: x'
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not _DUMP.match(line)]
+    kept = [line for line in lines if not _DUMP.match(line)]
     for is_cause in (_FATAL.match, _CHECK.search):
-        if found := next((line for line in told if is_cause(line)), None):
-            words = _FATAL.sub("", found).strip() or found
+        if cause := next((line for line in kept if is_cause(line)), None):
+            words = _FATAL.sub("", cause).strip() or cause
             return words[:MAX_CHARACTERS]
-    if not told:
+    if not kept:
         return lines[0].strip()[:MAX_CHARACTERS] if lines else SILENT
     before_dump = _before_dump(lines)
-    return (before_dump or told[-1]).strip()[:MAX_CHARACTERS]
+    return (before_dump or kept[-1]).strip()[:MAX_CHARACTERS]
 
 
 def _before_dump(lines: list[str]) -> str | None:

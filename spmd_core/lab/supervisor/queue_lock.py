@@ -1,6 +1,4 @@
-"""Whose turn it is to work the queue: by the file lock, and where its file was deleted, by the
-database.
-"""
+"""The lock on a data folder's queue: a file lock, and the database where its file was deleted."""
 
 import os
 from pathlib import Path
@@ -9,12 +7,11 @@ from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.folder_lock import FolderLock
 
 
-class Turn:
-    """The lock of a data folder, and beside it a note in the database of who took which lock file.
+class QueueLock:
+    """The file lock of a data folder, and a row in the database that names its holder and file.
 
-    A deleted lock file frees the lock for everybody but the one who holds it. The note says who
-    that
-    is; it counts only where it names another file than the one at the path, and a living process.
+    A deleted lock file frees the lock for all but its holder. The row counts only where it names
+    another file than the one at the path, and a living process.
     """
 
     def __init__(self, folder: Path, store: Store):
@@ -22,11 +19,11 @@ class Turn:
 
     @property
     def held(self) -> bool:
-        """Whether it is this process's turn."""
+        """Whether this process holds the lock."""
         return self._lock.held
 
-    def take(self) -> bool:
-        """Try to take the turn, without waiting."""
+    def acquire(self) -> bool:
+        """Try to take the lock, without waiting."""
         if not self._lock.acquire():
             return False
         if self._noted() is not None:
@@ -36,17 +33,17 @@ class Turn:
         return True
 
     def keep(self) -> None:
-        """Hold the turn although the lock's file was deleted."""
+        """Hold the lock although its file was deleted."""
         if self._lock.keep():
             self._note()
 
-    def give_up(self) -> None:
-        """Let another process have it."""
+    def release(self) -> None:
+        """Let another process take the lock."""
         self._lock.release()
 
     def holder(self) -> int | None:
-        """Pid of the process whose turn it is, asked without taking it; None where it is nobody's."""
-        # the lock once more: its holder may have locked the new file between the other two looks
+        """Pid of the holder, read without taking the lock; None where nobody holds it."""
+        # the lock again: its holder may have locked the new file between the other two reads
         return self._lock.holder() or self._noted() or self._lock.holder()
 
     def close(self) -> None:
@@ -68,7 +65,7 @@ class Turn:
 
 
 def process_mark(pid: int) -> str | None:
-    """What tells a living process from a later one of the same number; None where it is over.
+    """Distinguishes a living process from a later one with the same pid; None where it ended.
 
     Linux: its start in clock ticks since boot. Elsewhere nothing is known, and the lock alone
     counts.

@@ -9,8 +9,8 @@ from spmd_core.base import WorkerError
 from spmd_core.lab.supervisor.process import Child
 
 
-class Bell:
-    """A pipe to oneself: `ring` from any thread, `wait` in one. A ring before the wait counts."""
+class Wakeup:
+    """A pipe to oneself: `set` from any thread, `wait` in one. A `set` before the wait counts."""
 
     def __init__(self) -> None:
         try:
@@ -23,13 +23,13 @@ class Bell:
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
 
-    def ring(self) -> None:
+    def set(self) -> None:
         """Wake the thread that waits, or that will."""
-        with suppress(BlockingIOError):  # the pipe is full of rings already
+        with suppress(BlockingIOError):  # the pipe is full already
             os.write(self._in, b".")
 
     def wait(self, timeout_s: float | None, worker: Child[Any] | None = None) -> bool:
-        """Wait for a ring, an event of the worker, or the time; whether it was a ring."""
+        """Wait for `set`, an event of the worker, or the time; whether it was `set`."""
         is_heard = worker is not None and not worker.is_broken
         sources = [self._out, worker] if is_heard else [self._out]
         if self._out not in select.select(sources, [], [], timeout_s)[0]:

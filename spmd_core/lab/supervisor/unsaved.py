@@ -23,7 +23,7 @@ class Ended:
     stderr_tail: str | None = None
 
 
-class Unwritten:
+class UnsavedRuns:
     """The ended runs that only this process's memory holds. Safe to use from many threads."""
 
     def __init__(self, store: Store):
@@ -32,13 +32,13 @@ class Unwritten:
 
     def write(self, ended: Ended) -> None:
         """Write a run's outcome to the data folder; StorageError where that fails."""
-        found = ended.outcome
+        outcome = ended.outcome
         self._store.finish(
             ended.status.run,
-            found.state,
-            result=found.result,
+            outcome.state,
+            result=outcome.result,
             texts=ended.texts,
-            error=found.error,
+            error=outcome.error,
             stderr_tail=ended.stderr_tail,
         )
 
@@ -96,5 +96,5 @@ class Unwritten:
 
 
 def say(sentence: str) -> None:
-    """Tell whoever started this process."""
+    """Write a line to stderr, for who started this process."""
     print(f"spmd_core: {sentence}", file=sys.stderr, flush=True)

@@ -1,0 +1,53 @@
+"""Keeps compilers from running beside a timed run."""
+
+import threading
+from collections.abc import Callable
+
+WAIT_S = (
+    10.0  # a timed run waits at most this long for a compiler that loads: it cannot be paused yet
+)
+
+
+class CompileGate:
+    """Shared by the lane that times runs and the lanes that compile."""
+
+    def __init__(self) -> None:
+        self.timed: str | None = None  # the run that is timed now
+        self._wake: Callable[[], None] = lambda: None
+        self._guard = threading.Lock()
+        self._compiling: set[str] = set()  # names of the lanes whose compiler runs
+        self._is_free = threading.Event()
+        self._is_free.set()
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """`wake` wakes the lanes that compile."""
+        self._wake = wake
+
+    def start_timing(self, run: str) -> None:
+        """`run` is timed from now on. Returns once nothing compiles, or after WAIT_S."""
+        with self._guard:
+            self.timed = run
+        self._wake()
+        self._is_free.wait(WAIT_S)
+
+    def end_timing(self) -> None:
+        """Nothing is timed any more."""
+        with self._guard:
+            was_timed, self.timed = self.timed, None
+        if was_timed:
+            self._wake()
+
+    def may_compile(self, lane: str) -> bool:
+        """Whether a lane may compile, until it calls `stop_compiling`; False while a run is timed."""
+        with self._guard:
+            if self.timed is None:
+                self._compiling.add(lane)
+                self._is_free.clear()
+            return self.timed is None
+
+    def stop_compiling(self, lane: str) -> None:
+        """A lane's compiler is idle or paused."""
+        with self._guard:
+            self._compiling.discard(lane)
+            if not self._compiling:
+                self._is_free.set()

@@ -29,7 +29,6 @@ SHARED = {
 }
 # Minutes each: the reader of one of them asks for it by its name.
 SLOW = {
-    "busy_collectives",
     "cluster_doors",
     "collectives_reading",
     "every_cut",
@@ -43,20 +42,12 @@ SLOW = {
     "pictures",
     "planted_faults",
     "predict_calibration",
-    "predict_fits",
-    "predicted_here",
     "real_sizes",
     "remedies",
     "right_answers",
-    "same_list",
-    "same_or_different",
     "search_block",
     "settling",
     "small_predictions",
-    "study_rates",
-    "sweep_repeated",
-    "timeline_speed",
-    "trace_speed",
     "viewers",
     "visitors_apart",
     "closed_doors",

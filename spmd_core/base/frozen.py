@@ -19,7 +19,7 @@ def _pairs(value: Any) -> Any:
     return value
 
 
-def _object(pairs: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+def _object(pairs: tuple[tuple[str, Any], ...]) -> dict[str, object]:
     return dict(pairs)
 
 

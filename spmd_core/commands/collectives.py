@@ -5,6 +5,7 @@ the cost model's estimate.
 import json
 import signal
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.base import refuse
@@ -51,7 +52,7 @@ def main(arguments: Namespace) -> int:
     return 0 if result and measured(result).points else 1
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: Result) -> dict[str, object]:
     """Points and fits of a sweep, as JSON values; times in seconds, bandwidths in bytes per
     second.
     """
@@ -68,7 +69,7 @@ def as_json(result: Result) -> dict[str, Any]:
 
 def _experiment(arguments: Namespace) -> Experiment:
     """The experiment that a spec and the options name; options win."""
-    given: dict[str, Any] = {}
+    given = {}
     if arguments.spec:
         experiment = read_one(arguments.spec)
         if experiment.workload != WORKLOAD:
@@ -91,7 +92,7 @@ def _experiment(arguments: Namespace) -> Experiment:
     )
 
 
-def where(arguments: Namespace, given: dict[str, Any]) -> dict[str, Any]:
+def where(arguments: Namespace, given: Mapping[str, Any]) -> dict[str, object]:
     """Target and mesh: of the options, of the spec, else one axis over all devices."""
     target = arguments.target or given.get("target") or default_target()
     if arguments.mesh:

@@ -42,6 +42,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Print the list, newest first; or one result."""
     wanted = read_spec(arguments.spec).id if arguments.spec is not None else None
+    _check(arguments)
+    lab = Lab.open(serve=False)
+    if arguments.delete:
+        return _delete(lab, arguments)
+    if arguments.run is not None:
+        return _one(lab, arguments)
+    return _list(lab, arguments, wanted)
+
+
+def _check(arguments: Namespace) -> None:
+    """RequestError where an argument is out of range."""
     if arguments.workload is not None:
         get_workload(arguments.workload)
     if arguments.state is not None and arguments.state not in STATES:
@@ -58,11 +69,10 @@ def main(arguments: Namespace) -> int:
         )
     if arguments.csv and arguments.run is None:
         raise RequestError("--csv was given without a run: name one with --run ID")
-    lab = Lab.open(serve=False)
-    if arguments.delete:
-        return _delete(lab, arguments)
-    if arguments.run is not None:
-        return _one(lab, arguments)
+
+
+def _list(lab: Lab, arguments: Namespace, wanted: str | None) -> int:
+    """Print the runs, of the experiment `wanted` where one is named."""
     asked = {
         "workload": arguments.workload,
         "state": arguments.state,

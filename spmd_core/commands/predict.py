@@ -9,7 +9,6 @@ import time
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from spmd_core.base import RequestError, WorkerError, refuse, shorten
 from spmd_core.commands import predict_sweep
@@ -38,6 +37,17 @@ from spmd_core.words import experiment_words, names_of, row_words
 
 __all__ = ["add_arguments", "main"]
 
+_ONE_BY_ONE = "ask it of the points that matter, one by one"
+_NOT_OF_BASELINE = {
+    "spec",
+    "target",
+    "sweep",
+    "strategy",
+    "keep",
+    "estimate",
+    "trace",
+    "remedies",
+}
 _PLAN_OPTIONS = (
     "model",
     "mesh",
@@ -73,6 +83,43 @@ def main(arguments: Namespace) -> int:
     return _of_program(arguments, experiment)
 
 
+def _meaningless(
+    arguments: Namespace, given: set[str]
+) -> tuple[tuple[object, str, set[str], str], ...]:
+    """(whether it holds, beside what, which of the given arguments mean nothing then, the fix)."""
+    described = given & {*_PLAN_OPTIONS, "fused_qkv", "fused_mlp"}
+    scaling = {"scaling"} if arguments.scaling == "strong" else set()
+    return (
+        (
+            arguments.baseline,
+            "--baseline",
+            described | given & _NOT_OF_BASELINE,
+            "the file holds the plan that is compiled",
+        ),
+        (
+            arguments.spec,
+            "a spec",
+            described | given & {"compiler_flags"},
+            "say it in the spec, or describe a model without one",
+        ),
+        (
+            not arguments.spec,
+            "a model",
+            given & {"strategy"},
+            "its sharding follows from the names of its mesh axes",
+        ),
+        (
+            arguments.estimate,
+            "--estimate",
+            given & {"keep", "fresh", "trace", "remedies"},
+            "an estimate compiles nothing",
+        ),
+        (not arguments.sweep, "no --sweep", scaling, "add --sweep chips=8,64,512"),
+        (arguments.sweep, "--sweep", given & {"trace", "remedies"}, _ONE_BY_ONE),
+        (not given & {"keep", "trace"}, "no --keep or --trace", given & {"force"}, "leave it out"),
+    )
+
+
 def _check_together(arguments: Namespace) -> None:
     """RequestError where an argument would mean nothing beside another: none is passed over in
     silence.
@@ -82,51 +129,11 @@ def _check_together(arguments: Namespace) -> None:
         for name, value in vars(arguments).items()
         if value is not None and (value is not False or name in CHOICES)
     }
-    described = given & {*_PLAN_OPTIONS, "fused_qkv", "fused_mlp"}
-
-    def refused(names: set[str], beside: str, fix: str) -> None:
-        if names:
+    for holds, beside, names, fix in _meaningless(arguments, given):
+        if holds and names:
             name = min(names).replace("_", "-")
-            raise refuse(
-                f"{'a spec' if name == 'spec' else f'--{name}'} with {beside}", "means nothing", fix
-            )
-
-    if arguments.baseline:
-        others = given & {
-            "spec",
-            "target",
-            "sweep",
-            "strategy",
-            "keep",
-            "estimate",
-            "trace",
-            "remedies",
-        }
-        refused(described | others, "--baseline", "the file holds the plan that is compiled")
-    if arguments.spec:
-        refused(
-            described | given & {"compiler_flags"},
-            "a spec",
-            "say it in the spec, or describe a model without one",
-        )
-    else:
-        refused(
-            given & {"strategy"}, "a model", "its sharding follows from the names of its mesh axes"
-        )
-    if arguments.estimate:
-        refused(
-            given & {"keep", "fresh", "trace", "remedies"},
-            "--estimate",
-            "an estimate compiles nothing",
-        )
-    if not arguments.sweep and arguments.scaling == "strong":
-        refused({"scaling"}, "no --sweep", "add --sweep chips=8,64,512")
-    if arguments.sweep:
-        refused(
-            given & {"trace", "remedies"}, "--sweep", "ask it of the points that matter, one by one"
-        )
-    if not given & {"keep", "trace"}:
-        refused(given & {"force"}, "no --keep or --trace", "leave it out")
+            option = "a spec" if name == "spec" else f"--{name}"
+            raise refuse(f"{option} with {beside}", "means nothing", fix)
     for name in ("keep", "trace"):
         if path := getattr(arguments, name):
             check_output(f"--{name}", path, arguments.force)
@@ -183,7 +190,7 @@ def plan_from(arguments: Namespace) -> Plan:
                 "is incomplete",
                 "name a target, a model, a mesh and a batch per device, or a spec",
             )
-    given: dict[str, Any] = {
+    given = {
         name: getattr(arguments, name)
         for name in _PLAN_OPTIONS
         if getattr(arguments, name) is not None

@@ -2,6 +2,8 @@
 
 import math
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Mapping
+from typing import Any
 
 from spmd_core.base import RequestError, Settings
 from spmd_core.commands import predict_sweep
@@ -12,108 +14,122 @@ from spmd_core.experiment import ACTIVATIONS, NAMES, VARIABLE
 from spmd_core.words import read_price
 
 
+def _blocks(text: str) -> tuple[int, ...]:
+    """One whole number, or three."""
+    return tuple(int(part) for part in text.split(","))
+
+
+def _price(text: str) -> float:
+    """Dollars per chip-hour."""
+    try:
+        return read_price(text)
+    except RequestError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def _seconds(text: str) -> float:
+    """A positive number of seconds."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError
+    return value
+
+
+# which argparse puts into its sentences
+_blocks.__name__, _seconds.__name__ = "list of blocks", "number of seconds"
+
+
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "--compiler-flags": {
+        "metavar": '"xla_…=true …"',
+        "help": "added to those of the published runs",
+    },
+    "--strategy": {"metavar": "NAME", "help": "of a spec; default: its first that uses a mesh"},
+    "--timeout": {
+        "type": _seconds,
+        "default": Settings().predict_timeout_s,
+        "metavar": "SECONDS",
+        "help": f"for the compile (default {Settings().predict_timeout_s:g})",
+    },
+    "--fresh": {
+        "action": "store_true",
+        "help": "compile even where the same versions have predicted it before",
+    },
+    "--keep": {"metavar": "FILE", "help": "write the plan and its prediction as a baseline file"},
+    "--force": {"action": "store_true", "help": f"with --keep or --trace: {FORCE}"},
+    "--price-per-chip-hour": {
+        "metavar": "DOLLARS",
+        "type": _price,
+        "help": "say what a step and a billion tokens cost",
+    },
+    "--trace": {"metavar": "FILE", "help": "write the step's timeline as a trace for Perfetto"},
+    "--baseline": {
+        "metavar": "FILE",
+        "help": "compile the plan of a baseline file again; exit code 1 where something changed",
+    },
+    "--estimate": {
+        "action": "store_true",
+        "help": "estimate the step from the plan at once; compile nothing",
+    },
+    "--remedies": {"action": "store_true", "help": REMEDIES},
+}
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `predict`."""
     _add_plan(parser)
-    parser.add_argument(
-        "--compiler-flags", metavar='"xla_…=true …"', help="added to those of the published runs"
-    )
-    parser.add_argument(
-        "--strategy", metavar="NAME", help="of a spec; default: its first that uses a mesh"
-    )
-    parser.add_argument(
-        "--timeout",
-        type=_seconds,
-        default=Settings().predict_timeout_s,
-        metavar="SECONDS",
-        help=f"for the compile (default {Settings().predict_timeout_s:g})",
-    )
-    parser.add_argument(
-        "--fresh",
-        action="store_true",
-        help="compile even where the same versions have predicted it before",
-    )
-    parser.add_argument(
-        "--keep", metavar="FILE", help="write the plan and its prediction as a baseline file"
-    )
-    parser.add_argument("--force", action="store_true", help=f"with --keep or --trace: {FORCE}")
-    parser.add_argument(
-        "--price-per-chip-hour",
-        metavar="DOLLARS",
-        type=_price,
-        help="say what a step and a billion tokens cost",
-    )
-    parser.add_argument(
-        "--trace", metavar="FILE", help="write the step's timeline as a trace for Perfetto"
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="FILE",
-        help="compile the plan of a baseline file again; exit code 1 where something changed",
-    )
-    parser.add_argument(
-        "--estimate",
-        action="store_true",
-        help="estimate the step from the plan at once; compile nothing",
-    )
-    parser.add_argument("--remedies", action="store_true", help=REMEDIES)
+    for name, keywords in _OPTIONS.items():
+        parser.add_argument(name, **keywords)
     predict_sweep.add_arguments(parser)
+
+
+_PLAN: Mapping[str, Mapping[str, Any]] = {
+    "spec": {
+        "metavar": "SPEC",
+        "nargs": "?",
+        "help": f"instead of a model: {HELP}; its target is a topology, or --target is",
+    },
+    "--target": {
+        "metavar": "tpu:v5e:16x16",
+        "help": "a topology, slices behind an asterisk: tpu:v5e:16x16*2",
+    },
+    "--model": {"metavar": "NAME", "help": "scaled:16, llama-3.1-8b and so on"},
+    "--mesh": {
+        "metavar": "fsdp=16,tensor=4",
+        "help": "mesh axes and their sizes, slices outermost",
+    },
+    "--batch-per-device": {"type": float, "metavar": "N", "help": "sequences per device and step"},
+    "--sequence": {"type": int, "metavar": "N", "help": "tokens of a sequence (default 2048)"},
+    "--remat": {
+        "metavar": "POLICY",
+        "help": "rematerialization: none, minimal (save projections) or full (default)",
+    },
+    "--save": {"metavar": "NAMES", "help": f"saved on the device, of {','.join(NAMES)}"},
+    "--offload": {"metavar": "NAMES", "help": "offloaded to host memory, of the same"},
+    "--fused-qkv": {"action": "store_true", "help": "one matmul for query, key and value"},
+    "--fused-mlp": {"action": "store_true", "help": "one matmul for gate and up"},
+    "--attention-blocks": {
+        "type": _blocks,
+        "metavar": "Q,KV,COMPUTE",
+        "help": "blocks of the attention kernel: queries, keys, keys per matmul; or one number for all",
+    },
+    "--state-dtype": {
+        "metavar": "DTYPE",
+        "help": "of the optimizer's moments: float32 or bfloat16",
+    },
+    "--second-moment-dtype": {"metavar": "DTYPE", "help": "of the second moment alone, the same"},
+    "--parameter-dtype": {"metavar": "DTYPE", "help": "of the parameters: float32 or bfloat16"},
+    "--device-order": {
+        "metavar": "ORDER",
+        "help": "topology (mesh_utils places the axes) or plain",
+    },
+}
 
 
 def _add_plan(parser: ArgumentParser) -> None:
     """What is trained, on what, and how."""
-    parser.add_argument(
-        "spec",
-        metavar="SPEC",
-        nargs="?",
-        help=f"instead of a model: {HELP}; its target is a topology, or --target is",
-    )
-    parser.add_argument(
-        "--target",
-        metavar="tpu:v5e:16x16",
-        help="a topology, slices behind an asterisk: tpu:v5e:16x16*2",
-    )
-    parser.add_argument("--model", metavar="NAME", help="scaled:16, llama-3.1-8b and so on")
-    parser.add_argument(
-        "--mesh", metavar="fsdp=16,tensor=4", help="mesh axes and their sizes, slices outermost"
-    )
-    parser.add_argument(
-        "--batch-per-device", type=float, metavar="N", help="sequences per device and step"
-    )
-    parser.add_argument(
-        "--sequence", type=int, metavar="N", help="tokens of a sequence (default 2048)"
-    )
-    parser.add_argument(
-        "--remat",
-        metavar="POLICY",
-        help="rematerialization: none, minimal (save projections) or full (default)",
-    )
-    parser.add_argument(
-        "--save", metavar="NAMES", help=f"saved on the device, of {','.join(NAMES)}"
-    )
-    parser.add_argument("--offload", metavar="NAMES", help="offloaded to host memory, of the same")
-    parser.add_argument(
-        "--fused-qkv", action="store_true", help="one matmul for query, key and value"
-    )
-    parser.add_argument("--fused-mlp", action="store_true", help="one matmul for gate and up")
-    parser.add_argument(
-        "--attention-blocks",
-        type=_blocks,
-        metavar="Q,KV,COMPUTE",
-        help="blocks of the attention kernel: queries, keys, keys per matmul; or one number for all",
-    )
-    parser.add_argument(
-        "--state-dtype", metavar="DTYPE", help="of the optimizer's moments: float32 or bfloat16"
-    )
-    parser.add_argument(
-        "--second-moment-dtype", metavar="DTYPE", help="of the second moment alone, the same"
-    )
-    parser.add_argument(
-        "--parameter-dtype", metavar="DTYPE", help="of the parameters: float32 or bfloat16"
-    )
-    parser.add_argument(
-        "--device-order", metavar="ORDER", help="topology (mesh_utils places the axes) or plain"
-    )
+    for name, keywords in _PLAN.items():
+        parser.add_argument(name, **keywords)
     _add_sizes(parser)
 
 
@@ -141,28 +157,3 @@ def _add_sizes(parser: ArgumentParser) -> None:
             help=f"{yes}, whatever the model has",
         )
         parser.add_argument(f"--un{name}", action="store_const", const=False, dest=name, help=no)
-
-
-def _blocks(text: str) -> tuple[int, ...]:
-    """One whole number, or three."""
-    return tuple(int(part) for part in text.split(","))
-
-
-def _price(text: str) -> float:
-    """Dollars per chip-hour."""
-    try:
-        return read_price(text)
-    except RequestError as error:
-        raise ArgumentTypeError(str(error)) from None
-
-
-def _seconds(text: str) -> float:
-    """A positive number of seconds."""
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise ValueError
-    return value
-
-
-# which argparse puts into its sentences
-_blocks.__name__, _seconds.__name__ = "list of blocks", "number of seconds"

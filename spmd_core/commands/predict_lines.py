@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from spmd_core.base import WorkerError, bytes_text, seconds_text
 from spmd_core.commands import remedies
@@ -50,7 +49,7 @@ def only(result: Result) -> Prediction:
 
 
 def print_predicted(
-    answer: Predicted, as_json: bool, what: dict[str, Any], price: float | None = None
+    answer: Predicted, as_json: bool, what: dict[str, object], price: float | None = None
 ) -> None:
     """Print a prediction, with `what` it is of in its JSON form, and its costs."""
     lines = [*_lines(answer.prediction, "plan" in what, price), *remedies.lines(answer.result)]

@@ -64,6 +64,24 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
+def _with_options(experiment: Experiment, arguments: Namespace) -> Experiment:
+    """The experiment as its options have it; RequestError where one does not apply."""
+    if arguments.shardings:
+        experiment = with_shardings(experiment)
+    if arguments.remedies and not experiment.what.is_predicted:
+        raise refuse(
+            f"--remedies with workload {experiment.workload}",
+            "means nothing, since it is not compiled for its collectives",
+            "leave it out, or use a computation such as layer",
+        )
+    if arguments.force and not arguments.trace:
+        raise refuse("--force without --trace", "means nothing", "leave it out")
+    if arguments.trace:
+        check_output("--trace", arguments.trace, arguments.force)
+        return with_trace(experiment)
+    return experiment
+
+
 def main(arguments: Namespace) -> int:
     """Run it and print the result: 0 where any strategy is ok, 1 where none is, 130 where it was
     interrupted.
@@ -78,19 +96,7 @@ def main(arguments: Namespace) -> int:
                 "leave one out",
             )
         return run_sizes(experiment, read_count(arguments.sizes), arguments.json)
-    if arguments.shardings:
-        experiment = with_shardings(experiment)
-    if arguments.remedies and not experiment.what.is_predicted:
-        raise refuse(
-            f"--remedies with workload {experiment.workload}",
-            "means nothing, since it is not compiled for its collectives",
-            "leave it out, or use a computation such as layer",
-        )
-    if arguments.force and not arguments.trace:
-        raise refuse("--force without --trace", "means nothing", "leave it out")
-    if arguments.trace:
-        check_output("--trace", arguments.trace, arguments.force)
-        experiment = with_trace(experiment)
+    experiment = _with_options(experiment, arguments)
     lab = Lab.open(serve=False)
     run = submit(lab, experiment)
     status, interrupted = follow(lab, run)
@@ -106,11 +112,10 @@ def main(arguments: Namespace) -> int:
         write_traces(lab, result, arguments.trace)
     if interrupted:
         return 130
-    if status.state == "failed":  # also a result that could not be stored
-        return 1
-    return (
-        0 if result and any(outcome.status == "ok" for outcome in result.strategies.values()) else 1
-    )
+    outcomes = result.strategies.values() if result else ()
+    # failed: also a result that could not be stored
+    is_ok = status.state != "failed" and any(outcome.status == "ok" for outcome in outcomes)
+    return 0 if is_ok else 1
 
 
 def write_traces(lab: Lab, result: Result | None, file: str) -> None:

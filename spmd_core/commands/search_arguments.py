@@ -1,7 +1,7 @@
 """The arguments of `python -m spmd_core search`, and the question that they ask."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spmd_core.base import refuse
@@ -37,78 +37,75 @@ _OF_MODELS = (
 _FIXED = ("state_dtype", "second_moment_dtype", "parameter_dtype")
 
 
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "spec": {
+        "metavar": "SPEC",
+        "nargs": "?",
+        "help": f"instead of a model: {HELP}; its null fields are searched",
+    },
+    "--model": {"metavar": "NAME", "help": "scaled:16, llama-3.1-8b and so on"},
+    "--chips": {
+        "metavar": "v5p:64",
+        "action": "append",
+        "help": "a number of chips, up to one (v5e:..256), or a topology "
+        "(v5p:4x4x4*2); commas, or again, for several",
+    },
+    "--global-batch": {"type": int, "metavar": "N", "help": "sequences in a step"},
+    "--batch-per-device": {
+        "type": float,
+        "metavar": "N",
+        "help": "sequences per device; without either, several are tried",
+    },
+    "--sequence": {"type": int, "metavar": "N", "help": "tokens of a sequence (default 2048)"},
+    "--fix": {
+        "metavar": "data=4,tensor=1",
+        "help": f"sizes of mesh axes that stay, of {','.join(AXES)}; 1: unused",
+    },
+    "--remat": {"metavar": "POLICIES", "help": f"of {','.join(REMATS)} (default: all)"},
+    "--no-offload": {"action": "store_true", "help": "nothing goes to host memory"},
+    "--slices": {"metavar": "N", "help": "fewest (default), any, or a number of slices"},
+    "--memory": {
+        "metavar": "GIB",
+        "type": float,
+        "help": "the most that a device may hold, below its own",
+    },
+    "--minimize": {"choices": GOALS, "help": "what is minimized (default time)"},
+    "--price": {"metavar": "v5p=4.2,v5e=1.2", "help": "per chip and hour, by generation"},
+    **{
+        f"--{name.replace('_', '-')}": {
+            "metavar": "DTYPE",
+            "help": f"as predict has it: {name.replace('_', ' ')}",
+        }
+        for name in _FIXED
+    },
+    "--budget": {
+        "type": float,
+        "metavar": "SECONDS",
+        "help": f"for compiling and measuring what is best first (default of a spec "
+        f"{BUDGET_S:g}); a model without it is estimated only",
+    },
+    "--top": {
+        "type": int,
+        "default": TOP,
+        "metavar": "N",
+        "help": f"rows of the ranking (default {TOP})",
+    },
+    "--why-not": {
+        "metavar": "NAME",
+        "help": "a candidate, by its name or a part of it such as tensor=4",
+    },
+    "--fates": {"action": "store_true", "help": "with --json: the fate of every candidate, too"},
+    "--axis-rules": {
+        "action": "store_true",
+        "help": "print the winner's axis rules as MaxText and Flax write them",
+    },
+}
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `search`."""
-    parser.add_argument(
-        "spec",
-        metavar="SPEC",
-        nargs="?",
-        help=f"instead of a model: {HELP}; its null fields are searched",
-    )
-    parser.add_argument("--model", metavar="NAME", help="scaled:16, llama-3.1-8b and so on")
-    parser.add_argument(
-        "--chips",
-        metavar="v5p:64",
-        action="append",
-        help="a number of chips, up to one (v5e:..256), or a topology "
-        "(v5p:4x4x4*2); commas, or again, for several",
-    )
-    parser.add_argument("--global-batch", type=int, metavar="N", help="sequences in a step")
-    parser.add_argument(
-        "--batch-per-device",
-        type=float,
-        metavar="N",
-        help="sequences per device; without either, several are tried",
-    )
-    parser.add_argument(
-        "--sequence", type=int, metavar="N", help="tokens of a sequence (default 2048)"
-    )
-    parser.add_argument(
-        "--fix",
-        metavar="data=4,tensor=1",
-        help=f"sizes of mesh axes that stay, of {','.join(AXES)}; 1: unused",
-    )
-    parser.add_argument("--remat", metavar="POLICIES", help=f"of {','.join(REMATS)} (default: all)")
-    parser.add_argument("--no-offload", action="store_true", help="nothing goes to host memory")
-    parser.add_argument(
-        "--slices", metavar="N", help="fewest (default), any, or a number of slices"
-    )
-    parser.add_argument(
-        "--memory", metavar="GIB", type=float, help="the most that a device may hold, below its own"
-    )
-    parser.add_argument("--minimize", choices=GOALS, help="what is minimized (default time)")
-    parser.add_argument(
-        "--price", metavar="v5p=4.2,v5e=1.2", help="per chip and hour, by generation"
-    )
-    for name in _FIXED:
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            metavar="DTYPE",
-            help=f"as predict has it: {name.replace('_', ' ')}",
-        )
-    parser.add_argument(
-        "--budget",
-        type=float,
-        metavar="SECONDS",
-        help=f"for compiling and measuring what is best first (default of a spec "
-        f"{BUDGET_S:g}); a model without it is estimated only",
-    )
-    parser.add_argument(
-        "--top", type=int, default=TOP, metavar="N", help=f"rows of the ranking (default {TOP})"
-    )
-    parser.add_argument(
-        "--why-not",
-        metavar="NAME",
-        help="a candidate, by its name or a part of it such as tensor=4",
-    )
-    parser.add_argument(
-        "--fates", action="store_true", help="with --json: the fate of every candidate, too"
-    )
-    parser.add_argument(
-        "--axis-rules",
-        action="store_true",
-        help="print the winner's axis rules as MaxText and Flax write them",
-    )
+    for name, keywords in _OPTIONS.items():
+        parser.add_argument(name, **keywords)
 
 
 def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion | ArrayQuestion:
@@ -120,7 +117,7 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
             raise refuse(
                 f"search without --{name}", "is incomplete", "name a model and chips, or a spec"
             )
-    given: dict[str, Any] = {
+    given: dict[str, object] = {
         "model": arguments.model,
         "chips": tuple(part for text in arguments.chips for part in text.split(",") if part),
     }
@@ -148,7 +145,7 @@ def _of_spec(arguments: Namespace, lab: Callable[[], Lab]) -> ArrayQuestion:
                 "say it in the spec, or describe a model without one",
             )
     data = read_open_spec(arguments.spec)
-    more: dict[str, Any] = {"minimize": arguments.minimize} if arguments.minimize else {}
+    more: dict[str, object] = {"minimize": arguments.minimize} if arguments.minimize else {}
     if arguments.price:
         more["price"] = read_prices(arguments.price)
     if arguments.memory is not None:

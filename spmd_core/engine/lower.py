@@ -27,7 +27,7 @@ class Lowered:
     seconds: dict[str, float]
     texts: dict[str, str]
     warnings: tuple[str, ...] = ()
-    names: dict[str, Any] = field(default_factory=dict)  # the namespace of the executed text
+    names: Mapping[str, Any] = field(default_factory=dict)  # the namespace of the executed text
     lowered: Any = None  # what was compiled, where something was
 
 
@@ -78,7 +78,7 @@ def jaxpr_text(jaxpr: Any) -> str:
 
 
 def lower(
-    text: str, names: dict[str, Any], operands: dict[str, Any], phase: Callable[[str], None]
+    text: str, names: Mapping[str, Any], operands: dict[str, Any], phase: Callable[[str], None]
 ) -> Lowered:
     """Trace, lower and compile `program` ahead of time: the compiled program is what is called."""
     arguments, steps = place(operands, names["placed"]), Steps(phase)
@@ -110,7 +110,7 @@ def lower(
 
 
 def look_into(
-    text: str, names: dict[str, Any], operands: dict[str, Any], phase: Callable[[str], None]
+    text: str, names: Mapping[str, Any], operands: dict[str, Any], phase: Callable[[str], None]
 ) -> Lowered:
     """Make ready a `program` that is called as it is, and look into it: the steps that it has, and
     their texts.

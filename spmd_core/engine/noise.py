@@ -49,9 +49,8 @@ class Signs:
         """An array of it that is alike within blocks, at most `most` of them, along `axis`, and
         along the others of `apart`."""
         blocks = min(most, shape[axis])
-        few = [
-            blocks if at == axis else 1 if at in apart else size for at, size in enumerate(shape)
-        ]
+        few = [1 if at in apart else size for at, size in enumerate(shape)]
+        few[axis] = blocks
         repeats = -(-shape[axis] // blocks) if blocks else 1
         block = jnp.repeat(self.of(tuple(few)), repeats, axis=axis)
         return jax.lax.slice_in_dim(block, 0, shape[axis], axis=axis)

@@ -18,7 +18,7 @@ PASSES = "shardy-xla|sharding-propagation"
 _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
 
 
-def compiler_options(folder: Path) -> dict[str, Any]:
+def compiler_options(folder: Path) -> dict[str, object]:
     """Have the compiler write the program there as propagation leaves it."""
     return {
         "xla_dump_to": str(folder),

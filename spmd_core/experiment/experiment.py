@@ -98,7 +98,7 @@ class Experiment(Frozen):
     @model_serializer(mode="wrap")
     def _write(
         self, fields: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Variants as what they change, and no field of that name where there are none."""
         data = fields(self)
         data.pop("variants", None)
@@ -222,7 +222,7 @@ class Experiment(Frozen):
         return parse_experiment(self.to_json() | changes)
 
 
-def _canonical_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+def _canonical_fields(data: Mapping[str, Any]) -> Fields:
     """All fields of an experiment: read, filled in, checked, and in the one form of equal ones."""
     given = reading.read_fields(data)
     options = dict(given.get("options", ()))
@@ -246,7 +246,7 @@ def _canonical_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     return fields | what.canonical(fields) if what.canonical else fields
 
 
-def _in_order(what: Workload, fields: Fields) -> dict[str, Any]:
+def _in_order(what: Workload, fields: Fields) -> dict[str, object]:
     """Pairs in the order of the workload's dims and arrays, without those at their default."""
     table, names = dict(fields["sharding"]), [array.name for array in what.arrays]
 

@@ -5,7 +5,6 @@ shape and the spec.
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,7 +221,7 @@ def dtype_of(experiment: Experiment, array: str) -> str:
     return experiment.what.result_dtype(experiment.dtype) if is_result else experiment.dtype
 
 
-def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
+def layout_json(experiment: Experiment, array: str = "array") -> dict[str, object]:
     """The layout as plain JSON values, with its bytes.
 
     Every shard has `device` (JAX's id, None if it is known only from the devices), `position` in

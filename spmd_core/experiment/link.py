@@ -40,7 +40,7 @@ _CODE = re.compile(r"([0-9]{1,9})\.([A-Za-z0-9_=-]*)")
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Fixed by version 1 of the format. Target, dims and strategies are always written: their defaults
 # differ between machines and versions.
-_DEFAULTS: dict[str, Any] = {
+_DEFAULTS = {
     "version": 1,
     "dtype": "float32",
     "sharding": {},

@@ -206,22 +206,7 @@ def _options(
 ) -> dict[str, Any]:
     """Options that go together, with this sequence and this model."""
     options = dict(given)
-    for field in ("save", "offload"):
-        words = [word for part in str(options.get(field, "")).split(",") if (word := part.strip())]
-        taken = (
-            [word.strip() for word in str(options.get("save", "")).split(",")]
-            if field == "offload"
-            else []
-        )
-        fitting = [
-            word
-            for word in words
-            if word in NAMES and word not in taken and options.get("remat") != "none"
-        ]
-        if fitting != words:
-            dropped = ", ".join(shorten(word) for word in words if word not in fitting)
-            report(f"{field} leaves out {dropped}: a decoder's block saves no such array.")
-        options[field] = ",".join(fitting)
+    _fit_saved(options, report)
     flags = str(options.get("compiler_flags", "")).split()
     known = [flag for flag in flags if flag_refusal(flag) is None and link_refusal(flag) is None]
     if known != flags:
@@ -235,14 +220,10 @@ def _options(
             f"fused_qkv needs as many key heads as heads, and {model.name} has {model.kv_heads} of {model.heads}: left out."
         )
         del options["fused_qkv"]
-    for field, words in (
-        ("state_dtype", ("float32", "bfloat16")),
-        ("parameter_dtype", ("float32", "bfloat16")),
-        ("second_moment_dtype", ("float32", "bfloat16")),
-    ):
-        if field in options and options[field] not in words:
+    for field in ("state_dtype", "parameter_dtype", "second_moment_dtype"):
+        if field in options and options[field] not in ("float32", "bfloat16"):
             report(
-                f"{field}={shorten(options[field])} is not one of {' and '.join(words)}: {words[0]} is used."
+                f"{field}={shorten(options[field])} is not one of float32 and bfloat16: float32 is used."
             )
             del options[field]
     _fit_blocks(options, sequence, report)
@@ -250,6 +231,23 @@ def _options(
         report(f"fused_mlp is one matmul for gate and up, and {model.name} has no gate: left out.")
         del options["fused_mlp"]
     return {name: value for name, value in options.items() if value != ""}
+
+
+def _fit_saved(options: dict[str, Any], report: Report) -> None:
+    """Drop names that a block does not save, and of the offloaded those that are saved."""
+    taken: list[str] = []
+    for field in ("save", "offload"):
+        words = [word for part in str(options.get(field, "")).split(",") if (word := part.strip())]
+        fitting = [
+            word
+            for word in words
+            if word in NAMES and word not in taken and options.get("remat") != "none"
+        ]
+        if fitting != words:
+            dropped = ", ".join(shorten(word) for word in words if word not in fitting)
+            report(f"{field} leaves out {dropped}: a decoder's block saves no such array.")
+        options[field] = ",".join(fitting)
+        taken = fitting
 
 
 def _fit_blocks(options: dict[str, Any], sequence: int, report: Report) -> None:

@@ -1,5 +1,6 @@
 """An experiment with workloads of the user's own, of their files as these are now."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.experiment.experiment import Experiment, parse_experiment
@@ -29,6 +30,6 @@ def newest(experiment: Experiment) -> Experiment:
     )
 
 
-def _as_now(form: dict[str, Any]) -> dict[str, Any]:
+def _as_now(form: Mapping[str, Any]) -> dict[str, object]:
     options = {name: value for name, value in form["options"].items() if name != "source"}
-    return nearest(form | {"options": options}).experiment.to_json()
+    return nearest({**form, "options": options}).experiment.to_json()

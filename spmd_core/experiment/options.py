@@ -35,7 +35,7 @@ def _looks(workload: Workload) -> dict[str, Option]:
     return {"trace": TRACE, "shardings": SHARDINGS} if workload.is_traceable else {}
 
 
-def later_options(workload: Workload) -> dict[str, Any]:
+def later_options(workload: Workload) -> Mapping[str, Any]:
     """Options that are left out of an experiment where they are at their default.
 
     They were added later: an experiment without them means the default.
@@ -47,7 +47,7 @@ def later_options(workload: Workload) -> dict[str, Any]:
     return later | in_axes | looks
 
 
-def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
+def fill_options(workload: Workload, given: Any) -> dict[str, object]:
     """Options of the workload, defaults filled in; RequestError for one that it does not have."""
     given, choices, later = dict(given), option_choices(workload), later_options(workload)
     defaults = {name: option.default for name, option in choices.items() if not option.later}
@@ -78,8 +78,8 @@ def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
 
 
 def _program_options(
-    given: dict[str, Any], known: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    given: Mapping[str, Any], known: Mapping[str, Any]
+) -> tuple[dict[str, object], dict[str, object]]:
     """The options given to a small program, its sizes checked; and the defaults of those."""
     program = given.get("program")
     if program not in program_names():

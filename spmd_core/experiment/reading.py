@@ -139,7 +139,7 @@ def read_strategies(given: Any) -> tuple[str, ...]:
     return tuple(given)
 
 
-def read_timing(given: Any) -> dict[str, Any]:
+def read_timing(given: Any) -> dict[str, object]:
     """Samples per strategy, and seconds spent sampling each."""
     timing = dict(read_pairs("timing", given))
     for name, value in timing.items():
@@ -256,7 +256,7 @@ def load_json(text: str | bytes) -> Any:
         ) from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     if (twice := first_twice(name for name, _ in pairs)) is not None:
         raise refuse(f"key {shorten(twice)}", "appears twice in one object", "write it once")
     return dict(pairs)

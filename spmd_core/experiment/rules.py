@@ -18,7 +18,7 @@ MAX_MESH_AXES = 6
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 
-def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
+def fill_dims(workload: Workload, given: Any) -> dict[str, object]:
     """Sizes in the workload's order: its defaults where none are given, else the required ones."""
     if given is not None and not given and workload.is_bare_array:
         raise refuse(

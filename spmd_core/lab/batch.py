@@ -36,7 +36,7 @@ class Batch:
     ):
         self._lab, self._stop, self.deadline = lab, stop, deadline
         self._asker = replace(asker, batch=name or asker.batch or f"batch {secrets.token_hex(8)}")
-        self._runs = dict[str, Any]()
+        self._runs = dict[str, object]()
         self._waiting = 0  # of them, when they were looked at last
         self._ending: list[str] = []  # cancelled
 

@@ -3,7 +3,6 @@ worker and for exported scripts.
 """
 
 from math import gcd
-from typing import Any
 
 from spmd_core.machine.topologies import Topology
 
@@ -11,9 +10,9 @@ from spmd_core.machine.topologies import Topology
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 
 
-def description(topology: Topology) -> tuple[str, dict[str, Any]]:
+def description(topology: Topology) -> tuple[str, dict[str, object]]:
     """Name and options for `jax.experimental.topologies.get_topology_desc(name, "tpu", **options)`."""
-    options: dict[str, Any] = dict(topology.chip.options)
+    options: dict[str, object] = dict(topology.chip.options)
     if topology.slices > 1:
         options["num_slices"] = topology.slices
     if topology.shape == (1, 1):

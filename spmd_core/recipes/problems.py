@@ -15,7 +15,7 @@ _TAKES = "no time to estimate, and minutes to compile"
 
 def _plan(
     target: str, mesh: Mapping[str, int], model: str, batch: int, sequence: int, **options: Any
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The spec of a training step: `batch` sequences of `sequence` tokens over all devices."""
     return {
         "workload": "decoder",

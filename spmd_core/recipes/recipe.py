@@ -115,7 +115,7 @@ class Expected:
 
 def program_spec(
     program: str, mesh: Mapping[str, int] | None = None, **sizes: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The spec of a registered small program on a mesh (eight devices along x where none is given),
     with sizes of its own.
     """

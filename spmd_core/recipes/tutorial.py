@@ -57,7 +57,7 @@ ALL_REDUCE = frozenset({"all-reduce"})
 NONE = frozenset[str]()
 
 
-def _array(sharding: dict[str, Any], memory: str = "device") -> dict[str, Any]:
+def _array(sharding: dict[str, object], memory: str = "device") -> dict[str, object]:
     return {
         "workload": "array",
         "mesh": MESH_2X4,
@@ -68,11 +68,11 @@ def _array(sharding: dict[str, Any], memory: str = "device") -> dict[str, Any]:
     }
 
 
-def _program(name: str, mesh: dict[str, int]) -> dict[str, Any]:
+def _program(name: str, mesh: dict[str, int]) -> dict[str, object]:
     return {"workload": "program", "mesh": mesh, "options": {"program": name}}
 
 
-def _on_4x8(workload: str, **more: Any) -> dict[str, Any]:
+def _on_4x8(workload: str, **more: Any) -> dict[str, object]:
     return {
         "workload": workload,
         "mesh": MESH_2X4,
@@ -82,7 +82,7 @@ def _on_4x8(workload: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def _on_32(workload: str, **more: Any) -> dict[str, Any]:
+def _on_32(workload: str, **more: Any) -> dict[str, object]:
     return {
         "workload": workload,
         "mesh": MESH_8,

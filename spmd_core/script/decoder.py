@@ -39,7 +39,7 @@ def decoder_text(plan: Plan) -> str:
     return "\n".join(spaced(lines)) + "\n"
 
 
-def configuration(plan: Plan) -> dict[str, Any]:
+def configuration(plan: Plan) -> dict[str, object]:
     """Arguments of the decoder's configuration that differ from their defaults."""
     given = asdict(plan.size) | {
         "remat": plan.remat,

@@ -306,53 +306,35 @@ def _explicit(experiment: Experiment) -> list[str]:
 
 
 def _shard_map(experiment: Experiment) -> list[str]:
-    table = _table_specs(experiment, "shard_map")
-    what, sizes = experiment.what, experiment.axis_sizes
+    what, table = experiment.what, _table_specs(experiment, "shard_map")
     _check_halo(experiment)
     lines, function = computation_lines(experiment, "shard_map")
-    before = [
-        line
-        for array in what.operands
-        for line in move_lines(
-            array.name,
-            experiment.spec(array.name),
-            _wanted(experiment, array),
-            experiment.shape(array.name),
-            sizes,
-        )
-    ]
-    after = [
-        line
-        for array in what.results
-        for line in move_lines(
-            array.name,
-            table[array.name],
-            experiment.spec(array.name),
-            experiment.shape(array.name),
-            sizes,
-        )
-    ]
+
+    def moves(name: str, given: Spec, wanted: Spec) -> list[str]:
+        return move_lines(name, given, wanted, experiment.shape(name), experiment.axis_sizes)
+
+    before, after = list[str](), list[str]()
+    for array in what.operands:
+        before += moves(array.name, experiment.spec(array.name), _wanted(experiment, array))
+    for array in what.results:
+        after += moves(array.name, table[array.name], experiment.spec(array.name))
     in_specs = ", ".join(spec_text(experiment.spec(array.name)) for array in what.operands)
     out_specs = ", ".join(spec_text(experiment.spec(array.name)) for array in what.results)
-    many = len(what.results) > 1
-    # all_gather's result is typed as varying over the gathered axis, though every device holds the
-    # same
-    check = (
-        ", check_vma=False" if any("all_gather" in line for line in before + after + lines) else ""
-    )
-    call = f"{function}({names(experiment)})"
-    last = (
-        [f"    {_results(experiment)} = {call}", *after, f"    return {_results(experiment)}"]
-        if after
-        else [f"    return {call}"]
-    )
+    out_specs = f"({out_specs})" if len(what.results) > 1 else out_specs
+    # all_gather's result is typed as varying over the gathered axis, though all devices hold the same
+    gathers = any("all_gather" in line for line in before + after + lines)
+    check = ", check_vma=False" if gathers else ""
+    last = [f"    return {function}({names(experiment)})"]
+    if after:
+        results = _results(experiment)
+        last = [last[0].replace("return", f"{results} =", 1), *after, f"    return {results}"]
     return [
         "",
         *mesh_lines(experiment),
         *_sharded_operands(experiment),
         *lines,
         "",
-        f"@partial(jax.shard_map, mesh=mesh, in_specs=({in_specs},), out_specs={f'({out_specs})' if many else out_specs}{check})",
+        f"@partial(jax.shard_map, mesh=mesh, in_specs=({in_specs},), out_specs={out_specs}{check})",
         f"def on_each_device({names(experiment)}):",
         *before,
         *last,

@@ -122,46 +122,33 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
 
 def _predicted(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was compiled for a topology that is not attached."""
-    rows: list[tuple[str, ...]] = [
-        (
-            "strategy",
-            "fits",
-            "predicted",
-            "interval",
-            "bound",
-            "collectives",
-            "peak/device",
-            "chip-seconds",
-            "compile",
-        )
+    head = "strategy, fits, predicted, interval, bound, collectives, peak/device, chip-seconds, compile"
+    return [
+        tuple(head.split(", ")),
+        *(_predicted_row(name, outcome) for name, outcome in result.ordered),
     ]
-    for name, outcome in result.ordered:
-        prediction, time = outcome.prediction, outcome.predicted_s
-        held = prediction.memory_bytes if prediction else None
-        missing = f", {bytes_text(held.missing)} too much" if held and held.missing else ""
-        if prediction is None:
-            fits = "–"
-        elif prediction.fits:
-            fits = "yes"
-        else:
-            fits = "no"
-        of = f"{bytes_text(held.peak)} of {bytes_text(held.capacity)}{missing}" if held else "–"
-        rows.append(
-            (
-                named(name),
-                fits,
-                seconds_text(time.estimate if time else None),
-                _span((time.low, time.high) if time else None),
-                bound_words(prediction.binds if prediction else None),
-                collectives_words(outcome),
-                of,
-                number_text(prediction.chip_seconds)
-                if prediction and prediction.chip_seconds is not None
-                else "–",
-                seconds_text(outcome.phases_s.compile),
-            )
-        )
-    return rows
+
+
+def _predicted_row(name: str, outcome: StrategyResult) -> tuple[str, ...]:
+    prediction, time = outcome.prediction, outcome.predicted_s
+    fits, peak, chip_seconds = "–", "–", "–"
+    if prediction:
+        fits, held = "yes" if prediction.fits else "no", prediction.memory_bytes
+        missing = f", {bytes_text(held.missing)} too much" if held.missing else ""
+        peak = f"{bytes_text(held.peak)} of {bytes_text(held.capacity)}{missing}"
+        if prediction.chip_seconds is not None:
+            chip_seconds = number_text(prediction.chip_seconds)
+    return (
+        named(name),
+        fits,
+        seconds_text(time.estimate if time else None),
+        _span((time.low, time.high) if time else None),
+        bound_words(prediction.binds if prediction else None),
+        collectives_words(outcome),
+        peak,
+        chip_seconds,
+        seconds_text(outcome.phases_s.compile),
+    )
 
 
 def named(strategy: str) -> str:

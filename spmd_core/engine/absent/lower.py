@@ -2,7 +2,7 @@
 devices, no arrays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +87,7 @@ def _standing_for(devices: list[Any]) -> Iterator[None]:
         jax.devices = attached
 
 
-def structs(experiment: Experiment, names: dict[str, Any]) -> list[jax.ShapeDtypeStruct]:
+def structs(experiment: Experiment, names: Mapping[str, Any]) -> list[jax.ShapeDtypeStruct]:
     """Operands as shapes; one without a placement is replicated over the mesh, since an
     absent device holds no array.
     """

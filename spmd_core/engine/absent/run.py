@@ -41,7 +41,6 @@ from spmd_core.results import (
     Collective,
     Environment,
     Event,
-    Failure,
     Finished,
     MemoryBytes,
     Phase,
@@ -173,46 +172,27 @@ def _predict(
     row: Row, study: Experiment, emit: Emit, folder: Path, clock: Callable[[], float]
 ) -> StrategyResult:
     experiment, strategy = row.experiment, row.strategy
-
-    def tell(phase: str) -> None:
-        emit(Phase(phase=phase, strategy=row.key))
-
-    started, steps, texts, warnings = clock(), Steps(tell, clock=clock), {}, ()
+    steps = Steps(lambda phase: emit(Phase(phase=phase, strategy=row.key)), clock=clock)
+    started, texts, warnings = clock(), {}, ()
     try:
         ahead = lower_experiment(experiment, strategy, steps)
         texts = ahead.texts | {"stablehlo": ahead.lowered.as_text(debug_info=not ahead.is_step)}
-        answer, warnings = _compile(
-            experiment, strategy, ahead, steps, folder, own_flags(experiment, study)
-        )
+        flags = own_flags(experiment, study)
+        answer, warnings = _compile(experiment, strategy, ahead, steps, folder, flags)
         texts["hlo"] = answer.text
         if not STRATEGIES[strategy].is_single_device:
-            timeline = of_folder(folder, experiment.mesh, answer.collectives or ())
-            texts[SHARDINGS] = timeline.model_dump_json()
-        facts = {
-            "lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
-            "compile_s": steps.seconds["compile"],
-            "peak_rss_bytes": _peak_bytes(),
-            "versions": versions(program_text(experiment, strategy)),
-            "elapsed_s": clock() - started,
-        }
-        if answer.text and len(study.rows) > 1:
-            facts[PROGRAM] = fingerprint(answer.text)
-        tell("price")
+            shardings = of_folder(folder, experiment.mesh, answer.collectives or ())
+            texts[SHARDINGS] = shardings.model_dump_json()
+        facts = _facts(row, study, steps, answer.text) | {"elapsed_s": clock() - started}
+        steps.phase("price")
+        answer = replace(answer, facts=facts)
         prediction = of_experiment(
-            experiment,
-            replace(answer, facts=facts),
-            lambda *walk: texts.update({TIMELINE: to_text(timeline_of(*walk))}),
+            experiment, answer, lambda *walk: texts.update({TIMELINE: to_text(timeline_of(*walk))})
         )
-    except LabError as error:
-        return StrategyResult(
-            status="error",
-            error=failure_of(error),
-            phases_s=Phases(**steps.seconds),
-            warnings=warnings,
-        )
-    except Exception as error:  # whatever tracing, the compiler or the reading of its program raises is the strategy's result
+    except Exception as error:  # of tracing, the compiler, the reading: it is the strategy's result
         failure = failure_of(error)
-        failure = Failure(kind=failure.kind, message=explain(failure.message))
+        if not isinstance(error, LabError):
+            failure = failure.model_copy(update={"message": explain(failure.message)})
         return StrategyResult(
             status="error", error=failure, phases_s=Phases(**steps.seconds), warnings=warnings
         )
@@ -229,6 +209,17 @@ def _predict(
     )
 
 
+def _facts(row: Row, study: Experiment, steps: Steps, text: str) -> dict[str, object]:
+    """Seconds, memory and versions of a compile; in a study also which program it is."""
+    facts: dict[str, object] = {
+        "lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
+        "compile_s": steps.seconds["compile"],
+        "peak_rss_bytes": _peak_bytes(),
+        "versions": versions(program_text(row.experiment, row.strategy)),
+    }
+    return facts | {PROGRAM: fingerprint(text)} if text and len(study.rows) > 1 else facts
+
+
 def _compile(
     experiment: Experiment,
     strategy: str,
@@ -243,14 +234,11 @@ def _compile(
     with captured() as log:
         begun = steps.clock()
         try:
-            compiled = (
-                compile_early(ahead.lowered, folder, steps.phase, flags)
-                if ahead.is_step
-                else steps(
-                    "compile",
-                    lambda: ahead.lowered.compile(compiler_options=compiler_options(folder)),
-                )
-            )
+            if ahead.is_step:
+                compiled = compile_early(ahead.lowered, folder, steps.phase, flags)
+            else:
+                options = compiler_options(folder)
+                compiled = steps("compile", lambda: ahead.lowered.compile(compiler_options=options))
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
@@ -265,10 +253,8 @@ def _compile(
         module = read_module(compiled)
         if ahead.is_step:
             answer = replace(answer, notes=(NOT_EARLY,))
-    collectives, warnings = (
-        _collectives(experiment, strategy, ahead, module, answer.devices),
-        compiler_warnings(log[0]),
-    )
+    collectives = _collectives(experiment, strategy, ahead, module, answer.devices)
+    warnings = compiler_warnings(log[0])
     return replace(answer, collectives=with_warnings(collectives, warnings)), warnings
 
 

@@ -1,6 +1,6 @@
 """The ceilings of a machine, measured: copies, matmuls, dispatch, collectives, host transfers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -41,6 +41,11 @@ class Item:
     measure: Callable[[], tuple[float, Sequence[float]]]  # (work, seconds of each repeat)
     data_sheet: float | None = None
 
+    def ceiling(self) -> Ceiling:
+        """It, measured."""
+        work, seconds = self.measure()
+        return ceiling(self.name, self.title, self.unit, work, seconds, self.data_sheet)
+
 
 def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) -> StrategyResult:
     """Every ceiling, then the collectives over each group of axes; what was measured before it was
@@ -52,18 +57,13 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     names = execute(text, file_name(experiment.workload, STRATEGY))
     items, sweep = list(_items(names)), _sweep(experiment)
     every = [(case, nbytes) for case in (cases(sweep) if sweep else ()) for nbytes in case.sizes]
-    ceilings: list[Ceiling] = []
-    points: list[Point] = []
-    notes: list[str] = []
+    ceilings, points, notes = list[Ceiling](), list[Point](), list[str]()
     total = len(items) + len(every)
     for item in items:
         if cancelled():
             break
         try:
-            work, seconds = item.measure()
-            ceilings.append(
-                ceiling(item.name, item.title, item.unit, work, seconds, item.data_sheet)
-            )
+            ceilings.append(item.ceiling())
         except Exception as error:  # the compiler's, or memory's: the others go on
             notes.append(f"{item.title} could not be measured: {failure_of(error).message}")
         emit(Progress(done=len(ceilings), of=total))
@@ -75,8 +75,9 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
         points.append(measure(case, nbytes, of_collectives, POINT_S))
         emit(Progress(done=len(ceilings) + len(points), of=total))
     notes += noted(ceilings)
-    if len(ceilings) + len(points) + len(notes) < total and cancelled():
-        notes.append(f"stopped after {len(ceilings) + len(points)} of {total} measurements")
+    done = len(ceilings) + len(points)
+    if done + len(notes) < total and cancelled():
+        notes.append(f"stopped after {done} of {total} measurements")
     return StrategyResult(
         status="ok" if ceilings else "cancelled",
         ceilings=tuple(ceilings),
@@ -88,7 +89,7 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     )
 
 
-def _costs(names: dict[str, Any], cancelled: Cancelled, notes: list[str]) -> StrategyResult:
+def _costs(names: Mapping[str, Any], cancelled: Cancelled, notes: list[str]) -> StrategyResult:
     """What single operations cost, until it is cancelled."""
     costs = OperationCosts(names)
     for measured in costs.measurements():
@@ -126,7 +127,7 @@ def _sweep(experiment: Experiment) -> Experiment | None:
     )
 
 
-def _items(names: dict[str, Any]) -> Iterator[Item]:
+def _items(names: Mapping[str, Any]) -> Iterator[Item]:
     """All devices at once, then one alone, then what a call costs at least."""
     mesh = names["mesh"]
     chip = _chip(mesh.devices.flat[0].device_kind)
@@ -138,7 +139,7 @@ def _items(names: dict[str, Any]) -> Iterator[Item]:
 
 
 def _rates(
-    names: dict[str, Any], mesh: Any, title: str, suffix: str, chip: Chip | None
+    names: Mapping[str, Any], mesh: Any, title: str, suffix: str, chip: Chip | None
 ) -> Iterator[Item]:
     """Copies and matmuls on the devices of a mesh at once, per device."""
     sheet = data_sheet(chip) if chip else {}
@@ -172,7 +173,7 @@ def _chip(device_kind: str) -> Chip | None:
     return CHIPS.get(BY_DEVICE_KIND.get(device_kind, ""))
 
 
-def _copy(names: dict[str, Any], mesh: Any, function: str) -> tuple[float, Sequence[float]]:
+def _copy(names: Mapping[str, Any], mesh: Any, function: str) -> tuple[float, Sequence[float]]:
     """Bytes read and written by a device, and the seconds of each repeat."""
     array = names["filled"](mesh, (COPY_BYTES // 4,), "float32")
     call = names[function](mesh).lower(array).compile()
@@ -185,7 +186,7 @@ def _copy(names: dict[str, Any], mesh: Any, function: str) -> tuple[float, Seque
     return 2 * COPY_BYTES, _repeats(once)
 
 
-def _matmul(names: dict[str, Any], mesh: Any, dtype: str) -> tuple[float, Sequence[float]]:
+def _matmul(names: Mapping[str, Any], mesh: Any, dtype: str) -> tuple[float, Sequence[float]]:
     """FLOPs of a device's matmul, the smallest that lasts long enough, and the seconds of each."""
     side = FIRST_SIDE
     while True:

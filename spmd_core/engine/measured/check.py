@@ -45,7 +45,7 @@ class Checker:
     """
 
     experiment: Experiment
-    operands: dict[str, Any]
+    operands: Mapping[str, Any]
     platform: str
     _known: dict[Arithmetic, tuple[dict[str, Reference], list[str]]] = field(default_factory=dict)
 
@@ -64,13 +64,14 @@ class Checker:
         judged = {name: expected[name].judge(result) for name, result in results.items()}
         trial.wrong = _wrong(expected, results, judged)
         verdicts = {each.correct for each in judged.values()}
-        trial.correct = False if trial.wrong else True if True in verdicts else None
+        trial.correct = True if True in verdicts else None
         trial.notes += [
             note
             for name, each in judged.items()
             if (note := beyond_note(name, each, expected[name])) is not None
         ]
         if trial.wrong:
+            trial.correct = False
             trial.notes.append(NOT_RANKED)
 
     def check_if_large(self, trial: Trial) -> None:

@@ -1,6 +1,6 @@
 """A sweep of collectives: each point compiled, checked and timed, and reported at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -51,7 +51,7 @@ def _result(points: list[Point], total: int) -> StrategyResult:
     )
 
 
-def measure(case: Case, nbytes: int, names: dict[str, Any], lasting_s: float = POINT_S) -> Point:
+def measure(case: Case, nbytes: int, names: Mapping[str, Any], lasting_s: float = POINT_S) -> Point:
     """One point, measured for `lasting_s` seconds once it is warm. Whatever the collective raises is the point's error; the others go on."""
     try:
         mesh = names["mesh"]

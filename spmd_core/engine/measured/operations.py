@@ -6,7 +6,7 @@ disturbs the other too.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ _LEAST_SHARE = 0.25  # of what is left of a program's time for the operation it 
 class OperationCosts:
     """Costs on the mesh of a calibration's program, whose `names` these are."""
 
-    names: dict[str, Any]
+    names: Mapping[str, Any]
     operations: list[Cost] = field(default_factory=list)
     moves: list[MoveCost] = field(default_factory=list)
 

@@ -56,7 +56,7 @@ def spec_json(
     ):
         entries = [*sharding.spec, *[None] * (len(shape) - len(sharding.spec))]
         return tuple(
-            _entry(tuple(entry) if isinstance(entry, tuple) else (entry,) if entry else ())
+            _entry(entry if isinstance(entry, tuple) else (entry,) * bool(entry))
             for entry in entries
         )
     if mesh is None or len(indices) != mesh.size:

@@ -1,7 +1,7 @@
 """Brings one strategy to the point where it can be timed: lowered, compiled, run once and reported."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +14,7 @@ from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute, look_into, lower
 from spmd_core.engine.measured import attached
 from spmd_core.engine.measured.named_results import check_function, named_results, result_shapes
+from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.place import array_report
 from spmd_core.engine.measured.timing import Timed, block
 from spmd_core.engine.measured.trial import Trial, device_order
@@ -30,7 +31,7 @@ from spmd_core.time import Useful, operations_of
 Tell = Callable[[str], None]
 
 
-def prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], tell: Tell) -> None:
+def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell) -> None:
     """Fill in `trial` up to its first run. `operands` is filled by the first strategy and shared by
     the others.
     """
@@ -51,8 +52,8 @@ def prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], tell
 def _compile(
     trial: Trial,
     experiment: Experiment,
-    names: dict[str, Any],
-    operands: dict[str, Any],
+    names: Mapping[str, Any],
+    operands: Operands,
     tell: Tell,
 ) -> None:
     mesh, order = device_order(names)
@@ -142,7 +143,7 @@ def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDe
             trial.collectives = estimate.collectives
 
 
-def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:
+def _place(trial: Trial, names: Mapping[str, Any], operands: Operands, tell: Tell) -> None:
     mesh, order = device_order(names)
     array = _first_run(trial, names["program"], tell)
     trial.outputs["array"] = array_report(array, order, mesh)
@@ -152,7 +153,7 @@ def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: 
     )
 
 
-def _run_as_written(trial: Trial, names: dict[str, Any], tell: Tell) -> None:
+def _run_as_written(trial: Trial, names: Mapping[str, Any], tell: Tell) -> None:
     mesh, order = device_order(names)
     with captured() as log:
         returned = _first_run(trial, lambda: names["program"](mesh), tell)

@@ -2,7 +2,9 @@
 needs.
 """
 
+from collections.abc import Mapping
 from statistics import median
+from typing import Any
 
 from spmd_core.base import seconds_text
 from spmd_core.engine.measured.timing import Timed
@@ -42,10 +44,7 @@ def strategy_result(
         remeasured_s=every[len(samples) :],
         turns_s=tuple(program.rounds) if program else (),
         calls_per_sample=program.calls_per_turn * program.turns if program and samples else None,
-        median_s=summary.median_s if summary else None,
-        iqr_s=summary.iqr_s if summary else None,
-        ci95_s=summary.ci95_s if summary else None,
-        outliers=summary.outliers if summary else (),
+        **_summed(summary),
         from_unsharded=_unsharded(trial.from_unsharded),
         notes=(
             *trial.notes,
@@ -69,6 +68,11 @@ def strategy_result(
         correct=trial.correct,
         wrong=trial.wrong,
     )
+
+
+def _summed(summary: Summary | None) -> Mapping[str, Any]:
+    names = ("median_s", "iqr_s", "ci95_s", "outliers")
+    return {name: getattr(summary, name) for name in names} if summary else {}
 
 
 def _bytes_per_s(experiment: Experiment, summary: Summary | None) -> float | None:

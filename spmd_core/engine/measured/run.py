@@ -5,7 +5,6 @@ progress.
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import count
-from typing import Any
 
 import jax
 import numpy as np
@@ -146,7 +145,7 @@ def forget_now_and_then() -> None:
         jax.clear_caches()
 
 
-def _prepare(trial: Trial, operands: dict[str, Any], emit: Emit) -> None:
+def _prepare(trial: Trial, operands: Operands, emit: Emit) -> None:
     assert trial.row is not None
     try:
         prepare(

@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,7 +105,7 @@ def _kind(error: BaseException, words: str) -> str:
     return type(error).__name__
 
 
-def device_order(names: dict[str, Any]) -> tuple[jax.sharding.Mesh | None, list[JaxDevice]]:
+def device_order(names: Mapping[str, Any]) -> tuple[jax.sharding.Mesh | None, list[JaxDevice]]:
     """The mesh of an executed program text, None where it has none; and the devices in the order of
     their positions.
     """

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,43 +101,46 @@ ACTIVATIONS = ("relu", "gelu", "silu")
 def _check(size: ModelSize, changed: set[str]) -> None:
     """RequestError if changed sizes are inconsistent with the others."""
 
-    def refused(names: set[str], value: str, rule: str, fix: str) -> None:
-        if names & changed:
-            raise refuse(value, rule, fix)
-
     for name in VARIABLE:
         if getattr(size, name) < 1:
             raise refuse(f"{name}={getattr(size, name)}", "is not a size", "use at least 1")
+    for names, value, rule, fix in _inconsistent(size):
+        if names & changed:
+            raise refuse(value, rule, fix)
+
+
+def _inconsistent(size: ModelSize) -> Iterator[tuple[set[str], str, str, str]]:
+    """(sizes that do not go together, value, rule, fix)."""
     if size.heads % size.kv_heads:
-        refused(
+        yield (
             {"heads", "kv_heads"},
             f"kv_heads={size.kv_heads}",
             f"does not divide heads={size.heads}",
             f"use {math.gcd(size.heads, size.kv_heads)}",
         )
     if (size.head_dim % LANES and size.head_dim > LANES) or size.head_dim % 2:
-        refused(
+        yield (
             {"head_dim"},
             f"head_dim={size.head_dim}",
             f"does not fit the attention kernel's lanes of {LANES}",
             f"use {max(1, round(size.head_dim / LANES)) * LANES}",
         )
     if size.layers % len(size.windows):
-        refused(
+        yield (
             {"layers"},
             f"layers={size.layers}",
             f"do not divide into blocks of {len(size.windows)}, as {size.name} has them",
             f"use {len(size.windows) * max(1, size.layers // len(size.windows))}",
         )
     if size.experts_per_token > size.experts:
-        refused(
+        yield (
             {"experts", "experts_per_token"},
             f"experts_per_token={size.experts_per_token}",
             f"is more than experts={size.experts}",
             f"use at most {size.experts}",
         )
     if size.experts > 1 and (not size.gated or size.activation != "silu"):
-        refused(
+        yield (
             {"experts", *CHOICES},
             f"experts={size.experts}",
             "are gated with silu in this program",
@@ -271,32 +275,13 @@ def scaled(scale: int, of_2023: bool = False) -> ModelSize:
     wide, tall = rounds + (rest > 0), rounds + (rest > 1)
     if of_2023:
         heads = 8 << wide
-        return ModelSize(
-            f"{name}:{scale}",
-            16 << rounds,
-            2560 << tall,
-            heads,
-            heads,
-            256,
-            8192 << wide,
-            32768,
-            _SCALED_2023_SOURCE,
-            gated=False,
-            activation="relu",
-            tied=True,
-        )
-    heads = 16 << wide
-    return ModelSize(
-        f"scaled:{scale}",
-        16 << rounds,
-        2048 << tall,
-        heads,
-        heads,
-        128,
-        7168 << wide,
-        32000,
-        _SCALED_SOURCE,
-    )
+        sizes = (2560 << tall, heads, heads, 256, 8192 << wide, 32768, _SCALED_2023_SOURCE)
+        others = {"gated": False, "activation": "relu", "tied": True}
+    else:
+        heads = 16 << wide
+        sizes = (2048 << tall, heads, heads, 128, 7168 << wide, 32000, _SCALED_SOURCE)
+        others = {}
+    return ModelSize(f"{name}:{scale}", 16 << rounds, *sizes, **others)
 
 
 def get_model(name: str) -> ModelSize:

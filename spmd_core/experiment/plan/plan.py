@@ -246,10 +246,8 @@ class Plan(Frozen):
     def size(self) -> ModelSize:
         """The model with the plan's own sizes."""
         size = get_model(self.model)
-        changes: dict[str, Any] = dict(self.sizes) | (
-            {"layers": self.layers} if self.layers else {}
-        )
-        changes |= {name: value for name in CHOICES if (value := getattr(self, name)) is not None}
+        chosen = {name: value for name in CHOICES if (value := getattr(self, name)) is not None}
+        changes = chosen | dict(self.sizes) | ({"layers": self.layers} if self.layers else {})
         return size.varied(**changes) if changes else size
 
     @property
@@ -317,7 +315,7 @@ class Plan(Frozen):
         """Model FLOPs of a step."""
         return self.size.train_flops(self.tokens, self.sequence)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The JSON form, defaults filled in."""
         return self.model_dump(mode="json")
 

@@ -17,7 +17,7 @@ from spmd_core.machine import parse_target
 NAME = "decoder"
 
 # A screen's default: one or two minutes of one core. Fewer layers or tokens would hardly help.
-DEFAULT_SPEC: dict[str, Any] = {
+DEFAULT_SPEC: Mapping[str, Any] = {
     "workload": NAME,
     "target": "tpu:v5e:4x4",
     "mesh": {"fsdp": 16},
@@ -74,7 +74,7 @@ def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
     )
 
 
-def fields_of_plan(plan: Plan) -> dict[str, Any]:
+def fields_of_plan(plan: Plan) -> dict[str, object]:
     """The fields of a plan's experiment; equal plans give equal fields."""
     given = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
     dims = {"batch": plan.batch, "sequence": plan.sequence} | {
@@ -136,7 +136,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _options(plan: Plan) -> tuple[tuple[str, Any], ...]:
     """Options in the order of an experiment, without defaults."""
-    values: dict[str, Any] = {name: getattr(plan, name) for name in _SAME} | {
+    values: dict[str, object] = {name: getattr(plan, name) for name in _SAME} | {
         "save": ",".join(plan.save),
         "offload": ",".join(plan.offload),
         "second_moment_dtype": plan.second_moment_dtype or "",

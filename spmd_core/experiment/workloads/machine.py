@@ -91,7 +91,7 @@ def ladder(options: Mapping[str, Any], unit: int = 1) -> tuple[int, ...]:
     return tuple(dict.fromkeys(max(1, round(size / unit)) * unit for size in exact))
 
 
-def _canonical(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _canonical(fields: Mapping[str, Any]) -> dict[str, object]:
     """Kinds and axes in one form; RequestError where one does not exist or sizes are reversed."""
     options, mesh = dict(fields["options"]), tuple(fields["mesh"])
     if (target := parse_target(fields["target"])).is_absent:

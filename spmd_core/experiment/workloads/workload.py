@@ -136,7 +136,7 @@ class Workload:
     program: Program = Program()
     training: Training = Training()
     # Fields of an experiment -> their canonical form; RequestError if they are invalid.
-    canonical: Callable[[Mapping[str, Any]], dict[str, Any]] | None = field(
+    canonical: Callable[[Mapping[str, Any]], dict[str, object]] | None = field(
         default=None, repr=False
     )
     options: Mapping[str, Option] = field(default_factory=dict)

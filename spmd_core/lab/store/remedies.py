@@ -2,7 +2,6 @@
 
 import json
 import zlib
-from typing import Any
 
 from spmd_core.lab.store.database import Database
 
@@ -10,7 +9,7 @@ from spmd_core.lab.store.database import Database
 class Remedies(Database):
     """The table of what was tried for each run, as JSON values."""
 
-    def keep(self, run: str, body: dict[str, Any]) -> None:
+    def keep(self, run: str, body: dict[str, object]) -> None:
         """Store the remedies of a run, in place of what was there; StorageError where the run was
         deleted.
         """
@@ -18,7 +17,7 @@ class Remedies(Database):
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO remedies VALUES (?, ?)", (run, packed))
 
-    def of(self, run: str) -> dict[str, Any] | None:
+    def of(self, run: str) -> dict[str, object] | None:
         """The stored remedies of a run; None where nothing was tried."""
         rows = self._rows("SELECT body FROM remedies WHERE run = ?", (run,))
         return json.loads(zlib.decompress(rows[0]["body"])) if rows else None

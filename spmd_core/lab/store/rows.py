@@ -105,7 +105,7 @@ def status_of(row: sqlite3.Row) -> RunStatus:
         raise unreadable(str(row["id"]), "experiment", error) from error
 
 
-def _progress(row: sqlite3.Row) -> dict[str, Any]:
+def _progress(row: sqlite3.Row) -> Mapping[str, Any]:
     """Fields of the progress of a run; none where they cannot be read: the run goes on."""
     if row["state"] not in ACTIVE:
         return {}

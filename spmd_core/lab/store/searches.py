@@ -18,7 +18,7 @@ class StoredSearch:
     """A search as it was last written. `state`: running, paused, cancelled or done."""
 
     id: str
-    question: dict[str, Any]
+    question: dict[str, object]
     state: str
     started_at: float
     updated_at: float
@@ -30,7 +30,7 @@ class StoredSearch:
 class Searches(Database):
     """What the tables of searches hold, as values."""
 
-    def begin(self, search: str, question: dict[str, Any], space: int) -> None:
+    def begin(self, search: str, question: dict[str, object], space: int) -> None:
         """Note that a search runs, again or for the first time."""
         now = time.time()
         with self._transaction() as db:
@@ -66,13 +66,13 @@ class Searches(Database):
         with self._transaction() as db:
             db.execute("UPDATE searches SET fates = ? WHERE id = ?", (body, search))
 
-    def keep_outcomes(self, search: str, outcomes: Iterable[tuple[int, dict[str, Any]]]) -> None:
+    def keep_outcomes(self, search: str, outcomes: Iterable[tuple[int, dict[str, object]]]) -> None:
         """Keep what became of candidates since: compiled, measured, failed, or pruned by now."""
         rows = [(search, number, json.dumps(body)) for number, body in outcomes]
         with self._transaction() as db:
             db.executemany("INSERT OR REPLACE INTO search_outcomes VALUES (?, ?, ?)", rows)
 
-    def outcomes(self, search: str) -> dict[int, dict[str, Any]]:
+    def outcomes(self, search: str) -> dict[int, dict[str, object]]:
         """The outcomes of a search, by the number of the candidate."""
         rows = self._rows("SELECT number, body FROM search_outcomes WHERE search = ?", (search,))
         return {row["number"]: json.loads(row["body"]) for row in rows}

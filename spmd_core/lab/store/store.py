@@ -79,27 +79,12 @@ class Store(Actions):
             for strategy, named in (texts or {}).items()
             for name, text in named.items()
         ]
-        medians, predicted = (
-            json.dumps(times)
-            for times in ((result.medians_s, result.only_predicted_s) if result else ({}, {}))
-        )
-        fastest = result.comparison.fastest if result and result.comparison else None
+        columns = {"state": state, "stderr_tail": stderr_tail, **_at_end(result, error)}
         with self._transaction() as db:
             changed = db.execute(
-                f"""UPDATE runs SET state = ?, finished_at = ?, error_kind = ?, error_message = ?, stderr_tail = ?, medians = ?, predicted = ?,
-                    fastest = ?, partial = ? WHERE id = ? AND {IN_ACTIVE}""",
-                (
-                    state,
-                    time.time(),
-                    error and error.kind,
-                    error and error.message,
-                    stderr_tail,
-                    medians,
-                    predicted,
-                    fastest,
-                    int(bool(result and result.partial)),
-                    run,
-                ),
+                f"UPDATE runs SET {', '.join(f'{name} = ?' for name in columns)} "
+                f"WHERE id = ? AND {IN_ACTIVE}",
+                (*columns.values(), run),
             )
             if changed.rowcount != 1:
                 return False
@@ -306,3 +291,16 @@ def _readable(make: Callable[[sqlite3.Row], T], rows: Sequence[sqlite3.Row]) -> 
     for row in rows:
         with contextlib.suppress(UnreadableRun):
             yield make(row)
+
+
+def _at_end(result: Result | None, error: Failure | None) -> dict[str, object]:
+    """Columns of a run that ends now."""
+    return {
+        "finished_at": time.time(),
+        "error_kind": error and error.kind,
+        "error_message": error and error.message,
+        "medians": json.dumps(result.medians_s if result else {}),
+        "predicted": json.dumps(result.only_predicted_s if result else {}),
+        "fastest": result.comparison.fastest if result and result.comparison else None,
+        "partial": int(bool(result and result.partial)),
+    }

@@ -40,12 +40,8 @@ def worker_environment(
     environ.pop("ALLOW_MULTIPLE_LIBTPU_LOAD", None)  # set only where no chip is owned
     if "XLA_FLAGS" in environ:
         # jax refuses the count twice: here and as JAX_NUM_CPU_DEVICES
-        kept = [
-            flag
-            for flag in environ["XLA_FLAGS"].split()
-            if not flag.startswith("--xla_force_host_platform_device_count")
-        ]
-        environ["XLA_FLAGS"] = " ".join(kept)
+        count, flags_given = "--xla_force_host_platform_device_count", environ["XLA_FLAGS"].split()
+        environ["XLA_FLAGS"] = " ".join(f for f in flags_given if not f.startswith(count))
     parsed = parse_target(target)
     environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
     if parsed.is_simulated and parsed.device_count:

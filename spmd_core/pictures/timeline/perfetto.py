@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from spmd_core.pictures.timeline.values import Timeline, TimelineScene
 
@@ -20,7 +19,7 @@ class _Writer:
     rows: list[str]
     passes: dict[int, int]
     process: int = 1
-    events: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, object]] = field(default_factory=list)
     flows: int = 0
 
     def scene(self, number: int, begin_s: float) -> None:
@@ -55,7 +54,13 @@ class _Writer:
         return self.rows.index(scene.rows[row])
 
     def _complete(
-        self, name: str, kind: str, row: int, begin_s: float, length_s: float, args: dict[str, Any]
+        self,
+        name: str,
+        kind: str,
+        row: int,
+        begin_s: float,
+        length_s: float,
+        args: dict[str, object],
     ) -> None:
         self.events.append(
             {
@@ -118,7 +123,7 @@ def traces_text(
     row_name: Callable[[str], str] = str,
 ) -> str:
     """Several timelines in one trace, each a process by its title, all from time 0 on."""
-    events = list[dict[str, Any]]()
+    events = list[dict[str, object]]()
     for number, (title, timeline) in enumerate(timelines.items(), start=1):
         rows = list(dict.fromkeys(row for scene in timeline.scenes for row in scene.rows))
         writer = _Writer(
@@ -140,7 +145,7 @@ def _passes(timeline: Timeline) -> dict[int, int]:
     return inside if total <= MOST_EVENTS else dict.fromkeys(inside, 1)
 
 
-def _head(title: str, rows: Sequence[str], process: int) -> Iterator[dict[str, Any]]:
+def _head(title: str, rows: Sequence[str], process: int) -> Iterator[dict[str, object]]:
     yield {"ph": "M", "name": "process_name", "pid": process, "args": {"name": title}}
     for number, name in enumerate(rows):
         yield {

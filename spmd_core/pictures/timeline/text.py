@@ -57,7 +57,7 @@ def from_text(text: str) -> Timeline:
 
 
 def _scene(given: Mapping[str, Any]) -> TimelineScene:
-    fields: dict[str, Any] = {name: given[name] for name in _SCENE if name in given}
+    fields = {name: given[name] for name in _SCENE if name in given}
     fields["rows"] = tuple(given["rows"])
     return TimelineScene(spans=_spans(given["spans"]), **fields)
 

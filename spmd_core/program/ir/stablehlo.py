@@ -3,6 +3,7 @@ in its `loc` tables.
 """
 
 import re
+from collections.abc import Iterator
 
 from spmd_core.program.hlo.module import Frame
 from spmd_core.program.ir.text import Op, ProgramText, Section
@@ -44,6 +45,12 @@ def read_stablehlo(text: str) -> ProgramText:
             if line.startswith("#loc") and (match := _TABLE.match(line))
         }
     )
+    sections = _functions(lines, locations)
+    return ProgramText("stablehlo", lines, (*sections, *_ends(lines, sections)), quiet)
+
+
+def _functions(lines: tuple[str, ...], locations: "_Locations") -> list[Section]:
+    """A section for each function, the public one first, with who calls it."""
     functions, notes, at = list[Section](), dict[str, str](), 0
     while at < len(lines):
         match = _FUNCTION.match(lines[at])
@@ -73,39 +80,22 @@ def read_stablehlo(text: str) -> ProgramText:
         for f in functions
     ]
     sections.sort(key=lambda section: not section.is_entry)
-    tables = next(
-        (
-            number
-            for number in range(functions[-1].stop if functions else 0, len(lines))
-            if lines[number].startswith("#loc")
-        ),
-        len(lines),
-    )
+    return sections
+
+
+def _ends(lines: tuple[str, ...], sections: list[Section]) -> Iterator[Section]:
+    """The head of the module and its table of locations, where it has such."""
     first = min((section.start for section in sections), default=len(lines))
-    ends = (
-        [
-            Section(
-                "Head of the module",
-                0,
-                first,
-                note="its meshes and shared locations",
-                is_details=True,
-            )
-        ]
-        if first
-        else []
+    last = max((section.stop for section in sections), default=0)
+    tables = next(
+        (at for at in range(last, len(lines)) if lines[at].startswith("#loc")), len(lines)
     )
+    if first:
+        note = "its meshes and shared locations"
+        yield Section("Head of the module", 0, first, note=note, is_details=True)
     if tables < len(lines):
-        ends.append(
-            Section(
-                "Table of locations",
-                tables,
-                len(lines),
-                note="where in which file each op comes from",
-                is_details=True,
-            )
-        )
-    return ProgramText("stablehlo", lines, (*sections, *ends), quiet)
+        note = "where in which file each op comes from"
+        yield Section("Table of locations", tables, len(lines), note=note, is_details=True)
 
 
 def _ops(lines: tuple[str, ...], start: int, stop: int, locations: "_Locations") -> tuple[Op, ...]:

@@ -95,6 +95,26 @@ def _check(
             "has no operands or no results",
             'declare them, for example operands={"x": ("rows",)}',
         )
+    _check_arrays(name, operands, results, defaults)
+    for dim, size in defaults.items():
+        if not is_integer(size) or not 1 <= size <= MAX_SIZE:
+            raise refuse(
+                f"{dim}={shorten(size)}",
+                "is not a size",
+                f"use a whole number from 1 to {MAX_SIZE}",
+            )
+    for dtype in dtypes:
+        if dtype not in DTYPE_BYTES:
+            raise refuse(
+                f"dtype {shorten(dtype)} of {name}",
+                "is not known here",
+                f"use {', '.join(DTYPE_BYTES)}",
+            )
+
+
+def _check_arrays(
+    name: str, operands: Arrays, results: Arrays, defaults: Mapping[str, int]
+) -> None:
     for array, dims in (*operands.items(), *results.items()):
         if isinstance(dims, str):
             raise refuse(f"dims {dims!r} of {array}", "are not a tuple", f'write ("{dims}",)')
@@ -107,6 +127,10 @@ def _check(
                 )
         if len(set(dims)) != len(tuple(dims)):
             raise refuse(f"{array} of {name}", "names one dim twice", "name each dim once")
+    _check_names(name, operands, results, defaults)
+
+
+def _check_names(name: str, operands: Arrays, results: Arrays, defaults: Mapping[str, int]) -> None:
     if twice := set(operands) & set(results):
         raise refuse(
             f"array {min(twice)} of {name}",
@@ -130,20 +154,6 @@ def _check(
                 f"name {shorten(word)} of {name}",
                 "is not a Python name of at most 32 letters",
                 "use letters, digits and underscores",
-            )
-    for dim, size in defaults.items():
-        if not is_integer(size) or not 1 <= size <= MAX_SIZE:
-            raise refuse(
-                f"{dim}={shorten(size)}",
-                "is not a size",
-                f"use a whole number from 1 to {MAX_SIZE}",
-            )
-    for dtype in dtypes:
-        if dtype not in DTYPE_BYTES:
-            raise refuse(
-                f"dtype {shorten(dtype)} of {name}",
-                "is not known here",
-                f"use {', '.join(DTYPE_BYTES)}",
             )
 
 

@@ -9,7 +9,6 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.experiment.workloads.own import declare
@@ -30,7 +29,7 @@ def main() -> None:
     os._exit(0)  # even if the file has started threads
 
 
-def _described(path: Path) -> dict[str, Any]:
+def _described(path: Path) -> dict[str, object]:
     try:
         names = runpy.run_path(str(path), run_name=path.stem)
     except RequestError as error:

@@ -43,7 +43,8 @@ def main() -> int:
                         listed += len(found.collectives)
                         for line in wrong:
                             print(
-                                f"{target} {spec['workload']} {spec['sharding']} {strategy}: {line}",
+                                f"{target} {spec['workload']} {spec['sharding']} "
+                                f"{strategy}: {line}",
                                 flush=True,
                             )
     figures = Figures()

@@ -47,7 +47,8 @@ class Figures:
             words = f"{_number(value)} {unit}".rstrip()
             verdict = "met" if met else "MISSED"
             print(
-                f"{what:<52} {words:>12}   goal {_goal(least, most)}: {verdict}{f'   {note}' if note else ''}",
+                f"{what:<52} {words:>12}   goal {_goal(least, most)}: "
+                f"{verdict}{f'   {note}' if note else ''}",
                 flush=True,
             )
 

@@ -181,7 +181,8 @@ def main() -> int:
             bounds.append(bound_of(plan) / compiled_s)
             mesh = ",".join(f"{name}={size}" for name, size in plan.mesh)
             print(
-                f"{plan.target[4:]:16} {plan.model:16} {mesh:24} {compiled_s:8.3f} s compiled, {errors[-1]:+6.1%}",
+                f"{plan.target[4:]:16} {plan.model:16} {mesh:24} {compiled_s:8.3f} s compiled, "
+                f"{errors[-1]:+6.1%}",
                 flush=True,
             )
     lab.close()

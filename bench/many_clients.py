@@ -171,7 +171,10 @@ def main() -> int:
                 f"{trial.hits} killed, {seconds_text(trial.round_s[-1])}",
                 flush=True,
             )
-        said = f"{options.rounds} rounds of {options.clients}, {trial.hits} killed in {len(hit)} rounds"
+        said = (
+            f"{options.rounds} rounds of {options.clients}, {trial.hits} killed in "
+            f"{len(hit)} rounds"
+        )
         figures.add("not killed", trial.expected, least=1, note=said)
         figures.add("of these, answered", trial.answered, least=trial.expected)
         figures.add(f"orphans after {ORPHAN_S:.0f} s", trial.orphans, most=0)

@@ -48,7 +48,10 @@ def main() -> int:
                 marks[done] = memory_mb(server.process.pid)
     growth = marks[options.runs] - marks[options.first]
     figures = Figures(options.json)
-    note = f"{marks[options.first]:.1f} MB after {options.first}, {marks[options.runs]:.1f} MB after {options.runs}"
+    note = (
+        f"{marks[options.first]:.1f} MB after {options.first}, {marks[options.runs]:.1f} MB "
+        f"after {options.runs}"
+    )
     figures.add(
         "growth of the Streamlit process over the runs", growth, "MB", most=LIMIT_MB, note=note
     )

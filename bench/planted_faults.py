@@ -201,7 +201,8 @@ FAULTS: tuple[Fault, ...] = (
         (
             (
                 "psum(dense(hidden, down_weights, dtype=SUM_DTYPE), ",
-                "psum(dense(hidden, down_weights, dtype=SUM_DTYPE) * (jax.lax.axis_index(MLP_AXES) > 0), ",
+                "psum(dense(hidden, down_weights, dtype=SUM_DTYPE) * "
+                "(jax.lax.axis_index(MLP_AXES) > 0), ",
             ),
         ),
     ),

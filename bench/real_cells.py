@@ -96,7 +96,10 @@ class Cell:
     @property
     def name(self) -> str:
         """Its factors in one line."""
-        return f"{self.shape}, {self.strategy}, {self.dtype}, {self.mib} MiB, {self.parity}, leading {self.leading}"
+        return (
+            f"{self.shape}, {self.strategy}, {self.dtype}, {self.mib} MiB, {self.parity}, "
+            f"leading {self.leading}"
+        )
 
     @property
     def what(self) -> Workload:

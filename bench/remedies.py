@@ -27,7 +27,7 @@ from spmd_core.results.remedy import Remedy
 from spmd_core.results.result import Result
 from spmd_core.script.program import program_text
 from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
-from spmd_core.time.model.stored import calibration, calibration_of, times_where_run
+from spmd_core.time.model.stored_results import calibration, calibration_of, times_where_run
 from spmd_core.trials.remedies.attached import with_remedies
 from spmd_core.trials.remedies.candidate import WORTH
 from spmd_core.trials.remedies.judged import held_bytes

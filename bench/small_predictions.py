@@ -203,7 +203,8 @@ def main() -> int:
                 tightest = min(tightest, time.low / least)
                 if not holds:
                     print(
-                        f"{name} {spec['workload']} {spec['dims']} {spec['sharding']}: by hand {least * 1e6:.1f}, low {time.low * 1e6:.1f}, "
+                        f"{name} {spec['workload']} {spec['dims']} {spec['sharding']}: by hand "
+                        f"{least * 1e6:.1f}, low {time.low * 1e6:.1f}, "
                         f"estimate {time.estimate * 1e6:.1f}, high {time.high * 1e6:.1f} us",
                         flush=True,
                     )

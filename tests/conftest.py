@@ -75,7 +75,8 @@ def pytest_sessionfinish(session):
     """A group in two processes is a failure: each makes what the tests share."""
     if _apart:
         print(
-            f"\nran apart from the rest of its group: {_apart[0]}, and {len(_apart) - 1} reports more"
+            f"\nran apart from the rest of its group: {_apart[0]}, and {len(_apart) - 1} "
+            f"reports more"
         )
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -25,7 +25,8 @@ HASTY = Settings(
     note_s=0.1,
     compilers=1,
 )
-# for what is cancelled and is to answer itself: no machine is so slow that it would be ended instead
+# for what is cancelled and is to answer itself: no machine is so slow that it would be ended
+# instead
 PATIENT = replace(HASTY, cancel_grace_s=PATIENCE_S, terminate_grace_s=PATIENCE_S)
 
 

@@ -17,7 +17,8 @@ HEAVY = {
     # what it receives it unpickles: never in the lab's process
     "distributed": ("spmd_core/lab/cluster/client.py", "spmd_core/lab/cluster/remote.py"),
 }
-# The wings of the house, from the bottom: a wing imports only from wings below it, and of those only
+# The wings of the house, from the bottom: a wing imports only from wings below it, and of those
+# only
 # what their `__init__` names in `__all__`.
 FLOORS = (
     ("base",),
@@ -125,7 +126,8 @@ def broken_rules(path: str, source: str) -> list[str]:
             found.append(f"{path}:{line} imports a computed name, which cannot be checked")
         if name.startswith(JAX_ROOMS) and not path.startswith(MAY_IMPORT_JAX_ROOMS):
             found.append(
-                f"{path}:{line} imports {name}, which loads jax; only {', '.join(MAY_IMPORT_JAX_ROOMS)} may"
+                f"{path}:{line} imports {name}, which loads jax; only "
+                f"{', '.join(MAY_IMPORT_JAX_ROOMS)} may"
             )
         if path.startswith(WORDLESS) and room_of(name) == "words":
             found.append(f"{path}:{line} imports {name}; facts are stored, and no sentences")

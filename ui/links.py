@@ -261,7 +261,8 @@ def share_box(
             return
         st.code(address, language=None, wrap_lines=True)
         st.caption(
-            "Copy it and send it: it opens this very screen. Opening a link never starts a computation."
+            "Copy it and send it: it opens this very screen. Opening a link never starts a "
+            "computation."
         )
 
 

@@ -89,7 +89,8 @@ def _experiment(arguments: Namespace) -> Experiment:
             for given in (arguments.mesh, arguments.shape, arguments.partition, arguments.dtype)
         ):
             raise RequestError(
-                "a spec was given, and --mesh, --shape, --spec or --dtype as well: give one or the other"
+                "a spec was given, and --mesh, --shape, --spec or --dtype as well: give one or "
+                "the other"
             )
         return read_one(arguments.spec)
     if arguments.mesh is None or arguments.shape is None:

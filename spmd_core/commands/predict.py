@@ -14,7 +14,7 @@ from spmd_core.base import RequestError, WorkerError, refuse, shorten
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.output import check_output, write_output
 from spmd_core.commands.predict_arguments import add_arguments
-from spmd_core.commands.predict_lines import Predicted, only, print_estimate, print_predicted
+from spmd_core.commands.predict_lines import PredictAnswer, only, print_estimate, print_predicted
 from spmd_core.commands.remedies import with_tried
 from spmd_core.commands.run import ended_words, follow, interrupt, submit
 from spmd_core.commands.spec import read_one
@@ -155,7 +155,7 @@ def _of_plan(arguments: Namespace, experiment: Experiment, plan: Plan) -> int:
     return answer.code
 
 
-def _trace(arguments: Namespace, answer: Predicted) -> None:
+def _trace(arguments: Namespace, answer: PredictAnswer) -> None:
     """Write the timeline of a prediction where an option names its file."""
     if not arguments.trace:
         return
@@ -214,7 +214,7 @@ def plan_from(arguments: Namespace) -> Plan:
     )
 
 
-def _predicted(experiment: Experiment, arguments: Namespace) -> "Predicted":
+def _predicted(experiment: Experiment, arguments: Namespace) -> "PredictAnswer":
     """The prediction of an experiment with one strategy, with what would remove its collectives
     where an option requests that.
     """
@@ -226,7 +226,7 @@ def _predicted(experiment: Experiment, arguments: Namespace) -> "Predicted":
     return replace(answer, prediction=only(result), result=result, interrupted=interrupted)
 
 
-def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -> "Predicted":
+def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -> "PredictAnswer":
     """A stored prediction by the same versions, unless it is to be `fresh`; else a new run's.
 
     WorkerError, in the compiler's words, where there is none.
@@ -234,7 +234,7 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
     stored = None if fresh else lab.latest(experiment)
     if stored and (result := lab.result(stored)) and is_current(result):
         result = told(lab, result)
-        return Predicted(
+        return PredictAnswer(
             only(result),
             result,
             f"compiled before, in run {stored}: --fresh compiles again",
@@ -247,7 +247,7 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
         print(ended_words(status, result), file=sys.stderr)
         raise KeyboardInterrupt
     if status.state == "succeeded" and result:
-        return Predicted(only(result), result, trace=_stored_trace(lab, result))
+        return PredictAnswer(only(result), result, trace=_stored_trace(lab, result))
     if status.state == "cancelled" and time.monotonic() - begun >= timeout_s:
         raise WorkerError(
             f"the compile took longer than {timeout_s:g} s and was ended: allow it more time, or make the program smaller"

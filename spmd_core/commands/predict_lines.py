@@ -23,7 +23,7 @@ from spmd_core.words import (
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
+class PredictAnswer:
     """A prediction, and where it comes from if it was not compiled now."""
 
     prediction: Prediction
@@ -49,7 +49,7 @@ def only(result: Result) -> Prediction:
 
 
 def print_predicted(
-    answer: Predicted, as_json: bool, what: dict[str, object], price: float | None = None
+    answer: PredictAnswer, as_json: bool, what: dict[str, object], price: float | None = None
 ) -> None:
     """Print a prediction, with `what` it is of in its JSON form, and its costs."""
     lines = [*_lines(answer.prediction, "plan" in what, price), *remedies.lines(answer.result)]

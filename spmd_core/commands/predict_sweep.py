@@ -16,9 +16,9 @@ from spmd_core.results import RunStatus
 from spmd_core.search import (
     VARIABLES,
     Asked,
-    Point,
-    Row,
     Sweep,
+    SweepPoint,
+    SweepRow,
     compile_seconds,
     curves,
     estimated,
@@ -102,7 +102,7 @@ def main(arguments: Namespace, base: Experiment) -> int:
     return 0 if any(row.outcome.numbers is not None for row in rows) else 1
 
 
-def _all(points: Sequence[Point]) -> tuple[Point, ...]:
+def _all(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
     """Every point that can be and may fit, equal experiments once."""
     return tuple(
         {
@@ -113,7 +113,7 @@ def _all(points: Sequence[Point]) -> tuple[Point, ...]:
     )
 
 
-def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float, named: set[str]) -> None:
+def _wait(lab: Lab, point: SweepPoint, asked: Asked, timeout_s: float, named: set[str]) -> None:
     """Wait for a point's run, and end it where it takes longer; one that the Lab refused has none.
     What holds it up is printed once.
     """
@@ -136,7 +136,7 @@ def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float, named: set[str
         lab.wait(run, on_change=shown)
 
 
-def _show(point: Point, status: RunStatus) -> None:
+def _show(point: SweepPoint, status: RunStatus) -> None:
     print(
         f"{_CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {phase_words(status)}"[:119],
         end="",
@@ -145,7 +145,7 @@ def _show(point: Point, status: RunStatus) -> None:
     )
 
 
-def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool, price: float | None) -> None:
+def _print(sweep: Sweep, rows: Sequence[SweepRow], as_json: bool, price: float | None) -> None:
     if sys.stderr.isatty():
         print(_CLEAR, end="", file=sys.stderr, flush=True)
     if as_json:
@@ -172,7 +172,7 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool, price: float | None
             print(f"{row.point.label}: {words}")
 
 
-def _cells(row: Row, price: float | None) -> tuple[str, ...]:
+def _cells(row: SweepRow, price: float | None) -> tuple[str, ...]:
     numbers, point = row.numbers, row.point
     known = row_json(row)
     if numbers.peak_bytes is not None:
@@ -200,7 +200,7 @@ def _cells(row: Row, price: float | None) -> tuple[str, ...]:
     )
 
 
-def _costs(row: Row, price: float | None) -> tuple[str, ...]:
+def _costs(row: SweepRow, price: float | None) -> tuple[str, ...]:
     """Chip-seconds of a step; with a price, what it and a billion tokens cost."""
     spent = row_cost(row, price)
     chips = number_text(spent.chip_seconds) if spent.chip_seconds is not None else "–"

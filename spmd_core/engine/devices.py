@@ -64,16 +64,19 @@ def _check(target: str, first: JaxDevice, count: int, expected_device_count: int
         )
     if wanted.is_simulated and first.platform != "cpu":
         raise WorkerError(
-            f"target {target} got platform {first.platform}, not cpu: start the worker with JAX_PLATFORMS=cpu"
+            f"target {target} got platform {first.platform}, not cpu: start the worker with "
+            f"JAX_PLATFORMS=cpu"
         )
     if wanted.is_attached and first.platform == "cpu" and (files := accelerator_files()):
         raise WorkerError(
-            f"target local got the CPU although {files[0]} exists: release the accelerator in the process that holds it, or use cpu:8"
+            f"target local got the CPU although {files[0]} exists: release the accelerator in the "
+            f"process that holds it, or use cpu:8"
         )
     expected = expected_device_count if expected_device_count is not None else wanted.device_count
     if expected is not None and count != expected:
         raise WorkerError(
-            f"target {target} got {count} devices, not {expected}: release the devices and start the worker again"
+            f"target {target} got {count} devices, not {expected}: release the devices and start "
+            f"the worker again"
         )
 
 

@@ -22,7 +22,8 @@ def read_module(compiled: Any) -> Module:
     held = walked_collectives(compiled)
     if held is not None and (missing := held - _text_collectives(module)):
         raise HloError(
-            f"the text of compiled program {module.name!r} lacks {', '.join(missing)}, which the program contains"
+            f"the text of compiled program {module.name!r} lacks {', '.join(missing)}, which the "
+            f"program contains"
         )
     return module
 

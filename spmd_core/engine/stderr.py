@@ -15,7 +15,8 @@ _LOG_PREFIX = re.compile(
 _KNOWN = (
     (
         re.compile(r"Involuntary full rematerialization"),
-        "The compiler found no efficient way from one sharding to another and replicates the array (involuntary full rematerialization)",
+        "The compiler found no efficient way from one sharding to another and replicates the "
+        "array (involuntary full rematerialization)",
     ),
     (re.compile(r"Very slow compile"), "The compiler reports a very slow compile"),
     (

@@ -65,21 +65,24 @@ def _dim_of(experiment: Experiment, in_axes: tuple[int | None, ...], strategy: s
             continue
         if axis >= len(present):
             raise Inexpressible(
-                f"{strategy} cannot take in_axes={text}: {array.name} has rank {len(present)} and no axis {axis}; "
+                f"{strategy} cannot take in_axes={text}: {array.name} has rank {len(present)} and "
+                f"no axis {axis}; "
                 f"use an axis below {len(present)}, or None"
             )
         dims[present[axis]] = None
     if len(dims) != 1:
         what = f"it maps {' and '.join(dims)} at once" if dims else "it maps nothing"
         raise Inexpressible(
-            f"{strategy} cannot take in_axes={text}: {what}; give every operand the axis of one dim, and None where it has none"
+            f"{strategy} cannot take in_axes={text}: {what}; give every operand the axis of one "
+            f"dim, and None where it has none"
         )
     dim = next(iter(dims))
     for array, axis in zip(experiment.what.operands, in_axes, strict=True):
         if axis is None and dim in array.present(experiment.sizes):
             place = array.present(experiment.sizes).index(dim)
             raise Inexpressible(
-                f"{strategy} cannot take in_axes={text}: {array.name} has {dim} too; give it {place} instead of None"
+                f"{strategy} cannot take in_axes={text}: {array.name} has {dim} too; give it "
+                f"{place} instead of None"
             )
     return dim
 

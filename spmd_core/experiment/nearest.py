@@ -121,7 +121,8 @@ def _mesh(given: Any, available: float, target: str, say: Report) -> dict[str, i
         return mesh
     smaller = shrink(mesh, int(available))
     say(
-        f"Mesh {mesh_text(mesh)} has {math.prod(mesh.values())} devices and {target} has {int(available)}: {mesh_text(smaller)} is used."
+        f"Mesh {mesh_text(mesh)} has {math.prod(mesh.values())} devices and {target} has "
+        f"{int(available)}: {mesh_text(smaller)} is used."
     )
     return smaller
 
@@ -244,7 +245,8 @@ def _disentangle(
             taken = [axis for axis in axes if axis in used]
             for axis in taken:
                 say(
-                    f"Mesh axis {axis} shards both {used[axis]} and {dim} of {array.name}: {dim} leaves it out."
+                    f"Mesh axis {axis} shards both {used[axis]} and {dim} of {array.name}: {dim} "
+                    f"leaves it out."
                 )
             left = tuple(axis for axis in axes if axis not in taken)
             if array.name in overrides:

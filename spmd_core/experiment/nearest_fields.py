@@ -91,7 +91,8 @@ def plain_fields(what: Workload, data: dict[str, Any], report: Report) -> None:
     """Dtype, strategies, timing and seed: unknown values fall back to the default."""
     if data.get("dtype") is not None and data["dtype"] not in what.dtypes:
         report(
-            f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: {what.dtypes[0]} is used."
+            f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: {what.dtypes[0]} "
+            f"is used."
         )
         data["dtype"] = what.dtypes[0]
     named = data.get("strategies")

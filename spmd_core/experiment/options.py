@@ -79,7 +79,7 @@ def fill_options(workload: Workload, given: Any) -> dict[str, object]:
 
 def _program_options(
     given: Mapping[str, Any], known: Mapping[str, Any]
-) -> tuple[dict[str, object], dict[str, object]]:
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """The options given to a small program, its sizes checked; and the defaults of those."""
     program = given.get("program")
     if program not in program_names():

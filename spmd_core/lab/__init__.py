@@ -3,8 +3,8 @@
 from spmd_core.lab.batch import Batch, why
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, Room
-from spmd_core.lab.store.remedies import Remedies
 from spmd_core.lab.store.searches import Searches, StoredSearch
+from spmd_core.lab.store.stored_remedies import Remedies
 
 __all__ = [
     "COMMAND_LINE",

@@ -10,11 +10,17 @@ BOOK = '"How to Scale Your Model", chapter 2 (jax-ml/scaling-book, tpus.md)'
 
 DOCS = "cloud.google.com/tpu/docs, the page of the generation"
 
-CACM = 'Jouppi et al., "A domain-specific supercomputer for training deep neural networks", CACM 2020, table 3'
+CACM = (
+    'Jouppi et al., "A domain-specific supercomputer for training deep neural networks", CACM '
+    "2020, table 3"
+)
 
 ISCA = 'Jouppi et al., "TPU v4: an optically reconfigurable supercomputer", ISCA 2023, table 4'
 
-COMPILER = "read off libtpu: capacity from its RESOURCE_EXHAUSTED messages, clock from estimated_cycles of plain matmuls against the peak"
+COMPILER = (
+    "read off libtpu: capacity from its RESOURCE_EXHAUSTED messages, clock from "
+    "estimated_cycles of plain matmuls against the peak"
+)
 
 GUESS = "a guess"
 

@@ -4,11 +4,11 @@ from spmd_core.pictures.arrows.flows import PERMUTE, SEND
 from spmd_core.pictures.arrows.groups import Groups, follows_axes, groups_in_mesh
 from spmd_core.pictures.arrows.placed import Placed, placed
 from spmd_core.pictures.arrows.scene import Arrow, ArrowScene, Node, scene
-from spmd_core.pictures.arrows.traffic import Link, Traffic, traffic
+from spmd_core.pictures.arrows.traffic import ChipLink, Traffic, traffic
 from spmd_core.pictures.resharding.moves import Move, missing_bytes, reshard, time_of
 from spmd_core.pictures.resharding.product import Product, is_product, product
 from spmd_core.pictures.timeline import text
-from spmd_core.pictures.timeline.facts import Facts
+from spmd_core.pictures.timeline.facts import ProgramFacts
 from spmd_core.pictures.timeline.of_walk import timeline_of
 from spmd_core.pictures.timeline.perfetto import trace_text, traces_text
 from spmd_core.pictures.timeline.recorded import HOST, Event, Recorded
@@ -39,14 +39,14 @@ __all__ = [
     "WAIT",
     "Arrow",
     "ArrowScene",
+    "ChipLink",
     "Event",
-    "Facts",
     "Groups",
-    "Link",
     "Move",
     "Node",
     "Placed",
     "Product",
+    "ProgramFacts",
     "Recorded",
     "Span",
     "Timeline",

@@ -12,9 +12,9 @@ from spmd_core.program.communication.rows import (
     rows,
 )
 from spmd_core.program.communication.warned import with_warnings
-from spmd_core.program.hlo.collectives import (
+from spmd_core.program.hlo.collective_ops import (
     BETWEEN_SLICES,
-    Start,
+    StartOp,
     groups_of,
     is_done,
     kind_of,
@@ -34,10 +34,10 @@ from spmd_core.program.hlo.module import (
     Shape,
 )
 from spmd_core.program.hlo.replica_groups import axes_of, parse_pairs
-from spmd_core.program.hlo.shardings import Mesh
+from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.hlo.text import parse_module
 from spmd_core.program.hlo.trip_counts import trip_count
-from spmd_core.program.ir.diff import MOST_LINES, Difference, DiffRow, compare, short
+from spmd_core.program.ir.diff import MOST_LINES, DiffRow, TextDifference, compare, short
 from spmd_core.program.ir.reading import Match, find, read_text, spans_of
 from spmd_core.program.ir.shardings import NAME, steps_of
 from spmd_core.program.ir.text import (
@@ -60,7 +60,6 @@ __all__ = [
     "CollectiveRow",
     "Computation",
     "DiffRow",
-    "Difference",
     "HloError",
     "Instruction",
     "Match",
@@ -71,7 +70,8 @@ __all__ = [
     "Reasons",
     "Section",
     "Shape",
-    "Start",
+    "StartOp",
+    "TextDifference",
     "axes_of",
     "compare",
     "counterparts",

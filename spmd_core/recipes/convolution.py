@@ -12,10 +12,14 @@ RECIPES = (
         "A row per device, convolved",
         GROUP,
         program_spec("convolve_rows"),
-        "plain: 11, 20, 29 in the first row and 45 more in each next. normalized: every column sums to 1.",
-        "Rows do not need each other, so pmap convolves them without communication; the weights are stacked once per device, or passed once with "
-        "in_axes=(0, None). Dividing by the sum over all rows takes a psum: the smallest example of devices that talk while they compute, and the "
-        "pattern of a gradient averaged over devices. The notebook leaves convolve empty; this is what it was going to be.",
+        "plain: 11, 20, 29 in the first row and 45 more in each next. normalized: every column "
+        "sums to 1.",
+        "Rows do not need each other, so pmap convolves them without communication; the weights "
+        "are stacked once per device, or passed once with "
+        "in_axes=(0, None). Dividing by the sum over all rows takes a psum: the smallest example "
+        "of devices that talk while they compute, and the "
+        "pattern of a gradient averaged over devices. The notebook leaves convolve empty; this is "
+        "what it was going to be.",
         expected=Expected(
             exact={
                 "xs": tuple(range(40)),

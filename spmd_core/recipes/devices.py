@@ -9,9 +9,12 @@ RECIPES = (
         "The devices of this machine",
         DATA,
         program_spec("devices_listed"),
-        "One line for each device: id, process, coordinates and core. On simulated CPU devices the last two are None.",
-        "Everything starts with jax.devices(). On a TPU each device has a place in the torus (coords) and a core on its chip; neighbors there are "
-        "neighbors on the wire. A CPU or GPU has neither. The notebooks of 2022 first called jax.tools.colab_tpu and jax.lib.xla_bridge: both are "
+        "One line for each device: id, process, coordinates and core. On simulated CPU devices "
+        "the last two are None.",
+        "Everything starts with jax.devices(). On a TPU each device has a place in the torus "
+        "(coords) and a core on its chip; neighbors there are "
+        "neighbors on the wire. A CPU or GPU has neither. The notebooks of 2022 first called "
+        "jax.tools.colab_tpu and jax.lib.xla_bridge: both are "
         "gone, jax.default_backend() names the platform now.",
         expected=Expected(
             contains={

@@ -26,7 +26,8 @@ RECIPES = (
         GROUP,
         program_spec("vdot_of_ones"),
         "The value 3, of type jax.Array; the name DeviceArray is gone.",
-        "The function that the rest of this group maps: two vectors of three in, one number out. Old pages print the result as DeviceArray; "
+        "The function that the rest of this group maps: two vectors of three in, one number out. "
+        "Old pages print the result as DeviceArray; "
         "since JAX 0.4 there is one type, jax.Array, for arrays on one device and on many.",
         expected=Expected(
             exact={"dot": (3.0,)},
@@ -39,10 +40,14 @@ RECIPES = (
         "Eight dot products, six ways",
         GROUP,
         program_spec("six_ways"),
-        "The same eight values six times. Only pmap(vmap) has another shape, (8, 1): it takes a block of rows per device.",
-        "vmap turns the function into one that handles all rows at once, on one device; pmap runs it on every device, a row on each. jit around or "
-        "inside changes the program, not the answer. The rows come from key 42 as it counted before JAX 0.5; the old page's TPU prints "
-        "0.51048726 … -1.1743435, up to 4e-5 away from these, most likely since it rounds inside random.normal otherwise than a CPU. The last "
+        "The same eight values six times. Only pmap(vmap) has another shape, (8, 1): it takes a "
+        "block of rows per device.",
+        "vmap turns the function into one that handles all rows at once, on one device; pmap runs "
+        "it on every device, a row on each. jit around or "
+        "inside changes the program, not the answer. The rows come from key 42 as it counted "
+        "before JAX 0.5; the old page's TPU prints "
+        "0.51048726 … -1.1743435, up to 4e-5 away from these, most likely since it rounds inside "
+        "random.normal otherwise than a CPU. The last "
         "array is what key 42 gives today.",
         expected=Expected(
             values=dict.fromkeys(WAYS, OLD) | {"with today's random numbers": NEW},
@@ -55,10 +60,14 @@ RECIPES = (
         "What each way traces to",
         GROUP,
         program_spec("six_jaxprs"),
-        "vmap: one dot_general with a batch dim. pmap: a shard_map inside a jit. The last text: two reshapes before the dot_general.",
-        "vmap rewrites the primitive: dot_general gets a batch dim. pmap leaves it alone and replicates the program; today it is written with "
-        "shard_map, where old pages show a primitive of its own, xla_pmap. Given a block of rows per device, plain vdot flattens it first (that is "
-        "what the reshapes are) and sums over all of it: one number per device. pmap(vmap) keeps the rows apart.",
+        "vmap: one dot_general with a batch dim. pmap: a shard_map inside a jit. The last text: "
+        "two reshapes before the dot_general.",
+        "vmap rewrites the primitive: dot_general gets a batch dim. pmap leaves it alone and "
+        "replicates the program; today it is written with "
+        "shard_map, where old pages show a primitive of its own, xla_pmap. Given a block of rows "
+        "per device, plain vdot flattens it first (that is "
+        "what the reshapes are) and sums over all of it: one number per device. pmap(vmap) keeps "
+        "the rows apart.",
         expected=Expected(
             contains={
                 "vmap": ("dot_general", "([1], [1]), ([0], [0])"),
@@ -76,9 +85,12 @@ RECIPES = (
         "What each way costs",
         GROUP,
         program_spec("six_timings"),
-        "Mean ± standard deviation as %timeit gives it, and the median with its interval; jit(vmap) is the fastest by far.",
-        "At 8x3 there is nothing to compute: what you see is the cost of a call. vmap without jit walks through Python each time; every pmap pays "
-        "for handing work to eight devices. The mean is drawn away by a single slow run, the median is not; compare the intervals.",
+        "Mean ± standard deviation as %timeit gives it, and the median with its interval; "
+        "jit(vmap) is the fastest by far.",
+        "At 8x3 there is nothing to compute: what you see is the cost of a call. vmap without jit "
+        "walks through Python each time; every pmap pays "
+        "for handing work to eight devices. The mean is drawn away by a single slow run, the "
+        "median is not; compare the intervals.",
         expected=Expected(contains=dict.fromkeys(WAYS, (" µs ± ", "7 runs of 100", "median"))),
         takes="5 to 10 seconds",
     ),
@@ -87,9 +99,12 @@ RECIPES = (
         "A million rows",
         GROUP,
         program_spec("many_rows"),
-        "Which ways compute the same sums. Plain pmap looks fastest, and is marked: it computes 8 sums, not a million.",
-        "Here there is work to share. vmap, jit(vmap) and pmap(vmap) return every dot product; pmap on blocks of rows lets vdot flatten each block, "
-        "and gives one sum per device: another answer, which no timing makes comparable. Simulated devices share the cores of one processor, so "
+        "Which ways compute the same sums. Plain pmap looks fastest, and is marked: it computes 8 "
+        "sums, not a million.",
+        "Here there is work to share. vmap, jit(vmap) and pmap(vmap) return every dot product; "
+        "pmap on blocks of rows lets vdot flatten each block, "
+        "and gives one sum per device: another answer, which no timing makes comparable. "
+        "Simulated devices share the cores of one processor, so "
         "more of them are not faster.",
         expected=Expected(
             printed={
@@ -116,7 +131,8 @@ RECIPES = (
         GROUP,
         program_spec("many_rows", rows=10_000_000, calls=5),
         "The same, ten times as large: which ways give every sum, and what each takes.",
-        "The size of the original notebook. Ten million rows of three make 240 MB of operands, far more than any cache holds: the time is that of "
+        "The size of the original notebook. Ten million rows of three make 240 MB of operands, "
+        "far more than any cache holds: the time is that of "
         "reading them. The small variant above answers the same questions sooner.",
         expected=Expected(
             printed={

@@ -13,9 +13,12 @@ RECIPES = (
         "Linear regression",
         GROUP,
         program_spec("linear_gradient"),
-        "Four gradients that agree to the last digits; the losses fall from 4.3 to 0.011, and the weights reach the least-squares solution.",
-        "Each device computes the gradient on its own rows, pmean averages, and all take the same step. With equal shares that is the gradient of "
-        "the whole batch. pmap averages gradients, shard_map differentiates the averaged loss, and auto leaves all of it to the compiler.",
+        "Four gradients that agree to the last digits; the losses fall from 4.3 to 0.011, and the "
+        "weights reach the least-squares solution.",
+        "Each device computes the gradient on its own rows, pmean averages, and all take the same "
+        "step. With equal shares that is the gradient of "
+        "the whole batch. pmap averages gradients, shard_map differentiates the averaged loss, "
+        "and auto leaves all of it to the compiler.",
         expected=Expected(
             values={
                 "one_device": (-2.265976, 2.899352, -0.85520405),
@@ -33,9 +36,12 @@ RECIPES = (
         "A network of two layers",
         GROUP,
         program_spec("network_gradient"),
-        "The gradients agree; the losses fall. And a trap: pmean of gradients inside shard_map gives 8 times the gradient.",
-        "value_and_grad gives the loss to watch and the gradient to follow from one pass. Under pmap, average the gradients. Inside shard_map the "
-        "parameters are known to be equal on all devices, and differentiating in them already adds over the devices: averaging these sums leaves "
+        "The gradients agree; the losses fall. And a trap: pmean of gradients inside shard_map "
+        "gives 8 times the gradient.",
+        "value_and_grad gives the loss to watch and the gradient to follow from one pass. Under "
+        "pmap, average the gradients. Inside shard_map the "
+        "parameters are known to be equal on all devices, and differentiating in them already "
+        "adds over the devices: averaging these sums leaves "
         "them 8 times too large. Average the loss before differentiating, and it is right.",
         expected=Expected(
             values={"first_loss": (0.39835924,), "gradient_of_b2": (-0.5309895,)},

@@ -87,7 +87,8 @@ RECIPES = (
         "Rematerialize, or offload?",
         GROUP,
         _plan("v6e:16x16", {"fsdp": 256}, "llama-2-70b", 512, 4096),
-        "Full rematerialization: the forward pass is computed twice, and only block inputs are saved.",
+        "Full rematerialization: the forward pass is computed twice, and only block inputs "
+        "are saved.",
         "Saving the projections too would spare computing them again, but they are more than "
         "there is HBM. Offloaded, they fit, and cross the host's link in the forward pass and "
         "back: on this chip that takes longer than to compute them again.",

@@ -12,9 +12,12 @@ RECIPES = (
         "Two processes of four devices",
         GROUP,
         program_spec("two_processes"),
-        "28 … 31 in the first process and 32 … 35 in the second: the sum 28 is over all eight devices.",
-        "On a TPU pod each host runs its own process and sees its own devices; jax.distributed joins them. Here two processes with four simulated "
-        "devices each meet on this machine. Each passes four numbers to pmap; psum adds all eight. The program starts both, waits for them for at "
+        "28 … 31 in the first process and 32 … 35 in the second: the sum 28 is over all eight "
+        "devices.",
+        "On a TPU pod each host runs its own process and sees its own devices; jax.distributed "
+        "joins them. Here two processes with four simulated "
+        "devices each meet on this machine. Each passes four numbers to pmap; psum adds all "
+        "eight. The program starts both, waits for them for at "
         "most a minute, and ends them.",
         expected=Expected(
             exact={

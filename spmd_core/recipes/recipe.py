@@ -48,7 +48,8 @@ class Expected:
     def _of(self, strategy: str, outcome: StrategyResult) -> list[str]:
         if outcome.status != "ok":
             return [
-                f"{strategy} ended as {outcome.status}: {outcome.error.message if outcome.error else 'no reason given'}"
+                f"{strategy} ended as {outcome.status}: "
+                f"{outcome.error.message if outcome.error else 'no reason given'}"
             ]
         named = {*self.values, *self.exact, *self.shapes, *self.specs, *self.memory}
         differences = [

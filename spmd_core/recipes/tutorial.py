@@ -100,7 +100,8 @@ RECIPES = (
         DATA,
         _program("unsharded_array", MESH_2X4),
         "One device holds it all: SingleDeviceSharding, memory kind device.",
-        "An array made by jnp.arange is on the first device alone. That is a sharding as well: SingleDeviceSharding. Everything else in this "
+        "An array made by jnp.arange is on the first device alone. That is a sharding as well: "
+        "SingleDeviceSharding. Everything else in this "
         "tutorial starts by moving such an array onto a mesh with jax.device_put.",
         expected=Expected(
             values={"arr": COUNTED},
@@ -113,8 +114,10 @@ RECIPES = (
         "4x8 over a 2x4 mesh",
         DATA,
         _array({"d0": "x", "d1": "y"}),
-        "Device 0 holds rows 0 and 1 of columns 0 and 1; eight shards of shape (2, 2), and nothing twice.",
-        "P('x', 'y') shards the rows over mesh axis x and the columns over y. Each device holds an eighth of the array, and the shards are arranged "
+        "Device 0 holds rows 0 and 1 of columns 0 and 1; eight shards of shape (2, 2), and "
+        "nothing twice.",
+        "P('x', 'y') shards the rows over mesh axis x and the columns over y. Each device holds "
+        "an eighth of the array, and the shards are arranged "
         "in the array as the devices are in the mesh: moving along x moves down the rows.",
         "layout",
         Expected(
@@ -128,8 +131,10 @@ RECIPES = (
         "The same mesh, axes exchanged",
         DATA,
         _array({"d0": "y", "d1": "x"}),
-        "Shards of shape (1, 4): four blocks of rows, two of columns. Device 1 is now below device 0.",
-        "P('y', 'x') on the same mesh: the rows are sharded four ways and the columns two ways. Which device holds what "
+        "Shards of shape (1, 4): four blocks of rows, two of columns. Device 1 is now below "
+        "device 0.",
+        "P('y', 'x') on the same mesh: the rows are sharded four ways and the columns two ways. "
+        "Which device holds what "
         "has changed, the number of bytes "
         "per device has not. What is better depends on which dim is contracted later.",
         "layout",
@@ -144,8 +149,10 @@ RECIPES = (
         "Rows sharded, columns replicated",
         DATA,
         _array({"d0": "x"}),
-        "Two different shards, each on four devices: replication factor 4, and four times the bytes in all.",
-        "P('x', None) uses one of the two axes. Along the axis that is not used the shards are copies: the array takes four times its size. "
+        "Two different shards, each on four devices: replication factor 4, and four times the "
+        "bytes in all.",
+        "P('x', None) uses one of the two axes. Along the axis that is not used the shards are "
+        "copies: the array takes four times its size. "
         "Replication is what weights cost under data parallelism.",
         "layout",
         Expected(
@@ -160,7 +167,8 @@ RECIPES = (
         DATA,
         _array({"d1": ["x", "y"]}),
         "Eight column shards of shape (4, 1); their order follows x first, then y.",
-        "P(None, ('x', 'y')) shards the columns over both axes together, eight ways. The first axis of the list is the major one: exchange them, and "
+        "P(None, ('x', 'y')) shards the columns over both axes together, eight ways. The first "
+        "axis of the list is the major one: exchange them, and "
         "the same eight shards are on other devices.",
         "layout",
         Expected(
@@ -175,7 +183,8 @@ RECIPES = (
         DATA,
         _array({"d0": "x", "d1": "y"}, "pinned_host"),
         "The same shards as in device memory; after placing, the memory kind reads pinned_host.",
-        "A sharding has a memory kind beside its spec. pinned_host keeps each device's shard in the memory of its host, where there is more of it; "
+        "A sharding has a memory kind beside its spec. pinned_host keeps each device's shard in "
+        "the memory of its host, where there is more of it; "
         "a computation has to bring it over first.",
         "layout",
         Expected(
@@ -189,8 +198,10 @@ RECIPES = (
         "Host and device, side by side",
         DATA,
         _program("memory_kinds", MESH_2X4),
-        "Two arrays with the same spec and the same shards, one reporting pinned_host and one device.",
-        "with_memory_kind gives the same sharding in another memory. jax.device_put to it moves the bytes and nothing else.",
+        "Two arrays with the same spec and the same shards, one reporting pinned_host and "
+        "one device.",
+        "with_memory_kind gives the same sharding in another memory. jax.device_put to it moves "
+        "the bytes and nothing else.",
         expected=Expected(
             values={"arr_host": COUNTED, "arr_dev": COUNTED},
             specs={"arr_host": ("x", "y"), "arr_dev": ("x", "y")},
@@ -203,8 +214,10 @@ RECIPES = (
         "Elementwise keeps the sharding",
         AUTO,
         _on_4x8("elementwise", strategies=["single", "auto"]),
-        "y = 2 sin(x) + 1 for 0 … 31. In the tab Layouts, Automatic: y is sharded as x is. Under Communication: none.",
-        "2 sin(x) + 1 needs nothing of an element's neighbors. The compiler sees how x is sharded and gives the result the same sharding: "
+        "y = 2 sin(x) + 1 for 0 … 31. In the tab Layouts, Automatic: y is sharded as x is. Under "
+        "Communication: none.",
+        "2 sin(x) + 1 needs nothing of an element's neighbors. The compiler sees how x is sharded "
+        "and gives the result the same sharding: "
         "each device works on its own shard.",
         expected=Expected(values={"y": SINES}, specs={"y": ("x", "y")}, collectives={"auto": NONE}),
     ),
@@ -213,9 +226,11 @@ RECIPES = (
         "A sum over rows communicates",
         AUTO,
         _on_4x8("contraction", strategies=["single", "auto"]),
-        "The values 48, 52 … 76. Under Communication: Automatic contains one all-reduce over x. In the tab Layouts: y "
+        "The values 48, 52 … 76. Under Communication: Automatic contains one all-reduce over x. "
+        "In the tab Layouts: y "
         "is sharded over mesh axis y alone.",
-        "Summing over the rows needs all of them, and they are sharded over x: each device sums its own rows, and an all-reduce over x adds the "
+        "Summing over the rows needs all of them, and they are sharded over x: each device sums "
+        "its own rows, and an all-reduce over x adds the "
         "partial sums. The columns stay sharded over y, and along x the result is replicated.",
         expected=Expected(
             values={"y": COLUMN_SUMS}, specs={"y": ("y",)}, collectives={"auto": ALL_REDUCE}
@@ -227,7 +242,8 @@ RECIPES = (
         MEMORY,
         _program("host_to_device", MESH_2X4),
         "The memory kind before (pinned_host) and after (device); the values are the same.",
-        "out_shardings with another memory kind makes jit do the transfer, so that the compiler can overlap it with computation. "
+        "out_shardings with another memory kind makes jit do the transfer, so that the compiler "
+        "can overlap it with computation. "
         "That is how weights or optimizer state kept on the host stream in.",
         expected=Expected(
             values={"out_dev": COUNTED},
@@ -241,7 +257,8 @@ RECIPES = (
         MEMORY,
         _program("device_to_host", MESH_2X4),
         "The memory kind before (device) and after (pinned_host); the values are the same.",
-        "The other way round: a result whose out_shardings says pinned_host is written to host memory. "
+        "The other way round: a result whose out_shardings says pinned_host is written to host "
+        "memory. "
         "Activations are offloaded this way, to come back for the backward pass.",
         expected=Expected(
             values={"out_host": COUNTED},
@@ -254,8 +271,10 @@ RECIPES = (
         "A constrained result",
         CONSTRAINED,
         _on_4x8("contraction", overrides={"y": ["x"]}, strategies=["auto", "constrained"]),
-        "The same values 48 … 76, but sharded over x. Under Communication: a collective-permute and an all-gather beside the all-reduce.",
-        "Left alone, the sum is sharded over y. Asking for P('x') instead (out_shardings in Automatic, with_sharding_constraint in Constrained) "
+        "The same values 48 … 76, but sharded over x. Under Communication: a collective-permute "
+        "and an all-gather beside the all-reduce.",
+        "Left alone, the sum is sharded over y. Asking for P('x') instead (out_shardings in "
+        "Automatic, with_sharding_constraint in Constrained) "
         "makes the compiler move the result: an all-reduce is no longer all that it needs.",
         expected=Expected(
             values={"y": COLUMN_SUMS}, specs={"y": ("x",)}, shards={0: ((0, 4),), 4: ((4, 8),)}
@@ -266,8 +285,10 @@ RECIPES = (
         "Elementwise by hand",
         MANUAL,
         _on_32("elementwise", strategies=["auto", "shard_map"]),
-        "32 values on 8 devices, 4 on each (tab Layouts), and no communication under either strategy.",
-        "shard_map runs the function once per shard, on the shard alone. For an elementwise function that is all there is to do, "
+        "32 values on 8 devices, 4 on each (tab Layouts), and no communication under either "
+        "strategy.",
+        "shard_map runs the function once per shard, on the shard alone. For an elementwise "
+        "function that is all there is to do, "
         "and the compiler finds the same program on its own.",
         expected=Expected(
             values={"y": SINES},
@@ -282,7 +303,8 @@ RECIPES = (
         MANUAL,
         _program("local_shape", MESH_8),
         "The global shape is (32,); the function inside shard_map sees (4,).",
-        "in_specs=P('x') shards the argument over the 8 devices before the function sees it. The function is traced "
+        "in_specs=P('x') shards the argument over the 8 devices before the function sees it. The "
+        "function is traced "
         "once, with the shape of one shard.",
         expected=Expected(
             values={"y": tuple(2.0 * n for n in range(32))},
@@ -295,7 +317,8 @@ RECIPES = (
         MANUAL,
         _program("shard_sums", MESH_8),
         "Eight sums: 6, 22, 38 … 118, one of each device.",
-        "A sum inside shard_map is the sum of the shard: nothing is communicated. out_specs=P('x') puts the eight results side by side.",
+        "A sum inside shard_map is the sum of the shard: nothing is communicated. "
+        "out_specs=P('x') puts the eight results side by side.",
         expected=Expected(
             values={"sums": (6, 22, 38, 54, 70, 86, 102, 118)},
             shapes={"sums": (8,)},
@@ -308,7 +331,8 @@ RECIPES = (
         MANUAL,
         _program("psum_total", MESH_8),
         "The number 496, which every device holds.",
-        "psum over the mesh axis x adds the sums of all devices and gives every one of them the total; "
+        "psum over the mesh axis x adds the sums of all devices and gives every one of them "
+        "the total; "
         "so out_specs=P() may say that the result is replicated.",
         expected=Expected(values={"total": (496,)}, shapes={"total": ()}),
     ),
@@ -317,8 +341,10 @@ RECIPES = (
         "A full sum under three strategies",
         MANUAL,
         _on_32("contraction", strategies=["single", "auto", "shard_map"]),
-        "496 each time. Under Communication: one all-reduce over x in Automatic, and one in shard_map.",
-        "The psum written by hand and the one that the compiler inserts are the same collective. What differs is who decided on it.",
+        "496 each time. Under Communication: one all-reduce over x in Automatic, and one in "
+        "shard_map.",
+        "The psum written by hand and the one that the compiler inserts are the same collective. "
+        "What differs is who decided on it.",
         expected=Expected(
             values={"y": (496,)},
             shapes={"y": ()},
@@ -336,10 +362,13 @@ RECIPES = (
             "sharding": {"in": "x"},
             "strategies": ["single", "auto", "constrained", "explicit", "shard_map"],
         },
-        "Who is fastest; one all-reduce in each strategy but Single device; and the values 0.02138914, 0.89311206, 0.5989201, 0.97742504 "
+        "Who is fastest; one all-reduce in each strategy but Single device; and the values "
+        "0.02138914, 0.89311206, 0.5989201, 0.97742504 "
         "below, but for rounding in the seventh digit.",
-        "sigmoid(x @ weights + bias) with the contracted dim sharded over 8 devices. The compiler, a constraint, types and shard_map all arrive at "
-        "partial products and an all-reduce. At this size one device is faster than eight: there is more communication than work.",
+        "sigmoid(x @ weights + bias) with the contracted dim sharded over 8 devices. The "
+        "compiler, a constraint, types and shard_map all arrive at "
+        "partial products and an all-reduce. At this size one device is faster than eight: there "
+        "is more communication than work.",
         expected=Expected(
             values={"y": LAYER},
             collectives={

@@ -12,9 +12,12 @@ RECIPES = (
         "One prediction, and a batch",
         GROUP,
         program_spec("logistic_vmap"),
-        "The TypeError of the one-sample function on a batch; by hand and by vmap the same three probabilities.",
-        "The function for one sample is w · x. On a batch the shapes do not fit; by hand one exchanges the operands, and has to think about it again "
-        "for every function. vmap does it from outside. The notebook drew w and X unseeded: its 0.378, 0.558 and 0.430 cannot come again.",
+        "The TypeError of the one-sample function on a batch; by hand and by vmap the same three "
+        "probabilities.",
+        "The function for one sample is w · x. On a batch the shapes do not fit; by hand one "
+        "exchanges the operands, and has to think about it again "
+        "for every function. vmap does it from outside. The notebook drew w and X unseeded: its "
+        "0.378, 0.558 and 0.430 cannot come again.",
         expected=Expected(
             values={
                 "one_sample": PROBABILITIES[:1],
@@ -30,9 +33,12 @@ RECIPES = (
         "Least and greatest of each",
         GROUP,
         program_spec("min_max_vmap"),
-        "[0 5] of one array; [0 23] of the whole batch, which is not what was wanted; [0 5], [6 11] … of each.",
-        "Called on a batch, the function takes all of it: no error, and the wrong answer. vmap maps it over the first axis. In the jaxpr, the "
-        "reduction over axes (0, 1) has become one over (1, 2): no loop, the primitive itself is batched. jit compiles it on top.",
+        "[0 5] of one array; [0 23] of the whole batch, which is not what was wanted; [0 5], [6 "
+        "11] … of each.",
+        "Called on a batch, the function takes all of it: no error, and the wrong answer. vmap "
+        "maps it over the first axis. In the jaxpr, the "
+        "reduction over axes (0, 1) has become one over (1, 2): no loop, the primitive itself is "
+        "batched. jit compiles it on top.",
         expected=Expected(
             exact={
                 "one_array": (0, 5),
@@ -53,7 +59,8 @@ RECIPES = (
         GROUP,
         program_spec("vmap_in_axes"),
         "[[32 35 38] [36 39 42]]: rows of a, the number 2, columns of c; the jaxpr transposes c.",
-        "in_axes=(0, None, 1) maps the first axis of a, nothing of b and the second axis of c. 11 + 2 + 22 = 35: the second number of a's first row, "
+        "in_axes=(0, None, 1) maps the first axis of a, nothing of b and the second axis of c. 11 "
+        "+ 2 + 22 = 35: the second number of a's first row, "
         "b, and the second number of c's first column.",
         expected=Expected(
             exact={
@@ -73,7 +80,8 @@ RECIPES = (
         GROUP,
         program_spec("affine_batches"),
         "(2, 4), then (5, 2, 4), then (8, 5, 2, 4): a batch of five on each of eight devices.",
-        "vmap adds a batch axis, pmap an axis of devices, and they combine: pmap(vmap(f)) runs a vectorised program on every device. Each answer is "
+        "vmap adds a batch axis, pmap an axis of devices, and they combine: pmap(vmap(f)) runs a "
+        "vectorised program on every device. Each answer is "
         "compared with NumPy in float64. Vary the batch: the shapes follow.",
         expected=Expected(
             shapes={

@@ -26,7 +26,10 @@ def difference(layout: Layout, report: ArrayReport) -> str | None:
     numbers = layout.numbers
     for position, ranges in enumerate(layout.ranges()):
         if reported.get(position) != ranges:
-            return f"device {numbers[position]} holds {reported.get(position, 'nothing')}, the layout says {ranges}"
+            return (
+                f"device {numbers[position]} holds {reported.get(position, 'nothing')}, the "
+                f"layout says {ranges}"
+            )
     return (
         None
         if len(reported) == layout.device_count

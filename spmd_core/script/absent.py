@@ -49,7 +49,8 @@ def absent_cells(experiment: Experiment) -> list[str]:
     operands = (
         f"# %% operands\nSHAPES = {{{shapes}}}\n\n\ndef operands(placed):\n"
         f'    """Shapes and shardings stand for the arrays, which no absent device can hold."""\n'
-        f"    return [jax.ShapeDtypeStruct(shape, jnp.dtype({experiment.dtype!r}), sharding=placed[name]) for name, shape in SHAPES.items()]"
+        f"    return [jax.ShapeDtypeStruct(shape, jnp.dtype({experiment.dtype!r}), "
+        f"sharding=placed[name]) for name, shape in SHAPES.items()]"
     )
     cells = [_cell(experiment, strategy) for strategy in experiment.strategies]
     return [_devices(experiment), report + header(experiment, *kept) + _REPORT, operands, *cells]
@@ -57,12 +58,18 @@ def absent_cells(experiment: Experiment) -> list[str]:
 
 def _cell(experiment: Experiment, strategy: str) -> str:
     if STRATEGIES[strategy].is_map:
-        return f"# %% {strategy}\n# {strategy} is called on attached devices: there is nothing to compile for absent ones"
+        return (
+            f"# %% {strategy}\n# {strategy} is called on attached devices: there is nothing to "
+            f"compile for absent ones"
+        )
     try:
         body = body_text(experiment, strategy).strip("\n")
     except Inexpressible as reason:
         return f"# %% {strategy}\n# {reason}"
-    return f"# %% {strategy}\n{_on_absent(body)}\n\n\nreport({strategy!r}, program.lower(*operands(placed)))"
+    return (
+        f"# %% {strategy}\n{_on_absent(body)}\n\n\nreport({strategy!r}, "
+        f"program.lower(*operands(placed)))"
+    )
 
 
 def _on_absent(text: str) -> str:
@@ -90,7 +97,9 @@ def _devices(experiment: Experiment) -> str:
             "import jax",
             "from jax.experimental import topologies",
             "",
-            f'devices = list(topologies.get_topology_desc({name!r}, "tpu"{given}).devices)  # nothing is attached: programs are compiled, not run',
-            f'assert len(devices) == {topology.devices}, f"made for {topology.devices} devices, here are {{len(devices)}}"',
+            f'devices = list(topologies.get_topology_desc({name!r}, "tpu"{given}).devices)  # '
+            f"nothing is attached: programs are compiled, not run",
+            f'assert len(devices) == {topology.devices}, f"made for {topology.devices} devices, '
+            f'here are {{len(devices)}}"',
         ]
     )

@@ -118,7 +118,8 @@ def _cells(experiment: Experiment, result: Result | None) -> list[str]:
     parts = [_devices(experiment, result)]
     if strategies:
         parts += [
-            f"# %% imports\nimport math\nimport statistics\nfrom time import perf_counter\n{header(experiment, *strategies)}",
+            f"# %% imports\nimport math\nimport statistics\nfrom time import "
+            f"perf_counter\n{header(experiment, *strategies)}",
             "# %% operands\n" + "\n".join(spaced(operands_text(experiment).splitlines())),
             "\n".join(spaced(judging_cell(experiment, strategies, _platform(experiment, result)))),
             _measuring(experiment, result),
@@ -130,13 +131,15 @@ def _head(experiment: Experiment, result: Result | None) -> str:
     mesh = mesh_text(experiment.mesh)
     where = f"in {len(experiment.variants)} variants" if experiment.variants else f"on mesh {mesh}"
     lines = [
-        f'"""{experiment.what.title} {where}: the programs of an SPMD Lab experiment; needs only jax and numpy.',
+        f'"""{experiment.what.title} {where}: the programs of an SPMD Lab experiment; needs only '
+        f"jax and numpy.",
         "",
     ]
     if result:
         ran = result.environment
         lines += [
-            f"Run {result.run}: JAX {ran.jax}, Python {ran.python}, {ran.device_count} x {ran.device_kind}.",
+            f"Run {result.run}: JAX {ran.jax}, Python {ran.python}, {ran.device_count} x "
+            f"{ran.device_kind}.",
             "",
         ]
     return "\n".join([*lines, f"Experiment {experiment.id}", _code(experiment), '"""'])
@@ -166,11 +169,13 @@ def _devices(experiment: Experiment, result: Result | None) -> str:
     lines += ["", "import jax", ""]
     if platform:
         lines.append(
-            f'assert jax.default_backend() == {platform!r}, f"made for {platform}, not for {{jax.default_backend()}}"'
+            f'assert jax.default_backend() == {platform!r}, f"made for {platform}, not for '
+            f'{{jax.default_backend()}}"'
         )
     count = experiment.device_count
     lines.append(
-        f'assert len(jax.devices()) >= {count}, f"made for {count} devices, here are {{len(jax.devices())}}"'
+        f'assert len(jax.devices()) >= {count}, f"made for {count} devices, here are '
+        f'{{len(jax.devices())}}"'
     )
     return "\n".join(lines) + "\n"
 
@@ -234,7 +239,10 @@ def _cell(experiment: Experiment, strategy: str, result: Result | None) -> str:
     )
     try:
         if failure:
-            return f"# %% {strategy}\n# It failed in the run, with {failure.kind}: {' '.join(failure.message.split())}"
+            return (
+                f"# %% {strategy}\n# It failed in the run, with {failure.kind}: "
+                f"{' '.join(failure.message.split())}"
+            )
         if strategy == "as_written":
             call = 'for name, value in program(mesh).items():\n    print(f"{name} = {value}")'
             return f"# %% {strategy}\n{program_text(experiment, strategy).rstrip()}\n\n\n{call}"
@@ -242,8 +250,14 @@ def _cell(experiment: Experiment, strategy: str, result: Result | None) -> str:
     except Inexpressible as reason:
         return f"# %% {strategy}\n# {reason}"
     if strategy == "place":
-        call = f"report({strategy!r}, program(), median_seconds(jax.device_put, (make_operands()['array'], placed['array'])))"
+        call = (
+            f"report({strategy!r}, program(), median_seconds(jax.device_put, "
+            f"(make_operands()['array'], placed['array'])))"
+        )
     else:
         arrange = ", arrange" if "\ndef arrange(" in body else ", dict"
-        call = f"measure({strategy!r}, program, placed{f'{arrange}, ahead_of_time=False' if STRATEGIES[strategy].is_map else ''})"
+        call = (
+            f"measure({strategy!r}, program, "
+            f"placed{f'{arrange}, ahead_of_time=False' if STRATEGIES[strategy].is_map else ''})"
+        )
     return f"# %% {strategy}\n{body}\n\n\n{call}"

@@ -36,7 +36,10 @@ def right(how):
         moved = spread({function}, arguments, values, Noise(how, {devices}), {seed}) if how.eps else [None] * len(values)
         return [(value, bound(resolved(Bounded(value, apart)), how)) for value, apart in zip(values, moved)]
 '''
-_IMPORTS = "from collections.abc import Callable, Mapping, Sequence\nfrom dataclasses import dataclass\nfrom typing import Any"
+_IMPORTS = (
+    "from collections.abc import Callable, Mapping, Sequence\nfrom dataclasses import "
+    "dataclass\nfrom typing import Any"
+)
 
 
 def judging_cell(experiment: Experiment, strategies: list[str], platform: str) -> list[str]:
@@ -54,7 +57,8 @@ def judging_cell(experiment: Experiment, strategies: list[str], platform: str) -
         "# %% what is right: NumPy in float64, and how far rounding may go",
         *_IMPORTS.splitlines(),
         "",
-        f"ROWS, AXIS = {'None' if rows is None else f'np.array({rows.tolist()})'}, {axis}  # of a large result, what is compared",
+        f"ROWS, AXIS = {'None' if rows is None else f'np.array({rows.tolist()})'}, {axis}  # of a "
+        f"large result, what is compared",
         *_own_function(experiment),
         *lines,
         "",

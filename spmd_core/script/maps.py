@@ -40,19 +40,23 @@ def _check(experiment: Experiment, plan: MapPlan) -> None:
     what, strategy, dim = experiment.what, plan.strategy, plan.dim
     if any(experiment.memory_kind(array.name) != "device" for array in what.arrays):
         raise Inexpressible(
-            f"{strategy} cannot express memory kinds; leave all operands and results in device memory"
+            f"{strategy} cannot express memory kinds; leave all operands and results in "
+            f"device memory"
         )
     if what.program.halo and dim == what.program.halo[0]:
         raise Inexpressible(
-            f"{strategy} cannot map {dim} of {what.name}: each of its elements needs its neighbors; map another dim with in_axes"
+            f"{strategy} cannot map {dim} of {what.name}: each of its elements needs its "
+            f"neighbors; map another dim with in_axes"
         )
     if plan.blocks and strategy == "pmap(vmap)":
         raise Inexpressible(
-            f"pmap(vmap) cannot map {dim} of {what.name}: it is added up, within a device and over devices; use pmap"
+            f"pmap(vmap) cannot map {dim} of {what.name}: it is added up, within a device and "
+            f"over devices; use pmap"
         )
     if plan.splits and plan.size % plan.devices:
         raise Inexpressible(
-            f"{strategy} cannot split {dim}={plan.size} over {plan.devices} devices; use a multiple of {plan.devices}"
+            f"{strategy} cannot split {dim}={plan.size} over {plan.devices} devices; use a "
+            f"multiple of {plan.devices}"
         )
     if STRATEGIES[strategy].is_single_device:
         return
@@ -65,8 +69,14 @@ def _wrong_count(plan: MapPlan) -> str:
     strategy, dim, size, devices = plan.strategy, plan.dim, plan.size, plan.devices
     if size > devices:
         other = ", or pmap(vmap), which gives each device several" if size % devices == 0 else ""
-        return f"{strategy} cannot map {dim}={size} over {devices} devices: it gives one to each; use {dim}={devices}{other}"
-    return f"{strategy} maps {dim}={size} over {size} devices and the mesh has {devices}; use {dim}={devices}, or a mesh of {size}"
+        return (
+            f"{strategy} cannot map {dim}={size} over {devices} devices: it gives one to each; "
+            f"use {dim}={devices}{other}"
+        )
+    return (
+        f"{strategy} maps {dim}={size} over {size} devices and the mesh has {devices}; use "
+        f"{dim}={devices}, or a mesh of {size}"
+    )
 
 
 def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
@@ -81,12 +91,15 @@ def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
     for dim, sharded in table.items():
         if sharded and dim != plan.dim:
             raise Inexpressible(
-                f"{plan.strategy} cannot express this sharding: it shards only {plan.dim}, which it maps, and {dim} is sharded over "
-                f"{' and '.join(sharded)}; leave {dim} unsharded, or choose the mapped dim with in_axes"
+                f"{plan.strategy} cannot express this sharding: it shards only {plan.dim}, which "
+                f"it maps, and {dim} is sharded over "
+                f"{' and '.join(sharded)}; leave {dim} unsharded, or choose the mapped dim "
+                f"with in_axes"
             )
     if (sharded := table.get(plan.dim)) and sharded != axes:
         raise Inexpressible(
-            f"{plan.strategy} cannot express this sharding: it shards {plan.dim} over all {plan.devices} devices; "
+            f"{plan.strategy} cannot express this sharding: it shards {plan.dim} over all "
+            f"{plan.devices} devices; "
             f"shard {plan.dim} over {' and '.join(axes)}, in this order"
         )
     arrays = zip(experiment.what.arrays, plan.in_axes + plan.out_axes, strict=True)
@@ -112,7 +125,8 @@ def _arrange_lines(experiment: Experiment, plan: MapPlan) -> list[str]:
     if not plan.splits:
         return []
     entries = [
-        f"        {array.name!r}: operands[{array.name!r}].reshape({plan.arranged(experiment.shape(array.name), axis)}),"
+        f"        {array.name!r}: "
+        f"operands[{array.name!r}].reshape({plan.arranged(experiment.shape(array.name), axis)}),"
         for array, axis in zip(experiment.what.operands, plan.in_axes, strict=True)
         if axis is not None
     ]
@@ -120,7 +134,8 @@ def _arrange_lines(experiment: Experiment, plan: MapPlan) -> list[str]:
         "",
         "",
         "def arrange(operands):",
-        f'    """{plan.dim} as {plan.devices} blocks of {plan.size // plan.devices}, one for each device."""',
+        f'    """{plan.dim} as {plan.devices} blocks of {plan.size // plan.devices}, one for each '
+        f'device."""',
         "    return operands | {",
         *entries,
         "    }",

@@ -15,7 +15,8 @@ def mesh_lines(experiment: Experiment, axis_type: str = "Auto") -> list[str]:
         return [f"mesh = Mesh(np.array({devices}).reshape({shape}), {names}, axis_types={types})"]
     if experiment.place.is_absent:
         return [
-            f"mesh = Mesh({placed_devices(shape, get_topology(experiment.target), devices)}, {names}, axis_types={types})"
+            f"mesh = Mesh({placed_devices(shape, get_topology(experiment.target), devices)}, "
+            f"{names}, axis_types={types})"
         ]
     return [f"mesh = jax.make_mesh({shape}, {names}, axis_types={types}, devices={devices})"]
 
@@ -39,7 +40,10 @@ def placed_devices(
             f"do not divide over mesh axes {list(sizes)}",
             f"fill all {topology.devices} devices, with an axis of {topology.slices} first",
         )
-    return f"mesh_utils.create_hybrid_device_mesh({split[0]}, {split[1]}, {devices}, allow_split_physical_axes=True)"
+    return (
+        f"mesh_utils.create_hybrid_device_mesh({split[0]}, {split[1]}, {devices}, "
+        f"allow_split_physical_axes=True)"
+    )
 
 
 def spec_text(spec: Spec) -> str:

@@ -3,8 +3,8 @@
 from spmd_core.search import axis_rules, link, models
 from spmd_core.search.answer import TOP, Answer
 from spmd_core.search.array_question import ArrayQuestion, read_array_question
+from spmd_core.search.array_search import Space
 from spmd_core.search.array_space import meshes
-from spmd_core.search.arrays import Space
 from spmd_core.search.behind import DRAWN, rejudged, trust
 from spmd_core.search.candidate import MOST, Candidate
 from spmd_core.search.classics import Classic
@@ -23,10 +23,10 @@ from spmd_core.search.question import (
     read_question,
 )
 from spmd_core.search.ranking import Ranked, score
-from spmd_core.search.sweep.curves import Outcome, Row, csv_text, curves, row_json
+from spmd_core.search.sweep.curves import Outcome, SweepRow, csv_text, curves, row_json
 from spmd_core.search.sweep.runs import Asked, cancel, estimated, look, start, to_compile
 from spmd_core.search.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
-from spmd_core.search.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
+from spmd_core.search.sweep.sweep import Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.search.sweep.variables import FIRST, VARIABLES, Variable
 
 __all__ = [
@@ -48,14 +48,14 @@ __all__ = [
     "Goal",
     "ModelQuestion",
     "Outcome",
-    "Point",
     "Proof",
     "Question",
     "Ranked",
-    "Row",
     "SizePoint",
     "Space",
     "Sweep",
+    "SweepPoint",
+    "SweepRow",
     "Variable",
     "at_sizes",
     "axis_rules",

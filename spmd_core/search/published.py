@@ -11,7 +11,7 @@ from spmd_core.machine import Topology, get_topology
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class PublishedRecipe:
     """Published settings of a model on one topology. `batch` counts sequences per device."""
 
     model: str
@@ -39,8 +39,8 @@ class Recipe:
 
 _INPUTS = ("input", "query", "key", "value", "out")
 _BLOCK = ("query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down")
-RECIPES: tuple[Recipe, ...] = (
-    Recipe(
+RECIPES: tuple[PublishedRecipe, ...] = (
+    PublishedRecipe(
         "scaled:32",
         "tpu:v5p:4x4x4",
         (("fsdp", 16), ("tensor", 4)),
@@ -48,8 +48,10 @@ RECIPES: tuple[Recipe, ...] = (
         2048,
         (("remat", "minimal"),),
     ),
-    Recipe("llama-3.1-8b", "tpu:v6e:16x16", (("fsdp", 256),), 4, 8192, (("offload", _INPUTS),)),
-    Recipe(
+    PublishedRecipe(
+        "llama-3.1-8b", "tpu:v6e:16x16", (("fsdp", 256),), 4, 8192, (("offload", _INPUTS),)
+    ),
+    PublishedRecipe(
         "llama-3.1-70b",
         "tpu:v6e:16x16*2",
         (("data", 2), ("fsdp", 256)),
@@ -57,7 +59,7 @@ RECIPES: tuple[Recipe, ...] = (
         8192,
         (("offload", _INPUTS),),
     ),
-    Recipe(
+    PublishedRecipe(
         "scaled:128",
         "tpu:v5e:16x16",
         (("fsdp", 16), ("tensor", 16)),
@@ -65,7 +67,7 @@ RECIPES: tuple[Recipe, ...] = (
         2048,
         (("offload", _BLOCK), ("fused_qkv", True), ("fused_mlp", True)),
     ),
-    Recipe(
+    PublishedRecipe(
         "llama-3.1-70b",
         "tpu:tpu7x:4x4x4",
         (("fsdp", 128),),
@@ -76,7 +78,7 @@ RECIPES: tuple[Recipe, ...] = (
 )
 
 
-def recipe_for(model: str, topology: Topology) -> Recipe | None:
+def recipe_for(model: str, topology: Topology) -> PublishedRecipe | None:
     """The published recipe of a model: of this topology, else of its generation, else any; None
     where there is none.
     """

@@ -27,7 +27,7 @@ from spmd_core.time.estimate.step import estimate_step
 from spmd_core.time.model.calibration import ALONE, Calibration
 from spmd_core.time.model.duration import NOT_CALIBRATED, Duration, Unknown
 from spmd_core.time.model.nominal import data_sheet, link_s
-from spmd_core.time.model.stored import (
+from spmd_core.time.model.stored_results import (
     calibration,
     calibration_of,
     calibration_on,

@@ -8,8 +8,8 @@ from spmd_core.pictures import (
     PERMUTE,
     SEND,
     ArrowScene,
+    ChipLink,
     Groups,
-    Link,
     Placed,
     Traffic,
     follows_axes,
@@ -71,17 +71,17 @@ def _many(count: int) -> str:
     return "1 collective" if count == 1 else f"{count_text(count)} collectives"
 
 
-def ends(stand: Placed, link: Link) -> str:
+def ends(stand: Placed, link: ChipLink) -> str:
     """From which device to which, by JAX's numbers: `device 3 → 4`."""
     return f"device {stand.numbers[link.source]} → {stand.numbers[link.target]}"
 
 
-def over(link: Link) -> str:
+def over(link: ChipLink) -> str:
     """The end of a sentence: over which mesh axes."""
     return f" over {listed([f'`{axis}`' for axis in link.axes])}" if link.axes else ""
 
 
-def way_words(stand: Placed, link: Link) -> str:
+def way_words(stand: Placed, link: ChipLink) -> str:
     """What kind of link it is: `ICI x+`, `DCN`, `within the chip`, or the sender's ring."""
     if link.way == "dcn":
         return "DCN"
@@ -92,7 +92,7 @@ def way_words(stand: Placed, link: Link) -> str:
     return "direct" if link.kind == PERMUTE or stand.topology else "ring"
 
 
-def link_seconds(stand: Placed, link: Link) -> float | None:
+def link_seconds(stand: Placed, link: ChipLink) -> float | None:
     """Seconds of a link's bytes at its nominal rate; None where that is not known."""
     if stand.topology is None or link.way in ("", "chip"):
         return None

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.search import Point, Row, SizePoint, Sweep, begins
+from spmd_core.search import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.words.costs import StepCost, cost
 from spmd_core.words.names import title, titles
 from spmd_core.words.predictions import bound_words
@@ -25,7 +25,7 @@ SIZE_COLUMNS = (
 )
 
 
-def row_cost(row: Row, price: float | None = None) -> StepCost:
+def row_cost(row: SweepRow, price: float | None = None) -> StepCost:
     """What the step of a point costs; `price` in dollars per chip-hour."""
     found = row.numbers
     return cost(found.chip_seconds, found.tokens_per_s_per_chip, price, found.mfu)
@@ -36,7 +36,7 @@ def axis_title(sweep: Sweep) -> str:
     return sweep.variable.axis(sweep.base)
 
 
-def sweep_headline(sweep: Sweep, rows: Sequence[Row]) -> str:
+def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
     """The first sentence of a sweep: what the curves say, and what does not fit or cannot be."""
     timed = [row for row in rows if row.numbers.step_s]
     words = []
@@ -60,7 +60,7 @@ def sweep_headline(sweep: Sweep, rows: Sequence[Row]) -> str:
     return " ".join(words)
 
 
-def _trend(sweep: Sweep, timed: Sequence[Row]) -> str:
+def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     first, last = timed[0], timed[-1]
     span = f"From {first.point.label} to {point_title(sweep, last.point)}"
     if first.numbers.mfu is not None and last.numbers.mfu is not None:
@@ -86,7 +86,7 @@ def _kept(sweep: Sweep) -> str:
     return "batch per chip constant" if sweep.scaling == "weak" else "total batch constant"
 
 
-def _best(sweep: Sweep, timed: Sequence[Row]) -> str:
+def _best(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     ranked = sorted(timed, key=lambda row: row.numbers.step_s or 0.0)
     best, other = ranked[0], ranked[1]
     assert best.numbers.step_s and other.numbers.step_s and best.numbers.high_s
@@ -102,7 +102,7 @@ def _best(sweep: Sweep, timed: Sequence[Row]) -> str:
     return f"{text}; next is {point_title(sweep, other.point)}, {ratio:.0%} slower{overlap}."
 
 
-def _binding(sweep: Sweep, timed: Sequence[Row]) -> list[str]:
+def _binding(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     """Where compute stops binding, and what the step waits for then."""
     if sweep.is_categorical:
         return []
@@ -121,11 +121,11 @@ def _binding(sweep: Sweep, timed: Sequence[Row]) -> list[str]:
     return [f"From {point_title(sweep, turned.point)} on it is {bound}{after}"]
 
 
-def _mfu(row: Row) -> str:
+def _mfu(row: SweepRow) -> str:
     return f", {row.numbers.mfu:.0%} MFU" if row.numbers.mfu is not None else ""
 
 
-def point_title(sweep: Sweep, point: Point) -> str:
+def point_title(sweep: Sweep, point: SweepPoint) -> str:
     """A point in words: `64 chips`, `TPU v5p (v5p:4x4x4)`, `fsdp=16,tensor=4`."""
     if sweep.variable.point is not None:
         return sweep.variable.point(point.value, point.label)
@@ -133,7 +133,7 @@ def point_title(sweep: Sweep, point: Point) -> str:
     return f"{point.label} {_PLURAL.sub('', title, 1) if point.value == 1 else title}"
 
 
-def _list(sweep: Sweep, rows: Sequence[Row]) -> str:
+def _list(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
     *first, last = [row.point.label for row in rows]
     names = f"{', '.join(first)} and {last}" if first else last
     return names if sweep.is_categorical else f"{names} {axis_title(sweep)}"

@@ -5,16 +5,20 @@ sharded, in words; no Streamlit here.
 from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text
-from spmd_core.program import Difference, ProgramText, Section, short
+from spmd_core.program import ProgramText, Section, TextDifference, short
 from spmd_core.results import NoShardings, Reshard, Shardings, Spec, Step
 
 TEXTS = {"program": "Program", "jaxpr": "jaxpr", "stablehlo": "StableHLO", "hlo": "Compiled HLO"}
 MEANINGS = {
-    "program": "What was run, or compiled: plain JAX, with the mesh and the placement of every operand.",
-    "jaxpr": "What JAX traced: one equation per operation, for whole arrays. A jaxpr inside another is what a call, a loop or shard_map runs.",
-    "stablehlo": "What JAX handed to the compiler: the same operations with the shardings that were asked for. Only communication that the "
+    "program": "What was run, or compiled: plain JAX, with the mesh and the placement of every "
+    "operand.",
+    "jaxpr": "What JAX traced: one equation per operation, for whole arrays. A jaxpr inside "
+    "another is what a call, a loop or shard_map runs.",
+    "stablehlo": "What JAX handed to the compiler: the same operations with the shardings that "
+    "were asked for. Only communication that the "
     "program itself asks for is here.",
-    "hlo": "What the compiler made of it, for one device: arrays are shards, operations are fused, and all communication is here.",
+    "hlo": "What the compiler made of it, for one device: arrays are shards, operations are "
+    "fused, and all communication is here.",
 }
 _SECTION = {"jaxpr": "jaxpr", "stablehlo": "function", "hlo": "computation"}
 _MOST_OPCODES = 6
@@ -37,7 +41,8 @@ OTHER_VERSION = "another version of SPMD Lab stored them: run it again"
 _NO_SHARDINGS: dict[str, str] = {
     NoShardings.NO_DUMP: "the compiler wrote no program as sharding propagation leaves it",
     NoShardings.ONE_DEVICE: "on one device nothing is sharded",
-    NoShardings.NOT_COMPILED: "no compiled program stands for the call: its operations run one by one",
+    NoShardings.NOT_COMPILED: "no compiled program stands for the call: its operations run "
+    "one by one",
 }
 
 
@@ -65,7 +70,10 @@ def text_words(text: ProgramText) -> str:
     if text.kind == "program":
         return count(len(text.lines), "line")
     sections = count(sum(not section.is_details for section in text.sections), _SECTION[text.kind])
-    return f"{sections}, {count(len(text.ops), ops_word(text))}, {collective_counts_words(text.collectives) or 'no communication'}"
+    return (
+        f"{sections}, {count(len(text.ops), ops_word(text))}, "
+        f"{collective_counts_words(text.collectives) or 'no communication'}"
+    )
 
 
 def section_words(text: ProgramText, section: Section) -> str:
@@ -80,7 +88,7 @@ def section_words(text: ProgramText, section: Section) -> str:
     )
 
 
-def difference_words(found: Difference, left: str, right: str) -> str:
+def difference_words(found: TextDifference, left: str, right: str) -> str:
     """The first sentence of a comparison: communication that one has and the other lacks, then the
     ops whose counts differ most.
     """

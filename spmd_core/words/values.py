@@ -11,7 +11,10 @@ def wrong_words(outcome: StrategyResult) -> str | None:
     if outcome.correct is not False:
         return None
     if outcome.wrong is None:  # an older result, without judgement of each element
-        return f"its largest relative error {_text(outcome.max_rel_error)} is above {_text(outcome.tolerance)}"
+        return (
+            f"its largest relative error {_text(outcome.max_rel_error)} is above "
+            f"{_text(outcome.tolerance)}"
+        )
     return _sentence(outcome.wrong, several=len(outcome.outputs) > 1)
 
 
@@ -27,7 +30,8 @@ def _sentence(wrong: Wrong, *, several: bool) -> str:
     elements = "element" if wrong.of == 1 else "elements"
     place = f"worst at {where}, " if at or several else ""
     return (
-        f"{_percent(wrong.share)} of {what} is wrong ({count_text(wrong.count)} of {count_text(wrong.of)} {elements}): "
+        f"{_percent(wrong.share)} of {what} is wrong ({count_text(wrong.count)} of "
+        f"{count_text(wrong.of)} {elements}): "
         f"{place}got {_text(worst.got)}, expected {_text(worst.expected)} ± {_text(worst.bound)}"
     )
 

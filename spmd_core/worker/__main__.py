@@ -157,8 +157,8 @@ def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]
     """Compile for whichever topology each experiment names; of a new one its devices are named
     first.
     """
-    from spmd_core.engine.absent import devices as absent_devices
     from spmd_core.engine.absent import run as predict_run
+    from spmd_core.engine.absent import topology_devices as absent_devices
 
     environment = absent_devices.describe(target)
     emit(Ready(environment=environment))

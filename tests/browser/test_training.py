@@ -25,7 +25,8 @@ def test_the_loss_streams_while_it_falls_and_cancel_keeps_it(page, link):
     page.get_by_text("This run was cancelled").wait_for()
     answered(page)
     told = re.search(
-        r"loss 24.6 before the first step, ([\d.]+) before the last, stopped after (\d+) of 10000 steps",
+        r"loss 24.6 before the first step, ([\d.]+) before the last, stopped after (\d+) of "
+        r"10000 steps",
         screen_text(page),
     )
     assert told and float(told[1]) < 24.6 and 0 < int(told[2]) < 10_000

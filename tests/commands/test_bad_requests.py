@@ -66,7 +66,8 @@ BAD = [
     ),
     (
         ["run", "recipe:layer", "--trace", "no/such/folder/t.json"],
-        "--trace 'no/such/folder/t.json' cannot be written (no such file or directory): name a file in",
+        "--trace 'no/such/folder/t.json' cannot be written (no such file or directory): name "
+        "a file in",
     ),
     (
         ["run", "recipe:layout_2x4", "--remedies"],

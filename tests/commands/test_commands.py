@@ -175,7 +175,8 @@ def test_layout_link_and_script_load_neither_jax_nor_the_lab():
     code = (
         "import sys\nfrom spmd_core.__main__ import main\n"
         "for line in sys.argv[1:]:\n    assert main(line.split()) == 0, line\n"
-        "print([name for name in ('jax', 'jaxlib', 'streamlit', 'sqlite3', 'spmd_core.lab') if name in sys.modules], file=sys.stderr)"
+        "print([name for name in ('jax', 'jaxlib', 'streamlit', 'sqlite3', 'spmd_core.lab') if "
+        "name in sys.modules], file=sys.stderr)"
     )
     lines = (
         "layout recipe:layer",

@@ -249,8 +249,8 @@ def test_a_time_limit_ends_the_compile_with_a_sentence(tmp_path):
     done = told("predict", str(path), "--timeout", "1")
     assert done.returncode == 1 and done.stdout == ""
     assert (
-        "the compile took longer than 1 s and was ended: allow it more time, or make the program smaller"
-        in done.stderr
+        "the compile took longer than 1 s and was ended: allow it more time, or make the "
+        "program smaller" in done.stderr
     )
     assert json.loads(told("history", "--json").stdout)[0]["status"] == "cancelled"
 

@@ -10,7 +10,10 @@ from spmd_core.engine.stderr import captured, compiler_warnings
 
 pytestmark = pytest.mark.this_python
 
-LOG = "W1120 10:29:05.477391   24790 spmd_partitioner.cc:656] [SPMD] Involuntary full rematerialization. The compiler cannot go from {a} to {b}.\n"
+LOG = (
+    "W1120 10:29:05.477391   24790 spmd_partitioner.cc:656] [SPMD] Involuntary full "
+    "rematerialization. The compiler cannot go from {a} to {b}.\n"
+)
 
 
 @contextmanager
@@ -64,7 +67,8 @@ def test_a_known_warning_is_led_by_a_sentence_and_each_is_told_once():
         LOG + LOG + "\n2025-11-20 10:00:00.5: W external/xla/some.cc:12] Something odd\n"
     )
     assert rematerialization == (
-        "The compiler found no efficient way from one sharding to another and replicates the array (involuntary full rematerialization): "
+        "The compiler found no efficient way from one sharding to another and replicates the "
+        "array (involuntary full rematerialization): "
         "[SPMD] Involuntary full rematerialization. The compiler cannot go from {a} to {b}."
     )
     assert other == "Something odd"
@@ -73,7 +77,8 @@ def test_a_known_warning_is_led_by_a_sentence_and_each_is_told_once():
 def test_start_up_chatter_is_no_warning():
     assert (
         compiler_warnings(
-            "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n\n"
+            "WARNING: All log messages before absl::InitializeLog() is called are written to "
+            "STDERR\n\n"
         )
         == ()
     )

@@ -195,7 +195,8 @@ def test_a_change_to_what_all_share_is_a_change_to_every_variant():
                     {"experiment": PLAN | {"dims": {"batch": 32, "sequence": 4096}}},
                 ]
             },
-            "share no result to compare (decoder scaled:1 sequence=2048; decoder scaled:1 sequence=4096): "
+            "share no result to compare (decoder scaled:1 sequence=2048; decoder scaled:1 "
+            "sequence=4096): "
             "give them one model and sequence",
         ),
         (

@@ -56,7 +56,10 @@ def test_what_is_left_out_is_named_with_its_reason(monkeypatch):
 
 def test_measurements_start_without_the_packages_of_the_tests():
     """`python -m bench` imports what the standard library has, and lists in a process of its own."""
-    blocked = "import sys; [sys.modules.__setitem__(name, None) for name in ('pytest', 'hypothesis', 'playwright')]; "
+    blocked = (
+        "import sys; [sys.modules.__setitem__(name, None) for name in ('pytest', "
+        "'hypothesis', 'playwright')]; "
+    )
     listed = "from bench import __main__ as every; print(*(each for each in every.SCRIPTS))"
     done = subprocess.run(
         [sys.executable, "-c", blocked + listed], cwd=layers.ROOT, capture_output=True, text=True

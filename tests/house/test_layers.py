@@ -166,7 +166,8 @@ def test_the_checker_finds_what_the_rules_forbid(path, source, words):
         ("ui/lab.py", "from spmd_core.lab import Lab\nimport streamlit as st"),
         (
             "pages/layout.py",
-            "import streamlit as st\nfrom ui import shell\nfrom spmd_core.experiment import layout_of",
+            "import streamlit as st\nfrom ui import shell\nfrom spmd_core.experiment import "
+            "layout_of",
         ),
         ("spmd_core/experiment/layout.py", "import numpy as np\nimport jaxtyping"),
     ],
@@ -185,7 +186,10 @@ def test_the_command_line_and_what_pages_use_load_neither_jax_nor_streamlit():
         "spmd_core.experiment.link",
         "spmd_core.recipes",
     ]
-    code = f"import json, sys, {', '.join(modules)}\nprint(json.dumps([name for name in ('jax', 'jaxlib', 'streamlit') if name in sys.modules]))"
+    code = (
+        f"import json, sys, {', '.join(modules)}\nprint(json.dumps([name for name in ('jax', "
+        f"'jaxlib', 'streamlit') if name in sys.modules]))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

@@ -50,7 +50,8 @@ def test_an_axis_wraps_where_its_generation_links_the_ends(text, wraps):
         ("tpu:v5e:3x5*2", "use tpu:v5e:4x4*2 or tpu:v5e:2x4*2"),
         (
             "tpu:v7:2x2",
-            "generation 'v7' is not one that the TPU compiler knows: use tpu:tpu7x:2x2x1 or tpu:tpu7x:2x2x2",
+            "generation 'v7' is not one that the TPU compiler knows: use tpu:tpu7x:2x2x1 or "
+            "tpu:tpu7x:2x2x2",
         ),
         ("tpu:v5:2x2", "use tpu:v5e:2x2 or tpu:v5p:2x2x1"),
         ("tpu:v6e:8", "use tpu:v6e:2x4"),

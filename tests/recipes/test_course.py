@@ -159,7 +159,8 @@ def test_a_size_at_its_default_is_no_other_experiment():
     [
         (
             {"rows": 10**12},
-            "rows=1000000000000 is not a size of program many_rows: use a whole number from 64 to 10000000",
+            "rows=1000000000000 is not a size of program many_rows: use a whole number from 64 to "
+            "10000000",
         ),
         ({"rows": 0}, "rows=0 is not a size"),
         ({"rows": "many"}, "rows='many' is not a size"),

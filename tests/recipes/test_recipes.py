@@ -106,7 +106,8 @@ def test_every_program_is_shown_with_its_mesh():
 
 def test_what_a_program_and_its_mesh_both_import_is_imported_once():
     text = with_mesh(
-        '"""Says."""\n\nimport jax\nfrom jax.sharding import Mesh\n\n\ndef program(mesh):\n    return {}\n',
+        '"""Says."""\n\nimport jax\nfrom jax.sharding import Mesh\n\n\ndef program(mesh):\n    '
+        "return {}\n",
         "import jax\nfrom jax.sharding import AxisType, Mesh",
         ["mesh = None"],
     )

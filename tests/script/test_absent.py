@@ -152,8 +152,8 @@ def test_slices_are_outermost_in_the_mesh():
     }
     text = decoder_text(parse_experiment(spec).plan)
     assert (
-        "mesh_utils.create_hybrid_device_mesh((1, 4), (2, 1), jax.devices(), allow_split_physical_axes=True)"
-        in text
+        "mesh_utils.create_hybrid_device_mesh((1, 4), (2, 1), jax.devices(), "
+        "allow_split_physical_axes=True)" in text
     )
     plain = decoder_text(parse_experiment(spec | {"options": {"device_order": "plain"}}).plan)
     assert "np.array(jax.devices()).reshape((2, 4))" in plain and "mesh_utils" not in plain
@@ -165,17 +165,20 @@ def test_slices_are_outermost_in_the_mesh():
         (
             "tpu:v5p:8x8x8",
             {"x": 128, "y": 4},
-            "mesh_utils.create_device_mesh((128, 4), jax.devices()[:512], allow_split_physical_axes=True)",
+            "mesh_utils.create_device_mesh((128, 4), jax.devices()[:512], "
+            "allow_split_physical_axes=True)",
         ),
         (
             "tpu:v5e:4x4*2",
             {"x": 16, "y": 2},
-            "mesh_utils.create_hybrid_device_mesh((8, 2), (2, 1), jax.devices()[:32], allow_split_physical_axes=True)",
+            "mesh_utils.create_hybrid_device_mesh((8, 2), (2, 1), jax.devices()[:32], "
+            "allow_split_physical_axes=True)",
         ),
         (
             "tpu:v5e:4x4*2",
             {"x": 16},
-            "mesh_utils.create_device_mesh((16,), jax.devices()[:16], allow_split_physical_axes=True)",
+            "mesh_utils.create_device_mesh((16,), jax.devices()[:16], "
+            "allow_split_physical_axes=True)",
         ),
     ],
 )

@@ -212,8 +212,8 @@ def test_what_cannot_be_expressed_is_a_comment(tmp_path):
     )
     script = script_text(experiment)
     assert (
-        "# %% explicit\n# explicit cannot express this sharding: mesh axis 'x' shards both batch and out of y"
-        in script
+        "# %% explicit\n# explicit cannot express this sharding: mesh axis 'x' shards both batch "
+        "and out of y" in script
     )
     assert execute(script, tmp_path).returncode == 0
 

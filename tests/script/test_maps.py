@@ -80,7 +80,8 @@ def test_in_axes_choose_the_dim_that_is_mapped():
             "pmap",
             DOT,
             {"dims": {"n": 16, "k": 3}},
-            "pmap cannot map n=16 over 8 devices: it gives one to each; use n=8, or pmap(vmap), which gives each device several",
+            "pmap cannot map n=16 over 8 devices: it gives one to each; use n=8, or pmap(vmap), "
+            "which gives each device several",
         ),
         (
             "jit(pmap)",
@@ -104,7 +105,8 @@ def test_in_axes_choose_the_dim_that_is_mapped():
             "pmap",
             DOT,
             {"dims": {"n": 8, "k": 8}, "sharding": {"k": ["x", "y"]}},
-            "pmap cannot express this sharding: it shards only n, which it maps, and k is sharded over x and y; leave k "
+            "pmap cannot express this sharding: it shards only n, which it maps, and k is sharded "
+            "over x and y; leave k "
             "unsharded, or choose the mapped dim with "
             "in_axes",
         ),
@@ -112,7 +114,8 @@ def test_in_axes_choose_the_dim_that_is_mapped():
             "pmap",
             DOT,
             {"sharding": {"n": "y"}},
-            "pmap cannot express this sharding: it shards n over all 8 devices; shard n over x and y, in this order",
+            "pmap cannot express this sharding: it shards n over all 8 devices; shard n over x "
+            "and y, in this order",
         ),
         (
             "pmap",
@@ -130,19 +133,22 @@ def test_in_axes_choose_the_dim_that_is_mapped():
             "vmap",
             DOT,
             {"options": {"in_axes": "0, 2"}},
-            "vmap cannot take in_axes=0, 2: u has rank 2 and no axis 2; use an axis below 2, or None",
+            "vmap cannot take in_axes=0, 2: u has rank 2 and no axis 2; use an axis below "
+            "2, or None",
         ),
         (
             "vmap",
             DOT,
             {"options": {"in_axes": "0, 1"}},
-            "vmap cannot take in_axes=0, 1: it maps n and k at once; give every operand the axis of one dim, and None where it has none",
+            "vmap cannot take in_axes=0, 1: it maps n and k at once; give every operand the axis "
+            "of one dim, and None where it has none",
         ),
         (
             "vmap",
             DOT,
             {"options": {"in_axes": "None, None"}},
-            "vmap cannot take in_axes=None, None: it maps nothing; give every operand the axis of one dim, and None where it has none",
+            "vmap cannot take in_axes=None, None: it maps nothing; give every operand the axis of "
+            "one dim, and None where it has none",
         ),
         (
             "vmap",
@@ -154,13 +160,15 @@ def test_in_axes_choose_the_dim_that_is_mapped():
             "pmap(vmap)",
             LAYER,
             {"options": {"in_axes": "1, 0, None"}},
-            "pmap(vmap) cannot map in of layer: it is added up, within a device and over devices; use pmap",
+            "pmap(vmap) cannot map in of layer: it is added up, within a device and over devices; "
+            "use pmap",
         ),
         (
             "vmap",
             {"workload": "convolve", "mesh": {"x": 1}, "target": "cpu:8"},
             {"options": {"in_axes": "1, None"}},
-            "vmap cannot map length of convolve: each of its elements needs its neighbors; map another dim with in_axes",
+            "vmap cannot map length of convolve: each of its elements needs its neighbors; map "
+            "another dim with in_axes",
         ),
     ],
 )

@@ -174,7 +174,8 @@ def test_what_types_and_shard_map_cannot_express_is_said():
     for strategy in ("explicit", "shard_map"):
         with pytest.raises(
             Inexpressible,
-            match=f"{strategy} cannot express this sharding: mesh axis 'x' shards both batch and out of y",
+            match=f"{strategy} cannot express this sharding: mesh axis 'x' shards both batch and "
+            f"out of y",
         ):
             program_text(experiment, strategy)
     assert program_text(experiment, "auto")
@@ -198,7 +199,10 @@ def test_moves_gather_what_is_cut_too_finely_and_slice_what_is_not_cut_enough():
 
 
 def test_only_what_is_used_is_taken_from_a_program_file():
-    source = "A = 1\nB = 2\n\ndef help(x):\n    return x + A\n\ndef main(x):\n    return help(x)\n\ndef other(x):\n    return B\n\nalias = main\n"
+    source = (
+        "A = 1\nB = 2\n\ndef help(x):\n    return x + A\n\ndef main(x):\n    return "
+        "help(x)\n\ndef other(x):\n    return B\n\nalias = main\n"
+    )
     lines, name = select_source(source, "alias", {"A": "7"})
     assert (
         name == "main"

@@ -9,7 +9,7 @@ from spmd_core.base.errors import RequestError
 from spmd_core.commands.search_lines import lines
 from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question
-from spmd_core.search.arrays import Space
+from spmd_core.search.array_search import Space
 from spmd_core.search.compared import compared
 from spmd_core.search.link import decode, encode, question_of
 from spmd_core.search.models import candidates

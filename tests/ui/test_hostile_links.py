@@ -81,7 +81,8 @@ PROGRAM = {"workload": "program", "mesh": {"x": 4}, "options": {"program": "line
         (
             "layout",
             LAYER | {"workload": "elementwise"},
-            "Elementwise is a computation, and Layout shows an array or one product: open it on Compare",
+            "Elementwise is a computation, and Layout shows an array or one product: open it "
+            "on Compare",
         ),
         ("layout", DEFAULT_SPEC, "open it on Predict"),
         (

@@ -24,15 +24,18 @@ def found(share=0.03125, count=512, of=16_384, several=False, **worst):
     [
         (
             found(),
-            "3.1 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got 1.25, expected 2.5 ± 0.01",
+            "3.1 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got 1.25, expected "
+            "2.5 ± 0.01",
         ),
         (
             found(share=1e-6, got="nan"),
-            "less than 0.1 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got nan, expected 2.5 ± 0.01",
+            "less than 0.1 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got nan, "
+            "expected 2.5 ± 0.01",
         ),
         (
             found(share=0.9999),
-            "more than 99 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got 1.25, expected 2.5 ± 0.01",
+            "more than 99 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got 1.25, "
+            "expected 2.5 ± 0.01",
         ),
         (
             found(share=1.0, count=1, of=1, index=[]),
@@ -40,11 +43,13 @@ def found(share=0.03125, count=512, of=16_384, several=False, **worst):
         ),
         (
             found(several=True),
-            "3.1 % of all results is wrong (512 of 16,384 elements): worst at y[3, 7], got 1.25, expected 2.5 ± 0.01",
+            "3.1 % of all results is wrong (512 of 16,384 elements): worst at y[3, 7], got 1.25, "
+            "expected 2.5 ± 0.01",
         ),
         (
             found(several=True, result="loss", index=[]),
-            "3.1 % of all results is wrong (512 of 16,384 elements): worst at loss, got 1.25, expected 2.5 ± 0.01",
+            "3.1 % of all results is wrong (512 of 16,384 elements): worst at loss, got 1.25, "
+            "expected 2.5 ± 0.01",
         ),
     ],
 )

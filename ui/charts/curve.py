@@ -85,7 +85,10 @@ def curve_alt(name: str, curves: Curves) -> str:
         for strategy, curve in curves.items()
         if curve
     )
-    return f"{'Time of a step' if name == STEP_TIME else name.capitalize()} by step, from the first to the last: {told}"
+    return (
+        f"{'Time of a step' if name == STEP_TIME else name.capitalize()} by step, from the "
+        f"first to the last: {told}"
+    )
 
 
 def draw_live(status: RunStatus) -> None:

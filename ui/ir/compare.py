@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.program import MOST_LINES, Difference, DiffRow, ProgramText
+from spmd_core.program import MOST_LINES, DiffRow, ProgramText, TextDifference
 from spmd_core.words import difference_words, title
 from ui.ir import stored
 from ui.ir.html import Line, listing, side_by_side
@@ -45,18 +45,20 @@ def draw(run: str, strategy: str, others: Sequence[str], kind: str, key: str) ->
         return
     st.caption(
         plain(
-            f"− is only in {title(strategy)}, + only in {title(other)}. Names and numbers of ops are not compared, nor is metadata."
+            f"− is only in {title(strategy)}, + only in {title(other)}. Names and numbers of ops "
+            f"are not compared, nor is metadata."
         )
     )
     _lines(left, right, found, style == _STYLES[1], f"{title(strategy)} against {title(other)}")
     if found.left_out:
         st.caption(
-            f"Only the first {MOST_LINES:,} lines that are not in both were matched line by line; {found.left_out:,} more were not."
+            f"Only the first {MOST_LINES:,} lines that are not in both were matched line by line; "
+            f"{found.left_out:,} more were not."
         )
 
 
 def _lines(
-    left: ProgramText, right: ProgramText, found: Difference, beside: bool, label: str
+    left: ProgramText, right: ProgramText, found: TextDifference, beside: bool, label: str
 ) -> None:
     rows = [row for hunk in found.hunks for row in (*hunk, None)][:-1]
     if beside:

@@ -45,19 +45,28 @@ class Line:
 def listing(lines: Iterable[Line], label: str, signs: bool = False) -> str:
     """A scrollable listing; `label` tells what it is to those who do not see it."""
     rows = "".join(_row(line, signs) for line in lines)
-    return f'<div class="program" tabindex="0" role="region" aria-label="{escape(label)}"><div class="lines">{rows}</div></div>'
+    return (
+        f'<div class="program" tabindex="0" role="region" aria-label="{escape(label)}"><div '
+        f'class="lines">{rows}</div></div>'
+    )
 
 
 def _row(line: Line, signs: bool) -> str:
     number = "" if line.number is None else str(line.number)
     sign = f'<span class="sign">{escape(line.sign)}</span>' if signs else ""
-    return f'<div class="row {line.tint}"><span class="number">{number}</span>{sign}<span>{marked(line.text, line.spans)}</span></div>'
+    return (
+        f'<div class="row {line.tint}"><span '
+        f'class="number">{number}</span>{sign}<span>{marked(line.text, line.spans)}</span></div>'
+    )
 
 
 def side_by_side(rows: Sequence[tuple[Line | None, Line | None]], label: str) -> str:
     """Two texts in two columns; None where a side has no line."""
     cells = "".join(f'<div class="row">{_half(left)}{_half(right)}</div>' for left, right in rows)
-    return f'<div class="program" tabindex="0" role="region" aria-label="{escape(label)}"><div class="lines">{cells}</div></div>'
+    return (
+        f'<div class="program" tabindex="0" role="region" aria-label="{escape(label)}"><div '
+        f'class="lines">{cells}</div></div>'
+    )
 
 
 def _half(line: Line | None) -> str:
@@ -65,7 +74,10 @@ def _half(line: Line | None) -> str:
         return '<span class="number"></span><span class="half"></span>'
     number = "" if line.number is None else str(line.number)
     tint = f"cell-{line.tint}" if line.tint else ""
-    return f'<span class="number">{number}</span><span class="half {tint}">{escape(line.sign)}{marked(line.text, line.spans)}</span>'
+    return (
+        f'<span class="number">{number}</span><span class="half '
+        f'{tint}">{escape(line.sign)}{marked(line.text, line.spans)}</span>'
+    )
 
 
 def marked(text: str, spans: Sequence[tuple[int, int]] = ()) -> str:

@@ -153,7 +153,8 @@ def _from_line(
         numbers,
         key=state.seed(_line_key(here), best),
         format_func=lambda each: (
-            f"{each}:   {str(code[each - 1]).strip()[:_LABEL]}   ({count(made[each].total(), word)})"
+            f"{each}:   {str(code[each - 1]).strip()[:_LABEL]}   "
+            f"({count(made[each].total(), word)})"
         ),
     )
     ops = sorted(made_from(located, file, number), key=lambda op: not op.communicates)

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import spmd_core
-from spmd_core.program import Difference, ProgramText, compare, file_name, is_file, read_text
+from spmd_core.program import ProgramText, TextDifference, compare, file_name, is_file, read_text
 from ui.lab import NothingStored, lab
 
 _PROGRAMS = Path(spmd_core.__file__).parent / "script" / "programs"
@@ -27,7 +27,7 @@ def kinds(run: str, strategy: str) -> tuple[str, ...]:
         return ()
 
 
-def difference(run: str, left: str, right: str, kind: str) -> Difference | None:
+def difference(run: str, left: str, right: str, kind: str) -> TextDifference | None:
     """How the texts of two strategies differ; None where one left none."""
     try:
         return _difference(run, left, right, kind)
@@ -80,5 +80,5 @@ def _kinds(run: str, strategy: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=6)
-def _difference(run: str, left: str, right: str, kind: str) -> Difference:
+def _difference(run: str, left: str, right: str, kind: str) -> TextDifference:
     return compare(_text(run, left, kind), _text(run, right, kind))

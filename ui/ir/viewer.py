@@ -104,7 +104,8 @@ def _read(text: ProgramText, here: str, key: str) -> None:
     page = st.pagination(pages, key=f"{here}:pages:{pages}") if pages > 1 else 1
     if pages > 1:
         st.caption(
-            f"Sections {(page - 1) * _SECTIONS + 1:,} to {min(page * _SECTIONS, len(numbers)):,} of {len(numbers):,}, in the order in which "
+            f"Sections {(page - 1) * _SECTIONS + 1:,} to {min(page * _SECTIONS, len(numbers)):,} "
+            f"of {len(numbers):,}, in the order in which "
             "they are called. Search to find one."
         )
     for number in numbers[(page - 1) * _SECTIONS : page * _SECTIONS]:

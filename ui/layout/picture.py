@@ -33,7 +33,10 @@ from ui.markdown import plain
 TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
 _INK = "#15181d"  # of labels in cells: every cell is light, in both themes
-_SPOKEN = "'device ' + datum.devices + ', mesh ' + datum.mesh + ', holds ' + datum.holds + ', ' + datum.bytes + ', same data ' + datum.same"
+_SPOKEN = (
+    "'device ' + datum.devices + ', mesh ' + datum.mesh + ', holds ' + datum.holds + ', ' + "
+    "datum.bytes + ', same data ' + datum.same"
+)
 # pixels of an x unit: of a picture to scale in a narrow window, and of any mark
 _SHRUNK = f"min(1, width / {WIDTH:g})"
 _WIDER = f"(datum.exact ? {_SHRUNK} : width / {WIDTH:g})"
@@ -105,7 +108,8 @@ def alt_text(found: Layout, dtype: str) -> str:
     )
     shards = f"{count_text(found.shard_count)} {'shard' if found.shard_count == 1 else 'shards'}"
     return (
-        f"{layout_headline(found, dtype)}. The array is drawn as {shards} ({cuts}), the mesh {mesh} as {count_text(found.device_count)} devices "
+        f"{layout_headline(found, dtype)}. The array is drawn as {shards} ({cuts}), the mesh "
+        f"{mesh} as {count_text(found.device_count)} devices "
         f"in the color of what they hold. "
         f"Device 0 holds {index_texts(found.starts[:1], found.stops[:1])[0]}; {same}."
     )

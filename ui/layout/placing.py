@@ -27,7 +27,8 @@ def outcome(found: Layout, status: RunStatus) -> None:
         _comparison(found, placed)
     st.caption(
         plain(
-            f"{environment_words(result.environment)} · finished {ago(status.finished_at or status.submitted_at)} · run {result.run}"
+            f"{environment_words(result.environment)} · finished "
+            f"{ago(status.finished_at or status.submitted_at)} · run {result.run}"
         )
     )
     _details(result, placed)
@@ -51,7 +52,8 @@ def _comparison(found: Layout, placed: StrategyResult) -> None:
         )
         st.markdown(
             plain(
-                f"Placing takes {seconds_text(placed.median_s)} (median of {len(placed.samples_s)} samples{interval})."
+                f"Placing takes {seconds_text(placed.median_s)} (median of "
+                f"{len(placed.samples_s)} samples{interval})."
             )
         )
 

@@ -141,7 +141,8 @@ def baseline(result: Result, name: str, found: Prediction) -> None:
         on_click="ignore",
     )
     st.markdown(
-        "**Check it in CI.** This compiles the plan again, says which collective, byte or buffer changed, and ends with code 1 if any did:"
+        "**Check it in CI.** This compiles the plan again, says which collective, byte or buffer "
+        "changed, and ends with code 1 if any did:"
     )
     st.code(
         shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file]), language="bash"

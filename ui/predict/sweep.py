@@ -14,9 +14,9 @@ from spmd_core.search import (
     VARIABLES,
     Asked,
     Outcome,
-    Point,
-    Row,
     Sweep,
+    SweepPoint,
+    SweepRow,
     Variable,
     cancel,
     compile_seconds,
@@ -235,7 +235,7 @@ def _write_query(sweep: Sweep) -> None:
 # -----------------------------------------------------------------------------------------------------------------
 
 
-def _controls(sweep: Sweep, points: Sequence[Point], outcomes: Sequence[Outcome]) -> None:
+def _controls(sweep: Sweep, points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> None:
     """How many compiles are missing and how long they take, said before the button; while they run,
     how far they are.
     """
@@ -267,7 +267,7 @@ def _duration(seconds: float) -> str:
 
 
 @st.fragment(run_every=INTERVAL_S)
-def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None:
+def _watch(sweep: Sweep, points: Sequence[SweepPoint], seen: tuple[str, ...]) -> None:
     """How far the compiles are, and a way to cancel them; the screen is drawn anew when a point is
     over.
     """
@@ -313,7 +313,7 @@ def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def _charts(sweep: Sweep, rows: Sequence[Row]) -> None:
+def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     drawn = sweep_charts.charts_of(sweep, rows)
     wide = 2 if len(drawn) in (2, 4) else COLUMNS
     columns = st.columns(wide)
@@ -323,12 +323,13 @@ def _charts(sweep: Sweep, rows: Sequence[Row]) -> None:
         )
     if drawn:
         st.caption(
-            "Shaded, or as bars: the interval in which a measured step should be about four times out of five. Red: capacity; a cross "
+            "Shaded, or as bars: the interval in which a measured step should be about four times "
+            "out of five. Red: capacity; a cross "
             "does not fit; a hollow point is estimated from the sizes and not compiled."
         )
 
 
-def _table(sweep: Sweep, rows: Sequence[Row]) -> None:
+def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     """Every point in a row, refused and failed ones with their words; and all of it as CSV."""
     base = links.base_address()
     listed = (
@@ -355,7 +356,7 @@ def _table(sweep: Sweep, rows: Sequence[Row]) -> None:
     )
 
 
-def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
+def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
     point, found, title = row.point, row.numbers, axis_title(sweep)
     between = (
         f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else None
@@ -389,17 +390,17 @@ def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
     return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}
 
 
-def _state(row: Row) -> str:
+def _state(row: SweepRow) -> str:
     guessed = row.is_estimated and row.outcome.state == "not compiled"
     return _STATES[row.outcome.state] + (", estimated" if guessed else "")
 
 
-def _costs(row: Row) -> dict[str, str]:
+def _costs(row: SweepRow) -> dict[str, str]:
     """The point's costs: money where there is a price, else chips' time."""
     found = cost_rows(row_cost(row, price.now()))
     wanted = "Cost" if price.now() else "Chip"
     return {label: text for label, text in found.items() if label.startswith(wanted)}
 
 
-def _words(row: Row) -> str | None:
+def _words(row: SweepRow) -> str | None:
     return row.point.refusal or (row.outcome.words if row.outcome.state == "failed" else None)

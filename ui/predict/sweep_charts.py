@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.search import Row, Sweep
+from spmd_core.search import Sweep, SweepRow
 from spmd_core.words import axis_title
 from ui.charts.base import BYTES, CONFIG, SECONDS, Spec, unit
 
@@ -19,7 +19,7 @@ _OWN: Spec = {"field": "kind", "type": "nominal", "scale": {"domain": ["all"]}, 
 _CONFIG: Spec = CONFIG | {"axis": CONFIG["axis"] | {"tickCount": 4}}
 
 
-def step_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
+def step_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Seconds of a step: the estimate within its interval."""
     size, name = unit([row.numbers.step_s for row in rows if row.numbers.step_s], SECONDS)
     values = [
@@ -38,7 +38,7 @@ def step_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
     return _chart(sweep, rows, values, f"Time of a step ({name})", zero=not steep, log=steep)
 
 
-def mfu_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
+def mfu_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Model FLOPs utilization in percent, with what the step's interval makes of it."""
     values = [
         _value(
@@ -55,7 +55,7 @@ def mfu_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
     return _chart(sweep, rows, values, "MFU (%)", zero=True)
 
 
-def rate_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
+def rate_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Tokens per second and chip."""
     values = []
     for row in rows:
@@ -75,7 +75,7 @@ def rate_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
     return _chart(sweep, rows, values, "Tokens per second and chip", zero=True)
 
 
-def efficiency_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
+def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Useful work per chip and second over that of the smallest point, in percent."""
     values = [
         _value(sweep, row, 100 * row.efficiency, None, None, f"{row.efficiency:.1%}")
@@ -90,7 +90,7 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
     return _chart(sweep, rows, values, title, zero=True)
 
 
-def memory_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
+def memory_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Peak per device by the compiler, the estimate from the sizes where it has not said yet, and
     the capacity; crosses do not fit.
     """
@@ -177,7 +177,7 @@ def memory_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
     return chart
 
 
-def exposed_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
+def exposed_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Share of the step that collectives take which nothing hides, in percent: all of them, and the
     largest kinds.
     """
@@ -215,7 +215,7 @@ def exposed_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
     return chart | ({"height": HEIGHT_PX + _LEGEND_PX} if len(order) > 1 else {})
 
 
-CHARTS: dict[str, Callable[[Sweep, Sequence[Row]], Spec]] = {
+CHARTS: dict[str, Callable[[Sweep, Sequence[SweepRow]], Spec]] = {
     "Time of a step": step_chart,
     "MFU": mfu_chart,
     "Memory": memory_chart,
@@ -225,7 +225,7 @@ CHARTS: dict[str, Callable[[Sweep, Sequence[Row]], Spec]] = {
 }
 
 
-def charts_of(sweep: Sweep, rows: Sequence[Row]) -> dict[str, Spec]:
+def charts_of(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
     """The charts that have something to show, by name."""
     drawn = {name: make(sweep, rows) for name, make in CHARTS.items()}
     return {
@@ -235,9 +235,9 @@ def charts_of(sweep: Sweep, rows: Sequence[Row]) -> dict[str, Spec]:
     }
 
 
-def chart_alt(name: str, sweep: Sweep, rows: Sequence[Row]) -> str:
+def chart_alt(name: str, sweep: Sweep, rows: Sequence[SweepRow]) -> str:
     """A chart in words: the value of every point."""
-    words: dict[str, Callable[[Row], str | None]] = {
+    words: dict[str, Callable[[SweepRow], str | None]] = {
         "Time of a step": lambda row: (
             seconds_text(row.numbers.step_s) if row.numbers.step_s else None
         ),
@@ -257,7 +257,7 @@ def chart_alt(name: str, sweep: Sweep, rows: Sequence[Row]) -> str:
     return f"{name} by {axis_title(sweep)}: {told or 'nothing yet'}"
 
 
-def _memory_words(row: Row) -> str | None:
+def _memory_words(row: SweepRow) -> str | None:
     if row.outcome.state in ("too large", "does not fit"):
         return "does not fit"
     count = (
@@ -266,7 +266,7 @@ def _memory_words(row: Row) -> str | None:
     return bytes_text(count) if count is not None else None
 
 
-def _place(sweep: Sweep, row: Row) -> dict[str, Any]:
+def _place(sweep: Sweep, row: SweepRow) -> dict[str, Any]:
     return {
         "x": row.point.label if sweep.is_categorical else row.point.value,
         "label": row.point.label,
@@ -275,7 +275,7 @@ def _place(sweep: Sweep, row: Row) -> dict[str, Any]:
 
 
 def _value(
-    sweep: Sweep, row: Row, y: float, low: float | None, high: float | None, said: str
+    sweep: Sweep, row: SweepRow, y: float, low: float | None, high: float | None, said: str
 ) -> dict[str, Any]:
     guessed = {"said": f"{said}, estimated"} if row.is_estimated else {"said": said}
     span = {} if low is None or high is None else {"low": low, "high": high}
@@ -286,7 +286,7 @@ def _is_steep(values: Sequence[float]) -> bool:
     return bool(values) and min(values) > 0 and max(values) > 20 * min(values)
 
 
-def _x_axis(sweep: Sweep, rows: Sequence[Row]) -> Spec:
+def _x_axis(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """The x axis that all charts of a sweep share: every point that can be has its place, predicted
     or not.
     """
@@ -347,7 +347,7 @@ def _ticks(places: Sequence[float], log: bool) -> list[float]:
 
 def _chart(
     sweep: Sweep,
-    rows: Sequence[Row],
+    rows: Sequence[SweepRow],
     values: list[dict[str, Any]],
     title: str,
     *,

@@ -222,7 +222,8 @@ def caption(topology: Topology) -> str:
         )
     if topology.slices > 1:
         words.append(
-            f"one of {topology.slices} slices is drawn; the others are alike, joined by DCN, the data center network"
+            f"one of {topology.slices} slices is drawn; the others are alike, joined by DCN, the "
+            f"data center network"
         )
     return (
         ". ".join(f"{part[0].upper()}{part[1:]}" if at else part for at, part in enumerate(words))

@@ -314,7 +314,8 @@ def _budget(asked: AnyQuestion) -> float | None:
         key=_key(f"budget.{asked.kind}", 0 if is_model else BUDGET_S),
         help="The best first. 0: only the instant estimate of every candidate."
         if is_model
-        else "The best first. Simulated and attached devices are measured, TPUs that are not attached "
+        else "The best first. Simulated and attached devices are measured, TPUs that are not "
+        "attached "
         "compiled for.",
     )
     return float(seconds) or None

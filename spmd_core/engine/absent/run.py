@@ -13,10 +13,10 @@ from time import perf_counter
 import jax
 
 from spmd_core.base import LabError
-from spmd_core.engine.absent.devices import describe
 from spmd_core.engine.absent.early import COMPILE, Scheduled, compile_early
 from spmd_core.engine.absent.lower import Ahead, lower_experiment
 from spmd_core.engine.absent.topology import compiled_program, explain, scheduled_program
+from spmd_core.engine.absent.topology_devices import describe
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps
 from spmd_core.engine.measured.run import forget_now_and_then

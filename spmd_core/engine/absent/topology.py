@@ -27,10 +27,14 @@ _ABSENT = ("not installed", "not found", "no such file", "cannot open", "no modu
 # the two print then, more than single words of them: a compiler's message about a program
 # ("Incompatible shapes") is no reason to reinstall.
 _UNREADABLE = re.compile(
-    r"mismatched pjrt plugin|plugin pjrt api version|built with (a|an) (later|earlier) version than the framework|unexpected pjrt_\w+ size"
-    r"|failed to deserialize (module|stablehlo|portable artifact|hlomoduleproto|pjrt\w+|compileoptionsproto)"
-    r"|failed to parse (serialized )?(hlomodule|pjrt|compileoptions|executableversion|executableabi|compactlayout|hlosharding)"
-    r"|unknown opcode: |this could indicate forward incompatibility|unsupported version: expected <= "
+    r"mismatched pjrt plugin|plugin pjrt api version|built with (a|an) (later|earlier) version "
+    r"than the framework|unexpected pjrt_\w+ size"
+    r"|failed to deserialize (module|stablehlo|portable "
+    r"artifact|hlomoduleproto|pjrt\w+|compileoptionsproto)"
+    r"|failed to parse (serialized "
+    r")?(hlomodule|pjrt|compileoptions|executableversion|executableabi|compactlayout|hlosharding)"
+    r"|unknown opcode: |this could indicate forward incompatibility|unsupported version: "
+    r"expected <= "
 )
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
 
@@ -40,7 +44,8 @@ def devices_of(topology: Topology) -> list[Any]:
     missing = [name for name in ENVIRONMENT if not os.environ.get(name)]
     if missing and jax.default_backend() != "tpu":  # whose own compiler is loaded
         raise WorkerError(
-            f"{', '.join(missing)} not set: a compile-only worker sets {ENVIRONMENT} before jax is imported"
+            f"{', '.join(missing)} not set: a compile-only worker sets {ENVIRONMENT} before jax "
+            f"is imported"
         )
     name, options = description(topology)
     try:
@@ -51,7 +56,8 @@ def devices_of(topology: Topology) -> list[Any]:
         raise WorkerError(explain(str(error))) from error
     if len(devices) != topology.devices:
         raise WorkerError(
-            f"{topology.name} shows {len(devices)} devices where {topology.devices} were expected: this libtpu differs from the table"
+            f"{topology.name} shows {len(devices)} devices where {topology.devices} were "
+            f"expected: this libtpu differs from the table"
         )
     return devices
 
@@ -65,7 +71,10 @@ def explain(message: str) -> str:
     if any(part in words for part in _ABSENT) and ("tpu support" in words or "libtpu" in words):
         return f"libtpu, which holds the TPU compiler, is not installed: {install}"
     if _UNREADABLE.search(" ".join(words.split())):
-        return f"libtpu {_libtpu()} and jaxlib {version('jaxlib')} do not fit one another: {install}, which brings the libtpu that fits ({first})"
+        return (
+            f"libtpu {_libtpu()} and jaxlib {version('jaxlib')} do not fit one another: "
+            f"{install}, which brings the libtpu that fits ({first})"
+        )
     return message
 
 

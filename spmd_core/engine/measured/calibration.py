@@ -10,7 +10,7 @@ import numpy as np
 
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
-from spmd_core.engine.measured.collectives import STRATEGY, measure
+from spmd_core.engine.measured.collective_sweep import STRATEGY, measure
 from spmd_core.engine.measured.operations import OperationCosts
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.experiment import COLLECTIVES, FLOATS, TRANSFERS, Experiment, parse_experiment

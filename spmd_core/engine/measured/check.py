@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.own_reference import OWN_NOTE, own_references
 from spmd_core.engine.measured.trial import Trial, failure_of
 from spmd_core.experiment import Experiment
@@ -45,7 +45,7 @@ class Checker:
     """
 
     experiment: Experiment
-    operands: Mapping[str, Any]
+    operands: Operands
     platform: str
     _known: dict[Arithmetic, tuple[dict[str, Reference], list[str]]] = field(default_factory=dict)
 

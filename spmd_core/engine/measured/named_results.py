@@ -41,7 +41,8 @@ def named_results(experiment: Experiment, output: Any, shapes: Shapes) -> dict[s
             got = f"a {type(array).__name__}" if shape is None else f"shape {shape}"
             dims = ", ".join(each.present(experiment.sizes))
             raise WrongResult(
-                f"{experiment.workload} returned {got} for {each.name}, which is declared as ({dims}), here {wanted}: "
+                f"{experiment.workload} returned {got} for {each.name}, which is declared as "
+                f"({dims}), here {wanted}: "
                 f"return that shape, or declare another"
             )
     return {each.name: array for each, array in zip(described, arrays, strict=True)}

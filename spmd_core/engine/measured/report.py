@@ -92,7 +92,8 @@ def _of_training(trial: Trial, experiment: Experiment) -> list[str]:
     short = "" if len(losses) == steps else f", stopped after {len(losses)} of {steps} steps"
     curve = experiment.what.training.curve
     return [
-        f"{curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last{short}; {seconds_text(seconds)} a step"
+        f"{curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last{short}; "
+        f"{seconds_text(seconds)} a step"
     ]
 
 
@@ -133,7 +134,8 @@ def _notes(
         notes.append(f"sampled for {plan.min_seconds:g} s, less than the usual {USUAL_SECONDS:g} s")
     if summary.spread > SPREAD_WARNING:
         notes.append(
-            f"very noisy: the middle half of the samples spreads over {summary.spread:.0%} of the median; measure again on an idle machine"
+            f"very noisy: the middle half of the samples spreads over {summary.spread:.0%} of the "
+            f"median; measure again on an idle machine"
         )
     elif summary.spread > SPREAD_NOTICE:
         notes.append(

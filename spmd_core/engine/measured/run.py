@@ -17,7 +17,7 @@ from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.prepare import prepare
 from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.sample import Sampler, rankable_rounds
-from spmd_core.engine.measured.train import Training
+from spmd_core.engine.measured.train import TrainingRun
 from spmd_core.engine.measured.trial import Trial
 from spmd_core.experiment import STRATEGIES, Experiment, Row
 from spmd_core.results import (
@@ -83,7 +83,7 @@ def _train(experiment: Experiment, trials: Sequence[Trial], sampler: Sampler) ->
             continue
         if each.experiment.option("steps") and not sampler.stopped:
             own = [trial for trial in trials if trial.row and trial.row.variant == each.name]
-            training = Training(each.experiment, own, sampler.emit, sampler.cancelled)
+            training = TrainingRun(each.experiment, own, sampler.emit, sampler.cancelled)
             training.run()
             sampler.stopped = training.stopped
 

@@ -17,7 +17,7 @@ from spmd_core.pictures import (
     HOST,
     TRACED,
     Event,
-    Facts,
+    ProgramFacts,
     Recorded,
     Timeline,
     of_host,
@@ -66,7 +66,7 @@ def trace(
 
 def _traced(trial: Trial) -> tuple[Trace, Timeline | None]:
     recorded = record(trial)
-    read = of_recorded(recorded, Facts(_module(trial), trial.collectives or ()))
+    read = of_recorded(recorded, ProgramFacts(_module(trial), trial.collectives or ()))
     if read is None:
         host = of_host(recorded)
         return Trace(reason=NoTrace.ONLY_HOST if host else NoTrace.NOTHING), host

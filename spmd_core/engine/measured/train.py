@@ -19,7 +19,7 @@ PROGRESS_INTERVAL_S = 0.1
 
 
 @dataclass
-class Training:
+class TrainingRun:
     """`steps` steps of every strategy, in turn: what one step of all takes is fresh for all, and a
     cancelled run has as much of each.
     """

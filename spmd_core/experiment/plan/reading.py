@@ -33,7 +33,8 @@ def parse_plan(data: Any) -> Plan:
         if first["type"] == "missing":
             raise refuse(f"plan without {place}", "is incomplete", f"add {place!r}") from None
         raise RequestError(
-            f"{place}={shorten(first['input'])} is not valid: {first['msg'][0].lower()}{first['msg'][1:]}"
+            f"{place}={shorten(first['input'])} is not valid: "
+            f"{first['msg'][0].lower()}{first['msg'][1:]}"
         ) from None
 
 

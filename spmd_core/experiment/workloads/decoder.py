@@ -17,7 +17,7 @@ from spmd_core.machine import parse_target
 NAME = "decoder"
 
 # A screen's default: one or two minutes of one core. Fewer layers or tokens would hardly help.
-DEFAULT_SPEC: Mapping[str, Any] = {
+DEFAULT_SPEC: dict[str, Any] = {
     "workload": NAME,
     "target": "tpu:v5e:4x4",
     "mesh": {"fsdp": 16},

@@ -21,7 +21,10 @@ class Strategy:
     collectives: Literal["program", "compiler"] | None = None
 
 
-_PMAP = "called, not compiled ahead of time: each call also pays for Python finding the compiled program"
+_PMAP = (
+    "called, not compiled ahead of time: each call also pays for Python finding the "
+    "compiled program"
+)
 
 STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy
@@ -36,22 +39,26 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy(
             name="auto",
             title="Automatic",
-            meaning="operands are placed with NamedSharding on a mesh of Auto axes; the compiler decides the rest",
+            meaning="operands are placed with NamedSharding on a mesh of Auto axes; the compiler "
+            "decides the rest",
             is_sharding=True,
             collectives="compiler",
         ),
         Strategy(
             name="constrained",
             title="Constrained",
-            meaning="with_sharding_constraint on operands and results inside jit; the operands come unsharded",
-            caution="the compiler moves the constraint to the parameters, so a call with unsharded operands reshards them each time: both are timed",
+            meaning="with_sharding_constraint on operands and results inside jit; the operands "
+            "come unsharded",
+            caution="the compiler moves the constraint to the parameters, so a call with "
+            "unsharded operands reshards them each time: both are timed",
             is_sharding=True,
             collectives="compiler",
         ),
         Strategy(
             name="explicit",
             title="Explicit",
-            meaning="sharding in types: a mesh of Explicit axes, and out_sharding where a contraction is ambiguous",
+            meaning="sharding in types: a mesh of Explicit axes, and out_sharding where a "
+            "contraction is ambiguous",
             is_sharding=True,
             collectives="compiler",
         ),
@@ -65,7 +72,8 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy(
             name="vmap",
             title="vmap",
-            meaning="jax.vmap over the rows, called as it is: every operation by itself, on one device",
+            meaning="jax.vmap over the rows, called as it is: every operation by itself, on "
+            "one device",
             is_map=True,
             is_single_device=True,
         ),

@@ -14,7 +14,7 @@ from spmd_core.lab.cluster.compiling import Compiled
 from spmd_core.lab.cluster.messages import Alive, Doing, Ended, Event, Forget, Lost, Reach, Submit
 from spmd_core.lab.cluster.process import DaskProcess
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.active import ActiveRun, Outcome
+from spmd_core.lab.supervisor.active import ActiveRun, RunEnd
 from spmd_core.lab.supervisor.compile_gate import CompileGate
 from spmd_core.lab.supervisor.lane import Lane
 from spmd_core.lab.supervisor.runner import ENDS
@@ -73,7 +73,7 @@ class ClusterLane(Lane):
         finally:
             for run in tuple(self._runs.values()):
                 if not self._put_back(run):
-                    self._end(run, Outcome("interrupted"))
+                    self._end(run, RunEnd("interrupted"))
             self._disconnect()
 
     def _step(self) -> None:
@@ -187,14 +187,14 @@ class ClusterLane(Lane):
             )
         if compiled is None:
             failure = Failure(kind="WorkerCrashed", message=problem or "nothing was sent")
-            self._end(run, Outcome("crashed", error=failure))
+            self._end(run, RunEnd("crashed", error=failure))
             return
         run.texts, run.environment = compiled.texts, compiled.environment
         if compiled.environment is not None:
             with self._storage_may_fail():
                 self._store.keep_environment(run.status.experiment.target, compiled.environment)
         result = compiled.result and compiled.result.model_copy(update={"run": run.status.run})
-        self._end(run, Outcome(compiled.state, result, compiled.error), compiled.stderr_tail)
+        self._end(run, RunEnd(compiled.state, result, compiled.error), compiled.stderr_tail)
 
     # One run
     # ----------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class ClusterLane(Lane):
                 if state and run:
                     run.stop(state, time.monotonic())
                     run.killed()
-                    self._end(run, run.outcome or Outcome(state))
+                    self._end(run, run.outcome or RunEnd(state))
 
     def _put_back(self, run: ActiveRun) -> bool:
         """Leave a run to whoever works the queue when the cluster can be used again."""
@@ -249,7 +249,7 @@ class ClusterLane(Lane):
                 return True
         return False
 
-    def _end(self, run: ActiveRun, outcome: Outcome, stderr_tail: str | None = None) -> None:
+    def _end(self, run: ActiveRun, outcome: RunEnd, stderr_tail: str | None = None) -> None:
         self._forget(run)
         self._finish(run, outcome, stderr_tail)
 

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from spmd_core.lab.store.queue import Queue
+from spmd_core.lab.store.queue import RunQueue
 
 KEPT = 10_000  # actions; older ones are forgotten
 
@@ -20,7 +20,7 @@ class Action:
     subject: str
 
 
-class Actions(Queue):
+class Actions(RunQueue):
     """The table of what visitors did, as values."""
 
     def note_action(self, who: str, action: str, subject: str = "") -> None:

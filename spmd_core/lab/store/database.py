@@ -117,12 +117,14 @@ class Database:
     def _migrate(self) -> None:
         with self._transaction() as db:
             db.execute(
-                "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"
+                "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL "
+                "NOT NULL)"
             )
             applied = {str(row["name"]) for row in db.execute("SELECT name FROM migrations")}
             if unknown := applied - {name for name, _ in MIGRATIONS}:
                 raise StorageError(
-                    f"{self.path} has the schema step {max(unknown)!r} of a newer SPMD Lab: update SPMD Lab, "
+                    f"{self.path} has the schema step {max(unknown)!r} of a newer SPMD Lab: "
+                    f"update SPMD Lab, "
                     f"or name another folder in SPMD_LAB_DATA"
                 )
             for name, statements in MIGRATIONS:

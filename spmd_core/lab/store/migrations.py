@@ -72,11 +72,13 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
                 error_kind TEXT, error_message TEXT, stderr_tail TEXT, medians TEXT, fastest TEXT, partial INTEGER NOT NULL DEFAULT 0)""",
             "CREATE INDEX runs_by_state ON runs(state, seq)",
             "CREATE INDEX runs_by_experiment ON runs(experiment)",
-            "CREATE TABLE results (run TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE, body BLOB NOT NULL)",
+            "CREATE TABLE results (run TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE, "
+            "body BLOB NOT NULL)",
             """CREATE TABLE texts (
                 run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, strategy TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL,
                 PRIMARY KEY (run, strategy, name))""",
-            "CREATE TABLE environments (target TEXT PRIMARY KEY, body TEXT NOT NULL, seen_at REAL NOT NULL)",
+            "CREATE TABLE environments (target TEXT PRIMARY KEY, body TEXT NOT NULL, seen_at REAL "
+            "NOT NULL)",
             """CREATE TABLE requests (
                 id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, run TEXT, target TEXT, asked_at REAL NOT NULL,
                 answered_at REAL, error TEXT)""",

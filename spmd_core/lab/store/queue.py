@@ -41,7 +41,7 @@ _WHICH = {
 }
 
 
-class Queue(Database):
+class RunQueue(Database):
     """Runs from submission to start, as values."""
 
     def submit(

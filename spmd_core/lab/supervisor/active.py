@@ -26,7 +26,7 @@ from spmd_core.time import fits
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunEnd:
     """How a run ended."""
 
     state: str
@@ -55,7 +55,7 @@ class ActiveRun:
             waiting_for=waiting_for,
         )
         self.texts: dict[str, dict[str, str]] = {}
-        self.outcome: Outcome | None = None
+        self.outcome: RunEnd | None = None
         self.environment: Environment | None = None
         self.is_sent = False
         self._settings = settings
@@ -97,7 +97,7 @@ class ActiveRun:
             case Finished():
                 self.outcome = self._finished(event)
             case Failed():
-                self.outcome = Outcome("failed", self._partial(), event.error, renew_worker=True)
+                self.outcome = RunEnd("failed", self._partial(), event.error, renew_worker=True)
             # a worker that compiles for absent devices names them anew for each topology
             case Ready():
                 self.environment = event.environment if self.is_sent else self.environment
@@ -138,7 +138,7 @@ class ActiveRun:
 
     def killed(self) -> None:
         """It did not stop, and was killed."""
-        self.outcome = Outcome(self._requested or "cancelled", self._partial(), self._stop_error())
+        self.outcome = RunEnd(self._requested or "cancelled", self._partial(), self._stop_error())
 
     def ate_memory(self, most_bytes: int) -> None:
         """Its own function took more memory than there is for it, and its worker was killed."""
@@ -148,7 +148,7 @@ class ActiveRun:
             f"ended: correct {name}, or make it smaller"
         )
         failure = Failure(kind=OUT_OF_MEMORY, message=message)
-        self.outcome = Outcome("failed", self._partial(), failure)
+        self.outcome = RunEnd("failed", self._partial(), failure)
 
     def crashed(self, ending: str, words: str = "") -> None:
         """The worker is gone, and no outcome came; `words` are the line that names the cause."""
@@ -169,21 +169,21 @@ class ActiveRun:
         )
         if self._is_compiling:
             message = f"{self._compiler}'s process {ending}{phase}{strategy}{cause}"
-        self.outcome = Outcome(
+        self.outcome = RunEnd(
             "crashed", self._partial(), Failure(kind="WorkerCrashed", message=message)
         )
 
-    def _finished(self, event: Finished) -> Outcome:
+    def _finished(self, event: Finished) -> RunEnd:
         if event.result.partial and self._requested:
-            return Outcome(self._requested, event.result, self._stop_error(), event.renew_worker)
+            return RunEnd(self._requested, event.result, self._stop_error(), event.renew_worker)
         failures = [
             outcome.error
             for outcome in event.result.strategies.values()
             if outcome.status == "error"
         ]
         if failures and len(failures) == len(event.result.strategies):
-            return Outcome("failed", event.result, failures[0], event.renew_worker)
-        return Outcome("succeeded", event.result, None, event.renew_worker)
+            return RunEnd("failed", event.result, failures[0], event.renew_worker)
+        return RunEnd("succeeded", event.result, None, event.renew_worker)
 
     def _stop_error(self) -> Failure | None:
         if self._requested != "timed_out":

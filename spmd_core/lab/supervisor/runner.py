@@ -10,7 +10,7 @@ from dataclasses import replace
 from spmd_core.base import LabError, Settings, StorageError, WorkerError
 from spmd_core.experiment import Experiment, compiler_flags
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.active import ActiveRun, Outcome
+from spmd_core.lab.supervisor.active import ActiveRun, RunEnd
 from spmd_core.lab.supervisor.exit_message import SILENT, tail_with
 from spmd_core.lab.supervisor.host import WorkerHost
 from spmd_core.lab.supervisor.process import Worker, ending_text
@@ -84,7 +84,7 @@ class Runner:
         except LabError as error:
             self._finish(
                 run,
-                Outcome("failed", error=Failure(kind=type(error).__name__, message=str(error))),
+                RunEnd("failed", error=Failure(kind=type(error).__name__, message=str(error))),
                 None,
             )
             return
@@ -181,7 +181,7 @@ class Runner:
         with self._storage_may_fail():
             self._store.keep_environment(worker.target, event.environment)
 
-    def _finish(self, run: ActiveRun, outcome: Outcome, stderr_tail: str | None) -> None:
+    def _finish(self, run: ActiveRun, outcome: RunEnd, stderr_tail: str | None) -> None:
         """Write the outcome; where that fails for long, keep it in memory: no result is dropped."""
         ended = Ended(run.status, outcome, run.texts, stderr_tail)
         deadline = time.monotonic() + self._settings.write_s

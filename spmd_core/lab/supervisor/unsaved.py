@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from spmd_core.base import StorageError
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.active import Outcome
+from spmd_core.lab.supervisor.active import RunEnd
 from spmd_core.results import Failure, Result, RunStatus
 
 KIND = "NotWritten"  # of the failure that such a run shows
@@ -18,7 +18,7 @@ class Ended:
     """A run that is over, with everything that it leaves."""
 
     status: RunStatus
-    outcome: Outcome
+    outcome: RunEnd
     texts: Mapping[str, Mapping[str, str]]
     stderr_tail: str | None = None
 

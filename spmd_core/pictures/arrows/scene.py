@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from spmd_core.pictures.arrows.placed import HOST_CHIPS, Placed
-from spmd_core.pictures.arrows.traffic import Link, Traffic
+from spmd_core.pictures.arrows.traffic import ChipLink, Traffic
 
 MOST_NODES = 256
 MOST_LINE = 16  # devices of one mesh axis side by side
@@ -38,7 +38,7 @@ class Arrow:
 
     start: tuple[float, float]
     end: tuple[float, float]
-    link: Link
+    link: ChipLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +143,15 @@ def _line(size: int) -> int:
 
 def _joined(
     placed: Placed,
-    links: Iterable[Link],
+    links: Iterable[ChipLink],
     spots: list[_Spot],
-) -> tuple[tuple[Link, ...], float]:
+) -> tuple[tuple[ChipLink, ...], float]:
     """Links between hosts, and the bytes that stay within one."""
     first: dict[_Spot, int] = {}
     for position, spot in enumerate(spots):
         first.setdefault(spot, position)
     sums: defaultdict[tuple[int, int, str], float] = defaultdict(float)
-    most: dict[tuple[int, int, str], Link] = {}
+    most: dict[tuple[int, int, str], ChipLink] = {}
     inside = 0.0
     for link in links:
         source, target = first[spots[link.source]], first[spots[link.target]]
@@ -161,11 +161,13 @@ def _joined(
         key = source, target, link.way
         sums[key] += link.nbytes
         most.setdefault(key, link)  # (the busiest comes first)
-    joined = [Link(*key, nbytes, most[key].axes, most[key].kind) for key, nbytes in sums.items()]
+    joined = [
+        ChipLink(*key, nbytes, most[key].axes, most[key].kind) for key, nbytes in sums.items()
+    ]
     return tuple(sorted(joined, key=lambda link: -link.nbytes)), inside
 
 
-def _planes(spots: list[_Spot], links: tuple[Link, ...], most: int) -> list[tuple[int, ...]]:
+def _planes(spots: list[_Spot], links: tuple[ChipLink, ...], most: int) -> list[tuple[int, ...]]:
     """The planes that are drawn: all, or as many as fit, starting with that of the busiest link."""
     every = sorted({spot.plane for spot in spots})
     if len(every) <= most:
@@ -201,7 +203,7 @@ def _nodes(
             yield Node(label, left + spot.column, top + spot.row, tuple(positions))
 
 
-def _arrow(link: Link, source: Node, target: Node | None, placed: Placed) -> Arrow | None:
+def _arrow(link: ChipLink, source: Node, target: Node | None, placed: Placed) -> Arrow | None:
     """An arrow from node to node; a link that wraps around, or leads to another plane or slice, is
     a stub.
     """

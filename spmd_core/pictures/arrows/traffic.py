@@ -13,7 +13,7 @@ from spmd_core.time import route
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChipLink:
     """A link in one direction: `source` and `target` are positions in `mesh.devices` (of a chip
     with several devices, the first). `way` as in `flows.Key`; `axes` are the mesh axes of most of
     its bytes.
@@ -36,14 +36,14 @@ class Traffic:
     form no subgrid and pass shards around a ring in their listed order.
     """
 
-    links: tuple[Link, ...] = ()
+    links: tuple[ChipLink, ...] = ()
     unread: int = 0
     unknown_count: int = 0
     one_device: int = 0
     as_listed: int = 0
 
     @property
-    def busiest(self) -> Link | None:
+    def busiest(self) -> ChipLink | None:
         """The link with most bytes; None if nothing is sent."""
         return self.links[0] if self.links else None
 
@@ -111,10 +111,10 @@ def _regular(placed: Placed, groups: Groups) -> bool:
     )
 
 
-def _link(placed: Placed, key: Key, nbytes: float, most: Collective) -> Link:
+def _link(placed: Placed, key: Key, nbytes: float, most: Collective) -> ChipLink:
     way, here, there = key
     if way in ("", "chip"):
         source, target = here[0], there[0]
     else:
         source, target = placed.chips[here][0], placed.chips[there][0]
-    return Link(source, target, way, nbytes, most.axes, most.kind)
+    return ChipLink(source, target, way, nbytes, most.axes, most.kind)

@@ -36,7 +36,7 @@ class Fact:
     contains: bool = False
 
 
-class Facts:
+class ProgramFacts:
     """Looks up instructions of a compiled program; classifies unknown ones by their names."""
 
     def __init__(self, module: Module | None, collectives: Sequence[Collective] = ()) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from spmd_core.pictures.timeline.facts import COPY, Facts
+from spmd_core.pictures.timeline.facts import COPY, ProgramFacts
 from spmd_core.pictures.timeline.recorded import HOST, Event, Recorded
 from spmd_core.pictures.timeline.stretches import Stretch, covered_s, joined, outside
 from spmd_core.pictures.timeline.values import AT_WORK, BESIDE, WAIT, Span, Timeline, TimelineScene
@@ -41,7 +41,7 @@ class Piece:
         return self.end_s - self.start_s
 
 
-def of_recorded(recorded: Recorded, facts: Facts) -> tuple[Timeline, Trace] | None:
+def of_recorded(recorded: Recorded, facts: ProgramFacts) -> tuple[Timeline, Trace] | None:
     """The call of median length as a timeline, and its account; None if no device recorded
     anything.
     """
@@ -71,10 +71,10 @@ def of_host(recorded: Recorded) -> Timeline | None:
         Piece(HOST, each.name, "compute", each.start_s - begin, each.end_s - begin)
         for each in call.host
     ]
-    return timeline(pieces, Facts(None), call.length_s, ())
+    return timeline(pieces, ProgramFacts(None), call.length_s, ())
 
 
-def pieces_of(events: Sequence[Event], facts: Facts) -> list[Piece]:
+def pieces_of(events: Sequence[Event], facts: ProgramFacts) -> list[Piece]:
     """Events without those that only group others; collectives without what they wait for."""
     by_device: dict[int, list[Event]] = defaultdict(list)
     for event in sorted(events, key=lambda event: (event.start_s, -event.length_s)):
@@ -91,7 +91,7 @@ def pieces_of(events: Sequence[Event], facts: Facts) -> list[Piece]:
     return sorted(pieces, key=lambda piece: (piece.start_s, -piece.length_s))
 
 
-def _without_groups(events: Sequence[Event], facts: Facts) -> Iterator[Event]:
+def _without_groups(events: Sequence[Event], facts: ProgramFacts) -> Iterator[Event]:
     """Events of a device but for loops and calls whose own operations were recorded too."""
     for at, event in enumerate(events):
         follows = events[at + 1] if at + 1 < len(events) else None
@@ -106,7 +106,7 @@ def _without_groups(events: Sequence[Event], facts: Facts) -> Iterator[Event]:
 
 
 def _arrivals(
-    events: Mapping[int, Sequence[Event]], facts: Facts
+    events: Mapping[int, Sequence[Event]], facts: ProgramFacts
 ) -> dict[tuple[int, str, int], tuple[float, int]]:
     """(device, collective, execution) -> when the last of its devices arrived, and which device."""
     started: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -125,7 +125,7 @@ def _arrivals(
     return arrivals
 
 
-def _peers(facts: Facts, name: str) -> dict[int, set[int]]:
+def _peers(facts: ProgramFacts, name: str) -> dict[int, set[int]]:
     """Device -> the devices that it needs for a collective, including itself: of a permute, its
     senders.
     """
@@ -156,7 +156,7 @@ def _split(event: Event, kind: str, arrival: tuple[float, int] | None) -> list[P
 # Account of the time ------------------------------------------------------------------------
 
 
-def account(pieces: Sequence[Piece], facts: Facts, step_s: float) -> Trace:
+def account(pieces: Sequence[Piece], facts: ProgramFacts, step_s: float) -> Trace:
     """Seconds by device and by operation of a call of `step_s` seconds."""
     by_device: dict[int, list[Piece]] = defaultdict(list)
     for piece in pieces:
@@ -210,7 +210,7 @@ def _is_collective(kind: str) -> bool:
 
 
 def _operations(
-    pieces: Sequence[Piece], facts: Facts, devices: tuple[int, ...]
+    pieces: Sequence[Piece], facts: ProgramFacts, devices: tuple[int, ...]
 ) -> tuple[TracedOperation, ...]:
     """Each instruction's seconds, its waits apart; the longest on average first."""
     seconds: dict[tuple[str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
@@ -245,7 +245,7 @@ def _operations(
 
 
 def timeline(
-    pieces: Sequence[Piece], facts: Facts, step_s: float, devices: Sequence[TracedDevice]
+    pieces: Sequence[Piece], facts: ProgramFacts, step_s: float, devices: Sequence[TracedDevice]
 ) -> Timeline:
     """A row per device, and another where something runs beside its operations."""
     drawn = drawn_devices(devices)
@@ -313,7 +313,7 @@ def _lanes(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
     return lanes
 
 
-def _span(piece: Piece, facts: Facts, work: Sequence[Stretch]) -> Span:
+def _span(piece: Piece, facts: ProgramFacts, work: Sequence[Stretch]) -> Span:
     if piece.kind == WAIT:
         return Span(
             f"device {piece.late}",

@@ -10,7 +10,7 @@ from spmd_core.program.communication.lines import op_name, source
 from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
 from spmd_core.program.communication.parts import names_by_dims, parts_of, parts_words
 from spmd_core.program.communication.reasons import Reasons
-from spmd_core.program.hlo.collectives import sites
+from spmd_core.program.hlo.collective_ops import sites
 from spmd_core.program.hlo.module import Module
 from spmd_core.results import Collective
 

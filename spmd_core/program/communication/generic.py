@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from spmd_core.experiment import DATA_AXES
-from spmd_core.program.hlo.collectives import BETWEEN_SLICES
+from spmd_core.program.hlo.collective_ops import BETWEEN_SLICES
 
 
 class CollectiveFacts(Protocol):

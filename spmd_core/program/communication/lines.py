@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spmd_core.program.hlo.collectives import Site
+from spmd_core.program.hlo.collective_ops import Site
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.requested import call_of
 

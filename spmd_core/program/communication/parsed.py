@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spmd_core.machine import Coordinates
-from spmd_core.program.hlo.collectives import (
+from spmd_core.program.hlo.collective_ops import (
     BETWEEN_SLICES,
     Site,
     groups_of,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text
-from spmd_core.program.hlo.collectives import BETWEEN_SLICES, Site
+from spmd_core.program.hlo.collective_ops import BETWEEN_SLICES, Site
 from spmd_core.program.hlo.module import Computation, Instruction, Module, Shape
 from spmd_core.results import Part
 

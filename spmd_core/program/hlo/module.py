@@ -106,7 +106,8 @@ class Shape:
             return sum(part.bytes for part in self.parts)
         if self.element not in _BITS:
             raise HloError(
-                f"element type {self.element!r} of a compiled program has no known size: add it to hlo_module.py"
+                f"element type {self.element!r} of a compiled program has no known size: add it "
+                f"to hlo_module.py"
             )
         count = 1
         for size in self.dims:

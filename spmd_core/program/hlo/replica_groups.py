@@ -125,7 +125,8 @@ def _mesh_groups(axes: str, ids: str | None, refs: str) -> np.ndarray:
     for match in _REF.finditer(refs):
         if match["name"] not in sizes:
             raise HloError(
-                f"replica groups name axis {match['name']!r}, which is not in their mesh {shorten(axes)}"
+                f"replica groups name axis {match['name']!r}, which is not in their mesh "
+                f"{shorten(axes)}"
             )
         before = int(match["before"] or 1)
         wanted.append((match["name"], before, before * int(match["size"] or sizes[match["name"]])))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spmd_core.program.hlo.collectives import Start
+from spmd_core.program.hlo.collective_ops import StartOp
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 
 CALLS = {
@@ -53,7 +53,7 @@ def call_of(op_name: str | None) -> str | None:
 
 def asked(
     module: Module,
-    start: Start,
+    start: StartOp,
     around: Computation,
     groups: np.ndarray,
     op_name: str | None,
@@ -82,7 +82,7 @@ def asked(
 
 def ring_of(
     module: Module,
-    start: Start,
+    start: StartOp,
     around: Computation,
     pairs: np.ndarray,
     op_name: str | None,

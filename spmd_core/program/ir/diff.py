@@ -41,7 +41,7 @@ class DiffRow:
 
 
 @dataclass(frozen=True)
-class Difference:
+class TextDifference:
     """The differences between two texts. `hunks` are runs of rows with unchanged context lines.
 
     `left_out` counts the lines of both texts that were too many to be matched line by line.
@@ -70,7 +70,7 @@ class Difference:
         return not self.hunks and not self.left_out
 
 
-def compare(left: ProgramText, right: ProgramText) -> Difference:
+def compare(left: ProgramText, right: ProgramText) -> TextDifference:
     """Two texts of one kind, the sections of both in reading order. Sections that are the same on
     both sides are skipped.
     """
@@ -90,7 +90,7 @@ def compare(left: ProgramText, right: ProgramText) -> Difference:
     hunks = tuple(tuple(_rows(group, a, b)) for group in matcher.get_grouped_opcodes(_CONTEXT))
     if all(row.same for hunk in hunks for row in hunk):
         hunks = ()
-    return Difference(
+    return TextDifference(
         _count(left, False),
         _count(right, False),
         _count(left, True),

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module
-from spmd_core.program.hlo.shardings import Mesh, Sharding, parse_sharding, parts_of
+from spmd_core.program.hlo.sharding_attributes import Mesh, Sharding, parse_sharding, parts_of
 from spmd_core.program.ir.needed import needed_specs, partial_sums
 from spmd_core.results import Collective, Reshard, Shardings, Step
 

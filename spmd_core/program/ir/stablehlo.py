@@ -21,7 +21,8 @@ COLLECTIVES = frozenset(
 )
 _FUNCTION = re.compile(r"(\s*)func\.func (?:public |private )?@([\w.$\-]+|\"[^\"]*\")\(")
 _OP = re.compile(
-    r'\s*(?:(%[\w$.\-]+)\S*(?:, %\S+)* = )?"?((?:stablehlo|sdy|chlo|mhlo|mpmd)\.\w+|call|func\.call)\b"?'
+    r"\s*(?:(%[\w$.\-]+)\S*(?:, %\S+)* = "
+    r')?"?((?:stablehlo|sdy|chlo|mhlo|mpmd)\.\w+|call|func\.call)\b"?'
 )
 _NOT_OPS = ("stablehlo.return", "sdy.return", "sdy.mesh")
 _CALL = re.compile(r"call @([\w.$\-]+)\(")

@@ -24,19 +24,22 @@ _COARSE = {
     "tpu": {
         "default": (
             EPS["bfloat16"],
-            "TPU multiplies float32 in bfloat16 passes at default precision: the error is judged by bfloat16 "
+            "TPU multiplies float32 in bfloat16 passes at default precision: the error is judged "
+            "by bfloat16 "
             "(precision=highest avoids it)",
         ),
         "high": (
             2.0**-15,
-            "TPU multiplies float32 in three bfloat16 passes at precision=high: the error is judged by these",
+            "TPU multiplies float32 in three bfloat16 passes at precision=high: the error is "
+            "judged by these",
         ),
     },
     "gpu": dict.fromkeys(
         ("default", "high"),
         (
             EPS["tfloat32"],
-            "the GPU may multiply float32 as TF32 at this precision: the error is judged by TF32 (precision=highest avoids it)",
+            "the GPU may multiply float32 as TF32 at this precision: the error is judged by TF32 "
+            "(precision=highest avoids it)",
         ),
     ),
 }
@@ -209,7 +212,10 @@ def beyond_note(name: str, judged: Judgement, expected: Reference) -> str | None
     """What is right because it is beyond the dtype's largest number, and what cannot be judged for
     which reason; None where there is neither."""
     dtype, undefined, unresolved = expected.dtype, judged.undefined, expected.unresolved
-    beyond = f"they are, or come from, numbers beyond {LARGEST.get(dtype, np.inf):.5g}, the largest {dtype}"
+    beyond = (
+        f"they are, or come from, numbers beyond {LARGEST.get(dtype, np.inf):.5g}, the "
+        f"largest {dtype}"
+    )
     told = (
         (judged.infinite, f"are infinite, and right so: {beyond}"),
         (judged.unjudged - undefined - unresolved, f"are not judged: {beyond}"),

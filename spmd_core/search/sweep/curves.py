@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from spmd_core.base import mesh_text
 from spmd_core.results import Prediction, StrategyResult, safe_cell
-from spmd_core.search.sweep.sweep import Point
+from spmd_core.search.sweep.sweep import SweepPoint
 
 State = Literal[
     "refused",
@@ -60,10 +60,10 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SweepRow:
     """One point of the curves; None where there is nothing to say."""
 
-    point: Point
+    point: SweepPoint
     outcome: Outcome
     exposed_share: float | None = None  # of the step
     efficiency: float | None = None
@@ -143,7 +143,7 @@ def failure(words: str, run: str | None = None) -> Outcome:
     )
 
 
-def curves(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Row, ...]:
+def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[SweepRow, ...]:
     """A row for each point.
 
     Exposed share: seconds of collectives that nothing hides, over the estimate of the step.
@@ -168,11 +168,11 @@ def curves(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Row, .
         share = (
             sum(numbers.exposed_s.values()) / numbers.step_s if numbers and numbers.step_s else None
         )
-        rows.append(Row(point, outcome, share, speed / first if speed and first else None))
+        rows.append(SweepRow(point, outcome, share, speed / first if speed and first else None))
     return tuple(rows)
 
 
-def _work_per_chip_s(point: Point, numbers: Numbers | None) -> float | None:
+def _work_per_chip_s(point: SweepPoint, numbers: Numbers | None) -> float | None:
     if numbers is None or not numbers.step_s or point.experiment is None:
         return None
     if numbers.tflops_per_chip is not None:
@@ -182,7 +182,7 @@ def _work_per_chip_s(point: Point, numbers: Numbers | None) -> float | None:
     )
 
 
-def row_json(row: Row) -> dict[str, Any]:
+def row_json(row: SweepRow) -> dict[str, Any]:
     """A row as the command line and the CSV write it; what is not known is None."""
     point, outcome, found = row.point, row.outcome, row.numbers
     experiment = point.experiment
@@ -215,7 +215,9 @@ def row_json(row: Row) -> dict[str, Any]:
     }
 
 
-def csv_text(rows: Sequence[Row], more: Callable[[Row], dict[str, Any]] = lambda row: {}) -> str:
+def csv_text(
+    rows: Sequence[SweepRow], more: Callable[[SweepRow], dict[str, Any]] = lambda row: {}
+) -> str:
     """The rows as CSV with a head, with `more` of each behind; empty cells where nothing is
     known.
     """

@@ -13,14 +13,14 @@ from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, Plan
 from spmd_core.results import Result, RunStatus
 from spmd_core.search.sweep.curves import Numbers, Outcome, State, failure, numbers_of, outcome_of
-from spmd_core.search.sweep.sweep import Point
+from spmd_core.search.sweep.sweep import SweepPoint
 from spmd_core.time import estimate_step, is_outdated
 
 # each a few numbers: a sweep that is looked at every second would else read whole results again
 POINTS_KEPT = 512
 
 
-def estimated(point: Point, outcome: Outcome | None = None) -> Outcome:
+def estimated(point: SweepPoint, outcome: Outcome | None = None) -> Outcome:
     """How a point stands, with the instant estimate of a model's step where it is not compiled yet;
     without an outcome, of a point that nothing was asked of."""
     if outcome is None:
@@ -45,13 +45,13 @@ def _estimate(plan: Plan) -> Numbers:
     return numbers_of(estimate_step(plan))
 
 
-class Queue(Protocol):
+class SweepQueue(Protocol):
     """What starting a sweep asks of a batch."""
 
     def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
 
 
-class Runs(Protocol):
+class SweepRuns(Protocol):
     """What a sweep asks of the Lab."""
 
     folder: Path
@@ -78,7 +78,9 @@ class Asked:
     refusals: dict[str, str] = field(default_factory=dict)
 
 
-def look(lab: Runs, points: Sequence[Point], asked: Asked | None = None) -> tuple[Outcome, ...]:
+def look(
+    lab: SweepRuns, points: Sequence[SweepPoint], asked: Asked | None = None
+) -> tuple[Outcome, ...]:
     """How each point stands now: from the store, from the queue, from the runs that were asked for,
     or from its sizes alone.
     """
@@ -86,7 +88,9 @@ def look(lab: Runs, points: Sequence[Point], asked: Asked | None = None) -> tupl
     return tuple(_outcome(lab, point, active, asked or Asked()) for point in points)
 
 
-def _outcome(lab: Runs, point: Point, active: Mapping[str, RunStatus], asked: Asked) -> Outcome:
+def _outcome(
+    lab: SweepRuns, point: SweepPoint, active: Mapping[str, RunStatus], asked: Asked
+) -> Outcome:
     if point.experiment is None:
         return Outcome("refused", words=point.refusal)
     name = point.experiment.id
@@ -106,7 +110,7 @@ def _outcome(lab: Runs, point: Point, active: Mapping[str, RunStatus], asked: As
     return Outcome("not compiled")
 
 
-def _failed(lab: Runs, run: str) -> Outcome | None:
+def _failed(lab: SweepRuns, run: str) -> Outcome | None:
     """How a run that ended without a result ended."""
     try:
         status = lab.status(run)
@@ -120,7 +124,7 @@ def _failed(lab: Runs, run: str) -> Outcome | None:
     return failure(words, run)
 
 
-def _stored(lab: Runs, run: str, strategy: str) -> Outcome | None:
+def _stored(lab: SweepRuns, run: str, strategy: str) -> Outcome | None:
     """A stored strategy's outcome, read once: what is stored does not change. One that other
     versions made does not belong in a curve.
     """
@@ -148,7 +152,7 @@ _kept: dict[tuple[Path, str, str], Outcome] = {}
 _outdated: set[tuple[Path, str, str]] = set()  # results do not become current again
 
 
-def to_compile(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Point, ...]:
+def to_compile(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[SweepPoint, ...]:
     """The points that a compile would answer: neither known, nor under way, nor too large by their
     sizes. Equal experiments count once.
     """
@@ -160,7 +164,7 @@ def to_compile(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Po
     return tuple(wanted.values())
 
 
-def start(lab: Queue, points: Iterable[Point], asked: Asked) -> None:
+def start(lab: SweepQueue, points: Iterable[SweepPoint], asked: Asked) -> None:
     """Queue these points; one that the Lab refuses keeps its sentence, and the others go on."""
     for point in points:
         if point.experiment is not None:

@@ -45,7 +45,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SweepPoint:
     """One value of a sweep: its experiment, or the sentence that says why there is none.
 
     `expected_bytes` is the peak per device estimated from the sizes, before any compile; None where
@@ -105,12 +105,12 @@ def parse_values(variable: Variable, text: str) -> tuple[Value, ...]:
     return values
 
 
-def variants(sweep: Sweep) -> tuple[Point, ...]:
+def variants(sweep: Sweep) -> tuple[SweepPoint, ...]:
     """One point for each value, in order; a value that cannot be is a point with its refusal."""
     return tuple(_point(sweep, value) for value in sweep.values)
 
 
-def _point(sweep: Sweep, value: Value) -> Point:
+def _point(sweep: Sweep, value: Value) -> SweepPoint:
     variable = sweep.variable
     try:
         experiment = _varied(sweep, value)
@@ -118,8 +118,8 @@ def _point(sweep: Sweep, value: Value) -> Point:
         expected = _expected_bytes(experiment)
     except RequestError as error:
         chips = value if variable.scales and isinstance(value, int) else 0
-        return Point(variable.label_of(value), value, refusal=str(error), chips=chips)
-    return Point(
+        return SweepPoint(variable.label_of(value), value, refusal=str(error), chips=chips)
+    return SweepPoint(
         variable.label_of(value, topology),
         value,
         experiment,
@@ -149,7 +149,7 @@ def _expected_bytes(experiment: Experiment) -> int | None:
     return estimate_memory(experiment.plan).peak if experiment.plan else None
 
 
-def compile_seconds(point: Point) -> float:
+def compile_seconds(point: SweepPoint) -> float:
     """A rough guess of how long a point's compile takes on one core; for telling the user."""
     if point.experiment is None:
         return 0.0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, element_count
 from spmd_core.results import Collective, Estimate, Result, Roofline, StrategyResult
 from spmd_core.time.model.calibration import Calibration
-from spmd_core.time.model.stored import times_where_run
+from spmd_core.time.model.stored_results import times_where_run
 from spmd_core.time.model.time_model import TimeModel, interval
 
 TOO_HIGH = 1.05  # of a ceiling: more is a fault of the ceiling

@@ -4,7 +4,7 @@ copy takes its engine.
 
 from spmd_core.machine import Chip
 from spmd_core.program import HOST_MEMORY_SPACE, Computation, Instruction, kind_of, rendezvous
-from spmd_core.time.cost.clocks import Busy, Ready, Segment, State, cause_of, latest
+from spmd_core.time.cost.clocks import Busy, ReadyAt, Segment, State, cause_of, latest
 from spmd_core.time.cost.comm import Communication
 from spmd_core.time.cost.constants import HBM_EFFICIENCY
 from spmd_core.time.cost.links import host_s
@@ -12,7 +12,7 @@ from spmd_core.time.cost.ops import OperationCost
 from spmd_core.time.cost.traffic import async_copy_bytes
 
 
-def wait(operands: list[Ready], state: State, place: str, by: str) -> None:
+def wait(operands: list[ReadyAt], state: State, place: str, by: str) -> None:
     """Hold the chip until the operands are there; the wait is charged to what was late. `place` is
     the computation, `by` who waits.
     """
@@ -60,10 +60,10 @@ def communicate(
     comm: Communication,
     instruction: Instruction,
     place: str,
-    operands: list[Ready],
+    operands: list[ReadyAt],
     state: State,
     literal: bool,
-) -> Ready:
+) -> ReadyAt:
     """Start a collective when its operands are there and its links are free. A synchronous one
     holds the chip until its end.
 
@@ -111,17 +111,17 @@ def communicate(
         )
     )
     width = max(1, len(instruction.arrays))
-    return Ready([end] * width, [instruction.name] * width)
+    return ReadyAt([end] * width, [instruction.name] * width)
 
 
 def copy(
     instruction: Instruction,
     computation: Computation,
-    operands: list[Ready],
+    operands: list[ReadyAt],
     state: State,
     chip: Chip,
     fastest: bool = False,
-) -> Ready:
+) -> ReadyAt:
     """A copy between HBM, VMEM and host memory, on an engine of its own; `fastest`, at the nominal
     rate.
     """
@@ -130,7 +130,7 @@ def copy(
     state.links[engine] = start + seconds
     state.tally.links[engine] += seconds
     state.tail = max(state.tail, start + seconds)
-    return Ready([start + seconds], ["copy" if engine == "copy" else "host"])
+    return ReadyAt([start + seconds], ["copy" if engine == "copy" else "host"])
 
 
 def copy_s(
@@ -176,24 +176,24 @@ def hold(work: OperationCost, instruction: Instruction, place: str, state: State
 
 
 def pass_on(
-    instruction: Instruction, operands: list[Ready], given: dict[int, Ready]
-) -> Ready | None:
+    instruction: Instruction, operands: list[ReadyAt], given: dict[int, ReadyAt]
+) -> ReadyAt | None:
     """When what an instruction only passes on is ready; None for one that does something."""
     opcode = instruction.opcode
     if opcode == "send-done":
-        return Ready([0.0], [""])
+        return ReadyAt([0.0], [""])
     if opcode == "parameter":
         count = max(1, len(instruction.arrays))
-        return given.get(int(instruction.argument), Ready([0.0] * count, [""] * count))
+        return given.get(int(instruction.argument), ReadyAt([0.0] * count, [""] * count))
     if opcode == "tuple":
-        return Ready(
+        return ReadyAt(
             [operand.last for operand in operands], [cause_of(operand) for operand in operands]
         )
     if opcode == "get-tuple-element" and operands:
         index, held = int(instruction.attributes.get("index") or 0), operands[0]
         if index < len(held.times) and len(held.times) > 1:
-            return Ready([held.times[index]], [held.causes[index]])
-        return Ready([held.last], [cause_of(held)])
+            return ReadyAt([held.times[index]], [held.causes[index]])
+        return ReadyAt([held.last], [cause_of(held)])
     return None
 
 

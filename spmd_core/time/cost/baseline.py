@@ -121,7 +121,8 @@ def _collective_changes(before: Baseline, now: Baseline) -> list[str]:
         if old.get(key, 0) != new.get(key, 0):
             kind, axes, size = key
             found.append(
-                f"{kind} over {', '.join(axes) or 'no axis'} of {bytes_text(size)}: {old.get(key, 0)} before, {new.get(key, 0)} now"
+                f"{kind} over {', '.join(axes) or 'no axis'} of {bytes_text(size)}: "
+                f"{old.get(key, 0)} before, {new.get(key, 0)} now"
             )
     return found
 

@@ -73,7 +73,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Ready:
+class ReadyAt:
     """When a value is there, per element of a tuple, and what made it (for naming a wait)."""
 
     times: list[float]
@@ -162,12 +162,12 @@ class State:
         }
 
 
-def latest(*readies: Ready) -> float:
+def latest(*readies: ReadyAt) -> float:
     """When the last of these is there."""
     return max((ready.last for ready in readies), default=0.0)
 
 
-def cause_of(*readies: Ready) -> str:
+def cause_of(*readies: ReadyAt) -> str:
     """What the last of these waits for."""
     late = latest(*readies)
     return next(

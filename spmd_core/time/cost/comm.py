@@ -12,7 +12,7 @@ from spmd_core.program import (
     Computation,
     Instruction,
     Module,
-    Start,
+    StartOp,
     counterparts,
     groups_of,
     kind_of,
@@ -102,7 +102,7 @@ def channels_passed(module: Module, instruction: Instruction) -> dict[int, int |
     return found
 
 
-def _communication(start: Start, cluster: Cluster) -> Communication:
+def _communication(start: StartOp, cluster: Cluster) -> Communication:
     inner, outer, topology = start.inner, start.outer, cluster.topology
     nbytes = max(start.bytes, 1)
     emitters = (
@@ -146,7 +146,7 @@ def _ways(cluster: Cluster, pairs_text: str) -> tuple[Paths, tuple[int, ...]]:
     return paths(cluster.topology, pairs, cluster.coordinates), pairs[0] if pairs else ()
 
 
-def _between_slices(start: Start, cluster: Cluster) -> Communication:
+def _between_slices(start: StartOp, cluster: Cluster) -> Communication:
     """A transfer between slices, counted at the send; the hosts add what they receive."""
     topology, slices, nbytes = cluster.topology, cluster.topology.slices, start.operand_bytes
     sums = transfer_of(start.outer) == "all-reduce"

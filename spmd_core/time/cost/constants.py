@@ -17,7 +17,8 @@ HOST_EFFICIENCY = 0.9  # of the nominal rate to host memory; a guess, as of link
 # of nominal that streaming reaches; a guess, in line with STREAM-like results published for these
 # chips
 HBM_EFFICIENCY = 0.9
-# of peak that plain matmuls reach by the compiler's cycles: 0.92 on average over 40 of v5e, v5p, v6e
+# of peak that plain matmuls reach by the compiler's cycles: 0.92 on average over 40 of v5e, v5p,
+# v6e
 # and TPU7x that are compute-bound (0.84 to 0.98)
 MATMUL_SHARE = 0.93
 # rows that pass a matrix unit before it takes other weights: to fill it and to empty it takes as

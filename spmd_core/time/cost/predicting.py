@@ -18,7 +18,8 @@ from spmd_core.time.cost.version import versions
 _SIZE = re.compile(r"([0-9.]+)([KMGT]?)")
 _OVER = (
     re.compile(
-        r"required for HLO temporaries \(([0-9.]+[KMGT])\) exceeds available HBM \(([0-9.]+[KMGT])\)"
+        r"required for HLO temporaries \(([0-9.]+[KMGT])\) exceeds available HBM "
+        r"\(([0-9.]+[KMGT])\)"
     ),
     re.compile(r"Used ([0-9.]+[KMGT]) of ([0-9.]+[KMGT]) hbm"),
 )

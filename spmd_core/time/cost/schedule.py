@@ -23,7 +23,7 @@ from spmd_core.time.cost.advance import (
     pass_on,
     wait,
 )
-from spmd_core.time.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
+from spmd_core.time.cost.clocks import ReadyAt, Segment, State, Tally, Walk, cause_of, latest
 from spmd_core.time.cost.comm import Communication, channels_passed, overlapping_order
 from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.ops import NOTHING, OperationCost
@@ -103,11 +103,11 @@ class Walker:
             self.patience |= {id(each): PATIENCE * chain[each.name] for each in found}
         return self.orders[computation.name]
 
-    def _run(self, computation: Computation, given: dict[int, Ready], state: State) -> Ready:
+    def _run(self, computation: Computation, given: dict[int, ReadyAt], state: State) -> ReadyAt:
         """Walk a computation in its order. What would have to wait stands aside, and what comes
         after it and is ready goes first.
         """
-        values: dict[str, Ready] = {}
+        values: dict[str, ReadyAt] = {}
         aside: list[Instruction] = []
         outer, state.begin = state.begin, state.chip
         self._pair_transfers(computation)
@@ -135,8 +135,8 @@ class Walker:
         self,
         aside: list[Instruction],
         computation: Computation,
-        values: dict[str, Ready],
-        given: dict[int, Ready],
+        values: dict[str, ReadyAt],
+        given: dict[int, ReadyAt],
         state: State,
     ) -> None:
         """Do whatever of `aside` need not wait, the first in the schedule's order first."""
@@ -168,12 +168,12 @@ class Walker:
                 name = rendezvous(computation.by_name[instruction.operands[0]]) or ""
                 self.receives[id(instruction)] = name, sends.get(name, "")
 
-    def _known(self, instruction: Instruction, values: dict[str, Ready]) -> bool:
+    def _known(self, instruction: Instruction, values: dict[str, ReadyAt]) -> bool:
         """Whether all that an instruction needs has been walked."""
         _, send = self.receives.get(id(instruction), ("", ""))
         return all(name in values for name in instruction.operands) and (not send or send in values)
 
-    def _late(self, instruction: Instruction, values: dict[str, Ready]) -> float:
+    def _late(self, instruction: Instruction, values: dict[str, ReadyAt]) -> float:
         """When the operands that an instruction computes with are there."""
         if "async_collective" in instruction.attributes.get("calls", ""):
             return max((operand.last for operand in self._needed(instruction, values)), default=0.0)
@@ -199,26 +199,26 @@ class Walker:
         self,
         instruction: Instruction,
         computation: Computation,
-        values: dict[str, Ready],
-        given: dict[int, Ready],
+        values: dict[str, ReadyAt],
+        given: dict[int, ReadyAt],
         state: State,
-    ) -> Ready:
+    ) -> ReadyAt:
         operands = [values[name] for name in instruction.operands if name in values]
         opcode = instruction.opcode
         if opcode == "recv-done":
             meeting, send = self.receives[id(instruction)]
             source, carried = values.get(send), state.transfers.get(meeting, (0.0, ""))
             time, cause = (source.last, cause_of(source)) if source else carried
-            return Ready([time] * 2, [cause] * 2)
+            return ReadyAt([time] * 2, [cause] * 2)
         passed = pass_on(instruction, operands, given)
         if passed is not None:
             return passed
         if is_done(self.module, instruction):
             if self.literal:
                 wait(operands, state, computation.name, instruction.name)
-            return Ready([latest(*operands)], [cause_of(*operands)])
+            return ReadyAt([latest(*operands)], [cause_of(*operands)])
         if opcode in _FORWARD:
-            return Ready([latest(*operands)], [cause_of(*operands)])
+            return ReadyAt([latest(*operands)], [cause_of(*operands)])
         comm = self._comm(instruction, computation)
         if comm is not None:
             return communicate(comm, instruction, computation.name, operands, state, self.literal)
@@ -240,10 +240,10 @@ class Walker:
         self,
         instruction: Instruction,
         computation: Computation,
-        operands: list[Ready],
-        values: dict[str, Ready],
+        operands: list[ReadyAt],
+        values: dict[str, ReadyAt],
         state: State,
-    ) -> Ready:
+    ) -> ReadyAt:
         work = self._work(instruction, computation)
         passed: dict[int, int | None] = {}
         if "async_collective" in instruction.attributes.get("calls", ""):
@@ -251,13 +251,13 @@ class Walker:
         if passed:
             operands = self._needed(instruction, values)
         if work.kind == "none" or work.seconds == 0.0:
-            return Ready(
+            return ReadyAt(
                 [latest(*operands)] * max(1, len(instruction.arrays)),
                 [cause_of(*operands)] * max(1, len(instruction.arrays)),
             )
         wait(operands, state, computation.name, instruction.name)
         hold(work, instruction, computation.name, state)
-        ready = Ready(
+        ready = ReadyAt(
             [state.chip] * max(1, len(instruction.arrays)), [""] * max(1, len(instruction.arrays))
         )
         for number, channel in passed.items():
@@ -269,7 +269,7 @@ class Walker:
             self._pass_parameters(instruction, passed, values, ready)
         return ready
 
-    def _needed(self, instruction: Instruction, values: dict[str, Ready]) -> list[Ready]:
+    def _needed(self, instruction: Instruction, values: dict[str, ReadyAt]) -> list[ReadyAt]:
         """Operands that a step fusion computes with: not the buffers that it only carries on."""
         callee = self.module.callee(instruction)
         assert callee is not None
@@ -292,8 +292,8 @@ class Walker:
         self,
         instruction: Instruction,
         passed: dict[int, int | None],
-        values: dict[str, Ready],
-        ready: Ready,
+        values: dict[str, ReadyAt],
+        ready: ReadyAt,
     ) -> None:
         callee = self.module.callee(instruction)
         assert callee is not None and callee.root is not None
@@ -308,9 +308,9 @@ class Walker:
         self,
         instruction: Instruction,
         computation: Computation,
-        operands: list[Ready],
+        operands: list[ReadyAt],
         state: State,
-    ) -> Ready:
+    ) -> ReadyAt:
         """Walk a few iterations; the last one's length stands for the rest, and links that fall
         behind the chip go on falling behind.
         """
@@ -321,7 +321,7 @@ class Walker:
         if trips is None:
             state.tally.unknown_loops.append(instruction.name)
         count = 1 if trips is None else trips
-        held = operands[0] if operands else Ready([0.0], [""])
+        held = operands[0] if operands else ReadyAt([0.0], [""])
         start = before = state.chip
         links: dict[str, float] = {}
         walked: list[Segment] = []
@@ -355,7 +355,7 @@ class Walker:
             )
         )
         state.segments.extend(walked)
-        held = Ready(
+        held = ReadyAt(
             [time + late + (worst if time > end else 0.0) for time in held.times], held.causes
         )
         # which ends the loop
@@ -366,9 +366,9 @@ class Walker:
         self,
         instruction: Instruction,
         computation: Computation,
-        operands: list[Ready],
+        operands: list[ReadyAt],
         state: State,
-    ) -> Ready:
+    ) -> ReadyAt:
         """The branch of a conditional that takes longest (`fastest`: shortest): which one runs is
         known only at run time.
         """

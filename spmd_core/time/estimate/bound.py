@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 from spmd_core.time.cost.constants import MATMUL_SHARE
 from spmd_core.time.estimate.shapes import Shapes
-from spmd_core.time.estimate.transfers import Transfer
+from spmd_core.time.estimate.transfers import StepTransfer
 from spmd_core.time.estimate.work import StepWork
 
 
-def step_bound(shapes: Shapes, work: StepWork, moved: Iterable[Transfer]) -> float:
+def step_bound(shapes: Shapes, work: StepWork, moved: Iterable[StepTransfer]) -> float:
     """The largest of three roofs, each as if it hid all else: the model's FLOPs over all chips, and
     a device's matmuls with what is computed again, at the nominal peak; and what each link carries,
     at its nominal rate and without latency.

@@ -6,7 +6,7 @@ from spmd_core.time.cost.memory import MemoryEstimate, estimate_memory
 from spmd_core.time.estimate.bound import step_bound
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
 from spmd_core.time.estimate.step import step_parts, step_time
-from spmd_core.time.estimate.transfers import Transfer
+from spmd_core.time.estimate.transfers import StepTransfer
 from spmd_core.time.estimate.work import StepWork
 
 
@@ -15,7 +15,7 @@ class MeshEstimates:
 
     def __init__(self, plan: Plan):
         self._shapes, self._share = shapes_of(plan), parameter_share(plan)
-        self._known: dict[frozenset[str], tuple[StepWork, list[Transfer]]] = {}
+        self._known: dict[frozenset[str], tuple[StepWork, list[StepTransfer]]] = {}
 
     def memory(self, plan: Plan) -> MemoryEstimate:
         """The peak of a plan's step, bytes per device."""
@@ -29,7 +29,7 @@ class MeshEstimates:
         """Seconds that no program of a plan stays below."""
         return step_bound(self._shapes, *self._parts(plan))
 
-    def _parts(self, plan: Plan) -> tuple[StepWork, list[Transfer]]:
+    def _parts(self, plan: Plan) -> tuple[StepWork, list[StepTransfer]]:
         again = recomputed(plan)
         if again not in self._known:
             self._known[again] = step_parts(self._shapes, again)

@@ -22,7 +22,7 @@ from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.estimate.constants import WITHOUT_COMPILING
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
-from spmd_core.time.estimate.transfers import Transfer, transfers
+from spmd_core.time.estimate.transfers import StepTransfer, transfers
 from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
 
 NOTE = (
@@ -82,12 +82,14 @@ def estimate_step(plan: Plan) -> Prediction:
     )
 
 
-def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[Transfer]]:
+def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:
     """The work of a step and its transfers, where the backward pass computes these names again."""
     return step_work(shapes, again), transfers(shapes, dict(layer_matmuls(shapes)), again)
 
 
-def step_time(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> Estimate:
+def step_time(
+    shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int
+) -> Estimate:
     """Seconds of a step with this work and these transfers, and `offloaded` bytes to the host and
     back: what plans with the same work share is worked out once by who has many of them.
     """
@@ -97,7 +99,7 @@ def step_time(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: 
     return Estimate(low=low, estimate=seconds, high=high)
 
 
-def _exposed(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> _Exposed:
+def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int) -> _Exposed:
     """What waits: all that nothing hides, and what is left of the rest beside the work it may hide
     under.
     """
@@ -113,7 +115,7 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: i
 
 
 def _interval(
-    work: StepWork, moved: list[Transfer], exposed: _Exposed, seconds: float
+    work: StepWork, moved: list[StepTransfer], exposed: _Exposed, seconds: float
 ) -> tuple[float, float]:
     """(low, high): independent deviations, as for a compiled step, and one for what only compiling
     tells.
@@ -138,7 +140,7 @@ def _interval(
     return max(0.0, seconds - math.hypot(*down)), seconds + math.hypot(*up)
 
 
-def _bounds(work: StepWork, moved: list[Transfer], seconds: float) -> Bounds:
+def _bounds(work: StepWork, moved: list[StepTransfer], seconds: float) -> Bounds:
     busy: dict[str, float] = defaultdict(float)
     for each in moved:
         for name in each.where.resources:
@@ -152,7 +154,7 @@ def _bounds(work: StepWork, moved: list[Transfer], seconds: float) -> Bounds:
 
 
 def _shares(
-    work: StepWork, moved: list[Transfer], exposed: _Exposed, late: float
+    work: StepWork, moved: list[StepTransfer], exposed: _Exposed, late: float
 ) -> dict[str, float]:
     total = work.total
     found = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
@@ -178,7 +180,7 @@ def _binds(shares: dict[str, float]) -> Binds:
     return max(groups, key=lambda name: groups[name])
 
 
-def _collectives(moved: list[Transfer], exposed: _Exposed) -> tuple[Collective, ...]:
+def _collectives(moved: list[StepTransfer], exposed: _Exposed) -> tuple[Collective, ...]:
     found = []
     for each, wait in zip(moved, exposed.transfers, strict=True):
         count = each.count

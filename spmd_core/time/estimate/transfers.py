@@ -23,7 +23,7 @@ GRADIENT = "transpose("  # in the name of an operation that makes gradients, as 
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class StepTransfer:
     """One collective: `seconds` of one execution, `count` in a step. `beside`: what it can hide
     under.
 
@@ -62,7 +62,7 @@ class Transfer:
 
 def transfers(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
-) -> list[Transfer]:
+) -> list[StepTransfer]:
     """All collectives of a step that take time. `matmuls`: seconds of a layer's, forward;
     `recomputed`: names of what the backward pass computes again.
     """
@@ -92,12 +92,14 @@ def _transfer(
     asked: str | None = None,
     op_name: str = "",
     name: str = "",
-) -> Transfer:
+) -> StepTransfer:
     where, topology = _where(shapes, axes), shapes.topology
     seconds, bound = (
         collective_s(topology, kind, where, nbytes, rates) for rates in (EXPECTED, NOMINAL)
     )
-    return Transfer(kind, axes, nbytes, count, seconds, bound, where, beside, asked, op_name, name)
+    return StepTransfer(
+        kind, axes, nbytes, count, seconds, bound, where, beside, asked, op_name, name
+    )
 
 
 def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
@@ -108,7 +110,7 @@ def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
     )
 
 
-def _of_weights(shapes: Shapes) -> Iterator[Transfer]:
+def _of_weights(shapes: Shapes) -> Iterator[StepTransfer]:
     """Gathers of weights for the forward and the backward pass, and sums of their gradients."""
     groups: dict[tuple[tuple[str, ...], bool], list[ShardedArray]] = defaultdict(list)
     for array in shapes.weights:
@@ -164,7 +166,7 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
 
 def _of_tensor(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
-) -> Iterator[Transfer]:
+) -> Iterator[StepTransfer]:
     """The stream made whole over `tensor` before matmuls, and added up in parts after them."""
     if shapes.tensor < 2:
         return
@@ -215,7 +217,7 @@ def _fused(shapes: Shapes, matmuls: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def _of_activations(shapes: Shapes, recomputed: Collection[str]) -> Iterator[Transfer]:
+def _of_activations(shapes: Shapes, recomputed: Collection[str]) -> Iterator[StepTransfer]:
     """What passes between devices that share the rows of a batch."""
     layers, arrays = shapes.size.layers, shapes.arrays
     again = bool({"query", "mlp_up", "out"} & set(recomputed))
@@ -237,7 +239,7 @@ def _of_activations(shapes: Shapes, recomputed: Collection[str]) -> Iterator[Tra
         )
 
 
-def _of_replicas(shapes: Shapes) -> Iterator[Transfer]:
+def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
     """Sums of gradients among devices that hold the same parameters: within a slice, and between
     slices.
     """
@@ -265,7 +267,7 @@ def _of_replicas(shapes: Shapes) -> Iterator[Transfer]:
         each, count = nbytes / shapes.size.layers / 4, 4 * shapes.size.layers
         share = 2 * (1 - 1 / topology.slices) * each
         seconds = DCN_LATENCY_S + share / dcn_bandwidth(topology)
-        yield Transfer(
+        yield StepTransfer(
             "send",
             between,
             each,

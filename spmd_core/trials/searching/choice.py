@@ -14,7 +14,7 @@ CLASSICS_AFTER, CLASSICS_OF_MODELS_AFTER = 3, 1
 DRAWN_EACH = 2  # of so many runs one is drawn at random, until enough are: the others are the best
 
 
-class Choice:
+class CandidateChoice:
     """The choices of one search of `space` candidates. `tried` are keys of runs; `draws`: whether
     some are drawn at random, so that their programs say how far estimates may be trusted.
     """

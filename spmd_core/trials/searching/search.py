@@ -18,7 +18,7 @@ from spmd_core.search import (
     models,
 )
 from spmd_core.trials.searching.calibrated import calibrations_of
-from spmd_core.trials.searching.choice import Choice
+from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import (
     answered,
     experiment_of,
@@ -171,7 +171,7 @@ class Search(Work):
             runs.deadline = final - min(
                 PROVING * (self.budget_s or 0.0), PROOFS * MOST_PROVEN * ROW_S
             )
-        choice = Choice(self.question, self.space, draws=not attached)
+        choice = CandidateChoice(self.question, self.space, draws=not attached)
         self.doing = "measuring" if attached else "compiling"
         if not attached:
             self._compile(runs, choice)
@@ -191,7 +191,7 @@ class Search(Work):
             self._notes += (disturbed_words(runs.disturbed),)
             self._version += 1
 
-    def _compile(self, runs: Runs, choice: Choice) -> None:
+    def _compile(self, runs: Runs, choice: CandidateChoice) -> None:
         """Compile the best first, several at a time; WorkerError where the cluster that is to do
         that does not answer or goes away, which pauses the search.
         """
@@ -222,7 +222,7 @@ class Search(Work):
             else [each.target for each in self.question.topologies]
         )
 
-    def _next(self, choice: Choice) -> list[Candidate]:
+    def _next(self, choice: CandidateChoice) -> list[Candidate]:
         """What is tried next, after what cannot win was ruled out."""
         while changed := choice.ruled_out(self._found):
             self._keep(changed)

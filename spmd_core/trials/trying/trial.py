@@ -11,7 +11,7 @@ from spmd_core.trials.remedies.judged import Tried, answer, settles, verdict
 
 
 @dataclass(slots=True)
-class Trial:
+class RemedyTrial:
     """A target of a row of the result, whose strategy there is `base`, expected to take `expected`."""
 
     row: Row

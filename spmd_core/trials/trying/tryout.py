@@ -24,7 +24,7 @@ from spmd_core.trials.remedies.candidate import Candidate, Target
 from spmd_core.trials.remedies.judged import Tried, targets
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.stored import to_stored
-from spmd_core.trials.trying.trial import Trial
+from spmd_core.trials.trying.trial import RemedyTrial
 
 
 class Tryout(Work):
@@ -97,13 +97,13 @@ class Tryout(Work):
             self._times[key] = times_where_run(experiment, self.result.environment, known)
         return self._times[key]
 
-    def _trial(self, row: Row, target: Target) -> Trial:
+    def _trial(self, row: Row, target: Target) -> RemedyTrial:
         base = self.result.strategies[row.key]
         expected = self._expected(row.experiment, row.strategy, base)
         assert expected is not None
-        return Trial(row, base, target, expected, self._candidates(row, target))
+        return RemedyTrial(row, base, target, expected, self._candidates(row, target))
 
-    def _work_off(self, trials: list[Trial]) -> None:
+    def _work_off(self, trials: list[RemedyTrial]) -> None:
         """Judge each trial's candidates in their order, until one settles it; the best is the
         answer. What several trials need next is compiled side by side.
         """
@@ -119,7 +119,7 @@ class Tryout(Work):
                 for candidate, found in self._runs.finished():
                     self._take(candidate, None if isinstance(found, str) else found)
 
-    def _is_answered(self, trial: Trial) -> bool:
+    def _is_answered(self, trial: RemedyTrial) -> bool:
         """Judge what is known of a trial by now; whether it is over."""
         while trial.wanted and not self.is_cancelled:
             candidate = trial.wanted[0]
@@ -136,7 +136,7 @@ class Tryout(Work):
         self._keep("running")
         return True
 
-    def _begin(self, trials: list[Trial]) -> None:
+    def _begin(self, trials: list[RemedyTrial]) -> None:
         """Have compiled what is needed next, then what may be, as far as there is room. What comes
         after a known one may not be: that is judged first.
         """

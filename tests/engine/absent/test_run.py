@@ -292,8 +292,10 @@ def test_a_missing_libtpu_is_named_with_what_to_install(tmp_path):
     (tmp_path / "libtpu").mkdir()
     (tmp_path / "libtpu" / "__init__.py").write_text("raise ImportError('blocked')\n")
     program = (
-        "import sys\nfrom pathlib import Path\nfrom spmd_core.lab import Lab\nfrom spmd_core.experiment import parse_experiment\n"
-        f"lab = Lab.open(Path({str(tmp_path / 'data')!r}), serve=False)\nstatus = lab.wait(lab.submit(parse_experiment({LAYER!r})), 300)\n"
+        "import sys\nfrom pathlib import Path\nfrom spmd_core.lab import Lab\nfrom "
+        "spmd_core.experiment import parse_experiment\n"
+        f"lab = Lab.open(Path({str(tmp_path / 'data')!r}), serve=False)\nstatus = "
+        f"lab.wait(lab.submit(parse_experiment({LAYER!r})), 300)\n"
         "print(status.state, status.error.message)\n"
     )
     # importing libtpu sets it
@@ -307,7 +309,10 @@ def test_a_missing_libtpu_is_named_with_what_to_install(tmp_path):
         timeout=300,
         check=False,
     )
-    wanted = f"libtpu, which holds the TPU compiler, is not installed: run `pip install 'jax[tpu]=={versions()['jax']}'`"
+    wanted = (
+        f"libtpu, which holds the TPU compiler, is not installed: run `pip install "
+        f"'jax[tpu]=={versions()['jax']}'`"
+    )
     assert done.stdout.strip() == f"failed {wanted}", done.stderr
 
 
@@ -319,16 +324,19 @@ def test_a_missing_libtpu_is_named_with_what_to_install(tmp_path):
         "Mismatched PJRT plugin PJRT API version (0.90) and framework PJRT API version 0.80",
         "INTERNAL: PJRT_Client_Compile: failed to deserialize CompileOptionsProto",
         "Failed to parse PjRtTopologyDescriptionProto from binary string",
-        "Unexpected PJRT_Plugin_Attributes_Args size: expected 32, got 24. The plugin is likely built with a later version than the framework.",
+        "Unexpected PJRT_Plugin_Attributes_Args size: expected 32, got 24. The plugin is likely "
+        "built with a later version than the framework.",
         "INTERNAL: Unknown opcode: ragged-foo",
         "failed to deserialize portable artifact using StableHLO_v1.7.5",
-        "Failed to deserialize the Mosaic module: INTERNAL: Unsupported version: expected <= 7 but got 8",
+        "Failed to deserialize the Mosaic module: INTERNAL: Unsupported version: expected <= 7 "
+        "but got 8",
     ],
 )
 def test_a_libtpu_that_jaxlib_cannot_read_is_named_with_what_to_install(words):
     said = explain(words)
     assert said.startswith(
-        f"libtpu {versions()['libtpu']} and jaxlib {versions()['jaxlib']} do not fit one another: run `pip install 'jax[tpu]=="
+        f"libtpu {versions()['libtpu']} and jaxlib {versions()['jaxlib']} do not fit one another: "
+        f"run `pip install 'jax[tpu]=="
     )
     assert words in said
     assert explain("INVALID_ARGUMENT: something else") == "INVALID_ARGUMENT: something else"

@@ -69,7 +69,8 @@ def test_a_chaotic_function_is_not_judged_for_the_reason_that_it_has(own_functio
     (trial,) = Case(parse_experiment(spec)).judged()
     assert trial.correct is None and trial.wrong is None
     assert (
-        "4,096 of 4,096 elements of y are not judged: rounding spreads them as far as the values of "
+        "4,096 of 4,096 elements of y are not judged: rounding spreads them as far as the "
+        "values of "
         "the reference lie apart" in trial.notes
     )
     assert ALIKE not in trial.notes

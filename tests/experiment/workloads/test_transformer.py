@@ -131,7 +131,8 @@ def test_a_block_adds_twice_where_heads_and_mlp_are_cut_and_gathers_weights_that
     reasons = {each.reason for each in by_hand}
     assert reasons == (
         {
-            f"the program calls all_gather: `{name}` is stored {cut}, but is needed replicated over x"
+            f"the program calls all_gather: `{name}` is stored {cut}, but is needed "
+            f"replicated over x"
             for name, cut in zip(WEIGHTS, cuts(sharding), strict=True)
         }
         if gathers
@@ -281,7 +282,10 @@ def test_key_heads_are_as_many_as_heads_unless_fewer_are_asked_for_and_divide_th
 
 
 def test_numbers_that_make_one_score_outweigh_all_others_are_refused():
-    words = "data of key='arange' makes numbers in attention that no rounding error can be judged by: use normal or ones"
+    words = (
+        "data of key='arange' makes numbers in attention that no rounding error can be judged "
+        "by: use normal or ones"
+    )
     with pytest.raises(RequestError, match=f"^{words}$"):
         experiment("attention", ATTENTION, data={"key": "arange"})
 

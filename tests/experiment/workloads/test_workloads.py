@@ -15,7 +15,8 @@ from tests.labs import HASTY, PATIENCE_S
 
 QUICK = {"samples": 1, "min_seconds": 0.0}
 TOO_MANY = ("pmap", "jit(pmap)", "pmap(jit)")
-# of those whose programs are long; tests/experiment/workloads/test_transformer.py has the cuts of attention
+# of those whose programs are long; tests/experiment/workloads/test_transformer.py has the cuts of
+# attention
 FEW_MAPS = ("single", "jit(vmap)", "pmap")
 
 

@@ -255,7 +255,8 @@ DUMP = (
             "ModuleNotFoundError: No module named 'jax'",
         ),
         (
-            "E0000 00:00:1.2 42 common_lib.cc:554] INVALID_ARGUMENT: Error: unexpected worker hostname\n"
+            "E0000 00:00:1.2 42 common_lib.cc:554] INVALID_ARGUMENT: Error: unexpected worker "
+            "hostname\n"
             "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'\n",
             # libtpu logs the first wherever it runs
             "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'",

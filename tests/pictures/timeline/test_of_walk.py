@@ -117,7 +117,8 @@ def test_what_has_no_path_is_named_after_who_needs_it():
     assert scene_words(FOUND, 1) == "loop × 10" and scene_words(FOUND, 0) == "whole step"
     named = EXPOSED.replace(
         "convolution(%y, %end), dim_labels=bf_io->bf,",
-        'convolution(%y, %end), dim_labels=bf_io->bf, metadata={op_name="jit(f)/jvp(out)/dot_general"},',
+        "convolution(%y, %end), dim_labels=bf_io->bf, "
+        'metadata={op_name="jit(f)/jvp(out)/dot_general"},',
     )
     body = timeline(named).scenes[1]
     names = dict(zip((span.name for span in body.spans), names_of(body), strict=True))

@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.pictures.timeline import traced
-from spmd_core.pictures.timeline.facts import Facts
+from spmd_core.pictures.timeline.facts import ProgramFacts
 from spmd_core.pictures.timeline.recorded import HOST, Event, Recorded
 from spmd_core.pictures.timeline.text import from_text, to_text
 from spmd_core.pictures.timeline.traced import of_host, of_recorded
@@ -44,7 +44,7 @@ SUM = Collective(
     source="f.py:9",
     name="all-reduce",
 )
-FACTS = Facts(parse_module(PROGRAM), (SUM,))
+FACTS = ProgramFacts(parse_module(PROGRAM), (SUM,))
 
 
 def call(begin: float = 0.0, slow: float = 1.0) -> tuple[Event, ...]:
@@ -128,7 +128,7 @@ def test_who_sends_late_in_a_permute_is_waited_for():
     text = PROGRAM.replace(
         PROGRAM[PROGRAM.index("all-reduce(%tanh") :].split(", metadata")[0], permute
     ).replace("%all-reduce", "%collective-permute")
-    facts = Facts(parse_module(text), (ring,))
+    facts = ProgramFacts(parse_module(text), (ring,))
     events = tuple(
         Event(device, "collective-permute", float(start), 9.0 - start)
         for device, start in ((0, 3), (1, 1), (2, 0))

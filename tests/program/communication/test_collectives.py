@@ -74,8 +74,10 @@ def test_a_program_for_a_tpu():
 
 def test_bytes_are_of_the_larger_of_operand_and_result():
     gather, scatter = read(
-        "  %g = f32[64]{0} all-gather(%x), channel_id=1, replica_groups=[2,4]<=[8], dimensions={0}\n"
-        "  %s = f32[16]{0} reduce-scatter(%g), channel_id=2, replica_groups=[2,4]<=[8], dimensions={0}, to_apply=%sum\n"
+        "  %g = f32[64]{0} all-gather(%x), channel_id=1, replica_groups=[2,4]<=[8], "
+        "dimensions={0}\n"
+        "  %s = f32[16]{0} reduce-scatter(%g), channel_id=2, replica_groups=[2,4]<=[8], "
+        "dimensions={0}, to_apply=%sum\n"
         "  ROOT %n = f32[16]{0} negate(%s)"
     )
     assert (gather.kind, gather.bytes, gather.axes, gather.group_size) == (
@@ -96,12 +98,14 @@ def test_bytes_are_of_the_larger_of_operand_and_result():
     ("start", "done"),
     [
         (
-            "(f32[16]{0}, f32[64]{0}) all-gather-start(%x), channel_id=1, replica_groups=[2,4]<=[8], dimensions={0}",
+            "(f32[16]{0}, f32[64]{0}) all-gather-start(%x), channel_id=1, "
+            "replica_groups=[2,4]<=[8], dimensions={0}",
             "all-gather-done",
         ),
         ("((f32[16]{0}), f32[64]{0}, u32[]) async-start(%x), calls=%wrapped", "async-done"),
         (
-            "((f32[16]{0}), f32[64]{0}, u32[]) all-gather-start(%x), channel_id=1, replica_groups=[2,4]<=[8], dimensions={0}",
+            "((f32[16]{0}), f32[64]{0}, u32[]) all-gather-start(%x), channel_id=1, "
+            "replica_groups=[2,4]<=[8], dimensions={0}",
             "all-gather-done",
         ),
     ],
@@ -114,7 +118,8 @@ def test_an_async_pair_counts_once_and_weighs_as_its_result(start, done):
 }
 """
     (gather,) = read(
-        f"  %start = {start}\n  %done = f32[64]{{0}} {done}(%start)\n  ROOT %r = f32[16]{{0}} slice(%done), slice={{[0:16]}}",
+        f"  %start = {start}\n  %done = f32[64]{{0}} {done}(%start)\n  ROOT %r = f32[16]{{0}} "
+        f"slice(%done), slice={{[0:16]}}",
         wrapped,
     )
     assert (gather.kind, gather.bytes, gather.count) == ("all-gather", 256, 1)
@@ -156,12 +161,14 @@ def test_a_computation_called_twice_runs_twice_and_a_branch_unknown_times():
 }
 """
     (twice,) = read(
-        "  %one = f32[16]{0} call(%x), to_apply=%called\n  ROOT %two = f32[16]{0} call(%one), to_apply=%called",
+        "  %one = f32[16]{0} call(%x), to_apply=%called\n  ROOT %two = f32[16]{0} call(%one), "
+        "to_apply=%called",
         called,
     )
     (branch,) = read(
         "  %which = s32[] partition-id()\n"
-        "  ROOT %r = f32[16]{0} conditional(%which, %x, %x), branch_computations={%called, %called}",
+        "  ROOT %r = f32[16]{0} conditional(%which, %x, %x), branch_computations={%called, "
+        "%called}",
         called,
     )
     assert (twice.count, twice.axes) == (2, ("x",))
@@ -172,7 +179,8 @@ def test_the_line_is_the_innermost_of_the_program_s_own_file():
     (found,) = read(
         "  %r = f32[16]{0} all-reduce(%x), channel_id=3, replica_groups={}, to_apply=%sum\n"
         "  %n = f32[16]{0} negate(%r)\n"
-        '  ROOT %o = f32[16]{0} exponential(%n), metadata={op_name="jit(program)/exp" source_file="/home/user/layer_auto.py" source_line=12}'
+        '  ROOT %o = f32[16]{0} exponential(%n), metadata={op_name="jit(program)/exp" '
+        'source_file="/home/user/layer_auto.py" source_line=12}'
     )
     assert (found.source, found.op) == ("layer_auto.py:12", "jit(program)/exp")
     (elsewhere,) = read(
@@ -185,7 +193,8 @@ def test_the_line_is_the_innermost_of_the_program_s_own_file():
 def test_device_numbers_are_read_in_the_program_s_device_order():
     """The program's devices 0 and 1 are the mesh's 0 and 4: they differ along x."""
     (found,) = read(
-        "  ROOT %r = f32[16]{0} all-reduce(%x), channel_id=3, replica_groups={{0,1},{2,3},{4,5},{6,7}}, to_apply=%sum",
+        "  ROOT %r = f32[16]{0} all-reduce(%x), channel_id=3, "
+        "replica_groups={{0,1},{2,3},{4,5},{6,7}}, to_apply=%sum",
         positions=(0, 4, 1, 5, 2, 6, 3, 7),
     )
     assert found.axes == ("x",)
@@ -252,7 +261,8 @@ def test_a_scattered_sum_that_became_a_whole_one_keeps_its_own_line():
 
 def test_groups_are_the_numbers_that_jax_gives_the_devices():
     (found,) = read(
-        "  ROOT %r = f32[16]{0} all-reduce(%x), channel_id=3, replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=%sum",
+        "  ROOT %r = f32[16]{0} all-reduce(%x), channel_id=3, "
+        "replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=%sum",
         devices=(0, 1, 2, 3, 7, 6, 5, 4),
     )
     assert found.groups == ((0, 1, 2, 3), (7, 6, 5, 4))

@@ -5,14 +5,14 @@ import pytest
 
 from spmd_core.program.communication.generic import generic
 from spmd_core.program.communication.parsed import ParsedCollective
-from spmd_core.program.hlo.collectives import Site, Start
+from spmd_core.program.hlo.collective_ops import Site, StartOp
 from spmd_core.program.hlo.module import Computation, Instruction
 from spmd_core.program.hlo.text import parse_shape
 
 
 def found(kind, axes=("x",), op_name="", asked=None):
     held = Instruction("c", kind, parse_shape("f32[1]"), ())
-    start = Start(kind, held, held, Computation("main", (held,)), True)
+    start = StartOp(kind, held, held, Computation("main", (held,)), True)
     return ParsedCollective(
         Site(start, start.computation, (), 1), np.array([[0, 1]]), axes, asked, op_name, "add"
     )

@@ -5,7 +5,7 @@ writes them.
 import numpy as np
 import pytest
 
-from spmd_core.program.hlo.collectives import Start
+from spmd_core.program.hlo.collective_ops import StartOp
 from spmd_core.program.hlo.requested import asked
 from spmd_core.program.hlo.text import parse_module
 
@@ -58,7 +58,7 @@ ENTRY %main (w: bf16[16,32], at: s32[]) -> bf16[64,32] {
 def found(text, members=4, kind="all-reduce", name=None):
     module = parse_module(text)
     instruction = module.entry.by_name["all"]
-    start = Start(kind, instruction, instruction, module.entry, False)
+    start = StartOp(kind, instruction, instruction, module.entry, False)
     return asked(
         module, start, module.entry, np.arange(members).reshape(1, -1), name or instruction.op_name
     )

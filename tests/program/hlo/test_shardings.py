@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.program.hlo.module import HloError
-from spmd_core.program.hlo.shardings import parse_sharding
+from spmd_core.program.hlo.sharding_attributes import parse_sharding
 
 MESH = (("x", 2), ("y", 4))
 

@@ -109,9 +109,12 @@ def test_shapes_and_their_bytes(text, shape, size):
 
 def test_an_instruction_in_full():
     line = (
-        "ROOT %all-reduce.1 = (f32[4]{0}, bf16[2]{0}) all-reduce(f32[4]{0} %a.b, /*index=1*/%c), channel_id=1, "
-        "replica_groups=mesh['x'=2,'y'=4], device_ids=([2,4]T(1,0)) {'x'}, use_global_device_ids=true, to_apply=%add, "
-        'frontend_attributes={note="a, \\"b\\" = {c"}, metadata={op_name="jit(f)/p[\\"w\\"]/add" source_file="some/layer.py" source_line=12}'
+        "ROOT %all-reduce.1 = (f32[4]{0}, bf16[2]{0}) all-reduce(f32[4]{0} %a.b, /*index=1*/%c), "
+        "channel_id=1, "
+        "replica_groups=mesh['x'=2,'y'=4], device_ids=([2,4]T(1,0)) {'x'}, "
+        "use_global_device_ids=true, to_apply=%add, "
+        'frontend_attributes={note="a, \\"b\\" = {c"}, metadata={op_name="jit(f)/p[\\"w\\"]/add" '
+        'source_file="some/layer.py" source_line=12}'
     )
     instruction = parse_instruction(line)
     assert (instruction.name, instruction.opcode, instruction.operands, instruction.is_root) == (

@@ -342,7 +342,8 @@ def test_infinity_is_right_where_the_value_is_beyond_the_dtype_and_said():
     right = big.judge(np.array([np.inf, 65_000.0, -np.inf]))
     assert (right.correct, right.infinite) == (True, 2)
     assert beyond_note("y", right, big) == (
-        "2 of 3 elements of y are infinite, and right so: they are, or come from, numbers beyond 65504, the largest float16"
+        "2 of 3 elements of y are infinite, and right so: they are, or come from, numbers beyond "
+        "65504, the largest float16"
     )
     assert big.judge(np.array([-np.inf, 65_000.0, 65_504.0])).wrong == 2
     assert big.judge(np.array([np.inf, np.inf, -np.inf])).wrong == 1

@@ -76,8 +76,10 @@ def test_ten_to_the_twelve_elements_are_refused_with_bytes_and_limit():
     with pytest.raises(RequestError) as caught:
         check_memory(huge, None, MACHINE)
     assert str(caught.value) == (
-        "elementwise with rows=1000000, cols=1000000 needs 18.2 TiB for operands and results and does not fit in the 8.0 GiB of memory "
-        "that are free on this machine, which the 8 simulated devices share: use smaller dims, fewer strategies, or more sharding"
+        "elementwise with rows=1000000, cols=1000000 needs 18.2 TiB for operands and results and "
+        "does not fit in the 8.0 GiB of memory "
+        "that are free on this machine, which the 8 simulated devices share: use smaller dims, "
+        "fewer strategies, or more sharding"
     )
 
 
@@ -136,6 +138,7 @@ def test_a_small_program_of_many_rows_is_refused_where_memory_is_short():
     with pytest.raises(RequestError) as caught:
         check_memory(program, None, dataclasses.replace(MACHINE, available_bytes=2**29))
     assert str(caught.value) == (
-        "program many_rows with rows=10000000, calls=9 needs 858.3 MiB and does not fit in the 512.0 MiB of memory that are free on this machine, "
+        "program many_rows with rows=10000000, calls=9 needs 858.3 MiB and does not fit in the "
+        "512.0 MiB of memory that are free on this machine, "
         "which the 8 simulated devices share: use smaller sizes"
     )

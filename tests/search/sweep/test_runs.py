@@ -13,7 +13,7 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.results.result import Failure, StrategyResult
 from spmd_core.search.sweep.runs import Asked, cancel, look, start, to_compile
-from spmd_core.search.sweep.sweep import Point, parse_sweep, variants
+from spmd_core.search.sweep.sweep import SweepPoint, parse_sweep, variants
 from tests.standin_lab import StandInLab, found
 
 BASE = parse_experiment(DEFAULT_SPEC)
@@ -25,7 +25,7 @@ def lab(tmp_path) -> StandInLab:
     return StandInLab(tmp_path)
 
 
-def points(text="chips=8,24,64,256", base=BASE) -> tuple[Point, ...]:
+def points(text="chips=8,24,64,256", base=BASE) -> tuple[SweepPoint, ...]:
     return variants(parse_sweep(base, text))
 
 
@@ -193,7 +193,8 @@ def test_the_command_compiles_what_is_unknown_and_prints_the_curves(capsys, lab,
     code, out, err = call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4")
     assert (code, err) == (0, "")
     assert out.startswith(
-        "From 2 to 4 sequences per device MFU falls from 62% to 50%; most work per chip and second at 2 sequences per device."
+        "From 2 to 4 sequences per device MFU falls from 62% to 50%; most work per chip and "
+        "second at 2 sequences per device."
     )
     assert [
         line.split()[:6] for line in out.splitlines() if line.lstrip().startswith(("2 ", "4 "))

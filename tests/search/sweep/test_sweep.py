@@ -23,7 +23,7 @@ from spmd_core.search.sweep.curves import (
     outcome_of,
     row_json,
 )
-from spmd_core.search.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
+from spmd_core.search.sweep.sweep import Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.search.sweep.variables import VARIABLES
 from spmd_core.words.sweep import sweep_headline
 
@@ -49,11 +49,11 @@ LAYER = parse_experiment(
 )
 
 
-def points(base: Experiment, text: str, scaling="weak") -> tuple[Point, ...]:
+def points(base: Experiment, text: str, scaling="weak") -> tuple[SweepPoint, ...]:
     return variants(parse_sweep(base, text, scaling))
 
 
-def placed(found: tuple[Point, ...]) -> list:
+def placed(found: tuple[SweepPoint, ...]) -> list:
     return [
         (point.experiment.target, point.experiment.axis_sizes, point.experiment.sizes["batch"])
         if point.experiment
@@ -184,7 +184,8 @@ def test_batch_sequence_and_mesh_change_that_alone():
     assert (fine.experiment.axis_sizes, fine.experiment.sizes["batch"]) == ({"fsdp": 64}, 384)
     assert (
         short.refusal
-        == "mesh fsdp=32 has 32 devices and does not fill tpu:v5p:4x4x4 with its 64: make the axes multiply to 64"
+        == "mesh fsdp=32 has 32 devices and does not fill tpu:v5p:4x4x4 with its 64: make the "
+        "axes multiply to 64"
     )
     assert odd.experiment.axis_sizes == {"fsdp": 4, "tensor": 16}
     assert (
@@ -224,7 +225,8 @@ def test_sizes_tell_before_compiling_what_does_not_fit():
     [
         (
             "colour=1",
-            "sweep 'colour=1' does not say what to vary, of batch-per-device, sequence, mesh, generation, chips",
+            "sweep 'colour=1' does not say what to vary, of batch-per-device, sequence, mesh, "
+            "generation, chips",
         ),
         ("chips", "does not say what to vary"),
         ("chips=", "sweep over chips names no values: write for example chips"[:36]),
@@ -408,8 +410,10 @@ def test_the_answer_of_scaling():
         ],
     )
     assert sweep_headline(sweep, rows) == (
-        "From 64 to 4,096 chips MFU falls from 62% to 50%; scaling efficiency 80% (weak scaling, batch per chip constant). "
-        "From 4,096 chips on it is ICI-bound; exposed communication, mostly all-gathers, takes 25% of the step "
+        "From 64 to 4,096 chips MFU falls from 62% to 50%; scaling efficiency 80% (weak scaling, "
+        "batch per chip constant). "
+        "From 4,096 chips on it is ICI-bound; exposed communication, mostly all-gathers, takes "
+        "25% of the step "
         "at 64 chips. 8 chips do not fit in memory."
     )
 
@@ -418,7 +422,8 @@ def test_the_answer_of_a_choice_of_meshes():
     sweep = parse_sweep(WIDE, "mesh=fsdp=64;fsdp=32,tensor=2;fsdp=16,tensor=4")
     rows = curves(variants(sweep), [outcome(1.2), outcome(1.0), Outcome("failed", words="no")])
     assert sweep_headline(sweep, rows) == (
-        "fsdp=32,tensor=2 has the shortest step, 1 s, 62% MFU; next is fsdp=64, 20% slower, though their intervals overlap. "
+        "fsdp=32,tensor=2 has the shortest step, 1 s, 62% MFU; next is fsdp=64, 20% slower, "
+        "though their intervals overlap. "
         "fsdp=16,tensor=4 failed: the table says why."
     )
 

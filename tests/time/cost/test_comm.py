@@ -3,9 +3,9 @@ that overlaps a gather.
 """
 
 from spmd_core.machine.topologies import get_topology
-from spmd_core.program.hlo.collectives import is_done, kind_of, rendezvous
+from spmd_core.program.hlo.collective_ops import is_done, kind_of, rendezvous
 from spmd_core.program.hlo.text import parse_instruction, parse_module
-from spmd_core.time.cost.clocks import Ready, cause_of, latest
+from spmd_core.time.cost.clocks import ReadyAt, cause_of, latest
 from spmd_core.time.cost.comm import Cluster, channels_passed, find
 from tests.time.cost.programs import LOOP
 
@@ -51,7 +51,7 @@ def test_what_a_send_and_its_recv_have_in_common():
 
 
 def test_the_last_of_several_and_what_it_waits_for():
-    early, late = Ready([1.0, 2.0], ["", "gather"]), Ready([3.0], ["host"])
+    early, late = ReadyAt([1.0, 2.0], ["", "gather"]), ReadyAt([3.0], ["host"])
     assert (latest(early, late), cause_of(early, late), latest(), cause_of()) == (
         3.0,
         "host",

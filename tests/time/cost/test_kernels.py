@@ -14,7 +14,8 @@ def kernel(name, length, block, heads=2, fused="false", batch="1,"):
     array = f"bf16[{batch}{heads},{length},128]"
     metadata = (
         "kernel_metadata={\n"
-        + '"xprof_metadata":"{\\"block_q\\": B, \\"block_kv\\": B, \\"block_q_dkv\\": B, \\"block_kv_dkv\\": B, '
+        + '"xprof_metadata":"{\\"block_q\\": B, \\"block_kv\\": B, \\"block_q_dkv\\": B, '
+        '\\"block_kv_dkv\\": B, '
         '\\"block_q_dq\\": B, \\"block_kv_dq\\": B}"\n}'
     ).replace("B", str(block))
     target = 'custom_call_target="tpu_custom_call"'
@@ -23,7 +24,8 @@ def kernel(name, length, block, heads=2, fused="false", batch="1,"):
     per_block = f"bf16[{batch}{length // block},{heads},{length},128]"
     result = f"({per_block}, {array}, {array})" if fused == "true" else array
     call = parse_instruction(
-        f"%{name}.1 = {result} custom-call(%q, %k, %v), {target}, frontend_attributes={{{metadata}}}"
+        f"%{name}.1 = {result} custom-call(%q, %k, %v), {target}, "
+        f"frontend_attributes={{{metadata}}}"
     )
     operands = [
         parse_instruction(f"%{each} = {array} parameter({number})")
@@ -45,7 +47,8 @@ def test_blocks_above_the_diagonal_do_no_flops():
 @pytest.mark.parametrize(
     ("name", "chip", "length", "block", "fused", "bundles"),
     [
-        # bundles of one pair of blocks in what libtpu 0.0.42 writes with --xla_jf_dump_llo_text; two
+        # bundles of one pair of blocks in what libtpu 0.0.42 writes with --xla_jf_dump_llo_text;
+        # two
         # cores share the work on v5p
         ("splash_mha_fwd_segmented_residuals", "v5e", 2048, 512, "false", 1192),
         ("splash_mha_dq_segmented_no_residuals", "v5e", 2048, 512, "false", 1536),

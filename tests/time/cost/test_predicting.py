@@ -19,7 +19,10 @@ def test_a_program_that_does_not_fit_is_a_prediction_that_says_by_how_much():
             "sequence": 512,
         }
     )
-    refusal = "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO temporaries (20.00G) exceeds available HBM (15.75G)."
+    refusal = (
+        "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
+        "temporaries (20.00G) exceeds available HBM (15.75G)."
+    )
     found = of_plan(plan, CompiledText(error_kind="JaxRuntimeError", error=refusal))
     assert not found.fits
     assert found.predicted_s is None

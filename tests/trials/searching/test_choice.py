@@ -9,10 +9,10 @@ from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import INEXPRESSIBLE, Result
 from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question
-from spmd_core.search.arrays import Space
+from spmd_core.search.array_search import Space
 from spmd_core.search.behind import DRAWN, MARGIN, REASON, Trust, estimate_s, rejudged, trust
 from spmd_core.trials.searching import choice as choosing
-from spmd_core.trials.searching.choice import Choice
+from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import answered
 from spmd_core.words import search as words
 
@@ -74,7 +74,7 @@ def test_what_is_too_far_above_is_ruled_out_and_comes_back_where_an_estimate_pro
 def test_nothing_is_ruled_out_by_estimates_before_enough_were_drawn(monkeypatch):
     monkeypatch.setattr(choosing, "DRAWN", 4)
     found = [replace(each, bound_s=None) for each in candidates()]
-    chosen, runs = Choice(QUESTION, 10**4, draws=True), 0
+    chosen, runs = CandidateChoice(QUESTION, 10**4, draws=True), 0
     best = min(estimate_s(each) for each in found if each.fate == "estimated")
     while not (ruled := chosen.ruled_out(found)):
         for each in chosen.next(Answer(QUESTION, len(found), tuple(found), False)):
@@ -82,7 +82,7 @@ def test_nothing_is_ruled_out_by_estimates_before_enough_were_drawn(monkeypatch)
         runs += 1
     assert runs == 2 * 4 and len(chosen._drawn) == 4
     assert all(each.reason == REASON and estimate_s(each) > MARGIN * best for each in ruled)
-    again = Choice(QUESTION, 10**4, draws=True)
+    again = CandidateChoice(QUESTION, 10**4, draws=True)
     assert again._order == chosen._order  # of the question alone
 
 
@@ -93,8 +93,8 @@ def test_attached_devices_and_other_goals_draw_nothing():
         for each in found
     ]
     for choice in (
-        Choice(QUESTION, 10**4, draws=False),
-        Choice(read_array_question(SPEC, minimize="memory"), 10**4, draws=True),
+        CandidateChoice(QUESTION, 10**4, draws=False),
+        CandidateChoice(read_array_question(SPEC, minimize="memory"), 10**4, draws=True),
     ):
         choice.next(Answer(QUESTION, len(found), tuple(found), False))
         assert not choice._drawn

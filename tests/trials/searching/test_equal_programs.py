@@ -5,7 +5,7 @@ import pytest
 from spmd_core.base.settings import Settings
 from spmd_core.lab.lab import Lab
 from spmd_core.search.array_question import read_array_question
-from spmd_core.search.arrays import Space
+from spmd_core.search.array_search import Space
 from spmd_core.trials.searching.outcomes import answered, experiment_of
 
 pytest.importorskip("libtpu")

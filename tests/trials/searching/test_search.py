@@ -12,7 +12,7 @@ from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.searches import Searches
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.question import read_question
-from spmd_core.trials.searching.choice import Choice
+from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.runs import Runs, spread
 from spmd_core.trials.searching.search import Search
 from spmd_core.trials.searching.searches import watch_search
@@ -191,7 +191,7 @@ def test_what_cannot_win_is_pruned_by_its_bound_and_by_nothing_else(lab, store):
             )
         ]
     )
-    one._keep(Choice(one.question, one.space, draws=False).ruled_out(one.answer.found))
+    one._keep(CandidateChoice(one.question, one.space, draws=False).ruled_out(one.answer.found))
     for each in one.answer.found:
         if each.reason == "lower bound above the best":
             assert each.bound_s > lowest * 1.5

@@ -123,7 +123,8 @@ def test_where_there_are_too_many_tiles_join_neighbours_and_the_note_says_so():
     found = layout(*CASES["joined"])
     cells = rows(found, "cells")
     assert joined_note(found) == (
-        "Too many to draw one by one: a tile of the array stands for 4 × 4 shards, a tile of the mesh stands for 4 × 4 devices."
+        "Too many to draw one by one: a tile of the array stands for 4 × 4 shards, a tile of the "
+        "mesh stands for 4 × 4 devices."
     )
     assert len(cells) == 2 * 256
     assert (cells[0]["devices"], cells[0]["holds"]) == ("16 devices, 0 to 195", "[0:256, 0:512]")
@@ -171,8 +172,10 @@ def test_labels_can_be_read_on_every_colour(count):
 
 def test_alt_text_is_the_answer():
     assert alt_text(layout(*CASES["replicated"]), "float32") == (
-        "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; replicated 2× over x. The array is drawn as 4 shards "
-        "(d0 replicated; d1 over y), the mesh x=2, y=4 as 8 devices in the color of what they hold. "
+        "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; replicated 2× over x. The array is "
+        "drawn as 4 shards "
+        "(d0 replicated; d1 over y), the mesh x=2, y=4 as 8 devices in the color of what "
+        "they hold. "
         "Device 0 holds [0:4, 0:2]; the same is on devices 0, 4."
     )
     assert "no other device holds that" in alt_text(layout(*CASES["grid"]), "float32")
@@ -221,7 +224,8 @@ def test_which_devices_share_in_a_sentence():
         == "4 groups of 2 devices hold the same data: 0, 4 · 1, 5 · 2, 6 · 3, 7"
     )
     assert sharing_text(layout(*CASES["512 devices"])) == (
-        "64 groups of 8 devices hold the same data: 0, 64 … 448 · 8, 72 … 456 · 16, 80 … 464 · 24, 88 … 472 · 32, 96 … 480 · 40, 104 … 488 · …"
+        "64 groups of 8 devices hold the same data: 0, 64 … 448 · 8, 72 … 456 · 16, 80 … 464 · "
+        "24, 88 … 472 · 32, 96 … 480 · 40, 104 … 488 · …"
     )
 
 

@@ -164,6 +164,7 @@ def _check_parameters(name: str, function: Callable[..., Any], operands: Arrays)
         count = len(inspect.signature(function).parameters)
         raise refuse(
             f"{name}{inspect.signature(function)}",
-            f"takes {count} arguments and declares {len(operands)} operands ({', '.join(operands)})",
+            f"takes {count} arguments and declares {len(operands)} operands "
+            f"({', '.join(operands)})",
             "declare an operand for each argument",
         ) from None

@@ -36,7 +36,8 @@ def _described(path: Path) -> dict[str, object]:
         return {"problem": f"declares a workload that does not hold together ({error})"}
     except BaseException as error:  # SystemExit too: report any failure while loading the file
         return {
-            "problem": f"does not load{_line(error, path)} ({type(error).__name__}: {_words(error)})"
+            "problem": f"does not load{_line(error, path)} ({type(error).__name__}: "
+            f"{_words(error)})"
         }
     if not declare.declared:
         return {
@@ -45,7 +46,8 @@ def _described(path: Path) -> dict[str, object]:
         }
     if taken := sorted(declare.DEFINED & names.keys()):
         return {
-            "problem": f"defines {taken[0]}, which the programs of every workload define themselves",
+            "problem": f"defines {taken[0]}, which the programs of every workload define "
+            f"themselves",
             "fix": "give it another name",
         }
     return {

@@ -28,7 +28,7 @@ Caller = tuple[Computation, Instruction]
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartOp:
     """A collective at the instruction that starts it (start and done at once if synchronous).
 
     `outer` is that instruction. `inner`, in `computation`, has the groups and operands: the same
@@ -61,7 +61,7 @@ class Site:
     `count` is None where a loop's length or the choice of a branch is unknown.
     """
 
-    start: Start
+    start: StartOp
     computation: Computation
     callers: tuple[Caller, ...]
     count: int | None
@@ -73,7 +73,7 @@ def kind_of(opcode: str) -> str | None:
     return name if name in KINDS else None
 
 
-def start_of(module: Module, computation: Computation, instruction: Instruction) -> Start | None:
+def start_of(module: Module, computation: Computation, instruction: Instruction) -> StartOp | None:
     """The collective that starts at this instruction, or None.
 
     A step fusion repeats the text of an asynchronous collective that it continues; it does not
@@ -82,9 +82,9 @@ def start_of(module: Module, computation: Computation, instruction: Instruction)
     if kind := kind_of(instruction.opcode):
         attributes = instruction.attributes.get("frontend_attributes", "")
         apart = instruction.opcode.endswith("-start") or "async_collective_name" in attributes
-        return Start(kind, instruction, instruction, computation, apart)
+        return StartOp(kind, instruction, instruction, computation, apart)
     if instruction.opcode == "send" and transfer_of(instruction) is not None:
-        return Start(BETWEEN_SLICES, instruction, instruction, computation, True)
+        return StartOp(BETWEEN_SLICES, instruction, instruction, computation, True)
     if instruction.opcode not in _WRAPPERS or is_done(module, instruction):
         return None
     start = inside(module, instruction)
@@ -92,7 +92,7 @@ def start_of(module: Module, computation: Computation, instruction: Instruction)
         return None
     holder, inner = start
     apart = instruction.opcode != "fusion" or _calls_target(holder, "AsyncCollectiveStart")
-    return Start(_fused_kind(instruction, holder, inner), instruction, inner, holder, apart)
+    return StartOp(_fused_kind(instruction, holder, inner), instruction, inner, holder, apart)
 
 
 def _is_carried(module: Module, fusion: Instruction, inner: Instruction) -> bool:
@@ -231,7 +231,7 @@ def groups_of(instruction: Instruction, device_count: int) -> np.ndarray:
     return parse_groups(groups, device_count)
 
 
-def reduction_of(module: Module, start: Start) -> str | None:
+def reduction_of(module: Module, start: StartOp) -> str | None:
     """How a collective combines values, as HLO writes it: add, maximum, ...; None for others."""
     called = module.callee(start.inner, "to_apply")
     return called.root.opcode if called is not None else None

@@ -14,7 +14,10 @@ from spmd_core.machine import get_topology
 from spmd_core.results import Device, Environment
 from spmd_core.time import versions
 
-NOTE = "no TPU is attached: programs are compiled for this topology and timed by the cost model, none is executed"
+NOTE = (
+    "no TPU is attached: programs are compiled for this topology and timed by the cost model, "
+    "none is executed"
+)
 
 
 def describe(target: str) -> Environment:

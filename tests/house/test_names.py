@@ -1,0 +1,58 @@
+"""One name has one meaning: no class name in two wings, no file name in four folders."""
+
+import ast
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.layers import ROOT, source_files
+
+pytestmark = pytest.mark.fast
+
+MOST_FILES = 3  # of one name; may only go down
+# Files of screens, one folder each, that have one name: lower it with them.
+KNOWN_FILES = {"answer.py", "inputs.py"}
+# Classes that two wings still define: may only go down.
+KNOWN_CLASSES = {"Candidate", "Target"}
+
+
+def wing(path: Path) -> str:
+    """The wing of a file: a package of `spmd_core`, or `ui`, `pages`."""
+    parts = path.relative_to(ROOT).parts
+    return parts[1] if parts[0] == "spmd_core" else parts[0]
+
+
+def classes(source: str) -> set[str]:
+    """Names of the classes that a source defines."""
+    return {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)}
+
+
+def in_two_wings(named: list[tuple[str, str]]) -> set[str]:
+    """Of (wing, class) those names that two wings define.
+
+    >>> in_two_wings([("lab", "Run"), ("ui", "Run"), ("ui", "Page"), ("ui", "Page")])
+    {'Run'}
+    """
+    wings = defaultdict(set)
+    for each, name in named:
+        wings[name].add(each)
+    return {name for name, each in wings.items() if len(each) > 1}
+
+
+def test_a_class_name_is_of_one_wing():
+    paths = [path for path in source_files() if "programs" not in path.parts]
+    named = [(wing(path), name) for path in paths for name in classes(path.read_text("utf-8"))]
+    assert len(named) > 200
+    assert in_two_wings(named) == KNOWN_CLASSES
+
+
+def test_no_file_name_is_used_four_times():
+    paths = [path for path in source_files() if "programs" not in path.parts]
+    counts = Counter(path.name for path in paths if path.name != "__init__.py")
+    assert {name for name, count in counts.items() if count > MOST_FILES} == KNOWN_FILES
+
+
+def test_two_classes_of_one_name_are_reported():
+    assert classes("class A:\n    class B:\n        pass") == {"A", "B"}
+    assert in_two_wings([("lab", "A"), ("ui", "A"), ("lab", "B")]) == {"A"}

@@ -28,7 +28,7 @@ def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[st
     if environment:
         devices = str(environment.device_count)
     elif hardware.accelerator:
-        devices = str(len(hardware.device_files))
+        devices = str(hardware.chips)
     if memory:
         memory_text = bytes_text(memory)
     elif environment and environment.simulated:
@@ -51,7 +51,7 @@ def headline(hardware: Hardware, environment: Environment | None, target: str) -
     count, name = (
         (environment.device_count, environment.device_kind)
         if environment
-        else (len(hardware.device_files), hardware.name)
+        else (hardware.chips, hardware.name)
     )
     return f"{count} × {name}."
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from spmd_core.machine import ENVIRONMENT, Hardware, parse_target
 
-# A TPU host that is one of several of a slice waits for the others for ever, unless told that its
-# own chips are all there is. GKE describes the slice in each pod, so every variable that does is
+# A TPU host that is one of several of a slice waits for the others for ever, unless variables limit
+# it to its own chips. GKE describes the slice in each pod, so every variable that does is
 # set or dropped together (pytorch/xla #7714, for the hosts' names and bounds).
 _CHIP_BOUNDS = {1: "1,1,1", 4: "2,2,1", 8: "2,4,1"}
 _OF_THE_SLICE = (

@@ -15,7 +15,7 @@ Receive = Callable[[], Awaitable[Message]]
 Asgi = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 # No other site may show these pages in a frame, where it could lead a click to a Run button; and no
-# text of a link or a run may fetch a picture from elsewhere, which would tell who reads it
+# text of a link or a run may fetch a picture from elsewhere, which would reveal who reads it
 _HEADERS = [
     (b"content-security-policy", b"frame-ancestors 'self'; img-src 'self' data:"),
     (b"x-frame-options", b"SAMEORIGIN"),
@@ -44,18 +44,18 @@ class OwnFrames:
 
 def gate(app: Asgi) -> Asgi:
     """What serves nothing while the dashboard is closed."""
-    if sys.version_info < (3, 11):  # noqa: UP036 - the screens say that Python is too old
+    if sys.version_info < (3, 11):  # noqa: UP036 - the screens report that Python is too old
         return app
     from ui.entrance.gate import Gate
 
     return Gate(app)
 
 
-def told(error: Exception) -> bool:
+def reported(error: Exception) -> bool:
     """A failure that no screen has caught: its sentence where it has one; whether it was shown."""
     from spmd_core.base import LabError
     from ui.entrance import version
-    from ui.markdown import plain  # not before a screen has said that Python is too old
+    from ui.markdown import plain  # not before a screen has reported that Python is too old
 
     if version.source.has_changed(now=True):
         st.error(version.START_AGAIN, icon=":material/restart_alt:")
@@ -66,7 +66,7 @@ def told(error: Exception) -> bool:
     return True
 
 
-# uvicorn believes in what any program of this machine says of its address, unless told otherwise
+# uvicorn believes in what any program of this machine says of its address, unless configured otherwise
 os.environ["FORWARDED_ALLOW_IPS"] = os.environ.get("SPMD_LAB_PROXY", "")
 app = st.App("home.py", on_script_error=told)
 # around all of it: with secrets that cannot be read, Streamlit fails before its own middleware

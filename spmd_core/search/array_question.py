@@ -1,4 +1,4 @@
-"""What is asked of a search over the shardings of an experiment: which of its fields are open."""
+"""The question of a search over the shardings of an experiment: which of its fields are open."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -18,7 +18,7 @@ _EXAMPLES = {"sharding": '{"batch": "x"}', "overrides": '{"weights": ["x", null]
 
 class ArrayQuestion(Question):
     """An experiment with open fields. `spec` is its JSON form without them, `targets` where it may
-    run; `devices` are those of the target `local`, which only the devices themselves can tell.
+    run; `devices` are those of the target `local`, which only the devices themselves know.
     """
 
     kind: Literal["array"] = "array"
@@ -48,14 +48,14 @@ class ArrayQuestion(Question):
         place = parse_target(target)
         if place.is_absent:
             return get_topology(place).devices
-        found = place.device_count or self.devices
-        if found is None:
+        devices = place.device_count or self.devices
+        if devices is None:
             raise refuse(
                 f"target {target}",
                 "has not been asked for its devices yet",
                 f"run `python -m spmd_core devices --target {target}` first",
             )
-        return found
+        return devices
 
     def experiment(self, target: str, **fields: Any) -> Experiment:
         """The experiment with its open fields filled in."""
@@ -109,8 +109,8 @@ class ArrayQuestion(Question):
 
 
 def read_array_question(data: Any, devices: int | None = None, **more: Any) -> ArrayQuestion:
-    """The question that a spec asks: `"mesh": null`, `"sharding": null` and `"overrides": null`
-    mean that they are searched. `target` may be a list. RequestError where it asks none.
+    """The question in a spec: `"mesh": null`, `"sharding": null` and `"overrides": null`
+    mean that they are searched. `target` may be a list. RequestError where there is none.
     """
     if not isinstance(data, Mapping):
         raise refuse(
@@ -163,7 +163,7 @@ def _place(text: Any) -> Target:
 
 
 def _check_price(question: ArrayQuestion) -> None:
-    """RequestError of prices that are none, or of chips that are not asked for."""
+    """RequestError of prices that are none, or of chips that are not requested."""
     places = {target: parse_target(target) for target in question.targets}
     asked = sorted(
         {get_topology(place).chip.generation for place in places.values() if place.is_absent}

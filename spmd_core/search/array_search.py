@@ -134,8 +134,8 @@ class Space:
         for sharded in shardings(self.question):
             if stop():
                 return
-            found = self._ruled_out(sharded)
-            twin = None if found else self._twin(sharded, seen, number)
+            refusal = self._ruled_out(sharded)
+            equal = None if refusal else self._twin(sharded, seen, number)
             for place, strategy in enumerate(strategies):
                 same = (
                     one_device.setdefault(strategy + sharded.target, number + place)
@@ -153,13 +153,13 @@ class Space:
                     )
                 elif STRATEGIES[strategy].is_single_device:
                     yield self._estimated(sharded, strategy, number + place)
-                elif found is not None:
-                    yield self._pruned(sharded, strategy, number + place, *found)
-                elif twin is not None and (
-                    twin.always or STRATEGIES[strategy].collectives == "program"
+                elif refusal is not None:
+                    yield self._pruned(sharded, strategy, number + place, *refusal)
+                elif equal is not None and (
+                    equal.always or STRATEGIES[strategy].collectives == "program"
                 ):
                     yield self._pruned(
-                        sharded, strategy, number + place, _EQUAL, twin.words, twin.number + place
+                        sharded, strategy, number + place, _EQUAL, equal.words, equal.number + place
                     )
                 else:
                     yield self._estimated(sharded, strategy, number + place)
@@ -221,7 +221,7 @@ class Space:
         )
 
     def _name(self, sharded: Sharded, strategy: str) -> str:
-        """What tells it apart from every other candidate: of several targets, its own as well."""
+        """What distinguishes it from every other candidate: of several targets, its own as well."""
         where = [sharded.target.removeprefix("tpu:")] if len(self.question.targets) > 1 else []
         return " · ".join([sharded.words, strategy, *where])
 

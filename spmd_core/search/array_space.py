@@ -92,13 +92,13 @@ def _free(what: Workload, sizes: Dims) -> list[Array]:
 
 
 def _as_given(question: ArrayQuestion, target: str, mesh: Mesh) -> Sharded:
-    found = question.spec
-    table = {dim: _axes(axes) for dim, axes in dict(found.get("sharding") or {}).items()}
+    spec = question.spec
+    table = {dim: _axes(axes) for dim, axes in dict(spec.get("sharding") or {}).items()}
     return Sharded(target, mesh, tuple(table.items()), _given_specs(question))
 
 
 def _given_specs(question: ArrayQuestion) -> tuple[tuple[str, Spec], ...]:
-    """The arrays that stay put, as the spec says."""
+    """The arrays whose sharding the spec fixes."""
     return tuple(
         (name, tuple(map(_axes, spec)))
         for name, spec in dict(question.spec.get("overrides") or {}).items()

@@ -27,20 +27,20 @@ def _axes(plan: Plan, dim: str) -> list[str]:
 
 
 def parallelism(plan: Plan) -> dict[str, int]:
-    """MaxText's `ici_*` and `dcn_*` settings: what of each axis is within a slice, and between.
+    """MaxText's `ici_*` and `dcn_*` settings: the part of each axis within a slice, and between.
 
     The slices are on the first axis of a mesh that has several.
     """
-    slices, found = plan.topology.slices, {}
+    slices, settings = plan.topology.slices, {}
     for place, (name, size) in enumerate(plan.mesh):
         between = slices if place == 0 and slices > 1 else 1
-        found[f"ici_{name}_parallelism"] = size // between
+        settings[f"ici_{name}_parallelism"] = size // between
         if between > 1:
-            found[f"dcn_{name}_parallelism"] = between
-    for name in ("data", "fsdp"):  # MaxText fills what is -1 by itself: both are said
-        found.setdefault(f"ici_{name}_parallelism", 1)
-        found.setdefault(f"dcn_{name}_parallelism", 1)
-    return found
+            settings[f"dcn_{name}_parallelism"] = between
+    for name in ("data", "fsdp"):  # MaxText fills what is -1 by itself: both are written
+        settings.setdefault(f"ici_{name}_parallelism", 1)
+        settings.setdefault(f"dcn_{name}_parallelism", 1)
+    return settings
 
 
 def maxtext(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""What the candidates that were compiled say of those that were not: an estimate that was never far
+"""What compiled candidates show of those that were not: an estimate that was never far
 above the program may rule out what is far behind.
 """
 
@@ -34,22 +34,22 @@ def estimate_s(candidate: Candidate) -> float | None:
     return sum(seconds for _, seconds in candidate.parts) or None
 
 
-def trust(found: Iterable[Candidate], drawn: int) -> Trust | None:
+def trust(candidates: Iterable[Candidate], drawn: int) -> Trust | None:
     """What is known of the estimates; None as long as nothing was compiled."""
     shares = [
         each.predicted.estimate / estimate
-        for each in found
+        for each in candidates
         if each.fate == "compiled" and each.predicted and (estimate := estimate_s(each))
     ]
     return Trust(len(shares), drawn, min(shares)) if shares else None
 
 
-def rejudged(found: Sequence[Candidate], known: Trust, best_s: float) -> list[Candidate]:
+def rejudged(candidates: Sequence[Candidate], known: Trust, best_s: float) -> list[Candidate]:
     """Candidates that change: ruled out, since the limit of their estimate is above the best; or
     only estimated again, since the limit has fallen since.
     """
     changed = []
-    for each in found:
+    for each in candidates:
         is_out = each.reason == REASON
         if (each.fate != "estimated" and not is_out) or not (estimate := estimate_s(each)):
             continue

@@ -28,7 +28,7 @@ def decode(code: str) -> AnyQuestion:
 
 
 def question_of(data: Any) -> AnyQuestion:
-    """The question that its JSON form asks; RequestError where it asks none."""
+    """The question of its JSON form; RequestError where there is none."""
     if isinstance(data, dict) and data.get("kind") == "array":
         spec = data.get("spec")
         searched = data.get("searched")

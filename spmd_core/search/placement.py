@@ -16,10 +16,10 @@ Key = tuple[object, ...]
 
 
 class Placements:
-    """The shardings of a topology, told apart by what their devices hold. `order` is how a mesh
+    """The shardings of a topology, distinguished by what their devices hold. `order` is how a mesh
     takes its devices, as an experiment's `device_order`.
 
-    A sharding says which device has which part: names of axes, axes of no use, and the factors in
+    A sharding defines which device has which part: names of axes, axes of no use, and the factors in
     which one is written mean nothing where every device has the same part of everything. Nor does
     it matter which of two alike corners of the grid is the first.
     """
@@ -54,9 +54,9 @@ class Placements:
         number = np.zeros(math.prod(sizes.values()), dtype=np.int64)
         for axis in axes:
             number = number * sizes[axis] + at[axis]
-        found = np.empty_like(number)
-        found[self._places(tuple(sizes.values()))] = number
-        return found
+        parts = np.empty_like(number)
+        parts[self._places(tuple(sizes.values()))] = number
+        return parts
 
     def _images(self, mesh: Mesh, axes: Axes) -> tuple[int, ...]:
         """Numbers of the parts as each symmetry shows them: equal for equal parts."""
@@ -89,7 +89,7 @@ class Placements:
 
     def _views(self, plain: np.ndarray) -> Iterator[np.ndarray]:
         """The topology mirrored along any axes, with axes of equal length and ends exchanged. A
-        shifted ring is left out: a part across its seam is told apart by the cost model.
+        shifted ring is left out: a part across its seam is distinguished by the cost model.
         """
         wraps = (*self.topology.wraps, False)[:3]
         for order in itertools.permutations(range(3)):

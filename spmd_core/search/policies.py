@@ -18,7 +18,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Fields of a plan that say what the forward pass keeps, and where."""
+    """Fields of a plan for what the forward pass saves, and where."""
 
     remat: Remat
     save: tuple[str, ...] = ()
@@ -44,11 +44,11 @@ def policies(remat: tuple[str, ...], offloads: bool, gated: bool) -> tuple[Polic
     """Every policy: none, minimal, and full with each group recomputed, saved or offloaded, and the
     block's input on the device or offloaded. Fewest bytes last: the order has no other meaning.
     """
-    found = [Policy("none")] if "none" in remat else []
+    tried = [Policy("none")] if "none" in remat else []
     if "minimal" in remat:
-        found.append(Policy("minimal"))
+        tried.append(Policy("minimal"))
     if "full" not in remat:
-        return tuple(found)
+        return tuple(tried)
     ways = ("", "save", "offload") if offloads else ("", "save")
     for place in ("", "offload") if offloads else ("",):
         for chosen in itertools.product(ways, repeat=len(GROUPS)):
@@ -58,8 +58,8 @@ def policies(remat: tuple[str, ...], offloads: bool, gated: bool) -> tuple[Polic
                 for name in group
                 if gated or name != "mlp_gate"
             }
-            found.append(Policy("full", _named(named, "save"), _named(named, "offload")))
-    return tuple(found)
+            tried.append(Policy("full", _named(named, "save"), _named(named, "offload")))
+    return tuple(tried)
 
 
 def _named(ways: dict[str, str], way: str) -> tuple[str, ...]:

@@ -16,13 +16,13 @@ from spmd_core.search.sweep.curves import Numbers, Outcome, State, failure, numb
 from spmd_core.search.sweep.sweep import SweepPoint
 from spmd_core.time import estimate_step, is_outdated
 
-# each a few numbers: a sweep that is looked at every second would else read whole results again
+# each a few numbers: a sweep that is looked at every second would else read full results again
 POINTS_KEPT = 512
 
 
 def estimated(point: SweepPoint, outcome: Outcome | None = None) -> Outcome:
     """How a point stands, with the instant estimate of a model's step where it is not compiled yet;
-    without an outcome, of a point that nothing was asked of."""
+    without an outcome, of a point that was never submitted."""
     if outcome is None:
         state: State = "too large" if point.is_too_large else "not compiled"
         if point.experiment is None:
@@ -36,7 +36,7 @@ def estimated(point: SweepPoint, outcome: Outcome | None = None) -> Outcome:
     plan = point.experiment.plan if point.experiment else None
     if known or plan is None:
         return outcome
-    # a plan is frozen, and so it has a hash, of which pyright is not told
+    # a plan is frozen, and so it has a hash, which pyright does not know
     return replace(outcome, numbers=_estimate(plan))  # pyright: ignore[reportArgumentType]
 
 
@@ -46,13 +46,13 @@ def _estimate(plan: Plan) -> Numbers:
 
 
 class SweepQueue(Protocol):
-    """What starting a sweep asks of a batch."""
+    """What starting a sweep needs of a batch."""
 
     def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
 
 
 class SweepRuns(Protocol):
-    """What a sweep asks of the Lab."""
+    """What a sweep needs of the Lab."""
 
     folder: Path
 
@@ -70,7 +70,7 @@ class Canceller(Protocol):
 
 @dataclass(slots=True)
 class Asked:
-    """What was asked for by whoever looks: experiment id -> run, and why the Lab refused the
+    """What this viewer submitted: experiment id -> run, and why the Lab refused the
     others.
     """
 
@@ -81,7 +81,7 @@ class Asked:
 def look(
     lab: SweepRuns, points: Sequence[SweepPoint], asked: Asked | None = None
 ) -> tuple[Outcome, ...]:
-    """How each point stands now: from the store, from the queue, from the runs that were asked for,
+    """The state of each point: from the store, from the queue, from the runs that were submitted,
     or from its sizes alone.
     """
     active = {status.experiment.id: status for status in lab.active()}
@@ -101,8 +101,8 @@ def _outcome(
     run = asked.runs.get(name)
     if run and (failed := _failed(lab, run)):
         return failed
-    if (known := lab.latest(point.experiment)) and (found := _stored(lab, known, point.strategy)):
-        return found
+    if (known := lab.latest(point.experiment)) and (stored := _stored(lab, known, point.strategy)):
+        return stored
     if name in asked.refusals:
         return failure(asked.refusals[name])
     if point.is_too_large:

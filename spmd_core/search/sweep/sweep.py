@@ -46,10 +46,10 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """One value of a sweep: its experiment, or the sentence that says why there is none.
+    """One value of a sweep: its experiment, or the sentence why there is none.
 
     `expected_bytes` is the peak per device estimated from the sizes, before any compile; None where
-    only the compiler can say.
+    only the compiler knows.
     """
 
     label: str
@@ -63,7 +63,7 @@ class SweepPoint:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether the sizes alone say that it does not fit."""
+        """Whether it does not fit by its sizes alone."""
         expected = self.expected_bytes
         return expected is not None and expected > TOO_LARGE * self.capacity_bytes
 
@@ -150,7 +150,7 @@ def _expected_bytes(experiment: Experiment) -> int | None:
 
 
 def compile_seconds(point: SweepPoint) -> float:
-    """A rough guess of how long a point's compile takes on one core; for telling the user."""
+    """A rough guess of how long a point's compile takes on one core; for the user."""
     if point.experiment is None:
         return 0.0
     if point.experiment.plan is None:

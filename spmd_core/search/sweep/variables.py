@@ -2,7 +2,7 @@
 
 To add a variable, add its row to VARIABLES. Every field that has no default must be given: a
 variable that changes nothing would give the same experiment at every point, which a test of the
-whole table refuses too.
+full table refuses too.
 """
 
 import math
@@ -26,7 +26,7 @@ MIN_SEQUENCE = 128  # of the values offered
 class Variable:
     """One thing that a sweep varies."""
 
-    name: str  # as `--sweep NAME=VALUES` and the link say it
+    name: str  # as `--sweep NAME=VALUES` and the link have it
     title: str  # in the screen's choice
     axis: Callable[[Experiment], str]  # title of the curves' x axis and of the tables' first column
     example: str  # values, as they are written
@@ -39,7 +39,7 @@ class Variable:
     needs: str | None = None  # a dim without which there is nothing to vary
     is_categorical: bool = False  # the values have no order of their own
     scales: bool = False  # it varies the chips: weak or strong scaling, and scaling efficiency
-    is_of_topology: bool = False  # values for one topology say nothing of another
+    is_of_topology: bool = False  # values for one topology mean nothing for another
     choices: Callable[[], dict[str, str]] | None = None  # every value there is, with its title
     label: Callable[[Value, Topology], str] | None = None  # of a point; else the value itself
     point: Callable[[Value, str], str] | None = None  # of value and label, in a sentence
@@ -57,7 +57,7 @@ class Variable:
         return self.separator.join(f"{v:g}" if isinstance(v, float) else str(v) for v in values)
 
 
-def read_number(name: str, text: str, most: int = MAX_SIZE, *, whole: bool = True) -> float | int:
+def read_number(name: str, text: str, most: int = MAX_SIZE, *, integer: bool = True) -> float | int:
     """A positive number of at most `most`; RequestError where the text is none."""
     example = VARIABLES[name].example
     what = f"{name}={shorten(text)}"
@@ -69,12 +69,12 @@ def read_number(name: str, text: str, most: int = MAX_SIZE, *, whole: bool = Tru
         number = float(text)
     except ValueError:
         number = math.nan
-    if not 0 < number <= most or (whole and number != int(number)):
+    if not 0 < number <= most or (integer and number != int(number)):
         raise refuse(what, "is not a size", f"write for example {example}")
     return int(number) if number == int(number) else number
 
 
-def _whole(count: float, what: str) -> int:
+def _integer_of(count: float, what: str) -> int:
     if count != int(count) or count < 1:
         raise refuse(what, f"makes {count:g} in all, which is not a whole number", "use a multiple")
     return int(count)
@@ -95,7 +95,7 @@ def _batch_default(base: Experiment) -> tuple[Value, ...]:
 
 def _batch(base: Experiment, value: Value, scaling: Scaling) -> Changes:
     del scaling
-    batch = _whole(float(value) * base.device_count, f"batch-per-device={float(value):g}")
+    batch = _integer_of(float(value) * base.device_count, f"batch-per-device={float(value):g}")
     return {"dims": base.sizes | {"batch": batch}}
 
 
@@ -115,8 +115,8 @@ def _sequence(base: Experiment, value: Value, scaling: Scaling) -> Changes:
 def _mesh_default(base: Experiment) -> tuple[Value, ...]:
     own, devices = mesh_text(base.mesh, ","), base.device_count
     if base.what.named_axes:
-        found = [(("fsdp", devices),)]
-        found += [
+        meshes = [(("fsdp", devices),)]
+        meshes += [
             (("fsdp", devices // tensor), ("tensor", tensor))
             for tensor in (2, 4, 8)
             if devices % tensor == 0 and devices > tensor
@@ -124,10 +124,10 @@ def _mesh_default(base: Experiment) -> tuple[Value, ...]:
     elif len(base.mesh) == 2:
         (a, _), (b, _) = base.mesh
         sizes = [size for size in (1, 2, 4, 8, 16) if devices % size == 0]
-        found = [((a, devices // size), (b, size)) for size in sizes]
+        meshes = [((a, devices // size), (b, size)) for size in sizes]
     else:
-        found = []
-    return tuple(dict.fromkeys([own, *(mesh_text(mesh, ",") for mesh in found)]))
+        meshes = []
+    return tuple(dict.fromkeys([own, *(mesh_text(mesh, ",") for mesh in meshes)]))
 
 
 def _mesh(base: Experiment, value: Value, scaling: Scaling) -> Changes:
@@ -193,7 +193,7 @@ def _moved(base: Experiment, new: Topology, scaling: Scaling) -> Changes:
     if scaling == "weak" and new.chips != old.chips:
         dim = _grown_dim(base, grows)
         size = base.sizes[dim]
-        grown = _whole(size * new.chips / old.chips, f"{size / old.chips:g} of {dim} per chip")
+        grown = _integer_of(size * new.chips / old.chips, f"{size / old.chips:g} of {dim} per chip")
         changes["dims"] = base.sizes | {dim: grown}
     return changes
 
@@ -203,17 +203,17 @@ def _resized(base: Experiment, new: Topology) -> tuple[Mesh, str]:
 
     RequestError where more than that axis would change: a sweep varies one thing.
     """
-    found = on_topology(base, new)
-    if not found.changed:
-        return found.mesh, found.takes
+    plan = on_topology(base, new)
+    if not plan.changed:
+        return plan.mesh, plan.takes
     what = "of a slice" if new.slices > 1 else "in all"
     devices = f"{new.devices // new.slices} devices {what} of {new.name}"
-    axes = mesh_text(found.others, " x ")
-    multiple = math.prod(size for _, size in found.others)
+    axes = mesh_text(plan.others, " x ")
+    multiple = math.prod(size for _, size in plan.others)
     raise refuse(
         devices,
         f"do not divide over {axes}",
-        f"use multiples of {multiple}, or start the sweep from {found.text}",
+        f"use multiples of {multiple}, or start the sweep from {plan.text}",
     )
 
 
@@ -242,7 +242,7 @@ VARIABLES: dict[str, Variable] = {
             example="1,2,4,8",
             also="the batch alone",
             help="Sequences per device and step, with commas between them",
-            parse=lambda text: read_number("batch-per-device", text, whole=False),
+            parse=lambda text: read_number("batch-per-device", text, integer=False),
             default=_batch_default,
             vary=_batch,
         ),

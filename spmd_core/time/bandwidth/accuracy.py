@@ -8,7 +8,7 @@ import numpy as np
 
 from spmd_core.results import Result
 
-FEWEST_RANKED = 5  # programs of which a rank correlation says something
+FEWEST_RANKED = 5  # programs for which a rank correlation means something
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Pair:
 def pairs_of(result: Result, title: str) -> tuple[Pair, ...]:
     """The strategies of a result that have both; `title` is of its experiment."""
     return tuple(
-        Pair(result.run, f"{title}, {strategy}", found.predicted_s.estimate, found.median_s)
-        for strategy, found in result.strategies.items()
-        if found.predicted_s and found.median_s and found.predicted_s.estimate > 0
+        Pair(result.run, f"{title}, {strategy}", outcome.predicted_s.estimate, outcome.median_s)
+        for strategy, outcome in result.strategies.items()
+        if outcome.predicted_s and outcome.median_s and outcome.predicted_s.estimate > 0
     )
 
 

@@ -57,12 +57,12 @@ def cases(experiment: Experiment) -> tuple[Case, ...]:
     """The cases of a sweep: collectives over each group of axes, then copies from and to hosts."""
     options, sizes = dict(experiment.options), experiment.axis_sizes
     each = DTYPE_BYTES[experiment.dtype]
-    found = []
+    listed = []
     for kind in chosen_kinds(options):
         between = TRANSFERS[kind].between_devices
         for axes in chosen_axes(options, experiment.mesh) if between else ((),):
             devices = math.prod(sizes[axis] for axis in axes)
-            found.append(
+            listed.append(
                 Case(kind, axes, devices, experiment.dtype, ladder(options, each * devices))
             )
-    return tuple(found)
+    return tuple(listed)

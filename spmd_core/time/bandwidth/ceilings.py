@@ -49,14 +49,14 @@ def ceiling(
     )
 
 
-def noted(found: Sequence[Ceiling]) -> list[str]:
+def noted(ceilings: Sequence[Ceiling]) -> list[str]:
     """What a reader of the ceilings must know: which were measured on a busy machine."""
-    busy = [each for each in found if each.spread > BUSY]
+    busy = [each for each in ceilings if each.spread > BUSY]
     if not busy:
         return []
     names = ", ".join(each.title.lower() for each in busy)
     worst = max(each.spread for each in busy)
     return [
-        f"{len(busy)} of {len(found)} ceilings spread by up to {worst:.0%} ({names}): "
+        f"{len(busy)} of {len(ceilings)} ceilings spread by up to {worst:.0%} ({names}): "
         "something else runs on this machine; calibrate again when it is idle"
     ]

@@ -18,16 +18,16 @@ def fits(points: Iterable[Point]) -> tuple[Fit, ...]:
         if point.time_s and point.correct is not False:
             by_case.setdefault((point.kind, point.axes, point.devices), []).append(point)
     return tuple(
-        _fit(found)
-        for found in by_case.values()
-        if len({point.bytes for point in found}) >= LEAST_POINTS
+        _fit(points_of_case)
+        for points_of_case in by_case.values()
+        if len({point.bytes for point in points_of_case}) >= LEAST_POINTS
     )
 
 
 def _fit(points: Sequence[Point]) -> Fit:
     """Least squares of the relative error: each size counts alike, whatever its time.
 
-    Intervals are those of the middle 95 % of resampled points: what they say is how much the
+    Intervals are those of the middle 95 % of resampled points: they show how much the
     straight line depends on which sizes were measured.
     """
     first = points[0]

@@ -53,32 +53,32 @@ def operations_of(module: Module) -> tuple[Operation, ...] | None:
     """The operations of one execution, in their order, equal ones counted; None where a loop's
     length is unknown, or there are too many to list.
     """
-    found: Counter[Entry] = Counter()
-    if not _walk(module, module.entry, 1, found) or len(found) > MOST:
+    entries: Counter[Entry] = Counter()
+    if not _walk(module, module.entry, 1, entries) or len(entries) > MOST:
         return None
-    found["result", (module.entry.root.shape.bytes,)] += 1
+    entries["result", (module.entry.root.shape.bytes,)] += 1
     return tuple(
         Operation.model_validate({"kind": kind, "sizes": sizes, "count": count})
-        for (kind, sizes), count in found.items()
+        for (kind, sizes), count in entries.items()
     )
 
 
-def _walk(module: Module, computation: Computation, times: int, found: Counter[Entry]) -> bool:
+def _walk(module: Module, computation: Computation, times: int, entries: Counter[Entry]) -> bool:
     """Count the operations of a computation that runs so many times; False where that is unknown."""
     for each in computation.instructions:
         if each.opcode in _NOTHING or kind_of(each.opcode) or each.opcode.endswith("-done"):
             continue
         if each.opcode == "while":
             count, body = trip_count(module, computation, each), module.callee(each, "body")
-            if count is None or body is None or not _walk(module, body, times * count, found):
+            if count is None or body is None or not _walk(module, body, times * count, entries):
                 return False
         elif each.opcode in ("call", "conditional", "async-start"):
             inner = [module.by_name[name] for name in each.called() if name in module.by_name]
-            if inner and not _walk(module, inner[0], times, found):
+            if inner and not _walk(module, inner[0], times, entries):
                 return False
         else:
             for entry, count in _of(module, each, computation):
-                found[entry] += times * count
+                entries[entry] += times * count
     return True
 
 
@@ -91,12 +91,12 @@ def _of(
     holder = inside or computation
     products = [each for each in parts if each.opcode in ("dot", "convolution")]
     for each in products:
-        found = matmul(each, holder)
-        if found.rows and found.columns:
+        product = matmul(each, holder)
+        if product.rows and product.columns:
             count = _batch(each, holder)
-            yield ("matmul", (max(1, found.rows // count), found.inner, found.columns)), count
+            yield ("matmul", (max(1, product.rows // count), product.inner, product.columns)), count
         else:
-            yield ("matmul", (1, max(1, found.flops // 2), 1)), 1
+            yield ("matmul", (1, max(1, product.flops // 2), 1)), 1
     elements = sum(each.shape.elements for each in parts if each.opcode in _TRANSCENDENTAL)
     if elements:
         yield ("transcendental", (elements,)), 1

@@ -20,10 +20,10 @@ def with_times(points: Iterable[Point], mesh: Mesh, times: TimeModel) -> tuple[P
     included; as they are where that is not known.
     """
     return tuple(
-        point.model_copy(update={"predicted_s": found.alone_s})
+        point.model_copy(update={"predicted_s": time.alone_s})
         if point.predicted_s is None
         and isinstance(
-            found := times.collective(point.kind, mesh, point.axes, point.bytes), Duration
+            time := times.collective(point.kind, mesh, point.axes, point.bytes), Duration
         )
         else point
         for point in points

@@ -25,41 +25,43 @@ def with_roofline(result: Result, known: Result | None) -> Result:
     if known is None or result.experiment.what.kind != "computation":
         return result
     times = times_where_run(result.experiment, result.environment, known)
-    found = {
+    outcomes = {
         name: with_roofs(result.experiment, name, each, times)
         for name, each in result.strategies.items()
     }
-    return result.model_copy(update={"strategies": found})
+    return result.model_copy(update={"strategies": outcomes})
 
 
 def with_roofs(
-    experiment: Experiment, name: str, found: StrategyResult, times: TimeModel
+    experiment: Experiment, name: str, outcome: StrategyResult, times: TimeModel
 ) -> StrategyResult:
     """One strategy's program with its roofs, and what they let expect where nothing else does."""
-    roofs = roofline(experiment, name, found.collectives or (), times)
+    roofs = roofline(experiment, name, outcome.collectives or (), times)
     if roofs is None:
-        return found
+        return outcome
     time = (
-        found.predicted_s
-        or _by_operations(experiment, name, found, times)
+        outcome.predicted_s
+        or _by_operations(experiment, name, outcome, times)
         or expected_s(roofs, times.calibration)
     )
-    return found.model_copy(update={"roofline": roofs.reached(found.median_s), "predicted_s": time})
+    return outcome.model_copy(
+        update={"roofline": roofs.reached(outcome.median_s), "predicted_s": time}
+    )
 
 
 def _by_operations(
-    experiment: Experiment, strategy: str, found: StrategyResult, times: TimeModel
+    experiment: Experiment, strategy: str, outcome: StrategyResult, times: TimeModel
 ) -> Estimate | None:
     """What a compiled program is expected to take, by its operations; None where they were not
     read, or the calibration has no costs.
     """
-    known, operations = times.calibration, found.operations
+    known, operations = times.calibration, outcome.operations
     if operations is None or known is None or not known.is_complete:
         return None
     if STRATEGIES[strategy].is_single_device:
         seconds = known.alone_s(operations, experiment.dtype)
         return interval(seconds, known.spread) if math.isfinite(seconds) else None
-    moved = moved_s(experiment, found.collectives or (), times)
+    moved = moved_s(experiment, outcome.collectives or (), times)
     if moved is None:
         return None
     work = known.work_s(operations, experiment.dtype)
@@ -102,7 +104,7 @@ def roofline(
 
 
 def flops(experiment: Experiment, strategy: str) -> float:
-    """FLOPs of a device: those of the whole computation over the devices that share it."""
+    """FLOPs of a device: those of the full computation over the devices that share it."""
     total = experiment.what.flops(experiment.sizes)
     return total if STRATEGIES[strategy].is_single_device else total / _sharers(experiment)
 
@@ -139,7 +141,7 @@ def least_bytes(experiment: Experiment, strategy: str) -> float:
 
 def expected_s(roofs: Roofline, known: Calibration | None) -> Estimate:
     """What the roofs let expect, in seconds: low where the largest hides all else, high where
-    nothing overlaps and each is as slow as the calibration's spread says.
+    nothing overlaps and each is as slow as the calibration's spread allows.
     """
     parts = roofs.compute_s, roofs.memory_s, roofs.communication_s, roofs.dispatch_s
     estimate = roofs.dispatch_s + max(parts[:2]) + roofs.communication_s

@@ -57,18 +57,18 @@ class Formula:
 
     @cached_property
     def gathered(self) -> list[tuple[Array, str]]:
-        """(array between operands and results, dim along which a program needs it whole). Of a dim
+        """(array between operands and results, dim along which a program needs it unsharded). Of a dim
         that another is a multiple of (key heads, of query heads) it is the last array before the
         other takes its place.
         """
         what = self.experiment.what
-        whole = [
+        gathered = [
             (array, dim)
             for array in what.program.between
             for dim in array.unsharded
             if dim not in self.tied or not what.program.passes
         ]
-        return whole + [
+        return gathered + [
             (array, dim)
             for array, after in self.steps
             for dim in array.dims

@@ -1,7 +1,7 @@
 """How long a sharded computation takes, in closed form.
 
 The formula orders candidates: it is near where a computation is one contraction, and only near
-enough to tell good from bad where it is several.
+enough to separate good from bad where it is several.
 """
 
 import itertools
@@ -27,13 +27,13 @@ class ShardedFormula:
 
     @cached_property
     def specs(self) -> dict[Array, Spec]:
-        """How the sharding splits each operand, result, and what lies between."""
+        """How the sharding splits each operand, result, and what is between."""
         table, given = dict(self.sharded.table), dict(self.sharded.overrides)
-        found = {array: array.spec(self.formula.sizes, table) for array in self.formula.bytes}
+        specs = {array: array.spec(self.formula.sizes, table) for array in self.formula.bytes}
         if given:
             arrays = self.formula.experiment.what.arrays
-            found |= {array: given[array.name] for array in arrays if array.name in given}
-        return found
+            specs |= {array: given[array.name] for array in arrays if array.name in given}
+        return specs
 
     def parts(self, axes: Axes) -> int:
         """Devices along these mesh axes together."""
@@ -127,8 +127,8 @@ class ShardedFormula:
     def _add(self, parts: Parts, kind: str, axes: Axes, nbytes: float) -> None:
         if self.parts(axes) > 1:
             name = f"wait: {kind}"
-            found = self.formula.times.collective(kind, self.sharded.mesh, axes, nbytes)
-            parts[name] = parts.get(name, 0.0) + _seconds(found)
+            time = self.formula.times.collective(kind, self.sharded.mesh, axes, nbytes)
+            parts[name] = parts.get(name, 0.0) + _seconds(time)
 
     def _plans(self) -> Iterator[dict[str, str]]:
         """Every way to split the work: mesh axis -> the dim of the loop that it shards."""
@@ -164,8 +164,8 @@ class ShardedFormula:
         return parts
 
 
-def _seconds(found: Duration | Unknown) -> float:
-    return math.inf if found.seconds is None else found.seconds
+def _seconds(time: Duration | Unknown) -> float:
+    return math.inf if time.seconds is None else time.seconds
 
 
 def _places(array: Array, spec: Spec) -> dict[str, str]:

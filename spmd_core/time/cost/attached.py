@@ -1,4 +1,4 @@
-"""The topology of attached TPUs, read off what their devices say of themselves, for pricing
+"""The topology of attached TPUs, read off their devices, for the cost
 programs that run there.
 """
 
@@ -27,7 +27,7 @@ def cluster_of(
     device_kind: str, places: Sequence[Coordinates], used: Sequence[Coordinates]
 ) -> Cluster:
     """All attached devices as a topology, and the devices of a program in its order; RequestError
-    where they are no whole box of a known chip.
+    where they are no full box of a known chip.
 
     Coordinates may start anywhere, as on a host in the middle of a larger slice: they are counted
     from the least.
@@ -48,7 +48,7 @@ def cluster_of(
     sizes = next(iter(shapes), ())
     shape = sizes[: chip.torus_dims]
     cores = {place[-2] for place in places}
-    whole = len(shapes) == 1 and all(
+    is_full = len(shapes) == 1 and all(
         len(set(each)) == len(each) == math.prod(sizes) * len(cores) for each in slices.values()
     )
     flat = all(size == 1 for size in sizes[chip.torus_dims :])
@@ -57,7 +57,7 @@ def cluster_of(
         if shape
         else False
     )
-    if not (whole and flat and fits and len(cores) == chip.devices_per_chip):
+    if not (is_full and flat and fits and len(cores) == chip.devices_per_chip):
         raise refuse(
             f"the {len(places)} attached {device_kind} devices",
             f"do not form a box of {chip.title} chips by their coordinates",

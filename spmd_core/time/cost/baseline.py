@@ -16,7 +16,7 @@ MEMORY_TOLERANCE = 0.01  # of the peak; the same program compiled twice differs 
 TIME_TOLERANCE = 0.02  # of the estimate
 
 _Name = Annotated[str, Field(max_length=2000)]
-_Whole = Annotated[StrictInt, Field(ge=0, le=2**62)]
+_Integer = Annotated[StrictInt, Field(ge=0, le=2**62)]
 
 
 class Baseline(Frozen):
@@ -27,10 +27,10 @@ class Baseline(Frozen):
     baseline: Literal[1] = VERSION
     plan: Plan
     fits: StrictBool
-    peak: _Whole | None
+    peak: _Integer | None
     estimate_s: Annotated[float, Field(gt=0)] | None
-    collectives: tuple[tuple[_Name, tuple[_Name, ...], _Whole, _Whole], ...]
-    buffers: dict[_Name, _Whole]
+    collectives: tuple[tuple[_Name, tuple[_Name, ...], _Integer, _Integer], ...]
+    buffers: dict[_Name, _Integer]
 
     @model_validator(mode="after")
     def _check(self) -> "Baseline":
@@ -93,38 +93,38 @@ _ANEW = "write one with `predict --keep FILE`"
 
 def changes(before: Baseline, now: Baseline) -> list[str]:
     """A sentence for each difference that matters, none where the two agree."""
-    found = []
+    listed = []
     if before.fits != now.fits:
-        found.append(f"it {'fits now' if now.fits else 'does not fit any more'}")
-    found += _collective_changes(before, now)
+        listed.append(f"it {'fits now' if now.fits else 'does not fit any more'}")
+    listed += _collective_changes(before, now)
     if before.peak and now.peak and abs(now.peak - before.peak) > MEMORY_TOLERANCE * before.peak:
-        found.append(f"peak memory went from {bytes_text(before.peak)} to {bytes_text(now.peak)}")
-        found += _buffer_changes(before.buffers, now.buffers)
+        listed.append(f"peak memory went from {bytes_text(before.peak)} to {bytes_text(now.peak)}")
+        listed += _buffer_changes(before.buffers, now.buffers)
     old, new = before.estimate_s, now.estimate_s
     if old and new and abs(new - old) > TIME_TOLERANCE * old:
-        found.append(f"the estimate went from {seconds_text(old)} to {seconds_text(new)}")
-    return found
+        listed.append(f"the estimate went from {seconds_text(old)} to {seconds_text(new)}")
+    return listed
 
 
 def _collectives(prediction: Prediction) -> Counter[tuple[str, tuple[str, ...], int]]:
-    found: Counter[tuple[str, tuple[str, ...], int]] = Counter()
+    counts: Counter[tuple[str, tuple[str, ...], int]] = Counter()
     for each in prediction.collectives:
-        found[(each.kind, each.axes, each.bytes)] += each.times
-    return found
+        counts[(each.kind, each.axes, each.bytes)] += each.times
+    return counts
 
 
 def _collective_changes(before: Baseline, now: Baseline) -> list[str]:
     old = {(kind, axes, size): count for kind, axes, size, count in before.collectives}
     new = {(kind, axes, size): count for kind, axes, size, count in now.collectives}
-    found = []
+    listed = []
     for key in sorted(old.keys() | new.keys()):
         if old.get(key, 0) != new.get(key, 0):
             kind, axes, size = key
-            found.append(
+            listed.append(
                 f"{kind} over {', '.join(axes) or 'no axis'} of {bytes_text(size)}: "
                 f"{old.get(key, 0)} before, {new.get(key, 0)} now"
             )
-    return found
+    return listed
 
 
 def _buffer_changes(old: dict[str, int], new: dict[str, int]) -> list[str]:

@@ -113,7 +113,7 @@ class State:
     """
 
     chip: float = 0.0
-    # of the computation at hand, or of this iteration of it: nothing in it starts earlier
+    # of the current computation, or of this iteration of it: nothing in it starts earlier
     begin: float = 0.0
     tail: float = 0.0
     links: dict[str, float] = field(default_factory=lambda: defaultdict(float))

@@ -5,7 +5,7 @@ source.
 # of nominal: earlier editions of "How to Scale Your Model" give 4.5e10 and 9e10 B/s for links of
 # 5e10 and 1e11
 LINK_EFFICIENCY = 0.9
-# "about 1 us per hop", "How to Scale Your Model", chapter 3 (chapter 2 says half of that for v5e)
+# "about 1 us per hop", "How to Scale Your Model", chapter 3 (chapter 2 has half of that for v5e)
 HOP_LATENCY_S = 1e-6
 LAUNCH_S = 2e-6  # to start a collective; a guess
 DCN_LATENCY_S = 2e-4  # host to host through the data centre network; a guess

@@ -1,4 +1,4 @@
-"""FLOPs of matmuls as the TPU compiler writes them: convolutions whose windows may stand for batch
+"""FLOPs of matmuls as the TPU compiler writes them: convolutions whose windows may be batch
 dims.
 """
 
@@ -35,17 +35,17 @@ def matmuls_in(
     module: Module, computation: Computation, seen: frozenset[str] = frozenset()
 ) -> list[Matmul]:
     """Matmuls of a computation and of the fusions it calls; not of loops."""
-    found = []
+    matmuls = []
     for instruction in computation.instructions:
         if instruction.opcode in ("convolution", "dot"):
-            found.append(matmul(instruction, computation))
+            matmuls.append(matmul(instruction, computation))
         elif (
             instruction.opcode == "fusion"
             and (callee := module.callee(instruction))
             and callee.name not in seen
         ):
-            found += matmuls_in(module, callee, seen | {computation.name})
-    return found
+            matmuls += matmuls_in(module, callee, seen | {computation.name})
+    return matmuls
 
 
 def matmul(instruction: Instruction, computation: Computation) -> Matmul:
@@ -79,7 +79,7 @@ def _dot_sides(instruction: Instruction, left: Shape) -> tuple[int, int]:
 
 
 def _convolution_sides(instruction: Instruction, left: Shape, right: Shape) -> tuple[int, int]:
-    """(rows, columns): a window over which the left side has one position stands for columns."""
+    """(rows, columns): a window over which the left side has one position is columns."""
     labels = _labels(instruction)
     left_at, right_at, out_at = labels
     out = instruction.shape
@@ -159,7 +159,7 @@ def valid_positions(
 
 
 def matmul_s(each: Matmul, chip: Chip) -> float:
-    """Seconds of a matmul by the matrix unit alone: padded to whole units, and for each set of
+    """Seconds of a matmul by the matrix unit alone: padded to full units, and for each set of
     weights the rows that fill and empty the unit. The cores of a megacore share the rows.
     """
     rate = {"s8": 2.0, "u8": 2.0, "s4": 2.0}.get(each.element, 1.0)

@@ -48,7 +48,7 @@ NOMINAL = LinkRates(1.0, 1.0, 0.0, 0.0, 0.0)  # gives the bound that no collecti
 
 @dataclass(frozen=True, slots=True)
 class AxisSpan:
-    """What a group covers of one physical axis: chips, how many of the axis lie between neighbours,
+    """What a group covers of one physical axis: chips, how many of the axis are between neighbors,
     whether the ring closes.
     """
 
@@ -118,7 +118,7 @@ def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordi
 def route_of(
     topology: Topology, mesh: tuple[tuple[str, int], ...], order: str, axes: tuple[str, ...]
 ) -> Route:
-    """Where the first group of a collective over mesh axes lies; the others are alike."""
+    """The place of the first group of a collective over mesh axes; the others are alike."""
     places = mesh_places(topology, [size for _, size in mesh], order)
     first = tuple(slice(None) if name in axes else 0 for name, _ in mesh)
     group = np.asarray(places[first]).reshape(-1, 5).tolist()
@@ -181,7 +181,7 @@ def exchange_s(
     """Seconds of an all-to-all of `nbytes` per device: what crosses the middle of the longest axis,
     over the links there.
 
-    Of a group's data, half starts on either side of a cut through an axis and half of that crosses
+    Of a group's data, half starts on either side of a plane through an axis and half of that crosses
     it: size x nbytes / 4 per row of
     chips, over one link of a line and two of a ring.
     """
@@ -228,16 +228,16 @@ class Paths:
 
 def hops_between(topology: Topology, source: Coordinates, target: Coordinates) -> list[Hop]:
     """The links of the shortest path between two devices of a slice, axis after axis."""
-    here, found = list(source), []
+    here, hops = list(source), []
     for axis, length in enumerate(topology.shape):
         wraps = topology.wraps[axis]
         ahead = (target[axis] - here[axis]) % length if wraps else target[axis] - here[axis]
         steps = ahead - length if wraps and ahead > length / 2 else ahead
         sign = 1 if steps > 0 else -1
         for _ in range(abs(steps)):
-            found.append((tuple(here), axis, sign))
+            hops.append((tuple(here), axis, sign))
             here[axis] = (here[axis] + sign) % length
-    return found
+    return hops
 
 
 def paths(

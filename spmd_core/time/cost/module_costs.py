@@ -6,7 +6,7 @@ from spmd_core.time.cost.ops import OperationCost, operation
 
 
 class ModuleCosts:
-    """A module on a cluster. `operations` and `collectives` are those that were asked for, by the
+    """A module on a cluster. `operations` and `collectives` are those that were requested, by the
     id of their instruction, which the module keeps; None of an instruction that starts no
     collective.
     """
@@ -22,8 +22,8 @@ class ModuleCosts:
         """The collective that starts at an instruction; None where none does."""
         key = id(instruction)
         if key not in self.collectives:
-            found = find(self.module, instruction, computation, self.cluster)
-            self.collectives[key] = found
+            start = find(self.module, instruction, computation, self.cluster)
+            self.collectives[key] = start
         return self.collectives[key]
 
     def operation(self, instruction: Instruction, computation: Computation) -> OperationCost:

@@ -75,7 +75,7 @@ SMALL_ELEMENTS = 1024  # up to a vector register: scalar work, hidden under the 
 
 @dataclass(frozen=True, slots=True)
 class OperationCost:
-    """What one operation does. `kind` is matmul, kernel, memory or none; `bound` says which limit
+    """What one operation does. `kind` is matmul, kernel, memory or none; `bound` is the limit
     set the time; `low` and `high` enclose it.
     """
 
@@ -122,12 +122,12 @@ def vector_s(module: Module, instruction: Instruction, chip: Chip) -> float:
     operations a cycle; what only one unit does (exponentials, roots) one.
     """
     callee = module.callee(instruction) if instruction.opcode == "fusion" else None
-    found = [instruction] if callee is None else _inside(module, callee)
+    operations = [instruction] if callee is None else _inside(module, callee)
     registers = sum(
         each.shape.elements
         / VECTOR_ELEMENTS
         * (1.0 if each.opcode in TRANSCENDENTAL else 1 / VECTOR_SLOTS)
-        for each in found
+        for each in operations
         if each.opcode in ARITHMETIC or each.opcode in TRANSCENDENTAL
     )
     return registers / (chip.clock_hz * chip.cores)
@@ -135,11 +135,11 @@ def vector_s(module: Module, instruction: Instruction, chip: Chip) -> float:
 
 def _inside(module: Module, computation: Computation) -> list[Instruction]:
     """The instructions of a fusion and of the fusions in it."""
-    found: list[Instruction] = []
+    operations: list[Instruction] = []
     for each in computation.instructions:
         callee = module.callee(each) if each.opcode == "fusion" else None
-        found += [each] if callee is None else _inside(module, callee)
-    return found
+        operations += [each] if callee is None else _inside(module, callee)
+    return operations
 
 
 def _matmuls(module: Module, instruction: Instruction, computation: Computation) -> list[Matmul]:
@@ -177,7 +177,7 @@ def _matmul_work(
 
 
 def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> OperationCost:
-    """A Pallas kernel by what its operands say that it does; other custom calls cost what they
+    """A Pallas kernel by its operands; other custom calls cost what they
     move.
     """
     operands = [

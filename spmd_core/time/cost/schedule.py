@@ -40,7 +40,7 @@ _FORWARD = (
 _COPIES = ("copy-start", "slice-start", "dynamic-slice-start", "dynamic-update-slice-start")
 # of the collectives that hang on an operation: so long is it waited for rather than another begun
 PATIENCE = 0.1
-STEADY = 3  # iterations of a loop that are walked; the last one's length stands for the rest
+STEADY = 3  # iterations of a loop that are walked; the last one's length is used for the rest
 
 
 class Walker:
@@ -70,19 +70,23 @@ class Walker:
         self.receives: dict[int, tuple[str, str]] = {}
 
     def entry(self) -> Walk:
-        """The whole program, once."""
+        """The full program, once."""
         state = State()
         self._run(self.module.entry, {}, state)
         finish(state)
         return Walk(state.chip, state.tally, state.segments)
 
     def _comm(self, instruction: Instruction, computation: Computation) -> Communication | None:
-        found = self.costs.collective(instruction, computation)
-        return replace(found, seconds=found.bound_s) if found and self.fastest else found
+        collective = self.costs.collective(instruction, computation)
+        return (
+            replace(collective, seconds=collective.bound_s)
+            if collective and self.fastest
+            else collective
+        )
 
     def _work(self, instruction: Instruction, computation: Computation) -> OperationCost:
-        found = self.costs.operation(instruction, computation)
-        return replace(found, seconds=found.least) if self.fastest else found
+        cost = self.costs.operation(instruction, computation)
+        return replace(cost, seconds=cost.least) if self.fastest else cost
 
     def _order(self, computation: Computation) -> Sequence[Instruction]:
         """The instructions in the order in which they are looked at."""
@@ -98,9 +102,9 @@ class Walker:
                 comm = self._comm(instruction, computation)
                 return comm.seconds if comm is not None else 0.0
 
-            found, chain = overlapping_order(computation, seconds)
-            self.orders[computation.name] = found
-            self.patience |= {id(each): PATIENCE * chain[each.name] for each in found}
+            order, chain = overlapping_order(computation, seconds)
+            self.orders[computation.name] = order
+            self.patience |= {id(each): PATIENCE * chain[each.name] for each in order}
         return self.orders[computation.name]
 
     def _run(self, computation: Computation, given: dict[int, ReadyAt], state: State) -> ReadyAt:
@@ -311,7 +315,7 @@ class Walker:
         operands: list[ReadyAt],
         state: State,
     ) -> ReadyAt:
-        """Walk a few iterations; the last one's length stands for the rest, and links that fall
+        """Walk a few iterations; the last one's length is used for the rest, and links that fall
         behind the chip go on falling behind.
         """
         body, condition = (self.module.callee(instruction, key) for key in ("body", "condition"))

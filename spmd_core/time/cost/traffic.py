@@ -1,4 +1,4 @@
-"""HBM bytes that an instruction moves: slices as slices, in-place updates as updates, what lies in
+"""HBM bytes that an instruction moves: slices as slices, in-place updates as updates, what is in
 VMEM not at all.
 """
 
@@ -12,12 +12,12 @@ RELABELS = ("bitcast", "reshape", *MOVES)
 
 
 def hbm_bytes(shape: Shape) -> int:
-    """Bytes of an array as stored, 0 unless it lies in HBM."""
+    """Bytes of an array as stored, 0 unless it is in HBM."""
     return shape.padded_bytes if shape.memory_space == HBM else 0
 
 
 def host_bytes(shape: Shape) -> int:
-    """Bytes of an array that lies in host memory."""
+    """Bytes of an array in host memory."""
     return shape.padded_bytes if shape.memory_space == HOST_MEMORY_SPACE else 0
 
 
@@ -96,7 +96,7 @@ def _fusion_bytes(
 
 def _passed_through(callee: Computation) -> set[str]:
     """Parameters that only go on to the root tuple, or into a collective that another op finishes."""
-    found = set()
+    passed = set()
     users = callee.users
     for parameter in callee.parameters:
         used_by = users[parameter.name]
@@ -106,8 +106,8 @@ def _passed_through(callee: Computation) -> set[str]:
             or user.opcode == "custom-call"
             for user in used_by
         ):
-            found.add(parameter.name)
-    return found
+            passed.add(parameter.name)
+    return passed
 
 
 def _is_collective(instruction: Instruction) -> bool:
@@ -129,7 +129,7 @@ def _read_bytes(
     """Bytes read of one array: the slices taken where it is only sliced, nothing where it is only
     updated in place.
     """
-    whole = start.shape.padded_bytes
+    all_bytes = start.shape.padded_bytes
     total, queue, seen = 0, [start], set()
     while queue:
         here = queue.pop()
@@ -152,8 +152,8 @@ def _read_bytes(
             elif user.opcode == "tuple" and user.is_root:
                 continue
             else:
-                return whole
-    return min(total, whole)
+                return all_bytes
+    return min(total, all_bytes)
 
 
 def _only_relabels(module: Module, user: Instruction) -> bool:

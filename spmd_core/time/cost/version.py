@@ -21,7 +21,7 @@ _PROGRAMS = ("script/programs/**/*.py",)
 
 
 def versions(program: str | None = None) -> dict[str, str | None]:
-    """What a prediction of a program, given by its text, is made with; a stored one stands for a
+    """What a prediction of a program, given by its text, is made with; a stored one replaces a
     new one where these are the same. Without a program: of all program files. None: not installed.
     """
     return {
@@ -47,8 +47,8 @@ def cost_version() -> str:
 @cache
 def hash_of(root: Path, patterns: tuple[str, ...]) -> str:
     """Hash of the syntax trees of files: their names, comments and formatting change nothing."""
-    found = [path for pattern in patterns for path in sorted(root.glob(pattern))]
-    return _digest("".join(tree_hash(path.read_text("utf-8")) for path in found))
+    paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
+    return _digest("".join(tree_hash(path.read_text("utf-8")) for path in paths))
 
 
 @lru_cache(maxsize=1024)

@@ -8,10 +8,10 @@ transfers over `tensor` were read off again: they are no test of these.
 
 # Passes over HBM of what is not a matmul, in one layer's forward and backward work; read off
 STREAM_PASSES = 20.0  # of the residual stream as a device holds it
-WHOLE_STREAM_PASSES = 28.0  # of the stream gathered over `tensor`, where it is cut so
+WHOLE_STREAM_PASSES = 28.0  # of the stream gathered over `tensor`, where it is sharded so
 HEAD_PASSES = 9.6  # of queries, and twice of keys
 WIDE_PASSES = 2.0  # of a projection of the mlp
-WEIGHT_PASSES = 2.0  # of a layer's weights made whole
+WEIGHT_PASSES = 2.0  # of a layer's weights gathered
 LOGIT_PASSES = 6.0  # of the logits in float32: largest, exponential, sum, gradient
 # A transfer over `tensor` runs beside the matmul that it feeds, part by part; shares that do not,
 # read off
@@ -23,4 +23,4 @@ LINE_GATHER = 0.6
 RING = 16
 # over the wide side of such a matmul for each of its parts: HBM binds it; read off
 RING_PASSES = 0.7
-WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have told; a guess
+WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have shown; a guess

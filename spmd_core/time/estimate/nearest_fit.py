@@ -83,15 +83,15 @@ def larger(here: Topology) -> Iterator[Topology]:
     shapes = legal_shapes(here.chip.generation)
     of_chips: dict[int, Topology] = {}
     for shape in sorted(shapes, key=lambda each: (math.prod(each), sum(each))):
-        found = Topology(here.chip, shape, here.slices)
-        if found.chips > here.chips:
-            of_chips.setdefault(found.chips, found)
+        topology = Topology(here.chip, shape, here.slices)
+        if topology.chips > here.chips:
+            of_chips.setdefault(topology.chips, topology)
     yield from of_chips.values()
     largest, slices = max(shapes, key=math.prod), here.slices * 2
     while 2 < slices <= MOST_SLICES:
-        found = Topology(here.chip, largest, slices)
-        if found.chips > here.chips:
-            yield found
+        topology = Topology(here.chip, largest, slices)
+        if topology.chips > here.chips:
+            yield topology
         slices *= 2
 
 
@@ -102,10 +102,10 @@ def _best(candidates: Iterable[tuple[int, Plan]]) -> NearestFit | None:
     for changes, plan in candidates:
         if fewest is not None and changes > fewest:
             break
-        fewest, found = changes, estimate_step(plan)
-        rate = found.tokens_per_s_per_chip or 0.0
+        fewest, estimate = changes, estimate_step(plan)
+        rate = estimate.tokens_per_s_per_chip or 0.0
         if best is None or rate > (best.found.tokens_per_s_per_chip or 0.0):
-            best = NearestFit(plan, found)
+            best = NearestFit(plan, estimate)
     return best
 
 
@@ -139,7 +139,7 @@ def _is_hopeless(plan: Plan) -> bool:
 
 def _with_room(plan: Plan, change: Change, *, one: bool = False) -> Plan | None:
     """The changed plan with the most sequences that fit, at most as many as it has; `one` per shard
-    is enough where asked for. None where not even that fits.
+    is enough where requested. None where not even that fits.
     """
     mesh = dict(change.get("mesh", plan.mesh))
     shards = math.prod(mesh.get(name, 1) for name in DATA_AXES)
@@ -169,13 +169,13 @@ def _combined(plan: Plan, *, splits: bool) -> list[tuple[int, Change]]:
     meshes = [(0, {}), *((1, each) for each in _less_replicated(plan))]
     if splits:
         meshes += [(2, each) for each in _splits(plan)]
-    found = [
+    combined = [
         (of_mesh + of_saved, {**mesh, **saved})
         for of_mesh, mesh in meshes
         for of_saved, saved in [(0, {}), *_saved_changes(plan)]
         if mesh or saved
     ]
-    return sorted(found, key=lambda each: each[0])
+    return sorted(combined, key=lambda each: each[0])
 
 
 def _less_replicated(plan: Plan) -> Iterator[Change]:

@@ -65,7 +65,7 @@ class Calibration:
         if any(each not in self.ceilings for each in names):
             return None
         flops, *copies, floor_s = (self.ceilings[each].value for each in names)
-        # a fresh result costs the pages that it lies on, which are used again
+        # a fresh result costs the pages that it is on, which are used again
         return Rates(flops, max(copies), floor_s)
 
     def work_s(self, operations: Iterable[Operation], dtype: str = "float32") -> float:
@@ -111,11 +111,11 @@ class Calibration:
 
     @cached_property
     def _curves(self) -> dict[str, Curve]:
-        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for cost in self.found.costs:
             if cost.operation.kind != "matmul":
-                found[cost.operation.kind].append((cost.operation.sizes[0], cost.seconds))
-        return {kind: _curve(points) for kind, points in found.items()}
+                curves[cost.operation.kind].append((cost.operation.sizes[0], cost.seconds))
+        return {kind: _curve(points) for kind, points in curves.items()}
 
     @cached_property
     def _moves(self) -> dict[str, dict[Case, Curve]]:
@@ -187,12 +187,12 @@ class Calibration:
 def _by_kind(
     points: Iterable[tuple[str, tuple[str, ...], int, int, float]],
 ) -> dict[str, dict[Case, Curve]]:
-    found: dict[str, dict[Case, list[tuple[float, float]]]] = {}
+    by_kind: dict[str, dict[Case, list[tuple[float, float]]]] = {}
     for kind, axes, devices, nbytes, seconds in points:
-        found.setdefault(kind, {}).setdefault((axes, devices), []).append((nbytes, seconds))
+        by_kind.setdefault(kind, {}).setdefault((axes, devices), []).append((nbytes, seconds))
     return {
         kind: {case: _curve(every) for case, every in cases.items()}
-        for kind, cases in found.items()
+        for kind, cases in by_kind.items()
     }
 
 

@@ -77,15 +77,15 @@ def with_expected(result: Result, known: Result | None) -> Result:
     return result.model_copy(
         update={
             "strategies": {
-                name: found.model_copy(
-                    update={"points": with_times(found.points, result.experiment.mesh, times)}
+                name: outcome.model_copy(
+                    update={"points": with_times(outcome.points, result.experiment.mesh, times)}
                 )
-                for name, found in result.strategies.items()
+                for name, outcome in result.strategies.items()
             }
         }
     )
 
 
 def measured(result: Result) -> StrategyResult:
-    """What a run that measures its machine found: it has no strategies but one."""
+    """The outcome of a run that measures its machine: of its only strategy."""
     return next(iter(result.strategies.values()))

@@ -66,8 +66,8 @@ def reported(error: Exception) -> bool:
     return True
 
 
-# uvicorn believes in what any program of this machine says of its address, unless configured otherwise
+# uvicorn believes any program of this machine about its address, unless configured otherwise
 os.environ["FORWARDED_ALLOW_IPS"] = os.environ.get("SPMD_LAB_PROXY", "")
-app = st.App("home.py", on_script_error=told)
+app = st.App("home.py", on_script_error=reported)
 # around all of it: with secrets that cannot be read, Streamlit fails before its own middleware
 app = OwnFrames(gate(app))

@@ -1,36 +1,29 @@
 """Searches of this process: each runs in its own thread, and is found again by its question."""
 
-import threading
 from collections.abc import Callable
-from pathlib import Path
 
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, StoredSearch
 from spmd_core.search import Answer
+from spmd_core.trials.searching.registry import Registry
 from spmd_core.trials.searching.search import AnyQuestion, Search
 from spmd_core.trials.searching.work import carried_out
 
 KEPT = 6  # in memory; the others are read from the data folder again
 AT_ONCE = 2  # that run
 
-_guard = threading.Lock()
-_searches: dict[tuple[Path, str], Search] = {}
-_stores: dict[Path, Searches] = {}
+_searches = Registry[Search, Searches]("search", KEPT, Searches)
 
 
 def stored(lab: Lab) -> Searches:
     """The searches of the Lab's folder."""
-    with _guard:
-        if lab.folder not in _stores:
-            _stores[lab.folder] = Searches(lab.folder)
-        return _stores[lab.folder]
+    return _searches.store(lab.folder)
 
 
 def find(lab: Lab, question: AnyQuestion) -> Search | None:
     """The search of a question, running or over; one that is only stored is read again, in a thread
     of its own. None where it was never asked.
     """
-    with _guard:
-        known = _searches.get((lab.folder, question.id))
+    known = _searches.find(lab.folder, question.id)
     if known is not None:
         return known
     if stored(lab).find(question.id) is None:
@@ -42,22 +35,15 @@ def start(
     lab: Lab, question: AnyQuestion, budget_s: float | None, asker: Asker = COMMAND_LINE
 ) -> Search:
     """Begin a search, or go on with it; the one that runs already where one does."""
-    store, key = stored(lab), (lab.folder, question.id)
-    with _guard:
-        known = _searches.get(key)
-        if known is not None and not known.is_over:
-            return known
-        search = _searches[key] = Search(lab, store, question, budget_s, asker)
-        for old in [each for each, one in _searches.items() if one.is_over][:-KEPT]:
-            del _searches[old]
-    threading.Thread(target=search.run, name=f"search {question.id}", daemon=True).start()
-    return search
+    store = stored(lab)
+    return _searches.start(
+        lab.folder, question.id, lambda: Search(lab, store, question, budget_s, asker)
+    )
 
 
 def running() -> int:
     """Searches at work in this process."""
-    with _guard:
-        return sum(not search.is_over for search in _searches.values())
+    return _searches.running()
 
 
 def latest(lab: Lab, limit: int = 8) -> tuple[StoredSearch, ...]:

@@ -45,6 +45,15 @@ class Carried(Protocol):
         ...
 
 
+class Started(Carried, Protocol):
+    """Work that reports whether it is over."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is looked at any more."""
+        ...
+
+
 W = TypeVar("W", bound=Carried)
 
 

@@ -1,35 +1,28 @@
 """Tryouts of this process: each runs in its own thread, and is found again by its run."""
 
-import threading
 from collections.abc import Callable
-from pathlib import Path
 
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Remedies
 from spmd_core.results import Result
 from spmd_core.trials.remedies.attached import Answers, with_remedies
+from spmd_core.trials.searching.registry import Registry
 from spmd_core.trials.searching.work import carried_out
 from spmd_core.trials.trying.stored import from_stored
 from spmd_core.trials.trying.tryout import Tryout
 
 KEPT = 8  # in memory; what the others found is read from the data folder
 
-_guard = threading.Lock()
-_tryouts: dict[tuple[Path, str], Tryout] = {}
-_stores: dict[Path, Remedies] = {}
+_tryouts = Registry[Tryout, Remedies]("tryout", KEPT, Remedies)
 
 
 def store(lab: Lab) -> Remedies:
     """What is kept in the Lab's folder."""
-    with _guard:
-        if lab.folder not in _stores:
-            _stores[lab.folder] = Remedies(lab.folder)
-        return _stores[lab.folder]
+    return _tryouts.store(lab.folder)
 
 
 def find(lab: Lab, run: str) -> Tryout | None:
     """The tryout of a run in this process, at work or over."""
-    with _guard:
-        return _tryouts.get((lab.folder, run))
+    return _tryouts.find(lab.folder, run)
 
 
 def known(lab: Lab, run: str) -> tuple[str, Answers] | None:
@@ -53,16 +46,8 @@ def told(lab: Lab, result: Result) -> Result:
 
 def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> Tryout:
     """Begin to try; the tryout that is at work already where one is."""
-    place, key = store(lab), (lab.folder, result.run)
-    with _guard:
-        at_work = _tryouts.get(key)
-        if at_work is not None and not at_work.is_over:
-            return at_work
-        tryout = _tryouts[key] = Tryout(lab, place, result, asker)
-        for old in [each for each, one in _tryouts.items() if one.is_over][:-KEPT]:
-            del _tryouts[old]
-    threading.Thread(target=tryout.run, name=f"tryout {result.run}", daemon=True).start()
-    return tryout
+    place = store(lab)
+    return _tryouts.start(lab.folder, result.run, lambda: Tryout(lab, place, result, asker))
 
 
 def watch_tryout(

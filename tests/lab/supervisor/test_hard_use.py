@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -19,26 +18,10 @@ from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.exit_message import failing_line, tail_with
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME as LOCK
-from tests.labs import HASTY, PATIENCE_S, ROOT, STANDIN, experiment, is_running, start_python, until
+from tests.labs import HASTY, PATIENCE_S, ROOT, experiment, is_running, start_python, until
 from tests.standin import sitecustomize as standin
 
-
-@pytest.fixture(autouse=True)
-def standin_engine(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-
-
-@pytest.fixture
-def open_lab(data_folder):
-    labs = []
-
-    def opened(**changes):
-        labs.append(Lab.open(data_folder, settings=replace(HASTY, **changes)))
-        return labs[-1]
-
-    yield opened
-    for lab in labs:
-        lab.close()
+pytestmark = pytest.mark.usefixtures("standin_engine")
 
 
 def change(folder, statement, *values):

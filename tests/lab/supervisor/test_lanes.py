@@ -18,7 +18,6 @@ from spmd_core.words.runs import behind_words, phase_words
 from tests.labs import (
     HASTY,
     PATIENCE_S,
-    STANDIN,
     experiment,
     is_running,
     is_stopped,
@@ -26,6 +25,8 @@ from tests.labs import (
     until,
 )
 from tests.standin import sitecustomize as standin
+
+pytestmark = pytest.mark.usefixtures("standin_engine")
 
 # The stand-in's rounds take ten minutes: a run that is at hand until it is cancelled
 ABSENT = {"target": "tpu:v5e:2x2", "mesh": {"x": 4}}
@@ -40,29 +41,6 @@ sys.stdin.readline()
 print(lab.submit(experiment(standin.ROUNDS)), flush=True)
 sys.stdin.read()
 """
-
-
-@pytest.fixture(autouse=True)
-def standin_engine(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-
-
-@pytest.fixture
-def open_lab(data_folder):
-    labs = []
-
-    def opened(**changes):
-        labs.append(Lab.open(data_folder, settings=replace(HASTY, **changes)))
-        return labs[-1]
-
-    yield opened
-    for lab in labs:
-        lab.close()
-
-
-@pytest.fixture
-def lab(open_lab):
-    return open_lab()
 
 
 @pytest.fixture

@@ -6,40 +6,17 @@ import os
 import signal
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 
 from spmd_core.base.errors import RequestError, WorkerError
-from spmd_core.lab.lab import Lab
 from spmd_core.lab.supervisor.active import ActiveRun
 from spmd_core.results.runs.events import Phase
 from spmd_core.results.runs.states import TIMING
-from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, is_running, until
+from tests.labs import PATIENCE_S, experiment, is_running, until
 from tests.standin import sitecustomize as standin
 
-
-@pytest.fixture(autouse=True)
-def standin_engine(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-
-
-@pytest.fixture
-def open_lab(data_folder):
-    labs = []
-
-    def opened(**changes):
-        labs.append(Lab.open(data_folder, settings=replace(HASTY, **changes)))
-        return labs[-1]
-
-    yield opened
-    for lab in labs:
-        lab.close()
-
-
-@pytest.fixture
-def lab(open_lab):
-    return open_lab()
+pytestmark = pytest.mark.usefixtures("standin_engine")
 
 
 def finish(lab, behaviour=standin.QUICK, timeout_s=PATIENCE_S, **changes):

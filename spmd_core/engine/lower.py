@@ -78,7 +78,7 @@ def jaxpr_text(jaxpr: Any) -> str:
 
 
 def lower(
-    text: str, names: Mapping[str, Any], operands: dict[str, Any], phase: Callable[[str], None]
+    text: str, names: Mapping[str, Any], operands: Mapping[str, Any], phase: Callable[[str], None]
 ) -> Lowered:
     """Trace, lower and compile `program` ahead of time: the compiled program is what is called."""
     arguments, steps = place(operands, names["placed"]), Steps(phase)
@@ -110,7 +110,7 @@ def lower(
 
 
 def look_into(
-    text: str, names: Mapping[str, Any], operands: dict[str, Any], phase: Callable[[str], None]
+    text: str, names: Mapping[str, Any], operands: Mapping[str, Any], phase: Callable[[str], None]
 ) -> Lowered:
     """Make ready a `program` that is called as it is, and look into it: the steps that it has, and
     their texts.

@@ -26,7 +26,7 @@ def result_shapes(experiment: Experiment, strategy: str = "single") -> Shapes:
     )
 
 
-def named_results(experiment: Experiment, output: Any, shapes: Shapes) -> dict[str, Any]:
+def named_results(experiment: Experiment, output: Any, shapes: Shapes) -> dict[str, jax.Array]:
     """Result name -> array; WrongResult, in one sentence, where they are not the declared ones."""
     described = experiment.what.results
     arrays = tuple(output) if isinstance(output, tuple | list) else (output,)

@@ -30,9 +30,7 @@ def own_references(
             jax.numpy.asarray(value if value.dtype.kind in "iub" else value.astype(np.float64))
             for value in operands.values()
         ]
-        results: dict[str, Any] = named_results(
-            experiment, names[function](*arguments), result_shapes(experiment)
-        )
+        results = named_results(experiment, names[function](*arguments), result_shapes(experiment))
         values = [np.asarray(array, np.float64) for array in results.values()]
         spreads: list[np.ndarray] | list[None] = [None] * len(values)
         if how.eps:

@@ -3,9 +3,7 @@
 import threading
 from collections.abc import Callable
 
-WAIT_S = (
-    10.0  # a timed run waits at most this long for a compiler that loads: it cannot be paused yet
-)
+WAIT_S = 10.0  # that a timed run waits for a compiler that loads, which cannot be paused yet
 
 
 class CompileGate:

@@ -50,9 +50,7 @@ class Runner:
     def __init__(
         self, store: Store, settings: Settings, unsaved: UnsavedRuns, changed: threading.Condition
     ):
-        self.live: Mapping[
-            str, RunStatus
-        ] = {}  # the runs in progress by id; replaced, never changed
+        self.live: Mapping[str, RunStatus] = {}  # runs in progress by id; never changed in place
         self.problem: str | None = None  # why no run is worked on
         self.host = WorkerHost(settings)
         self._store, self._settings, self._unsaved = store, settings, unsaved

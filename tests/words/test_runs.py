@@ -95,5 +95,5 @@ def test_compiler_flags_of_the_environment_stand_beside_the_result():
     words = environment_words(flagged)
     assert (
         words
-        == f"{environment_words(environment)}, XLA_FLAGS=--a=1, LIBTPU_INIT_ARGS=--xla_tpu_b=true"
+        == f"{environment_words(environment)}, XLA_FLAGS='--a=1', LIBTPU_INIT_ARGS='--xla_tpu_b=true'"
     )

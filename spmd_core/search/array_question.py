@@ -108,6 +108,19 @@ class ArrayQuestion(Question):
         )
 
 
+def _targets(named: Any) -> tuple[str, ...]:
+    """The targets of a spec, each once; RequestError where they are none."""
+    named = default_target() if named is None else named
+    targets = [named] if isinstance(named, str) else named
+    if not isinstance(targets, list | tuple) or not targets:
+        raise refuse(
+            f"target={shorten(named)}",
+            "is no target and no list of targets",
+            'write for example "tpu:v5e:4x4"',
+        )
+    return tuple(dict.fromkeys(_place(text).text for text in targets))
+
+
 def read_array_question(data: Any, devices: int | None = None, **more: Any) -> ArrayQuestion:
     """The question in a spec: `"mesh": null`, `"sharding": null` and `"overrides": null`
     mean that they are searched. `target` may be a list. RequestError where there is none.
@@ -129,15 +142,7 @@ def read_array_question(data: Any, devices: int | None = None, **more: Any) -> A
             "leaves nothing to search",
             'write "mesh": null or "sharding": null for what is to be searched',
         )
-    named = data["target"] if data.get("target") is not None else default_target()
-    targets = [named] if isinstance(named, str) else named
-    if not isinstance(targets, list | tuple) or not targets:
-        raise refuse(
-            f"target={shorten(named)}",
-            "is no target and no list of targets",
-            'write for example "tpu:v5e:4x4"',
-        )
-    texts = tuple(dict.fromkeys(_place(text).text for text in targets))
+    texts = _targets(data.get("target"))
     spec = {
         name: value
         for name, value in data.items()

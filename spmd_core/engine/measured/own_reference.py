@@ -2,7 +2,6 @@
 of it to compare with."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from spmd_core.trials.searching.work import Started
+from spmd_core.trials.searching.work import ThreadedWork
 
 S = TypeVar("S")
-W = TypeVar("W", bound=Started)
+W = TypeVar("W", bound=ThreadedWork)
 
 
 class Registry(Generic[W, S]):

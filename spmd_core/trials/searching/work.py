@@ -45,7 +45,7 @@ class Carried(Protocol):
         ...
 
 
-class Started(Carried, Protocol):
+class ThreadedWork(Carried, Protocol):
     """Work that reports whether it is over."""
 
     @property

@@ -54,7 +54,7 @@ def _surroundings(
 ) -> Iterator[tuple[str, dict[str, object]]]:
     yield (
         "versions",
-        {"python": sys.version.split()[0]} | {name: _version(name) for name in PACKAGES},
+        {"python": sys.version.split()[0], **{name: _version(name) for name in PACKAGES}},
     )
     yield (
         "accelerators",

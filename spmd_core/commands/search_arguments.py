@@ -20,6 +20,7 @@ from spmd_core.search import (
     read_prices,
     read_question,
 )
+from spmd_core.trials import FEW
 
 MOST_S = 30 * 86400.0
 BUDGET_S = 60.0  # of a spec, which no instant estimate answers
@@ -91,7 +92,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
         help=f"for compiling and measuring what is best first (default of a spec "
-        f"{BUDGET_S:g}); a model without it is estimated only",
+        f"{BUDGET_S:g}); of a model without it the best {FEW} are compiled",
+    )
+    parser.add_argument(
+        "--no-compile", action="store_true", help="estimates only: nothing of a model is compiled"
     )
     parser.add_argument(
         "--top", type=int, default=TOP, metavar="N", help=f"rows of the ranking (default {TOP})"

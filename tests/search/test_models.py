@@ -167,8 +167,9 @@ def test_price_and_memory_decide_where_they_are_asked_for():
         price={"v5e": 1.0, "v5p": 400.0},
     )
     assert cheap.winner.target.startswith("tpu:v5e")
-    small = answer_of(memory_bytes=2**31)
-    assert all(each.memory_bytes <= 2**31 for each in small.found if each.is_ranked)
+    small = answer_of(memory_bytes=3 * 2**30)
+    assert all(each.memory_span[0] <= 3 * 2**30 for each in small.found if each.is_ranked)
+    assert small.winner.memory_span[1] <= 3 * 2**30
 
 
 def test_the_answer_in_words_and_json(small):

@@ -39,7 +39,11 @@ def find(lab: Lab, question: AnyQuestion) -> Search | None:
 
 
 def start(
-    lab: Lab, question: AnyQuestion, budget_s: float | None, asker: Asker = COMMAND_LINE
+    lab: Lab,
+    question: AnyQuestion,
+    budget_s: float | None,
+    asker: Asker = COMMAND_LINE,
+    compiles: int | None = None,
 ) -> Search:
     """Begin a search, or go on with it; the one that runs already where one does."""
     store, key = stored(lab), (lab.folder, question.id)
@@ -47,7 +51,7 @@ def start(
         known = _searches.get(key)
         if known is not None and not known.is_over:
             return known
-        search = _searches[key] = Search(lab, store, question, budget_s, asker)
+        search = _searches[key] = Search(lab, store, question, budget_s, asker, compiles)
         for old in [each for each, one in _searches.items() if one.is_over][:-KEPT]:
             del _searches[old]
     threading.Thread(target=search.run, name=f"search {question.id}", daemon=True).start()

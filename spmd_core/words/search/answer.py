@@ -7,7 +7,7 @@ from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.machine import parse_target
 from spmd_core.search import Answer, Candidate, Goal, Proof, score
 from spmd_core.words.costs import money_text
-from spmd_core.words.search.candidates import FATES, time_words
+from spmd_core.words.search.candidates import FATES, memory_words, time_words
 from spmd_core.words.strategies import paired_words
 
 _FATE_PARTS = {
@@ -182,6 +182,13 @@ def nothing_left(answer: Answer) -> str:
     """Why no candidate can run: what failed, else which rule excludes them, with an example of its
     message.
     """
+    if answer.ranking:  # of which none is sure to fit
+        first = answer.ranking[0].candidate
+        return (
+            f"None of {count_text(answer.space)} candidates is sure to fit. {first.name} may, at "
+            f"{time_words(first)} and {memory_words(first)}: compile it, use more chips, or a "
+            "smaller batch."
+        )
     if failed := [each for each in answer.found if each.fate == "failed"]:
         return (
             f"None of {count_text(answer.space)} candidates can run: {count_text(len(failed))} "

@@ -42,6 +42,15 @@ def time_words(candidate: Candidate) -> str:
     return f"{text} {what} ({seconds_text(low)} to {seconds_text(high)})"
 
 
+def memory_words(candidate: Candidate) -> str:
+    """Bytes per device, with the interval of an estimate."""
+    text = bytes_text(candidate.memory_bytes)
+    if candidate.memory_span is None:
+        return text
+    low, high = candidate.memory_span
+    return f"{text} ({bytes_text(low)} to {bytes_text(high)})"
+
+
 def beats(
     winner: Candidate,
     other: Candidate,

@@ -16,6 +16,7 @@ from spmd_core.search import (
     ArrayQuestion,
     ModelQuestion,
     bytes_of,
+    generations,
     read_array_question,
     read_prices,
     read_question,
@@ -33,6 +34,7 @@ _OF_MODELS = (
     "fix",
     "remat",
     "no_offload",
+    "no_compile",
     "slices",
 )
 _FIXED = ("state_dtype", "second_moment_dtype", "parameter_dtype")
@@ -79,7 +81,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--minimize", choices=GOALS, help="what is minimized (default time)")
     parser.add_argument(
-        "--price", metavar="v5p=4.2,v5e=1.2", help="per chip and hour, by generation"
+        "--price",
+        metavar="v5p=4.2,v5e=1.2",
+        help="per chip and hour, by generation; of one generation 4.2 alone",
     )
     for name in _FIXED:
         parser.add_argument(
@@ -136,7 +140,8 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
     if arguments.remat:
         given["remat"] = tuple(part for part in arguments.remat.split(",") if part)
     if arguments.price:
-        given["price"] = read_prices(arguments.price)
+        asked = generations(given["chips"], given.get("slices", "fewest"))
+        given["price"] = read_prices(arguments.price, asked)
     if arguments.memory is not None:
         given["memory_bytes"] = bytes_of(arguments.memory)
     fixed = {name: getattr(arguments, name) for name in _FIXED if getattr(arguments, name)}

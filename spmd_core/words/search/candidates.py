@@ -4,9 +4,19 @@ another.
 
 from collections.abc import Sequence
 
-from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.results import Ratio
-from spmd_core.search import Answer, Candidate, Classic, Difference, Goal, Proof, compared
+from spmd_core.search import (
+    Answer,
+    Candidate,
+    Classic,
+    Difference,
+    Goal,
+    Proof,
+    compared,
+    price_per_billion,
+)
+from spmd_core.words.costs import money_text
 from spmd_core.words.predictions import share_words
 from spmd_core.words.strategies import paired_words
 
@@ -49,6 +59,25 @@ def memory_words(candidate: Candidate) -> str:
         return text
     low, high = candidate.memory_span
     return f"{text} ({bytes_text(low)} to {bytes_text(high)})"
+
+
+BEST_TITLES = ("Target", "Price", "MFU", "Tokens/s per chip", "Memory", "Time", "Fits", "Plan")
+
+
+def best_row(candidate: Candidate, answer: Answer) -> tuple[str, ...]:
+    """The best plan of a target, by BEST_TITLES; the price is that of a billion tokens."""
+    price = price_per_billion(candidate, dict(answer.question.price))
+    rate, share = candidate.tokens_per_s_per_chip, candidate.mfu
+    return (
+        candidate.target.removeprefix("tpu:"),
+        "–" if price is None else money_text(price),
+        "–" if share is None else f"{share:.1%}",
+        "–" if rate is None else count_text(round(rate)),
+        memory_words(candidate),
+        seconds_text(candidate.seconds),
+        candidate.fits,
+        candidate.name,
+    )
 
 
 def beats(

@@ -57,6 +57,18 @@ class Answer:
         }
 
     @cached_property
+    def best_by_batch(self) -> list[Candidate]:
+        """The best of each batch on the winner's target, the smallest batch first."""
+        best: dict[int, Candidate] = {}
+        for entry in self.ranking:
+            each = entry.candidate
+            if self.winner and each.target == self.winner.target and each.fits == "yes":
+                held = best.setdefault(each.tokens, each)
+                if (each.seconds or 0.0) < (held.seconds or 0.0):
+                    best[each.tokens] = each
+        return [best[tokens] for tokens in sorted(best)]
+
+    @cached_property
     def pruned(self) -> Mapping[str, int]:
         """How many candidates each reason ruled out, the largest first."""
         counts = Counter(str(each.reason) for each in self.found if each.fate == "pruned")

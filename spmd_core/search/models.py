@@ -18,6 +18,7 @@ from spmd_core.time import MeshEstimates
 Mesh = tuple[tuple[str, int], ...]
 Key = tuple[object, ...]
 WIDE = 40_000  # candidates that are all estimated: seconds; of more, those of the best meshes
+WIDEST = 10_000_000  # a quick look at so many takes minutes: more are refused
 EACH = 2  # meshes and batches of each topology that are kept however they look
 BATCHES_TRIED = 3  # of each mesh, from the largest that fits
 QUICK = 3  # policies of a quick look, beside the one that offloads everything: none, minimal, full
@@ -72,8 +73,15 @@ class _Point:
 
 
 def space_size(question: ModelQuestion) -> int:
-    """Candidates of a question, before anything is pruned."""
-    return sum(len(point.policies) for point in _points(question))
+    """Candidates of a question, before anything is pruned; counted no further than just above
+    WIDEST.
+    """
+    total = 0
+    for point in _points(question):
+        total += len(point.policies)
+        if total > WIDEST:
+            break
+    return total
 
 
 def candidates(

@@ -142,10 +142,11 @@ class Search(Work):
             space = Space(question, self._lab.hardware().cores, known)
             self.space = space.size
             found = space.candidates(lambda: self.is_cancelled)
-        if self.space > MOST and isinstance(question, ArrayQuestion):
+        most = MOST if isinstance(question, ArrayQuestion) else models.WIDEST
+        if self.space > most:
             raise refuse(
                 f"a space of {self.space if self.space < 10**9 else 'over a billion'} candidates",
-                f"is more than the {MOST:,} that a search looks at",
+                f"is more than the {most:,} that a search looks at",
                 "fix the mesh or an axis, or name fewer targets",
             )
         self._store.begin(question.id, question.to_json(), self.space)

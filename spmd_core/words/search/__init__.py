@@ -2,6 +2,7 @@
 
 from spmd_core.words.search.answer import (
     MEANING,
+    asked_words,
     cost_text,
     cost_title,
     disturbed_words,
@@ -37,6 +38,7 @@ __all__ = [
     "BEST_TITLES",
     "FATES",
     "MEANING",
+    "asked_words",
     "beats",
     "best_row",
     "classic_words",

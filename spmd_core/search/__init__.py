@@ -11,6 +11,7 @@ from spmd_core.search.chips import generations
 from spmd_core.search.classics import Classic
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.link import AnyQuestion
+from spmd_core.search.neighborhood import best_neighbors, neighbors
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import (
     GOALS,
@@ -61,6 +62,7 @@ __all__ = [
     "at_sizes",
     "axis_rules",
     "begins",
+    "best_neighbors",
     "bytes_of",
     "cancel",
     "compared",
@@ -73,6 +75,7 @@ __all__ = [
     "look",
     "meshes",
     "models",
+    "neighbors",
     "parse_sweep",
     "point_of",
     "price_per_billion",

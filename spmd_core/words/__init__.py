@@ -11,6 +11,7 @@ from spmd_core.words import (
     texts,
     traces,
 )
+from spmd_core.words.advice.doctor import Check, check
 from spmd_core.words.arrows import way_words
 from spmd_core.words.bandwidth import (
     CEILINGS,
@@ -191,6 +192,7 @@ __all__ = [
     "TRACED_KINDS",
     "TRIES",
     "WHAT_THIS_IS",
+    "Check",
     "StepCost",
     "ago",
     "arguments",
@@ -202,6 +204,7 @@ __all__ = [
     "bound_words",
     "calibration_words",
     "changes",
+    "check",
     "collective_counts_words",
     "collectives_words",
     "compact",

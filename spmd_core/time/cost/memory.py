@@ -79,7 +79,7 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     }
     gradients, (block, spare) = parameters * _BYTES[plan.parameter_dtype], _block(plan, arrays)
     logits, of_logits = _logits(plan, arrays)
-    turned = _turned(plan, arrays)
+    turned, may_turn = _turned(plan, arrays)
     # a loop that offloads has one block's backward pass outside of it, beside that of the logits
     first = block - 2 * arrays.weights if plan.offload and _gathered_by(plan) <= RING else 0.0
     if plan.topology.slices > 1:
@@ -98,7 +98,7 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     return MemoryEstimate(
         int(peak),
         int(least * (1 - OFF)),
-        int(peak * (1 + _more(plan))),
+        int((peak + may_turn - turned) * (1 + _more(plan))),
         int(host),
         {name: int(value) for name, value in parts.items()},
     )
@@ -211,28 +211,33 @@ def _block(plan: Plan, a: Arrays) -> tuple[float, float]:
     )
 
 
-def _turned(plan: Plan, a: Arrays) -> float:
-    """Bytes of the arrays kept by all layers that the compiler copies to another layout between the
-    passes, which it does in programs that offload some: the loop of the backward pass reads them
-    as a matmul takes them.
+def _turned(plan: Plan, a: Arrays) -> tuple[float, float]:
+    """Bytes of the arrays kept by all layers that the compiler is expected to copy to another layout
+    between the passes, and of those that it may: in programs that offload some, where the loop of
+    the backward pass reads them as a matmul takes them.
 
-    The input is, where no matmul of the forward pass is computed again from it; the gate, without
-    `mlp_up` beside it; and heads that change places with the sequence, which takes two copies.
+    The input is expected, where no matmul of the forward pass is computed again from it; the gate,
+    without `mlp_up` beside it; and heads from the host that change places with the sequence, which
+    takes two copies. Which of the others are was not found: some of the same plans on other meshes
+    are copied, and some are not.
     """
     if not plan.offload:
-        return 0.0
+        return 0.0, 0.0
     axes, named, layers = plan.axis_sizes, _named(plan, a), plan.size.layers
     on_device = _saved_names(plan) - set(plan.offload)
-    kept = on_device | set(plan.offload)
-    again = {"query", "key", "value", "mlp_up", *(["mlp_gate"] if plan.size.gated else [])} - kept
-    turned = 0.0
-    if "input" in on_device and axes.get("tensor", 1) == 1 and (not again or "input" in plan.save):
-        turned += named["input"]
-    if "mlp_gate" in on_device and "mlp_up" not in on_device:
-        turned += named["mlp_gate"]
-    if axes.get("sequence", 1) > 1 and "query" in kept:
-        turned += 2 * named["query"]
-    return layers * turned
+    again = {"query", "key", "value", "mlp_up", *(["mlp_gate"] if plan.size.gated else [])}
+    again -= on_device | set(plan.offload)
+    is_sequence = axes.get("sequence", 1) > 1
+    turned: set[str] = set()
+    if axes.get("tensor", 1) == 1 and (not again or "input" in plan.save):
+        turned.add("input")
+    if "mlp_up" not in on_device and plan.remat == "full" and not is_sequence:
+        turned.add("mlp_gate")
+    heads = 2 * named["query"] if is_sequence else 0.0
+    expected = sum(named[name] for name in turned & on_device)
+    expected += heads if "query" in plan.offload and axes.get("tensor", 1) == 1 else 0.0
+    most = sum(named[name] for name in ("input", "mlp_up", "mlp_gate") if name in on_device)
+    return layers * expected, layers * max(expected, most + heads)
 
 
 def _gathered_by(plan: Plan) -> int:

@@ -249,8 +249,7 @@ def next_words(answer: Answer) -> str:
         return ""
     if winner.fate == "estimated":
         return (
-            "Next: give it seconds to compile the best few (a large model takes about a minute "
-            "each)."
+            "Next: compile the best few (a large model takes about a minute each)."
             if winner.plan
             else "Next: give it more seconds, and search on."
         )

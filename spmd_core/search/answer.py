@@ -117,8 +117,7 @@ class Answer:
         if self.winner is None:
             return []
         ruled = [each for each in self.found if each.fate == "pruned"]
-        missing = "" if len(self.found) == self.space else "none of its kind was looked at"
-        return classics(self.ranking, ruled, self.question.model, self.winner, missing)
+        return classics(self.ranking, ruled, self.question.model, self.winner)
 
     def to_json(self, top: int = TOP) -> dict[str, Any]:
         """The JSON form; `top` rows of the ranking."""

@@ -43,27 +43,21 @@ def kind_of(candidate: Candidate) -> str:
 
 
 def classics(
-    entries: Iterable[Ranked],
-    pruned: Iterable[Candidate],
-    model: str,
-    winner: Candidate,
-    missing: str = "",
+    entries: Iterable[Ranked], pruned: Iterable[Candidate], model: str, winner: Candidate
 ) -> list[Classic]:
-    """Each classic's best on the winner's topology, and the published recipe where there is one.
-    `missing`: why there may be none of a kind, but for what the meshes say.
-    """
+    """Each classic's best on the winner's topology, and the published recipe where there is one."""
     target = winner.target
     ranked = [each.candidate for each in entries if each.candidate.target == target]
     ruled = [each for each in pruned if each.target == target]
     if winner.plan is None:
-        found = [_best(title, ranked, ruled, missing) for title in _OF_ARRAYS]
+        found = [_best(title, ranked, ruled) for title in _OF_ARRAYS]
         return [each for each in found if each.candidate or each.why]
-    found = [_best(title, ranked, ruled, missing) for title in _OF_MODELS.values()]
+    found = [_best(title, ranked, ruled) for title in _OF_MODELS.values()]
     published = _published(model, winner, ranked, ruled)
     return [*found, *([published] if published else [])]
 
 
-def _best(title: str, ranked: list[Candidate], pruned: list[Candidate], missing: str) -> Classic:
+def _best(title: str, ranked: list[Candidate], pruned: list[Candidate]) -> Classic:
     best = next((each for each in ranked if kind_of(each) == title), None)
     if best is not None:
         return Classic(title, best)
@@ -72,7 +66,7 @@ def _best(title: str, ranked: list[Candidate], pruned: list[Candidate], missing:
     slow = next((each for each in ruled if each.reason in _SLOW), None)  # of those some may run
     if slow is not None:
         return Classic(title, None, slow.detail, is_slow=True)
-    return Classic(title, None, first.detail if first else missing)
+    return Classic(title, None, first.detail if first else "")
 
 
 def _mesh_of(candidate: Candidate) -> Mesh:

@@ -188,6 +188,8 @@ def classic_words(answer: Answer, classic: Classic) -> str:
     winner, proof = answer.winner, answer.proof_of_winner
     if winner is None:
         raise ValueError("there is no winner to set a classic against")
+    if classic.candidate is None and not classic.why and answer.counts["not looked at"]:
+        return f"{classic.title}: not among the candidates that were looked at."
     if classic.candidate is None:
         why = _capital(classic.why) if classic.why else "no mesh of these devices is one"
         what = "cannot win" if classic.is_slow else "cannot run"

@@ -70,8 +70,8 @@ def main() -> int:
     lab = Lab.open(asked.folder, settings=settings) if asked.compile else None
     known = {json.dumps(row["plan"], sort_keys=True): row for row in stored(asked.data)}
 
-    def row_of(plan: Plan) -> dict | None:
-        nonlocal known
+    def row_of(plan: Plan | None) -> dict | None:
+        assert plan is not None  # of a model's candidate that is ranked
         key = json.dumps(plan.to_json(), sort_keys=True)
         if key not in known and lab is not None and asked.compile > 0:
             asked.compile -= 1
@@ -81,10 +81,10 @@ def main() -> int:
         return known.get(key)
 
     listed = list(answers())
-    rows = [(answer, row_of(answer.winner.plan)) for _, answer in listed if answer.winner]
-    for answer, row in rows:
-        said = "-" if row is None else f"{row.get('peak', 0) / 2**30:.1f} GiB, fits {row['fits']}"
-        print(f"{answer.winner.name:90} {answer.winner.memory_bytes / 2**30:6.1f} GiB {said}")
+    rows = [(best, row_of(best.plan)) for _, answer in listed if (best := answer.winner)]
+    for best, row in rows:
+        said = "-" if row is None else f"{(row['peak'] or 0) / 2**30:.1f} GiB, fits {row['fits']}"
+        print(f"{best.name:90} {(best.memory_bytes or 0) / 2**30:6.1f} GiB {said}")
     regrets = []
     for number, answer in listed:
         beside = [row for each in drawn(answer, number) if (row := row_of(each.plan))]

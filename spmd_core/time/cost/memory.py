@@ -40,8 +40,8 @@ class MemoryEstimate:
 
     def scaled(self, ratio: float) -> "MemoryEstimate":
         """The same, its peak and interval times a ratio."""
-        sizes = (int(each * ratio) for each in (self.peak, self.low, self.high))
-        return MemoryEstimate(*sizes, self.host, self.parts)
+        peak, low, high = (int(each * ratio) for each in (self.peak, self.low, self.high))
+        return MemoryEstimate(peak, low, high, self.host, self.parts)
 
     def fits(self, most: int) -> Fits:
         """Whether it stays within so many bytes: "likely" where these are within the interval."""

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from spmd_core.search import ArrayQuestion
+from spmd_core.trials import FEW
 from spmd_core.trials import searches as running
 from spmd_core.words import MEANING
 from ui import links, shell
@@ -58,7 +59,13 @@ elif pressed:
     if running.running() >= running.AT_ONCE:
         shell.refusal("Two searches are at work already: wait for one, or cancel it.")
     elif sentence := shell.attempt(
-        lambda: running.start(lab(), question, budget_s, begin("search") if budget_s else asker())
+        lambda: running.start(
+            lab(),
+            question,
+            budget_s,
+            begin("search") if budget_s else asker(),
+            FEW if question.kind == "model" else None,
+        )
     ):
         shell.refusal(sentence)
     else:

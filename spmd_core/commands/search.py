@@ -17,7 +17,7 @@ from spmd_core.commands.search_arguments import (
 from spmd_core.commands.search_lines import lines, rules
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import Answer, Candidate
-from spmd_core.trials import Search, fate_row, watch_search
+from spmd_core.trials import FEW, FEW_S, Search, fate_row, watch_search
 from spmd_core.words import doing, why_not
 
 __all__ = ["add_arguments", "main"]
@@ -29,9 +29,10 @@ def main(arguments: Namespace) -> int:
     check_amounts(arguments)
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped keeps its candidates
     question = question_of(arguments, _lab)
-    budget_s = arguments.budget or (BUDGET_S if arguments.spec else None)
+    usual_s = BUDGET_S if arguments.spec else None if arguments.no_compile else FEW_S
+    few = FEW if not arguments.spec and not arguments.budget else None
     lab = _lab()
-    search = Search(lab, Searches(lab.folder), question, budget_s)
+    search = Search(lab, Searches(lab.folder), question, arguments.budget or usual_s, compiles=few)
     answer = watch_search(search, _show if sys.stderr.isatty() else _nothing)
     if sys.stderr.isatty():
         print(end=_CLEAR, file=sys.stderr, flush=True)

@@ -16,10 +16,12 @@ from spmd_core.search import (
     ArrayQuestion,
     ModelQuestion,
     bytes_of,
+    generations,
     read_array_question,
     read_prices,
     read_question,
 )
+from spmd_core.trials import FEW
 
 MOST_S = 30 * 86400.0
 BUDGET_S = 60.0  # of a spec, which no instant estimate answers
@@ -32,6 +34,7 @@ _OF_MODELS = (
     "fix",
     "remat",
     "no_offload",
+    "no_compile",
     "slices",
 )
 _FIXED = ("state_dtype", "second_moment_dtype", "parameter_dtype")
@@ -70,7 +73,10 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "the most that a device may hold, below its own",
     },
     "--minimize": {"choices": GOALS, "help": "what is minimized (default time)"},
-    "--price": {"metavar": "v5p=4.2,v5e=1.2", "help": "per chip and hour, by generation"},
+    "--price": {
+        "metavar": "v5p=4.2,v5e=1.2",
+        "help": "per chip and hour, by generation; of one generation 4.2 alone",
+    },
     **{
         f"--{name.replace('_', '-')}": {
             "metavar": "DTYPE",
@@ -82,7 +88,11 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "type": float,
         "metavar": "SECONDS",
         "help": f"for compiling and measuring what is best first (default of a spec "
-        f"{BUDGET_S:g}); a model without it is estimated only",
+        f"{BUDGET_S:g}); of a model without it the best {FEW} are compiled",
+    },
+    "--no-compile": {
+        "action": "store_true",
+        "help": "estimates only: nothing of a model is compiled",
     },
     "--top": {
         "type": int,
@@ -129,7 +139,8 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
     if arguments.remat:
         given["remat"] = tuple(part for part in arguments.remat.split(",") if part)
     if arguments.price:
-        given["price"] = read_prices(arguments.price)
+        asked = generations(given["chips"], given.get("slices", "fewest"))
+        given["price"] = read_prices(arguments.price, asked)
     if arguments.memory is not None:
         given["memory_bytes"] = bytes_of(arguments.memory)
     fixed = {name: getattr(arguments, name) for name in _FIXED if getattr(arguments, name)}

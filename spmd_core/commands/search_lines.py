@@ -5,7 +5,17 @@ from spmd_core.commands.printed.table import table
 from spmd_core.search import Answer, Candidate, Ranked, axis_rules
 from spmd_core.words import search as words
 
-_HEAD = ("candidate", "", "time", "between", "memory", "known by", "alike")  # "": what it costs
+BEST_NUMBERS = (1, 2, 3, 4, 5)  # columns of the best of each target
+_HEAD = (
+    "candidate",
+    "",
+    "time",
+    "between",
+    "memory",
+    "fits",
+    "known by",
+    "alike",
+)  # "": what it costs
 
 
 def lines(answer: Answer, top: int) -> list[str]:
@@ -14,13 +24,21 @@ def lines(answer: Answer, top: int) -> list[str]:
     winner = answer.winner
     if winner is None:
         return [*printed, words.space_words(answer)]
+    if len(answer.best_by_target) > 1:
+        best = [words.best_row(each, answer) for each in answer.best_by_target.values()]
+        printed += [
+            "",
+            "Best of each target:",
+            *table([words.BEST_TITLES, *best], numbers=BEST_NUMBERS),
+            "",
+        ]
     printed += [f"  {words.classic_words(answer, each)}" for each in answer.classics]
     cost = words.cost_title(winner, answer.question.minimize)
     rows = [_row(place, entry, answer) for place, entry in enumerate(answer.ranking[:top], 1)]
     head = tuple(title or cost for title in _HEAD if title or cost)
     printed += [
         "",
-        *table([("", *head), *rows], numbers=(0, 2, 3, 5, 7) if cost else (0, 2, 4, 6)),
+        *table([("", *head), *rows], numbers=(0, 2, 3, 5, 8) if cost else (0, 2, 4, 7)),
         "",
     ]
     if near := words.ties_words(answer.ties):
@@ -55,6 +73,7 @@ def _row(place: int, entry: Ranked, answer: Answer) -> tuple[str, ...]:
         seconds_text(each.seconds),
         between,
         bytes_text(each.memory_bytes),
+        each.fits,
         words.known_by(each, answer.proof_of_winner),
         alike,
     )

@@ -36,6 +36,7 @@ from spmd_core.experiment.plan.models import (
     VARIABLE,
     ModelSize,
     get_model,
+    mfu,
 )
 from spmd_core.experiment.plan.plan import NAMES, Plan
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
@@ -181,6 +182,7 @@ __all__ = [
     "link_path",
     "link_refusal",
     "load_json",
+    "mfu",
     "named_axes",
     "names_of",
     "newer",

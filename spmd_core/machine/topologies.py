@@ -4,7 +4,7 @@ source.
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from spmd_core.base import refuse, shorten
 from spmd_core.machine.chips import CHIPS, OTHER_NAMES, Chip
@@ -82,6 +82,7 @@ def legal_shapes(generation: str) -> tuple[tuple[int, ...], ...]:
     return tuple(small + sorted(cubes, key=lambda shape: (math.prod(shape), shape)))
 
 
+@lru_cache(maxsize=4096)  # asked for several times of each of a search's plans
 def get_topology(text: str | Target) -> Topology:
     """The topology that a target names; RequestError, with the nearest legal ones, where there is
     none.

@@ -7,9 +7,11 @@ from spmd_core.search.array_search import Space
 from spmd_core.search.array_space import meshes
 from spmd_core.search.behind import DRAWN, rejudged, trust
 from spmd_core.search.candidate import MOST, Candidate
+from spmd_core.search.chips import generations
 from spmd_core.search.classics import Classic
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.link import AnyQuestion
+from spmd_core.search.neighborhood import best_neighbors, neighbors
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import (
     GOALS,
@@ -22,7 +24,7 @@ from spmd_core.search.question import (
     read_prices,
     read_question,
 )
-from spmd_core.search.ranking import Ranked, score
+from spmd_core.search.ranking import Ranked, price_per_billion, score
 from spmd_core.search.sweep.curves import Outcome, SweepRow, csv_text, curves, row_json
 from spmd_core.search.sweep.runs import Asked, cancel, estimated, look, start, to_compile
 from spmd_core.search.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
@@ -60,6 +62,7 @@ __all__ = [
     "at_sizes",
     "axis_rules",
     "begins",
+    "best_neighbors",
     "bytes_of",
     "cancel",
     "compared",
@@ -67,12 +70,15 @@ __all__ = [
     "csv_text",
     "curves",
     "estimated",
+    "generations",
     "link",
     "look",
     "meshes",
     "models",
+    "neighbors",
     "parse_sweep",
     "point_of",
+    "price_per_billion",
     "read_array_question",
     "read_count",
     "read_prices",

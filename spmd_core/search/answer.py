@@ -11,7 +11,7 @@ from spmd_core.search.candidate import ORDER, Candidate
 from spmd_core.search.classics import Classic, classics
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import ModelQuestion
-from spmd_core.search.ranking import Ranked, front, ranking, ties
+from spmd_core.search.ranking import Ranked, front, price_per_billion, ranking, ties
 
 TOP = 20  # rows of the JSON form, unless asked for more
 
@@ -38,8 +38,35 @@ class Answer:
 
     @property
     def winner(self) -> Candidate | None:
-        """The first of the ranking; None where nothing can run."""
-        return self.ranking[0].candidate if self.ranking else None
+        """The first of the ranking; None where nothing is sure to run: an estimate that may not fit
+        wins only once it is compiled.
+        """
+        first = self.ranking[0].candidate if self.ranking else None
+        return first if first and first.fits == "yes" else None
+
+    @cached_property
+    def best_by_target(self) -> dict[str, Candidate]:
+        """The best of each target, the best target first; nothing of one that nothing fits on."""
+        best: dict[str, Ranked] = {}
+        for entry in self.ranking:
+            if entry.candidate.fits == "yes":
+                best.setdefault(entry.candidate.target, entry)
+        return {
+            target: entry.candidate
+            for target, entry in sorted(best.items(), key=lambda pair: pair[1].score)
+        }
+
+    @cached_property
+    def best_by_batch(self) -> list[Candidate]:
+        """The best of each batch on the winner's target, the smallest batch first."""
+        best: dict[int, Candidate] = {}
+        for entry in self.ranking:
+            each = entry.candidate
+            if self.winner and each.target == self.winner.target and each.fits == "yes":
+                held = best.setdefault(each.tokens, each)
+                if (each.seconds or 0.0) < (held.seconds or 0.0):
+                    best[each.tokens] = each
+        return [best[tokens] for tokens in sorted(best)]
 
     @cached_property
     def pruned(self) -> Mapping[str, int]:
@@ -101,8 +128,14 @@ class Answer:
             "space": self.space,
             "pruned": dict(self.pruned),
             "counts": dict(self.counts),
-            "winner": winner.to_json() if winner else None,
-            "ranking": [self._row(entry) for entry in self.ranking[:top]],
+            "winner": self._row(winner) if winner else None,
+            "best_by_target": {
+                target: self._row(each) for target, each in self.best_by_target.items()
+            },
+            "ranking": [
+                {**self._row(entry.candidate), "alike": len(entry.alike)}
+                for entry in self.ranking[:top]
+            ],
             "ranked": len(self.ranking),
             "complete": self.complete,
             "ties": [each.name for each in self.ties],
@@ -114,8 +147,9 @@ class Answer:
             "notes": list(self.notes),
         }
 
-    def _row(self, entry: Ranked) -> dict[str, Any]:
-        return {**entry.candidate.to_json(), "alike": len(entry.alike)}
+    def _row(self, candidate: Candidate) -> dict[str, Any]:
+        price = price_per_billion(candidate, dict(self.question.price))
+        return {**candidate.to_json(), "price_per_billion_tokens": price}
 
     def _classic(self, classic: Classic) -> dict[str, Any]:
         """A classic, and its time over the winner's where both were measured side by side."""

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from spmd_core.experiment import Experiment, Plan, experiment_of
+from spmd_core.experiment import Experiment, Plan, experiment_of, mfu
+from spmd_core.machine import get_topology
 from spmd_core.results import Estimate
+from spmd_core.time import Fits
 
 Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
 Reason = Literal[
@@ -49,7 +51,8 @@ class Candidate:
     same question; `detail` the rule that pruned it, or why it failed, in a sentence.
 
     `tokens` is what a step does: times of different batches are compared per token; 1 of a program
-    that has no tokens. `equal` is the number of the candidate that it equals; `run` the one
+    that has no tokens. `memory_span` is the interval of an estimate of its memory, and `fits` whether
+    a device holds it by that interval, or by the compiler. `equal` is the number of the candidate that it equals; `run` the one
     that first answered it, `study` the one that measured it beside others, if any did.
     """
 
@@ -64,6 +67,8 @@ class Candidate:
     tokens: int = 1
     predicted: Estimate | None = None
     memory_bytes: int | None = None
+    memory_span: tuple[int, int] | None = None
+    fits: Fits = "yes"
     bound_s: float | None = None
     parts: tuple[tuple[str, float], ...] = ()  # seconds by kind, of an array program's formula
     plan: Plan | None = field(default=None, repr=False)
@@ -95,6 +100,31 @@ class Candidate:
         return (self.predicted.low, self.predicted.high) if self.predicted else None
 
     @property
+    def complexity(self) -> tuple[int, int, int]:
+        """(mesh axes in use, names that are offloaded, names that are saved) of a plan: fewer are
+        simpler.
+        """
+        if self.plan is None:
+            return 0, 0, 0
+        axes = sum(size > 1 for _, size in self.plan.mesh)
+        return axes, len(self.plan.offload), len(self.plan.save)
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilization of a plan's step; None without a plan or a time."""
+        if self.plan is None or not self.seconds:
+            return None
+        peak_flops = get_topology(self.target).chip.peak_flops
+        return mfu(self.plan.flops, self.chips, self.seconds, peak_flops)
+
+    @property
+    def tokens_per_s_per_chip(self) -> float | None:
+        """Of a plan's step; None without a plan or a time."""
+        if self.plan is None or not self.seconds:
+            return None
+        return self.tokens / self.seconds / self.chips
+
+    @property
     def experiment(self) -> Experiment:
         """What a run of it is; ValueError of one that was pruned before it was an experiment."""
         if self.point is not None:
@@ -106,6 +136,8 @@ class Candidate:
     def to_json(self) -> dict[str, Any]:
         """A row of the ranking."""
         span = self.predicted.model_dump() if self.predicted else None
+        held = self.memory_bytes
+        low, high = self.memory_span or (held, held)
         return {
             "name": self.name,
             "fate": self.fate,
@@ -114,7 +146,13 @@ class Candidate:
             "strategy": self.strategy,
             "predicted_s": span,
             "measured_s": self.measured_s,
-            "memory_bytes": self.memory_bytes,
+            "memory_bytes": held,
+            "memory_interval": None
+            if held is None
+            else {"low": low, "estimate": held, "high": high},
+            "fits": self.fits,
+            "mfu": self.mfu,
+            "tokens_per_s_per_chip": self.tokens_per_s_per_chip,
             "run": self.run,
             "study": self.study,
             "experiment": self.experiment.to_json(),

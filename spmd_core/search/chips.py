@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from spmd_core.base import refuse, shorten
@@ -48,6 +49,12 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
             f"use {' or '.join(f'{generation}:{chips}' for chips in sorted(near))}",
         )
     return found
+
+
+def generations(words: Iterable[str], slices: str = "fewest") -> list[str]:
+    """The generations that such words name, each once; RequestError as above."""
+    found = (each.chip.generation for text in words for each in read_chips(text, slices))
+    return sorted(set(found))
 
 
 def _topologies(generation: str, least: int, most: int, slices: str) -> list[Topology]:

@@ -1,12 +1,15 @@
 """The space of a model's training steps: topology, mesh, batch, policy; pruned or estimated."""
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from spmd_core.base import RequestError, bytes_text, mesh_text, refuse
 from spmd_core.experiment import AXES, VARIABLE, Plan, arrays, parse_plan
 from spmd_core.machine import Topology
-from spmd_core.search.candidate import MOST, Candidate, Reason
+from spmd_core.search.candidate import Candidate, Reason
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import Policy, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
@@ -14,6 +17,11 @@ from spmd_core.time import MeshEstimates
 
 Mesh = tuple[tuple[str, int], ...]
 Key = tuple[object, ...]
+WIDE = 40_000  # candidates that are all estimated: seconds; of more, those of the best meshes
+WIDEST = 10_000_000  # a quick look at so many takes minutes: more are refused
+EACH = 2  # meshes and batches of each topology that are kept however they look
+BATCHES_TRIED = 3  # of each mesh, from the largest that fits
+QUICK = 3  # policies of a quick look, beside the one that offloads everything: none, minimal, full
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +73,13 @@ class _Point:
 
 
 def space_size(question: ModelQuestion) -> int:
-    """Candidates of a question, before anything is pruned; counted no further than one above
-    MOST.
+    """Candidates of a question, before anything is pruned; counted no further than just above
+    WIDEST.
     """
     total = 0
     for point in _points(question):
         total += len(point.policies)
-        if total > MOST:
+        if total > WIDEST:
             break
     return total
 
@@ -79,14 +87,63 @@ def space_size(question: ModelQuestion) -> int:
 def candidates(
     question: ModelQuestion, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Candidate]:
-    """Every candidate in the order of the enumeration, pruned or estimated; until `stop`, which is
-    asked before each mesh.
+    """Every candidate in the order of the enumeration, pruned or estimated; of a space beyond `WIDE`
+    those of the most promising meshes and batches. Until `stop`, which is asked before each mesh.
     """
     seen: dict[Key, int] = {}
-    for point in _points(question):
+    is_wide = space_size(question) > WIDE
+    for point in _promising(question, stop) if is_wide else _points(question):
         if stop():
             return
         yield from _tried(point, seen)
+
+
+def _promising(question: ModelQuestion, stop: Callable[[], bool]) -> list[_Point]:
+    """The meshes and batches that are best in a quick look: of each topology its best `EACH`, and of
+    all together as many as make up `WIDE` candidates; in the order of the enumeration.
+    """
+    looked: list[tuple[float, _Point]] = []
+    for _, of_mesh in groupby(_points(question), lambda point: (point.topology, point.mesh)):
+        if stop():
+            break
+        fitting = 0
+        for point in reversed(
+            list(of_mesh)
+        ):  # the largest batch first: it takes the least per token
+            score = _quick_look(point)
+            if score < math.inf:
+                looked.append((score, point))
+                fitting += 1
+            if fitting == BATCHES_TRIED:
+                break
+    looked.sort(key=lambda pair: pair[0])
+    places: Counter[str] = Counter()
+    kept, rest = [], []
+    for _, point in looked:
+        places[point.topology.target] += 1
+        (kept if places[point.topology.target] <= EACH else rest).append(point)
+    room = WIDE // len(kept[0].policies) - len(kept) if kept else 0
+    return sorted((*kept, *rest[: max(0, room)]), key=lambda point: point.number)
+
+
+def _quick_look(point: _Point) -> float:
+    """Seconds per token of the best of a few policies; infinite where none of them fits."""
+    if _not_as_fixed(point) is not None:
+        return math.inf
+    try:
+        first = point.plan(point.policies[0])
+        _check_slices(point)
+    except RequestError:
+        return math.inf
+    estimates = MeshEstimates(first)
+    most = _most(point)
+    best = math.inf
+    for policy in (*point.policies[:QUICK], point.policies[-1]):
+        plan = first.model_copy(update=policy.fields)
+        memory = estimates.memory(plan)
+        if memory.fits(most) != "no":
+            best = min(best, estimates.time(plan, memory.host).estimate / plan.tokens)
+    return best
 
 
 def _points(question: ModelQuestion) -> Iterator[_Point]:
@@ -136,9 +193,9 @@ def _estimated(
 ) -> Candidate:
     topology = point.topology
     memory = estimates.memory(plan)
-    capacity = topology.chip.device_hbm_bytes
-    most = min(capacity, point.question.memory_bytes or capacity)
-    time = None if memory.peak > most else estimates.time(plan, memory.host)
+    capacity, most = topology.chip.device_hbm_bytes, _most(point)
+    fits = memory.fits(most)
+    time = None if fits == "no" else estimates.time(plan, memory.host)
     limit = f"{bytes_text(most)} {'of a chip' if most == capacity else 'allowed'}"
     detail = "" if time else f"{bytes_text(memory.peak)} per device is more than the {limit}"
     return Candidate(
@@ -152,9 +209,17 @@ def _estimated(
         tokens=plan.tokens,
         predicted=time,
         memory_bytes=memory.peak,
+        memory_span=(memory.low, memory.high),
+        fits=fits,
         plan=plan,
         bound_s=estimates.bound(plan) if time else None,
     )
+
+
+def _most(point: _Point) -> int:
+    """Bytes that a device may hold."""
+    capacity = point.topology.chip.device_hbm_bytes
+    return min(capacity, point.question.memory_bytes or capacity)
 
 
 def _not_as_fixed(point: _Point) -> str | None:

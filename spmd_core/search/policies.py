@@ -32,12 +32,9 @@ class Policy:
     @property
     def words(self) -> str:
         """As a name of a candidate has it."""
-        parts = [
-            self.remat,
-            *([f"save {','.join(self.save)}"] if self.save else []),
-            *([f"offload {','.join(self.offload)}"] if self.offload else []),
-        ]
-        return " ".join(parts)
+        parts = [f"save {_short(self.save)}"] if self.save else []
+        parts += [f"offload {_short(self.offload)}"] if self.offload else []
+        return "; ".join(parts) or self.remat
 
 
 def policies(remat: tuple[str, ...], offloads: bool, gated: bool) -> tuple[Policy, ...]:
@@ -60,6 +57,16 @@ def policies(remat: tuple[str, ...], offloads: bool, gated: bool) -> tuple[Polic
             }
             tried.append(Policy("full", _named(named, "save"), _named(named, "offload")))
     return tuple(tried)
+
+
+def _short(names: tuple[str, ...]) -> str:
+    """Names as a reader says them.
+
+    >>> _short(("query", "key", "value", "out", "mlp_up"))
+    'qkv, out, mlp_up'
+    """
+    text = ", ".join(names)
+    return text.replace("query, key, value", "qkv").replace("mlp_up, mlp_gate", "mlp")
 
 
 def _named(ways: dict[str, str], way: str) -> tuple[str, ...]:

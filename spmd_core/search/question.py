@@ -175,18 +175,23 @@ def _is_flags(value: Any) -> bool:
     )
 
 
-def read_prices(text: str) -> tuple[tuple[str, float], ...]:
-    """`v5p=4.2, v5e=1.2` as (generation, price per chip and hour); RequestError for anything else."""
+def read_prices(text: str, asked: Sequence[str] = ()) -> tuple[tuple[str, float], ...]:
+    """`v5p=4.2, v5e=1.2` as (generation, price per chip and hour), and `4.20` where only one
+    generation is `asked` for; RequestError for anything else.
+    """
     found = []
     for part in filter(None, map(str.strip, text.split(","))):
-        name, _, value = part.partition("=")
+        name, equals, value = part.partition("=")
+        if not equals and len(set(asked)) == 1:
+            name, value = asked[0], part
         try:
-            found.append((name, float(value)))
+            found.append((name.strip(), float(value)))
         except ValueError:
+            named = asked or ("v5p", "v5e")
             raise refuse(
                 f"price {shorten(part)}",
                 "is not a number per generation",
-                "write for example v5p=4.2,v5e=1.2",
+                f"write for example {','.join(f'{each}=4.2' for each in named)}",
             ) from None
     return tuple(found)
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from spmd_core.search.candidate import ORDER, Candidate
 from spmd_core.search.question import SECONDS_PER_HOUR, Goal
 
+SAME = 0.005  # of the score: estimates nearer than this are the same
+
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
@@ -35,14 +37,22 @@ def score(
     return each
 
 
+def price_per_billion(candidate: Candidate, price: dict[str, float]) -> float | None:
+    """The price of a billion tokens; None without a plan, a time, or a price of its chips."""
+    if candidate.plan is None or candidate.target.split(":")[1] not in price:
+        return None
+    return 1e9 * score(candidate, "price", price) if candidate.seconds is not None else None
+
+
 def ranking(
     found: Iterable[Candidate],
     goal: Goal = "time",
     price: dict[str, float] | None = None,
     best: Sequence[int] = (),
 ) -> list[Ranked]:
-    """Candidates with a time, the best first; at equal scores the faster, then the smaller, then the
-    simpler one.
+    """Candidates with a time, the best first; at equal scores the simpler one. Of plans that are
+    estimated, scores as near to each other as `SAME` are equal, and one that is not sure to fit
+    comes after the best that is.
 
     What is known better stands first: measured before compiled before estimated; and the `best` of
     those measured side by side (numbers: the fastest, then its ties) before all else that was
@@ -53,15 +63,24 @@ def ranking(
     place = {number: at for at, number in enumerate(best)}
     lead = {each.target: value for each, value in ranked if place.get(each.number) == 0}
 
+    sure = [value for each, value in ranked if each.fate == "estimated" and each.fits == "yes"]
+    best_sure = min(sure, default=0.0)
+
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
         each, value = entry
+        if each.fate == "estimated" and each.plan is not None and goal != "memory":
+            value = max(value, best_sure) if each.fits == "likely" else value
+            if best_sure and value < (1 + SAME) * best_sure:
+                value = best_sure
         if each.measured_s is not None and each.target in lead:
             least = lead[each.target]
             value = least if each.number in place else max(least, value)
         return (
             ORDER[each.fate],
             value,
+            each.fits != "yes",
             place.get(each.number, len(place)),
+            *(each.complexity if value == best_sure else ()),
             each.seconds or 0.0,
             each.memory_bytes or 0,
             each.number,

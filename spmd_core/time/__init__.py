@@ -15,7 +15,7 @@ from spmd_core.time.cost import baseline
 from spmd_core.time.cost.attached import cluster_of
 from spmd_core.time.cost.clocks import Segment, Walk
 from spmd_core.time.cost.links import AxisSpan, hops_between, host_s, route
-from spmd_core.time.cost.memory import estimate_memory
+from spmd_core.time.cost.memory import Fits, estimate_memory
 from spmd_core.time.cost.mesh_axes import MeshAxis, mesh_axes
 from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Keep, Useful, predict
@@ -47,6 +47,7 @@ __all__ = [
     "Case",
     "CompiledText",
     "Duration",
+    "Fits",
     "Formula",
     "Keep",
     "MeshAxis",

@@ -3,13 +3,15 @@
 from spmd_core.trials.remedies.attached import is_guessed, with_remedies
 from spmd_core.trials.searching import searches
 from spmd_core.trials.searching.outcomes import fate_row
-from spmd_core.trials.searching.search import Search
+from spmd_core.trials.searching.search import FEW, FEW_S, Search
 from spmd_core.trials.searching.searches import watch_search
 from spmd_core.trials.trying import tryouts
 from spmd_core.trials.trying.tryout import Tryout
 from spmd_core.trials.trying.tryouts import store, told, watch_tryout
 
 __all__ = [
+    "FEW",
+    "FEW_S",
     "Search",
     "Tryout",
     "fate_row",

@@ -12,7 +12,6 @@ from spmd_core.words import (
     traces,
 )
 from spmd_core.words.advice.doctor import Check, check
-from spmd_core.words.advice.plans import INNER, neighbors, per_token
 from spmd_core.words.arrows import way_words
 from spmd_core.words.bandwidth import (
     CEILINGS,
@@ -177,7 +176,6 @@ __all__ = [
     "DOES_NOT_FIT",
     "GUESSED",
     "HIGHEST_PRICE",
-    "INNER",
     "KINDS",
     "KNEES",
     "MEANING",
@@ -250,7 +248,6 @@ __all__ = [
     "names_of",
     "nearest_json",
     "nearest_words",
-    "neighbors",
     "not_placed_words",
     "not_to_scale",
     "off_words",
@@ -262,7 +259,6 @@ __all__ = [
     "parts_words",
     "paused_words",
     "peak_words",
-    "per_token",
     "phase_words",
     "plan_words",
     "point_size_words",

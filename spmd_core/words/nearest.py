@@ -40,8 +40,14 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
         yield _batch(plan, near)
     if near.remat != plan.remat:
         yield f"{'no' if near.remat == 'none' else near.remat} rematerialization"
-    elif near.save != plan.save and not set(plan.save) - set(near.save) <= set(near.offload):
+    elif plan.save and not near.save and not set(plan.save) <= set(near.offload):
         yield "nothing saved by name"
+    elif less := [name for name in plan.save if name not in (*near.save, *near.offload)]:
+        yield f"{listed(less)} not saved"
+    if saved := [name for name in near.save if name not in plan.save]:
+        yield f"{listed(saved)} saved"
+    if back := [name for name in plan.offload if name not in (*near.offload, *near.save)]:
+        yield f"{listed([_SAVED.get(name, name) for name in back])} not offloaded"
     if more := [name for name in near.offload if name not in plan.offload]:
         words = listed([_SAVED.get(name, name) for name in more])
         yield f"{words} offloaded ({bytes_text(nearest.found.memory_bytes.host)} of host memory)"

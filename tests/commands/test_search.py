@@ -17,6 +17,7 @@ ASKED = [
     "--remat",
     "full",
     "--no-offload",
+    "--no-compile",
 ]
 
 
@@ -29,6 +30,21 @@ def test_the_best_of_a_model_as_json_and_as_text(capsys):
     said = capsys.readouterr().out
     assert found["winner"]["name"] in said.splitlines()[0]
     assert "tensor=16" in said and "logical_axis_rules" in said
+
+
+def test_a_row_says_whether_it_fits_and_what_it_costs(capsys):
+    assert main([*ASKED, "--chips", "v5e:8", "--price", "1.2", "--json", "--top", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    best, row = found["best_by_target"], found["ranking"][0]
+    assert row["fits"] == "yes" and row["fate"] == "estimated"
+    held = row["memory_interval"]
+    assert held["low"] < held["estimate"] == row["memory_bytes"] < held["high"]
+    assert row["price_per_billion_tokens"] == pytest.approx(
+        1e9 * 1.2 / 3600 / row["tokens_per_s_per_chip"]
+    )
+    assert 0 < row["mfu"] < 1
+    assert len(best) > 1 and best[found["winner"]["target"]]["name"] == found["winner"]["name"]
+    assert all(each["fits"] == "yes" and each["target"] == target for target, each in best.items())
 
 
 @pytest.mark.parametrize(

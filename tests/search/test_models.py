@@ -8,6 +8,7 @@ import pytest
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.plan.meshes import AXES
 from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.search import models
 from spmd_core.search.answer import Answer
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
 from spmd_core.search.candidate import Candidate
@@ -167,8 +168,9 @@ def test_price_and_memory_decide_where_they_are_asked_for():
         price={"v5e": 1.0, "v5p": 400.0},
     )
     assert cheap.winner.target.startswith("tpu:v5e")
-    small = answer_of(memory_bytes=2**31)
-    assert all(each.memory_bytes <= 2**31 for each in small.found if each.is_ranked)
+    small = answer_of(memory_bytes=3 * 2**30)
+    assert all(each.memory_span[0] <= 3 * 2**30 for each in small.found if each.is_ranked)
+    assert small.winner.memory_span[1] <= 3 * 2**30
 
 
 def test_the_answer_in_words_and_json(small):
@@ -241,3 +243,18 @@ def test_an_empty_space_says_which_rule_emptied_it():
     assert none.winner is None
     assert "do not fit in memory" not in (said := words.search_headline(none))
     assert "does not fit" in said and "use more chips" in said
+
+
+def test_a_wide_space_is_searched_from_its_best_meshes_on(monkeypatch):
+    asked = read_question({"model": "scaled:1", "chips": ["v5e:8", "v5e:4"], "remat": ["full"]})
+    best = min(each.seconds / each.tokens for each in sure(models.candidates(asked)))
+    monkeypatch.setattr(models, "WIDE", 2_000)
+    found = list(models.candidates(asked))
+    assert len(found) <= 2_000 < models.space_size(asked)
+    assert [each.number for each in found] == sorted({each.number for each in found})
+    assert {each.chips for each in found} == {4, 8}, "each topology keeps some"
+    assert min(each.seconds / each.tokens for each in sure(found)) <= 1.01 * best
+
+
+def sure(found):
+    return [each for each in found if each.is_ranked and each.fits == "yes"]

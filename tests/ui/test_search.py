@@ -113,7 +113,7 @@ def test_a_space_beyond_all_bounds_is_refused_before_it_is_listed(lab):
     huge = read_question({"model": "mixtral-8x7b", "chips": ["v5p:..8960"], "slices": "any"})
     search = running.start(lab, huge, None)
     until(lambda: search.is_over)
-    assert "is more than the 250,000" in search.problem
+    assert "is more than the 10,000,000" in search.problem
 
 
 def test_what_is_fixed_of_a_computation_is_in_its_fields_and_bad_words_leave_them(lab):

@@ -5,7 +5,7 @@ import streamlit as st
 
 from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.script import script_text
-from spmd_core.search import Answer, Candidate, axis_rules
+from spmd_core.search import Answer, Candidate, axis_rules, price_per_billion
 from spmd_core.trials import Search
 from spmd_core.words import search as words
 from ui import cards, exports
@@ -83,6 +83,11 @@ def headline(answer: Answer) -> None:
     figures.append(("Candidates", count_text(answer.space)))
     for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(plain(title), plain(value))
+    if len(answer.best_by_target) > 1:
+        rows = [words.best_row(each, answer) for each in answer.best_by_target.values()]
+        table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
+        st.markdown("**Best of each target**")
+        st.dataframe(sheet(table if price else table.drop(columns="Price")), hide_index=True)
     said = [words.sure_words(answer), words.next_words(answer)]
     st.markdown(plain(" ".join(f"{each.rstrip('.')}." for each in said if each)))
     if (proof := answer.proof_of_winner) is not None:
@@ -107,6 +112,10 @@ def details(answer: Answer) -> None:
     chosen = _ranking(answer) or winner
     st.markdown(plain(words.why_not(answer, chosen)))
     actions(chosen)
+    if (chart := charts.batch_chart(answer.best_by_batch)) is not None:
+        st.subheader("MFU against the batch", anchor=False)
+        batches = "; ".join(f"{each.name}: {each.mfu:.1%}" for each in answer.best_by_batch)
+        st.vega_lite_chart(chart, alt=batches, key="search:batch")
     if told := answer.classics:
         st.subheader("Against the classics", anchor=False)
         for each in told:
@@ -163,7 +172,9 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
                 "Time": seconds_text(each.seconds),
                 "Known by": words.known_by(each, proof),
                 **columns(each),
-                "Memory": bytes_text(each.memory_bytes),
+                **figures(each, price),
+                "Memory": words.memory_words(each),
+                "Fits": each.fits if each.plan else "",
                 "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",
                 "Others": f"{count_text(len(entry.alike))} alike" if entry.alike else "",
             }
@@ -172,8 +183,21 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
     if answer.winner is not None and (title := words.cost_title(answer.winner, goal)):
         table = table.rename(columns={"Cost": title})
     return table.drop(
-        columns=[name for name in ("Cost", "Others") if name in table and not any(table[name])]
+        columns=[
+            name
+            for name in ("Cost", "Others", "Fits", "MFU", "$ per billion tokens")
+            if name in table and not any(table[name])
+        ]
     )
+
+
+def figures(candidate: Candidate, price: dict[str, float]) -> dict[str, str]:
+    """MFU, and the price of a billion tokens where it is not what is minimized; "" of none."""
+    cost = price_per_billion(candidate, price)
+    return {
+        "$ per billion tokens": "" if cost is None else f"{cost:.2f}",
+        "MFU": f"{candidate.mfu:.1%}" if candidate.mfu else "",
+    }
 
 
 def columns(candidate: Candidate) -> dict[str, str]:
@@ -231,12 +255,14 @@ def every(answer: Answer) -> None:
             for each in answer.found
             if fate in ("all", each.fate) and all(word in each.name for word in wanted)
         ]
+        place = {entry.candidate.number: at for at, entry in enumerate(answer.ranking)}
+        found.sort(key=lambda each: (place.get(each.number, len(place)), not each.is_ranked))
         if not found:
             st.caption("No candidate has these words and this fate.")
             return
         shown = found[:MOST_LISTED]
         event = st.dataframe(
-            sheet(fates_table(shown)),
+            sheet(fates_table(shown, dict(answer.question.price))),
             hide_index=True,
             key="search:fates",
             on_select="rerun",
@@ -251,7 +277,7 @@ def every(answer: Answer) -> None:
         )
 
 
-def fates_table(candidates: list[Candidate]) -> pd.DataFrame:
+def fates_table(candidates: list[Candidate], price: dict[str, float]) -> pd.DataFrame:
     """A row per candidate: what became of it, and why."""
     return pd.DataFrame(
         [
@@ -261,7 +287,8 @@ def fates_table(candidates: list[Candidate]) -> pd.DataFrame:
                 "Why": each.reason or "",
                 "Rule": each.detail,
                 "Time": seconds_text(each.seconds),
-                "Memory": bytes_text(each.memory_bytes),
+                "Memory": words.memory_words(each),
+                **figures(each, price),
             }
             for each in candidates
         ]

@@ -85,3 +85,23 @@ def front_chart(
 def _per(candidate: Candidate, tokens: int) -> float:
     """Seconds for as many tokens as the winner's step has."""
     return (candidate.seconds or 0.0) * tokens / candidate.tokens
+
+
+def batch_chart(best: Sequence[Candidate]) -> Spec | None:
+    """MFU against sequences per device, of the best plan of each batch; None for one batch."""
+    rows = [
+        {"batch": each.plan.batch_per_device, "mfu": each.mfu, "name": each.name}
+        for each in best
+        if each.plan is not None and each.mfu is not None
+    ]
+    if len(rows) < 2:
+        return None
+    x = {"field": "batch", "type": "quantitative", "title": "Sequences per device"}
+    y = {"field": "mfu", "type": "quantitative", "title": "MFU", "axis": {"format": "%"}}
+    return {
+        "config": CONFIG,
+        "data": {"values": rows},
+        "mark": {"type": "line", "point": True},
+        "encoding": {"x": x, "y": y, "tooltip": [{"field": "name"}, {"field": "mfu"}]},
+        "height": 220,
+    }

@@ -1,6 +1,7 @@
 """The fields of the Search screen, as a question."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -17,10 +18,12 @@ from spmd_core.search import (
     ModelQuestion,
     Question,
     bytes_of,
+    generations,
     read_array_question,
     read_prices,
     read_question,
 )
+from spmd_core.trials import FEW, FEW_S
 from spmd_core.words import goal_words
 from ui import state
 from ui.lab import lab
@@ -30,7 +33,7 @@ _MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
 _PUT = {"sharding": "Axes of dims", "overrides": "Arrays that stay put"}
 _KINDS = {"model": "A model", "array": "A computation"}
 _GIB = 2**30
-DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:16"], "global_batch": 64, "sequence": 4096}
+DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:16"], "global_batch": 64}
 _DEFAULT_SPEC = {
     "workload": "mlp",
     "target": "cpu:8",
@@ -127,10 +130,12 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
         "minimize": goal,
         "plan": dict(now.plan),
     }
-    if goal == "price":
-        given["price"] = _prices(now)
-    elif given["chips"] == list(now.chips):  # it has no field here, and is of these chips
-        given["price"] = now.price
+    asked = generations(given["chips"])
+    price = dict(_prices(now, asked))
+    if goal == "price" and not price:
+        st.caption("Type a price to minimize it; until then time is minimized.")
+        given["minimize"] = "time"
+    given["price"] = {name: each for name, each in price.items() if name in asked}
     return read_question(given | _fixed(now))
 
 
@@ -176,16 +181,18 @@ def _memory(now: int | None) -> int | None:
     return bytes_of(gib) if gib else None
 
 
-def _prices(now: Question | None) -> tuple[tuple[str, float], ...]:
+def _prices(now: Question | None, asked: Sequence[str] = ()) -> tuple[tuple[str, float], ...]:
+    """The price of each generation; nothing where none is typed yet."""
     text = st.text_input(
-        "Per chip and hour",
+        "Price per chip and hour",
         max_chars=200,
-        placeholder="v5p=4.2, v5e=1.2",
+        placeholder="4.20" if len(asked) == 1 else ", ".join(f"{name}=4.20" for name in asked),
         key=_key(
             "price", ", ".join(f"{name}={value:g}" for name, value in (now.price if now else ()))
         ),
+        help="Gives every row its price. One number is enough for one kind of chip.",
     )
-    return read_prices(text)
+    return read_prices(text, asked)
 
 
 def _goal(now: Question | None, of_model: bool) -> Goal:
@@ -311,8 +318,8 @@ def _budget(asked: AnyQuestion) -> float | None:
         "Seconds to compile and measure",
         0 if is_model else 1,
         MOST_S,
-        key=_key(f"budget.{asked.kind}", 0 if is_model else BUDGET_S),
-        help="The best first. 0: only the instant estimate of every candidate."
+        key=_key(f"budget.{asked.kind}", int(FEW_S) if is_model else BUDGET_S),
+        help=f"The best {FEW} in the background. 0: only the instant estimate of every candidate."
         if is_model
         else "The best first. Simulated and attached devices are measured, TPUs that are not "
         "attached "

@@ -8,6 +8,7 @@ from spmd_core.base import RequestError, count_text
 from spmd_core.search import AnyQuestion, link
 from spmd_core.trials import searches as running
 from spmd_core.words import ago
+from spmd_core.words import search as words
 from ui import state
 from ui.lab import lab
 from ui.markdown import plain
@@ -79,6 +80,7 @@ def others(shown: AnyQuestion) -> None:
     for number, (question, each) in enumerate(past):
         with st.container(horizontal=True, vertical_alignment="center", border=True):
             st.markdown(
+                f"**{plain(words.asked_words(question))}**  \n"
                 f"{plain(each.words or 'Nothing was found yet.')}  \n"
                 f"{count_text(each.space)} candidates, {ago(each.updated_at)}",
                 width="stretch",

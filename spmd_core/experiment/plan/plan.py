@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -71,6 +72,16 @@ _Names = Annotated[tuple[str, ...], AfterValidator(_in_order)]
 _Dtype = Literal["float32", "bfloat16"]
 
 AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
+
+
+@lru_cache(maxsize=256)  # asked for many times of each of a search's plans
+def _sized(
+    model: str, sizes: tuple[tuple[str, int], ...], layers: int | None, choices: tuple[Any, ...]
+) -> ModelSize:
+    """The model of that name with these sizes and choices, None of which is the model's own."""
+    changes: dict[str, Any] = dict(sizes) | ({"layers": layers} if layers else {})
+    changes |= {name: own for name, own in zip(CHOICES, choices, strict=True) if own is not None}
+    return get_model(model).varied(**changes) if changes else get_model(model)
 
 
 class Plan(Frozen):
@@ -245,10 +256,7 @@ class Plan(Frozen):
     @property
     def size(self) -> ModelSize:
         """The model with the plan's own sizes."""
-        size = get_model(self.model)
-        chosen = {name: value for name in CHOICES if (value := getattr(self, name)) is not None}
-        changes = chosen | dict(self.sizes) | ({"layers": self.layers} if self.layers else {})
-        return size.varied(**changes) if changes else size
+        return _sized(self.model, self.sizes, self.layers, (self.activation, self.gated, self.tied))
 
     @property
     def topology(self) -> Topology:

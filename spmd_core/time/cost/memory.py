@@ -9,22 +9,45 @@ in the working sets were read off the buffers of compiled steps.
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from spmd_core.experiment import DATA_AXES, Plan, parameter_share
 from spmd_core.time.cost.constants import NEARLY_FULL
 
 _BYTES = {"float32": 4, "bfloat16": 2}
 LANES = 128  # the attention kernel leaves its row sums once per lane; they are kept once
+RING = 16  # devices up to which weights and their gradients pass in a ring
+# How far the peak may be off, either way: the worst of compiled plans, with some to spare. More of
+# it may be missing where the compiler moves arrays to the host, and heads for the sequence with them
+OFF, OFF_OFFLOADED, OFF_SEQUENCE = 0.08, 0.11, 0.16
 CAPACITY_FACTOR = 1.25  # rows of experts over the tokens that visit them
+
+
+Fits = Literal["yes", "likely", "no"]
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Bytes per device: `peak`, and its parts by name; `host` is what is offloaded."""
+    """Bytes per device: `peak` between `low` and `high`, and its parts by name; `host` is what is
+    offloaded.
+    """
 
     peak: int
+    low: int
+    high: int
     host: int
     parts: dict[str, int]
+
+    def scaled(self, ratio: float) -> "MemoryEstimate":
+        """The same, its peak and interval times a ratio."""
+        peak, low, high = (int(each * ratio) for each in (self.peak, self.low, self.high))
+        return MemoryEstimate(peak, low, high, self.host, self.parts)
+
+    def fits(self, most: int) -> Fits:
+        """Whether it stays within so many bytes: "likely" where these are within the interval."""
+        if self.high <= most:
+            return "yes"
+        return "likely" if self.low <= most else "no"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +77,38 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
         "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
         "kept by the forward pass": stored,
     }
-    gradients, block, spare = parameters * _BYTES[plan.parameter_dtype], *_block(plan, arrays)
-    scores, tables = _logits(plan)
-    # the first block's backward pass is taken out of the loop, and runs beside that of the logits
+    gradients, (block, spare) = parameters * _BYTES[plan.parameter_dtype], _block(plan, arrays)
+    logits, of_logits = _logits(plan, arrays)
+    turned, may_turn = _turned(plan, arrays)
+    # a loop that offloads has one block's backward pass outside of it, beside that of the logits
+    first = block - 2 * arrays.weights if plan.offload and _gathered_by(plan) <= RING else 0.0
     if plan.topology.slices > 1:
-        logits = _rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
-        parts |= {"gradients": gradients, "one block's backward pass": block, "logits": logits}
-        spare += logits  # or after it
-    elif block + gradients >= scores + tables:
+        both = _rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
+        parts |= {"gradients": gradients, "one block's backward pass": block, "logits": both}
+        spare += both  # or after it
+    elif block + gradients >= logits + turned + first:
         parts |= {"gradients": gradients, "one block's backward pass": block}
     else:
-        parts |= {"logits and output table": scores + tables}
+        parts |= {"logits and output table": logits, "one block's backward pass": first}
+        spare = of_logits + first
+    if turned and ("gradients" not in parts or plan.topology.slices > 1):
+        parts["saved arrays in another layout"] = turned
+    peak = _squeezed(plan, sum(parts.values()), spare)
+    least = min(peak, peak - parts.get("saved arrays in another layout", 0.0))
     return MemoryEstimate(
-        int(_squeezed(plan, sum(parts.values()), spare if "gradients" in parts else 0.0)),
+        int(peak),
+        int(least * (1 - OFF)),
+        int((peak + may_turn - turned) * (1 + _more(plan))),
         int(host),
         {name: int(value) for name, value in parts.items()},
     )
+
+
+def _more(plan: Plan) -> float:
+    """By how much the peak may be above its estimate."""
+    if not plan.offload:
+        return OFF
+    return OFF_SEQUENCE if plan.axis_sizes.get("sequence", 1) > 1 else OFF_OFFLOADED
 
 
 def _squeezed(plan: Plan, peak: float, spare: float) -> float:
@@ -127,14 +166,18 @@ def _named(plan: Plan, a: Arrays) -> dict[str, float]:
     }
 
 
+def _saved_names(plan: Plan) -> set[str]:
+    """What the forward pass keeps on the device, but for what of it is offloaded."""
+    projections = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
+    return {"input", *plan.save, *(projections if plan.remat == "minimal" else ())}
+
+
 def _kept(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     """(bytes kept on the device, bytes offloaded) by the forward pass of all layers."""
     layers, named = plan.size.layers, _named(plan, arrays)
     if plan.remat == "none":
         return layers * (sum(named.values()) + 4 * arrays.stream + arrays.wide), 0.0
-    names = {"input", *plan.save} | (
-        {"query", "key", "value", "out", "mlp_up", "mlp_gate"} if plan.remat == "minimal" else set()
-    )
+    names = _saved_names(plan)
     # a scanned block of several layers: once
     times = {
         name: layers // len(plan.size.windows) if name == "input" else layers for name in named
@@ -168,15 +211,58 @@ def _block(plan: Plan, a: Arrays) -> tuple[float, float]:
     )
 
 
-def _logits(plan: Plan) -> tuple[float, float]:
-    """(logits with their gradients, tables made whole).
+def _turned(plan: Plan, a: Arrays) -> tuple[float, float]:
+    """Bytes of the arrays kept by all layers that the compiler is expected to copy to another layout
+    between the passes, and of those that it may: in programs that offload some, where the loop of
+    the backward pass reads them as a matmul takes them.
+
+    The input is expected, where no matmul of the forward pass is computed again from it; the gate,
+    without `mlp_up` beside it; and heads from the host that change places with the sequence, which
+    takes two copies. Which of the others are was not found: some of the same plans on other meshes
+    are copied, and some are not.
+    """
+    if not plan.offload:
+        return 0.0, 0.0
+    axes, named, layers = plan.axis_sizes, _named(plan, a), plan.size.layers
+    on_device = _saved_names(plan) - set(plan.offload)
+    again = {"query", "key", "value", "mlp_up", *(["mlp_gate"] if plan.size.gated else [])}
+    again -= on_device | set(plan.offload)
+    is_sequence = axes.get("sequence", 1) > 1
+    turned: set[str] = set()
+    if axes.get("tensor", 1) == 1 and (not again or "input" in plan.save):
+        turned.add("input")
+    if "mlp_up" not in on_device and plan.remat == "full" and not is_sequence:
+        turned.add("mlp_gate")
+    heads = 2 * named["query"] if is_sequence else 0.0
+    expected = sum(named[name] for name in turned & on_device)
+    expected += heads if "query" in plan.offload and axes.get("tensor", 1) == 1 else 0.0
+    most = sum(named[name] for name in ("input", "mlp_up", "mlp_gate") if name in on_device)
+    return layers * expected, layers * max(expected, most + heads)
+
+
+def _gathered_by(plan: Plan) -> int:
+    """Devices over which weights are gathered."""
+    axes = plan.axis_sizes
+    return math.prod(axes.get(name, 1) for name in ("fsdp", "fsdp_transpose", "sequence"))
+
+
+def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
+    """(logits with their gradients and the tables made whole, what of it the compiler can do
+    without).
 
     Gradients of float32 logits are bfloat16, and the gradient of the table is all that is left of
-    it beside them. Those of bfloat16 logits
-    take their place, unless a cap has to be undone, beside the table, its gradient and the
-    embedding where it is another.
+    it beside them. Those of bfloat16 logits take their place where weights are gathered over more
+    devices than a ring has, beside the table and its gradient, and the embedding where the loop
+    beside it offloads. Else they lie beside the logits, with the table and the last block's output.
     """
     model, tensor = plan.size, plan.axis_sizes.get("tensor", 1)
-    each = 6 if model.logits_float32 else 4 if model.logits_cap else 2
-    tables = 4 if model.logits_float32 or model.tied else 6
-    return _rows(plan) * model.vocab * each, model.embed * model.vocab * tables / tensor
+    each = _rows(plan) * model.vocab * 2
+    table = model.embed * model.vocab * 2 / tensor
+    if model.logits_float32:
+        return 3 * each + 2 * table, 0.0
+    tables = (2 if model.tied else 3) * table
+    if model.logits_cap:
+        return 2 * each + tables, 0.0
+    if _gathered_by(plan) > RING:
+        return each + (tables if plan.offload else 2 * table), 0.0
+    return max(2 * each + table + 4 * a.stream, each + 2 * table), table

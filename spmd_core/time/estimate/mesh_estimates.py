@@ -15,7 +15,7 @@ class MeshEstimates:
 
     def __init__(self, plan: Plan):
         self._shapes, self._share = shapes_of(plan), parameter_share(plan)
-        self._known: dict[frozenset[str], tuple[StepWork, list[StepTransfer]]] = {}
+        self._known: dict[frozenset[str], tuple[StepWork, list[StepTransfer], float]] = {}
 
     def memory(self, plan: Plan) -> MemoryEstimate:
         """The peak of a plan's step, bytes per device."""
@@ -23,14 +23,16 @@ class MeshEstimates:
 
     def time(self, plan: Plan, offloaded: int) -> Estimate:
         """Seconds of a plan's step, as `estimate_step` gives them."""
-        return step_time(self._shapes, *self._parts(plan), offloaded)
+        work, moved, _ = self._parts(plan)
+        return step_time(self._shapes, work, moved, offloaded)
 
     def bound(self, plan: Plan) -> float:
         """Seconds that no program of a plan stays below."""
-        return step_bound(self._shapes, *self._parts(plan))
+        return self._parts(plan)[2]
 
-    def _parts(self, plan: Plan) -> tuple[StepWork, list[StepTransfer]]:
+    def _parts(self, plan: Plan) -> tuple[StepWork, list[StepTransfer], float]:
         again = recomputed(plan)
         if again not in self._known:
-            self._known[again] = step_parts(self._shapes, again)
+            parts = step_parts(self._shapes, again)
+            self._known[again] = (*parts, step_bound(self._shapes, *parts))
         return self._known[again]

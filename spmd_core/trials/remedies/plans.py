@@ -2,48 +2,42 @@
 of the rematerialization policy.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
-from spmd_core.base import RequestError
-from spmd_core.experiment import Plan, parse_plan
+from spmd_core.experiment import Plan
 from spmd_core.results import Change, Collective
+from spmd_core.search import best_neighbors
 from spmd_core.time import NearestFit, estimate_step
 from spmd_core.trials.remedies.candidate import MOST, Candidate
-from spmd_core.words import INNER, changes, listed, neighbors, per_token
+from spmd_core.words import changes, listed
 
 
 def candidates(plan: Plan, found: Collective) -> list[Candidate]:
     """At most MOST plans to try for one collective, the fastest first by the instant estimate; all
     train on as many tokens, so that their times compare.
     """
-    kept = dict[str, Candidate]()
-    for other in (*_without(plan, found.axes), *neighbors(plan)):
-        if other.tokens != plan.tokens or other == plan:
-            continue
-        near = NearestFit(other, estimate_step(other))
-        varied = near.experiment
-        kept[varied.id] = Candidate(
-            varied,
-            varied.strategies[0],
+    same = [(each, other) for each, other in best_neighbors(plan) if other.tokens == plan.tokens]
+    return [
+        Candidate(
+            near.experiment,
+            near.experiment.strategies[0],
             _changes(plan, other),
             f"try {listed(list(changes(plan, near)))}",
-            per_token(other, near.found) * other.tokens,
+            each * other.tokens,
         )
-    return sorted(kept.values(), key=lambda each: each.seconds)[:MOST]
+        for each, other in _nearest(same, found.axes)
+        for near in [NearestFit(other, estimate_step(other))]
+    ]
 
 
-def _without(plan: Plan, axes: tuple[str, ...]) -> Iterator[Plan]:
-    """Plans whose mesh has none of the inner axes that a collective runs over: fsdp has them."""
-    sizes = dict(plan.mesh)
-    for axis in axes:
-        if axis in INNER and sizes.get(axis, 1) > 1:
-            left = {name: size for name, size in sizes.items() if name != axis}
-            fields: dict[str, Any] = {"mesh": left | {"fsdp": left.get("fsdp", 1) * sizes[axis]}}
-            try:
-                yield parse_plan(plan.to_json() | fields)
-            except RequestError:
-                continue
+def _nearest(found: list[tuple[float, Plan]], axes: tuple[str, ...]) -> list[tuple[float, Plan]]:
+    """MOST of these, the fastest first: the best of those without one of the axes among them."""
+    sizes = [dict(other.mesh) for _, other in found]
+    without = [
+        pair
+        for pair, mesh in zip(found, sizes, strict=True)
+        if any(mesh.get(axis, 1) == 1 for axis in axes)
+    ]
+    chosen = [*without[: MOST // 2], *found]
+    return sorted({id(pair): pair for pair in chosen[:MOST]}.values(), key=lambda pair: pair[0])
 
 
 def _changes(plan: Plan, other: Plan) -> tuple[Change, ...]:
@@ -52,4 +46,7 @@ def _changes(plan: Plan, other: Plan) -> tuple[Change, ...]:
         found.append(Change(field="mesh", before=dict(plan.mesh), after=dict(other.mesh)))
     if plan.remat != other.remat:
         found.append(Change(field="options", name="remat", before=plan.remat, after=other.remat))
+    for name in ("save", "offload"):
+        if (before := getattr(plan, name)) != (after := getattr(other, name)):
+            found.append(Change(field="options", name=name, before=before, after=after))
     return tuple(found)

@@ -30,7 +30,7 @@ def within(candidate: Candidate, most: int | None) -> Candidate:
     detail = (
         f"{bytes_text(held)} per device by the compiler is more than the {bytes_text(most)} allowed"
     )
-    return replace(candidate, fate="pruned", reason="does not fit", detail=detail)
+    return replace(candidate, fate="pruned", reason="does not fit", detail=detail, fits="no")
 
 
 def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) -> list[Candidate]:
@@ -88,6 +88,8 @@ def _predicted(candidate: Candidate, run: str, found: StrategyResult) -> Candida
             detail=detail,
             run=run,
             memory_bytes=memory.peak,
+            memory_span=None,
+            fits="no",
         )
     program = prediction.compile.get(PROGRAM)
     return replace(
@@ -96,6 +98,8 @@ def _predicted(candidate: Candidate, run: str, found: StrategyResult) -> Candida
         run=run,
         predicted=prediction.predicted_s,
         memory_bytes=memory.peak or candidate.memory_bytes,
+        memory_span=None,
+        fits="yes",
         fingerprint=str(program) if program else None,
     )
 
@@ -116,6 +120,8 @@ def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
     return replace(
         candidate,
         **{name: stored.get(name) for name in _STORED},
+        memory_span=None,
+        fits=stored.get("fits") or ("no" if stored.get("reason") == "does not fit" else "yes"),
         interval_s=tuple(interval) if interval else None,
         predicted=Estimate(**predicted) if predicted else candidate.predicted,
     )

@@ -31,12 +31,14 @@ from spmd_core.trials.searching.outcomes import (
 from spmd_core.trials.searching.prove import MOST as MOST_PROVEN
 from spmd_core.trials.searching.prove import PROOFS, ROW_S, finalists, prove, stored_proof
 from spmd_core.trials.searching.runs import Runs
+from spmd_core.trials.searching.taught import taught
 from spmd_core.trials.searching.work import Work
 from spmd_core.words import disturbed_words, rates_words, search_headline
 
 # that are measured, best first: what is left stays estimated. Compiles end with the budget
 MOST_RUNS = 60
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
+FEW, FEW_S = 4, 600.0  # of a model that are compiled, best first, where no budget is given
 PROVING = 0.4  # of the budget at most is left for the proof, which takes no longer than its rows
 AnyQuestion = ModelQuestion | ArrayQuestion
 
@@ -44,7 +46,8 @@ AnyQuestion = ModelQuestion | ArrayQuestion
 class Search(Work):
     """A question being answered. Every method may be called from any thread; `run` once at a time.
 
-    `budget_s` None: nothing is compiled or measured, only estimated.
+    `budget_s` None: nothing is compiled or measured, only estimated. `compiles`: the most that are
+    compiled.
     """
 
     def __init__(
@@ -54,12 +57,14 @@ class Search(Work):
         question: AnyQuestion,
         budget_s: float | None,
         asker: Asker = COMMAND_LINE,
+        compiles: int | None = None,
     ):
         super().__init__()
-        self.question, self.budget_s = question, budget_s
+        self.question, self.budget_s, self._compiles = question, budget_s, compiles
         self._lab, self._store, self._asker = lab, store, asker
         self._guard = threading.Lock()
         self._found: list[Candidate] = []
+        self._places: dict[int, int] = {}  # number of a candidate -> its place among the found
         self._changed: set[int] = set()
         self._proof: Proof | None = None
         self.space, self.doing = 0, "estimating"
@@ -113,8 +118,7 @@ class Search(Work):
                 self._work(
                     Runs(self._lab, self._asker, self._batch, lambda: self.is_cancelled, deadline)
                 )
-            elif isinstance(self.question, ArrayQuestion):  # whose formula only orders
-                self._left_out |= any(each.fate == "estimated" for each in self._found)
+            self._left_out |= self._is_open
             self._left_out |= self.is_cancelled
             self._end("cancelled" if self.is_cancelled else "done")
         except LabError as error:
@@ -138,10 +142,11 @@ class Search(Work):
             space = Space(question, self._lab.hardware().cores, known)
             self.space = space.size
             found = space.candidates(lambda: self.is_cancelled)
-        if self.space > MOST:
+        most = MOST if isinstance(question, ArrayQuestion) else models.WIDEST
+        if self.space > most:
             raise refuse(
                 f"a space of {self.space if self.space < 10**9 else 'over a billion'} candidates",
-                f"is more than the {MOST:,} that a search looks at",
+                f"is more than the {most:,} that a search looks at",
                 "fix the mesh or an axis, or name fewer targets",
             )
         self._store.begin(question.id, question.to_json(), self.space)
@@ -158,6 +163,7 @@ class Search(Work):
         self._extend(part)
         self._left_out = len(self._found) < self.space
         with self._guard:
+            self._take(taught(self._found, self._found, question.memory_bytes))
             self._proof = stored_proof(self._lab, self._found)
             self._version += 1
         if not self._left_out:
@@ -183,8 +189,6 @@ class Search(Work):
         ):
             self._try(runs, group, quick=True)
         runs.deadline = final
-        entries = self.answer.ranking
-        self._left_out |= any(entry.candidate.fate == "estimated" for entry in entries)
         if attached and self.question.minimize != "memory":  # which needs no proof: it is known
             self._prove(runs)
         if runs.disturbed:
@@ -197,7 +201,11 @@ class Search(Work):
         """
         try:
             while not runs.is_over:
-                while runs.has_room and (group := self._next(choice)):
+                while (
+                    runs.has_room
+                    and (self._compiles is None or len(choice.tried) < self._compiles)
+                    and (group := self._next(choice))
+                ):
                     try:
                         experiment = experiment_of(group)
                         if result := runs.known(experiment):
@@ -214,6 +222,15 @@ class Search(Work):
                     )
         finally:
             runs.close()
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether estimates are left that another compile or measurement may put first: all that a
+        formula has of arrays, and of plans those beside some that were compiled.
+        """
+        fates = {each.fate for each in self._found}
+        is_estimated = isinstance(self.question, ModelQuestion) and "compiled" not in fates
+        return "estimated" in fates and not is_estimated
 
     def _targets(self) -> Sequence[str]:
         return (
@@ -270,6 +287,8 @@ class Search(Work):
 
     def _extend(self, part: list[Candidate]) -> None:
         with self._guard:
+            for each in part:
+                self._places[each.number] = len(self._places)
             self._found.extend(part)
             self._version += 1
 
@@ -279,12 +298,16 @@ class Search(Work):
         if not listed:
             return
         with self._guard:
-            for each in listed:
-                self._found[each.number] = each
+            self._take(listed)
+            self._take(taught(listed, self._found, self.question.memory_bytes))
             self._version += 1
         self._store.keep_outcomes(
             self.question.id, [(each.number, to_stored(each)) for each in listed]
         )
+
+    def _take(self, changed: Iterable[Candidate]) -> None:
+        for each in changed:
+            self._found[self._places[each.number]] = each
 
     def _end(self, state: str) -> None:
         with self._guard:

@@ -32,12 +32,16 @@ def find(lab: Lab, question: AnyQuestion) -> Search | None:
 
 
 def start(
-    lab: Lab, question: AnyQuestion, budget_s: float | None, asker: Asker = COMMAND_LINE
+    lab: Lab,
+    question: AnyQuestion,
+    budget_s: float | None,
+    asker: Asker = COMMAND_LINE,
+    compiles: int | None = None,
 ) -> Search:
     """Begin a search, or go on with it; the one that runs already where one does."""
     store = stored(lab)
     return _searches.start(
-        lab.folder, question.id, lambda: Search(lab, store, question, budget_s, asker)
+        lab.folder, question.id, lambda: Search(lab, store, question, budget_s, asker, compiles)
     )
 
 

@@ -2,6 +2,7 @@
 
 from spmd_core.words.search.answer import (
     MEANING,
+    asked_words,
     cost_text,
     cost_title,
     disturbed_words,
@@ -21,19 +22,25 @@ from spmd_core.words.search.answer import (
     sure_words,
 )
 from spmd_core.words.search.candidates import (
+    BEST_TITLES,
     FATES,
     beats,
+    best_row,
     classic_words,
     known_by,
+    memory_words,
     ties_words,
     time_words,
     why_not,
 )
 
 __all__ = [
+    "BEST_TITLES",
     "FATES",
     "MEANING",
+    "asked_words",
     "beats",
+    "best_row",
     "classic_words",
     "cost_text",
     "cost_title",
@@ -42,6 +49,7 @@ __all__ = [
     "front_words",
     "goal_words",
     "known_by",
+    "memory_words",
     "minimized_words",
     "next_words",
     "nothing_left",

@@ -5,9 +5,17 @@ from collections.abc import Collection, Iterable, Sequence
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.machine import parse_target
-from spmd_core.search import Answer, Candidate, Goal, Proof, score
+from spmd_core.search import (
+    Answer,
+    AnyQuestion,
+    ArrayQuestion,
+    Candidate,
+    Goal,
+    Proof,
+    score,
+)
 from spmd_core.words.costs import money_text
-from spmd_core.words.search.candidates import FATES, time_words
+from spmd_core.words.search.candidates import FATES, memory_words, time_words
 from spmd_core.words.strategies import paired_words
 
 _FATE_PARTS = {
@@ -36,6 +44,25 @@ def goal_words(goal: Goal, of_model: bool) -> str:
     if goal == "memory":
         return "memory per device"
     return f"{goal} per token" if of_model else goal  # models' steps do different batches
+
+
+def asked_words(question: AnyQuestion) -> str:
+    """What a search is of: model or computation, chips, batch and sequence.
+
+    >>> from spmd_core.search import read_question
+    >>> asked_words(read_question({"model": "llama-3.1-8b", "chips": ["v5p:16"]}))
+    'llama-3.1-8b on v5p:16, any batch, sequence 2,048'
+    """
+    if isinstance(question, ArrayQuestion):
+        sizes = ", ".join(f"{name}={size}" for name, size in question.sample.sizes.items())
+        return f"{question.sample.what.title} on {', '.join(question.targets)}, {sizes}"
+    batch = "any batch"
+    if question.global_batch:
+        batch = f"global batch {count_text(question.global_batch)}"
+    elif question.batch_per_device:
+        batch = f"{question.batch_per_device:g} sequences per device"
+    where = ", ".join(question.chips)
+    return f"{question.model} on {where}, {batch}, sequence {count_text(question.sequence)}"
 
 
 def search_headline(answer: Answer) -> str:
@@ -182,6 +209,13 @@ def nothing_left(answer: Answer) -> str:
     """Why no candidate can run: what failed, else which rule excludes them, with an example of its
     message.
     """
+    if answer.ranking:  # of which none is sure to fit
+        first = answer.ranking[0].candidate
+        return (
+            f"None of {count_text(answer.space)} candidates is sure to fit. {first.name} may, at "
+            f"{time_words(first)} and {memory_words(first)}: compile it, use more chips, or a "
+            "smaller batch."
+        )
     if failed := [each for each in answer.found if each.fate == "failed"]:
         return (
             f"None of {count_text(answer.space)} candidates can run: {count_text(len(failed))} "
@@ -215,8 +249,7 @@ def next_words(answer: Answer) -> str:
         return ""
     if winner.fate == "estimated":
         return (
-            "Next: give it seconds to compile the best few (a large model takes about a minute "
-            "each)."
+            "Next: compile the best few (a large model takes about a minute each)."
             if winner.plan
             else "Next: give it more seconds, and search on."
         )

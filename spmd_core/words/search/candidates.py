@@ -4,9 +4,19 @@ another.
 
 from collections.abc import Sequence
 
-from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.results import Ratio
-from spmd_core.search import Answer, Candidate, Classic, Difference, Goal, Proof, compared
+from spmd_core.search import (
+    Answer,
+    Candidate,
+    Classic,
+    Difference,
+    Goal,
+    Proof,
+    compared,
+    price_per_billion,
+)
+from spmd_core.words.costs import money_text
 from spmd_core.words.predictions import share_words
 from spmd_core.words.strategies import paired_words
 
@@ -40,6 +50,34 @@ def time_words(candidate: Candidate) -> str:
     what = "a step" if candidate.plan else "predicted"
     low, high = candidate.span or (0.0, 0.0)
     return f"{text} {what} ({seconds_text(low)} to {seconds_text(high)})"
+
+
+def memory_words(candidate: Candidate) -> str:
+    """Bytes per device, with the interval of an estimate."""
+    text = bytes_text(candidate.memory_bytes)
+    if candidate.memory_span is None:
+        return text
+    low, high = candidate.memory_span
+    return f"{text} ({bytes_text(low)} to {bytes_text(high)})"
+
+
+BEST_TITLES = ("Target", "Price", "MFU", "Tokens/s per chip", "Memory", "Time", "Fits", "Plan")
+
+
+def best_row(candidate: Candidate, answer: Answer) -> tuple[str, ...]:
+    """The best plan of a target, by BEST_TITLES; the price is that of a billion tokens."""
+    price = price_per_billion(candidate, dict(answer.question.price))
+    rate, share = candidate.tokens_per_s_per_chip, candidate.mfu
+    return (
+        candidate.target.removeprefix("tpu:"),
+        "–" if price is None else money_text(price),
+        "–" if share is None else f"{share:.1%}",
+        "–" if rate is None else count_text(round(rate)),
+        memory_words(candidate),
+        seconds_text(candidate.seconds),
+        candidate.fits,
+        candidate.name,
+    )
 
 
 def beats(
@@ -150,6 +188,8 @@ def classic_words(answer: Answer, classic: Classic) -> str:
     winner, proof = answer.winner, answer.proof_of_winner
     if winner is None:
         raise ValueError("there is no winner to set a classic against")
+    if classic.candidate is None and not classic.why and answer.counts["not looked at"]:
+        return f"{classic.title}: not among the candidates that were looked at."
     if classic.candidate is None:
         why = _capital(classic.why) if classic.why else "no mesh of these devices is one"
         what = "cannot win" if classic.is_slow else "cannot run"

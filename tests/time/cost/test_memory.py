@@ -8,6 +8,7 @@ from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.time.cost.memory import estimate_memory
 
 GIB = 2**30
+NAMES = ("input", "query", "key", "value", "out", "attention")
 OFFLOADED = ("input", "query", "key", "value", "out")
 
 
@@ -97,6 +98,38 @@ def test_a_scanned_block_of_two_layers_keeps_its_input_once():
             {"offload": OFFLOADED},
             16.57,
         ),
+        *(
+            (("v5p:2x2x2", "llama-3.1-8b", {"fsdp": 8}, 4, 4096), more, gib)
+            for more, gib in (
+                ({"save": ("attention",)}, 30.83),
+                ({"save": ("mlp_up", "mlp_gate")}, 54.76),
+                ({"save": ("mlp_up", "mlp_gate"), "offload": ("input",)}, 52.75),
+            )
+        ),
+        (
+            ("v6e:2x4", "llama-3.1-8b", {"fsdp": 8}, 8, 4096),
+            {"save": ("attention",), "offload": OFFLOADED},
+            37.31,
+        ),
+        (
+            ("v5p:2x2x4", "llama-3.1-8b", {"fsdp": 16}, 4, 4096),
+            {
+                "save": ("query", "key", "value", "mlp_up", "mlp_gate"),
+                "offload": ("out", "attention"),
+            },
+            60.59,
+        ),
+        (
+            ("v5e:4x4", "llama-3.1-8b", {"fsdp": 16}, 4, 4096),
+            {"offload": (*OFFLOADED, "attention")},
+            14.86,
+        ),
+        (
+            ("tpu7x:2x2x1", "llama-3.1-8b", {"fsdp_transpose": 4, "tensor": 2}, 6, 8192),
+            {"save": ("mlp_gate", "mlp_down", "attention"), "offload": ("input", "key")},
+            125.73,
+        ),
+        (("v5e:8x8", "llama-3.1-8b", {"fsdp": 64}, 4), {}, 7.63),
         (("v6e:16x16", "gpt-3-175b", {"fsdp": 256}, 2), {"offload": ("input",)}, 19.03),
     ],
 )
@@ -115,6 +148,31 @@ def test_near_the_capacity_some_arrays_are_made_anew():
     spare = 7 * 2048 * (28672 + 4 * 8192) * 2
     assert tight.peak == pytest.approx(sum(tight.parts.values()) - spare, abs=8)
     assert tight.peak < 15.75 * GIB < sum(tight.parts.values())
+
+
+def test_a_plan_within_the_error_of_the_capacity_is_only_likely_to_fit():
+    tight = estimate_memory(plan("v5e:4x4", "llama-3.1-8b", {"fsdp": 16}, 4, 4096, offload=NAMES))
+    assert tight.low < tight.peak < tight.high
+    assert [
+        tight.fits(most) for most in (tight.low - 1, tight.low, tight.high - 1, tight.high)
+    ] == [
+        "no",
+        "likely",
+        "likely",
+        "yes",
+    ]
+
+
+def test_what_is_kept_beside_an_offload_may_be_copied_to_another_layout():
+    """The gate, without `mlp_up` beside it, is; all layers of it are on the device twice."""
+    saved = {"save": ("mlp_gate",)}
+    alone, beside = (
+        estimate_memory(plan("v5p:2x2x2", "llama-3.1-8b", {"fsdp": 8}, 4, 4096, **saved, **more))
+        for more in ({}, {"offload": ("key",)})
+    )
+    assert "saved arrays in another layout" not in alone.parts
+    assert beside.parts["saved arrays in another layout"] == 32 * 4 * 4096 * 14336 * 2
+    assert beside.peak - beside.low > beside.parts["saved arrays in another layout"]
 
 
 def test_float32_logits_have_bfloat16_gradients():

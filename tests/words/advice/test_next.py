@@ -152,10 +152,11 @@ def test_where_no_neighbor_is_better_more_chips_are_left():
     plan, said = planned(
         target="tpu:v6e:16x16",
         model="llama-3.1-8b",
-        mesh={"fsdp": 256},
+        mesh={"data": 2, "fsdp": 128},
         batch_per_device=4,
         sequence=8192,
-        remat="full",
+        save=("out",),
+        offload=("query", "key", "value", "attention"),
     )
     assert said.rule == "more_chips"
     assert said.experiment.plan.topology.chips == 2 * plan.topology.chips

@@ -1,0 +1,109 @@
+"""Winners of searches, compiled: whether they fit, and how far their time is above the best of
+neighbors that are drawn at random and compiled too.
+
+What was compiled is kept in `--data`, one line of JSON for each plan; `--compile N` compiles N that
+are missing, and may be stopped at any time.
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from bench.figures import Figures
+from bench.memory_random import TIMEOUT_S, compiled, stored
+from spmd_core.base.settings import read_settings
+from spmd_core.experiment.plan.plan import Plan
+from spmd_core.lab import Lab
+from spmd_core.search import models
+from spmd_core.search.answer import Answer
+from spmd_core.search.candidate import Candidate
+from spmd_core.search.question import read_question
+
+SEARCHES, NEIGHBORS, MEDIAN, WORST = 12, 6, 0.01, 0.04
+STORED = Path(__file__).parent / "search_winners.jsonl"
+QUESTIONS = tuple(
+    {"model": model, "chips": chips, "global_batch": batch, "sequence": sequence}
+    for model, chips, batch, sequence in (
+        ("llama-3.1-8b", ("v6e:8",), 64, 4096),
+        ("llama-3.1-8b", ("v5p:16",), 64, 4096),
+        ("llama-3.1-8b", ("v5e:16",), 64, 4096),
+        ("llama-3.1-8b", ("v6e:32",), 64, 4096),
+        ("llama-3.1-8b", ("tpu7x:4",), 32, 4096),
+        ("llama-2-7b", ("v5e:16",), 64, 2048),
+        ("llama-2-7b", ("v6e:16",), 64, 4096),
+        ("llama-2-13b", ("v5p:8",), 32, 4096),
+        ("llama-2-13b", ("v6e:32",), 64, 2048),
+        ("scaled:8", ("v5e:32",), 64, 2048),
+        ("scaled:16", ("v5p:16",), 64, 2048),
+        ("llama-3.1-70b", ("v5p:64",), 64, 4096),
+    )
+)
+
+
+def answers() -> Iterator[tuple[int, Answer]]:
+    """Each search, estimated."""
+    for number, asked in enumerate(QUESTIONS):
+        question = read_question(asked)
+        found = tuple(models.candidates(question))
+        yield number, Answer(question, len(found), found, True)
+
+
+def drawn(answer: Answer, number: int) -> list[Candidate]:
+    """Neighbors of the winner: of the 60 best that surely fit, some."""
+    best = [entry.candidate for entry in answer.ranking[1:61] if entry.candidate.fits == "yes"]
+    return random.Random(f"neighbors {number}").sample(best, min(NEIGHBORS, len(best)))
+
+
+def main() -> int:
+    """Print each winner and the figures; exit code 1 where one misses its goal."""
+    ask = argparse.ArgumentParser(description=__doc__)
+    ask.add_argument("--data", type=Path, default=STORED, help="lines of what was compiled")
+    ask.add_argument("--folder", type=Path, default=Path("search-winners"), help="of the compiles")
+    ask.add_argument("--compile", type=int, default=0, metavar="N", help="how many more")
+    asked, figures = ask.parse_args(), Figures()
+    settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
+    lab = Lab.open(asked.folder, settings=settings) if asked.compile else None
+    known = {json.dumps(row["plan"], sort_keys=True): row for row in stored(asked.data)}
+
+    def row_of(plan: Plan | None) -> dict | None:
+        assert plan is not None  # of a model's candidate that is ranked
+        key = json.dumps(plan.to_json(), sort_keys=True)
+        if key not in known and lab is not None and asked.compile > 0:
+            asked.compile -= 1
+            known[key] = compiled(lab, plan)
+            with asked.data.open("a") as file:
+                file.write(json.dumps(known[key]) + "\n")
+        return known.get(key)
+
+    listed = list(answers())
+    rows = [(best, row_of(best.plan)) for _, answer in listed if (best := answer.winner)]
+    for best, row in rows:
+        said = "-" if row is None else f"{(row['peak'] or 0) / 2**30:.1f} GiB, fits {row['fits']}"
+        print(f"{best.name:90} {(best.memory_bytes or 0) / 2**30:6.1f} GiB {said}")
+    regrets = []
+    for number, answer in listed:
+        beside = [row for each in drawn(answer, number) if (row := row_of(each.plan))]
+        own = row_of(answer.winner.plan) if answer.winner else None
+        times = [row["seconds"] for row in beside if row.get("seconds")]
+        if own and own.get("seconds") and times:
+            regrets.append(own["seconds"] / min(own["seconds"], *times) - 1)
+    if lab is not None:
+        lab.close()
+    compiled_rows = [row for _, row in rows if row]
+    figures.add("winners compiled", len(compiled_rows), least=SEARCHES)
+    figures.add("winners that fit", sum(row["fits"] for row in compiled_rows), least=SEARCHES)
+    if regrets:
+        regrets.sort()
+        note = f"{len(regrets)} searches with neighbors compiled"
+        figures.add("median regret", regrets[len(regrets) // 2], most=MEDIAN, note=note)
+        figures.add("worst regret", regrets[-1], most=WORST)
+    return figures.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

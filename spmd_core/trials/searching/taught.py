@@ -1,0 +1,65 @@
+"""What compiled plans say of the memory of their neighbors, which are only estimated."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from spmd_core.base import bytes_text
+from spmd_core.machine import get_topology
+from spmd_core.search import Candidate
+from spmd_core.time import estimate_memory
+
+Key = tuple[object, ...]
+
+
+def taught(
+    known: Iterable[Candidate], found: Sequence[Candidate], most: int | None
+) -> list[Candidate]:
+    """The estimated candidates of `found` that change by what `known` ones took when they were
+    compiled: of the same target and policy, or of the same target and mesh, the memory is off by the
+    same ratio, the largest of several. `most`: bytes that a device may hold, below its own.
+    """
+    ratios: dict[Key, list[float]] = defaultdict(list)
+    for each in known:
+        if each.plan is not None and each.memory_bytes and each.run:
+            ratio = each.memory_bytes / estimate_memory(each.plan).peak
+            for key in _keys(each):
+                ratios[key].append(ratio)
+    if not ratios:
+        return []
+    changed = []
+    for each in found:
+        if each.fate == "estimated" and each.plan is not None:
+            own = [ratio for key in _keys(each) for ratio in ratios.get(key, ())]
+            if own and (now := _scaled(each, max(own), most)) != each:
+                changed.append(now)
+    return changed
+
+
+def _keys(candidate: Candidate) -> Iterator[Key]:
+    plan = candidate.plan
+    assert plan is not None
+    yield candidate.target, plan.remat, plan.save, plan.offload
+    yield candidate.target, plan.mesh, plan.batch
+
+
+def _scaled(candidate: Candidate, ratio: float, most: int | None) -> Candidate:
+    plan = candidate.plan
+    assert plan is not None
+    memory = estimate_memory(plan).scaled(ratio)
+    capacity = get_topology(candidate.target).chip.device_hbm_bytes
+    limit = min(capacity, most or capacity)
+    fits = memory.fits(limit)
+    now = replace(
+        candidate,
+        memory_bytes=memory.peak,
+        memory_span=(memory.low, memory.high),
+        fits=fits,
+    )
+    if fits != "no":
+        return now
+    detail = (
+        f"{bytes_text(memory.peak)} per device, as compiled neighbors took, is more than the "
+        f"{bytes_text(limit)} {'of a chip' if limit == capacity else 'allowed'}"
+    )
+    return replace(now, fate="pruned", reason="does not fit", detail=detail)

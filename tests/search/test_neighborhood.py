@@ -1,0 +1,55 @@
+"""Plans one change away: the neighborhood that Next and remedies ask, inside a search's space."""
+
+from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.results.collective import Collective
+from spmd_core.search import models
+from spmd_core.search.neighborhood import best_neighbors, neighbors
+from spmd_core.search.question import read_question
+from spmd_core.time import estimate_step
+from spmd_core.trials.remedies.plans import candidates
+
+PLAN = parse_plan(
+    {
+        "target": "tpu:v5e:4x4",
+        "model": "scaled:1",
+        "mesh": {"fsdp": 8, "tensor": 2},
+        "batch_per_device": 2,
+        "remat": "full",
+    }
+)
+
+
+def test_any_axis_goes_into_any_other_and_each_name_is_tried():
+    found = list(neighbors(PLAN))
+    assert len({each.id for each in found}) == len(found) and PLAN not in found
+    meshes = [dict(each.mesh) for each in found]
+    for mesh in (
+        {"data": 2, "fsdp": 4, "tensor": 2},
+        {"fsdp": 16},
+        {"data": 8, "tensor": 2},
+        {"fsdp": 4, "tensor": 4},
+        {"fsdp": 8, "sequence": 2},
+    ):
+        assert mesh in meshes
+    assert {each.remat for each in found} == {"none", "minimal", "full"}
+    policies = {(each.save, each.offload) for each in found}
+    for name in ("query", "out", "attention", "mlp_down"):
+        assert ((name,), ()) in policies and ((), (name,)) in policies
+    assert {each.batch for each in found} == {PLAN.batch, 2 * PLAN.batch, PLAN.batch // 2}
+
+
+def test_next_remedies_and_a_search_agree_on_the_neighbors_of_a_plan():
+    best = best_neighbors(PLAN)
+    assert best[0][0] < estimate_step(PLAN).predicted_s.estimate / PLAN.tokens
+    reduced = Collective(kind="all-reduce", axes=("tensor",), bytes=1, count=1)
+    tried = candidates(PLAN, reduced)
+    same = [other for _, other in best if other.tokens == PLAN.tokens]
+    assert tried[0].experiment.plan == same[0]
+    question = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "batch_per_device": 2, "plan": {}}
+    )
+    winner = min(
+        (each for each in models.candidates(question) if each.is_ranked and each.fits == "yes"),
+        key=lambda each: each.seconds,
+    )
+    assert winner.seconds <= tried[0].seconds * (1 + 1e-9)

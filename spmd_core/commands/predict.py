@@ -13,6 +13,7 @@ from typing import Any
 
 from spmd_core.base import RequestError, WorkerError, refuse, shorten
 from spmd_core.commands import predict_sweep
+from spmd_core.commands.config import config_from
 from spmd_core.commands.output import check_output, write_output
 from spmd_core.commands.predict_arguments import add_arguments
 from spmd_core.commands.predict_lines import Found, only, print_estimate, print_found
@@ -22,6 +23,7 @@ from spmd_core.commands.spec import read_one
 from spmd_core.experiment import (
     CHOICES,
     VARIABLE,
+    Config,
     Experiment,
     Plan,
     experiment_of,
@@ -34,7 +36,7 @@ from spmd_core.pictures import trace_text
 from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.time import baseline, is_current
 from spmd_core.trials import told
-from spmd_core.words import experiment_words, names_of, row_words
+from spmd_core.words import experiment_words, model_json, names_of, row_words
 
 __all__ = ["add_arguments", "main"]
 
@@ -64,12 +66,15 @@ def main(arguments: Namespace) -> int:
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     if arguments.baseline:
         return _compare(arguments)
+    config = config_from(arguments.config, arguments.model) if arguments.config else None
+    if config:
+        arguments.model = config.size.name
     experiment = _asked(arguments)
     if arguments.sweep:
         strategies = {"strategies": [arguments.strategy]} if arguments.strategy else {}
         return predict_sweep.main(arguments, experiment.vary(**strategies))
     if experiment.plan:
-        return _of_plan(arguments, experiment, experiment.plan)
+        return _of_plan(arguments, experiment, experiment.plan, config)
     return _of_program(arguments, experiment)
 
 
@@ -82,7 +87,7 @@ def _check_together(arguments: Namespace) -> None:
         for name, value in vars(arguments).items()
         if value is not None and (value is not False or name in CHOICES)
     }
-    described = given & {*_PLAN_OPTIONS, "fused_qkv", "fused_mlp"}
+    described = given & {*_PLAN_OPTIONS, "fused_qkv", "fused_mlp", "config"}
 
     def refused(names: set[str], beside: str, fix: str) -> None:
         if names:
@@ -132,9 +137,12 @@ def _check_together(arguments: Namespace) -> None:
             check_output(f"--{name}", path, arguments.force)
 
 
-def _of_plan(arguments: Namespace, experiment: Experiment, plan: Plan) -> int:
+def _of_plan(
+    arguments: Namespace, experiment: Experiment, plan: Plan, config: Config | None
+) -> int:
+    model = model_json(plan.size, config)
     if arguments.estimate:
-        print_estimate(plan, arguments.json, arguments.price_per_chip_hour)
+        print_estimate(plan, arguments.json, model, arguments.price_per_chip_hour)
         return 0
     found = _predicted(experiment, arguments)
     if arguments.keep:
@@ -142,7 +150,12 @@ def _of_plan(arguments: Namespace, experiment: Experiment, plan: Plan) -> int:
             "--keep", arguments.keep, baseline.to_text(baseline.baseline_of(plan, found.prediction))
         )
     _trace(arguments, found)
-    print_found(found, arguments.json, {"plan": plan.to_json()}, arguments.price_per_chip_hour)
+    print_found(
+        found,
+        arguments.json,
+        {"plan": plan.to_json(), "model": model},
+        arguments.price_per_chip_hour,
+    )
     return found.code
 
 

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 
 from spmd_core.base import RequestError, Settings
 from spmd_core.commands import predict_sweep
+from spmd_core.commands.config import add_config
 from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
@@ -74,6 +75,7 @@ def _add_plan(parser: ArgumentParser) -> None:
         help="a topology, slices behind an asterisk: tpu:v5e:16x16*2",
     )
     parser.add_argument("--model", metavar="NAME", help="scaled:16, llama-3.1-8b and so on")
+    add_config(parser)
     parser.add_argument(
         "--mesh", metavar="fsdp=16,tensor=4", help="mesh axes and their sizes, slices outermost"
     )

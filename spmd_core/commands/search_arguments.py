@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from spmd_core.base import refuse
+from spmd_core.commands.config import add_config, config_from
 from spmd_core.commands.spec import HELP, read_open_spec
 from spmd_core.experiment import AXES, parse_mesh
 from spmd_core.lab import Lab
@@ -25,6 +26,7 @@ MOST_S = 30 * 86400.0
 BUDGET_S = 60.0  # of a spec, which no instant estimate answers
 _OF_MODELS = (
     "model",
+    "config",
     "chips",
     "global_batch",
     "batch_per_device",
@@ -46,6 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help=f"instead of a model: {HELP}; its null fields are searched",
     )
     parser.add_argument("--model", metavar="NAME", help="scaled:16, llama-3.1-8b and so on")
+    add_config(parser)
     parser.add_argument(
         "--chips",
         metavar="v5p:64",
@@ -115,6 +118,8 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
     """The question; RequestError where something is missing or wrong. `lab` is asked for devices."""
     if arguments.spec:
         return _of_spec(arguments, lab)
+    if arguments.config:
+        arguments.model = config_from(arguments.config, arguments.model).size.name
     for name in ("model", "chips"):
         if not getattr(arguments, name):
             raise refuse(

@@ -27,17 +27,13 @@ from spmd_core.experiment.newest import has_newer, newest
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_code
 from spmd_core.experiment.plan import sharding
+from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
 from spmd_core.experiment.plan.flags import link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
-from spmd_core.experiment.plan.models import (
-    ACTIVATIONS,
-    CHOICES,
-    PRESETS,
-    VARIABLE,
-    ModelSize,
-    get_model,
-)
+from spmd_core.experiment.plan.model_size import ACTIVATIONS, CHOICES, VARIABLE, ModelSize
+from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.plan import NAMES, Plan
+from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
 from spmd_core.experiment.plan.sharding import (
     RULES,
@@ -117,6 +113,7 @@ __all__ = [
     "DTYPE_BYTES",
     "FLOATS",
     "GATES",
+    "MAX_CONFIG_BYTES",
     "MAX_MESH_AXES",
     "MAX_NAME",
     "MAX_TEXT_BYTES",
@@ -134,6 +131,7 @@ __all__ = [
     "Array",
     "Axes",
     "Choice",
+    "Config",
     "Divides",
     "Experiment",
     "Integer",
@@ -195,6 +193,7 @@ __all__ = [
     "parse_plan",
     "program_file",
     "program_sizes",
+    "read_config",
     "read_pasted",
     "read_plan",
     "read_spec",

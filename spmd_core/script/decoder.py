@@ -41,7 +41,9 @@ def decoder_text(plan: Plan) -> str:
 
 def configuration(plan: Plan) -> dict[str, Any]:
     """Arguments of the decoder's configuration that differ from their defaults."""
-    given = asdict(plan.size) | {
+    size = plan.size
+    given = asdict(size) | {
+        "windows": size.layer_windows[: len(size.windows)],
         "remat": plan.remat,
         "save": plan.save,
         "offload": plan.offload,

@@ -60,6 +60,12 @@ from spmd_core.words.layouts import (
     sharing_text,
     short_group_texts,
 )
+from spmd_core.words.models import (
+    convention_words,
+    ignored_words,
+    model_json,
+    parameters_words,
+)
 from spmd_core.words.names import (
     DOES_NOT_FIT,
     ago,
@@ -209,6 +215,7 @@ __all__ = [
     "compact",
     "compared",
     "compile_words",
+    "convention_words",
     "coordinate_texts",
     "cost_of",
     "cost_title",
@@ -228,6 +235,7 @@ __all__ = [
     "fit_words",
     "goal_words",
     "group_texts",
+    "ignored_words",
     "in_a_line",
     "in_words",
     "index_texts",
@@ -241,6 +249,7 @@ __all__ = [
     "listed",
     "merged_notes",
     "mesh_words",
+    "model_json",
     "model_words",
     "moments_words",
     "money_text",
@@ -254,6 +263,7 @@ __all__ = [
     "operation",
     "ops_word",
     "outcome_words",
+    "parameters_words",
     "part_kind",
     "parts",
     "parts_words",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment, parse_experiment_text
 from spmd_core.experiment.link import decode, encode
-from spmd_core.experiment.plan.models import VARIABLE
+from spmd_core.experiment.plan.model_size import VARIABLE
 from spmd_core.experiment.plan.plan import NAMES, Plan
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.plans import compiler_flags, experiment_of

@@ -31,7 +31,8 @@ from spmd_core.experiment.plan.blocks import (
 )
 from spmd_core.experiment.plan.flags import GENERATION_FLAGS, PUBLISHED_FLAGS, flag_refusal
 from spmd_core.experiment.plan.meshes import DATA_AXES, check_mesh
-from spmd_core.experiment.plan.models import CHOICES, VARIABLE, ModelSize, get_model
+from spmd_core.experiment.plan.model_size import CHOICES, VARIABLE, ModelSize
+from spmd_core.experiment.plan.models import get_model
 from spmd_core.machine import Topology, get_topology
 
 NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")

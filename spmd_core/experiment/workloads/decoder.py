@@ -7,7 +7,7 @@ from typing import Any
 
 from spmd_core.base import refuse, shorten
 from spmd_core.experiment.plan.meshes import AXES
-from spmd_core.experiment.plan.models import VARIABLE
+from spmd_core.experiment.plan.model_size import VARIABLE
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.workloads.options import Choice, Flag, Integer, Text

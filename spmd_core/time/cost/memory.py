@@ -137,7 +137,7 @@ def _kept(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     )
     # a scanned block of several layers: once
     times = {
-        name: layers // len(plan.size.windows) if name == "input" else layers for name in named
+        name: -(-layers // len(plan.size.windows)) if name == "input" else layers for name in named
     }
     return sum(times[name] * named[name] for name in names - set(plan.offload)), sum(
         times[name] * named[name] for name in plan.offload

@@ -1,6 +1,7 @@
 """What a device does in a step: matmuls by shape, attention kernels by blocks, the rest by bytes."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -150,15 +151,16 @@ def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
         else ("dq", "dkv")
     )
     seconds = fastest = 0.0
-    for window in size.windows:
+    for window, layers in Counter(size.layer_windows).items():
         rows, columns = plan.sequence // queries, plan.sequence // keys
         width = columns if window is None else min(columns, -(-(window + queries) // keys))
         blocks = (rows, columns, kept_pairs(rows, columns, width))
         query = (shapes.sequences, shapes.attention_heads, plan.sequence, size.head_dim)
         for name in names:
             cost = attention_cost(name, query, plan.sequence, blocks, shapes.chip)
-            seconds, fastest = seconds + cost.seconds, fastest + cost.fastest
-    return DeviceSeconds(kernel=seconds / len(size.windows), fastest=fastest / len(size.windows))
+            seconds += cost.seconds * layers / size.layers
+            fastest += cost.fastest * layers / size.layers
+    return DeviceSeconds(kernel=seconds, fastest=fastest)
 
 
 def _layer_bytes(shapes: Shapes) -> float:

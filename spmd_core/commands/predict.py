@@ -56,8 +56,11 @@ _PLAN_OPTIONS = (
     "activation",
     "gated",
     "tied",
+    "capacity_factor",
+    "imbalance",
     *VARIABLE,
 )
+_SWITCHES = ("fused_qkv", "fused_mlp", "dropless")
 
 
 def main(arguments: Namespace) -> int:
@@ -87,7 +90,7 @@ def _check_together(arguments: Namespace) -> None:
         for name, value in vars(arguments).items()
         if value is not None and (value is not False or name in CHOICES)
     }
-    described = given & {*_PLAN_OPTIONS, "fused_qkv", "fused_mlp", "config"}
+    described = given & {*_PLAN_OPTIONS, *_SWITCHES, "config"}
 
     def refused(names: set[str], beside: str, fix: str) -> None:
         if names:
@@ -212,8 +215,7 @@ def plan_from(arguments: Namespace) -> Plan:
         given
         | {
             "target": arguments.target,
-            "fused_qkv": arguments.fused_qkv,
-            "fused_mlp": arguments.fused_mlp,
+            **{name: getattr(arguments, name) for name in _SWITCHES},
         }
     )
 

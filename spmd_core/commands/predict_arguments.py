@@ -99,6 +99,14 @@ def _add_plan(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--fused-mlp", action="store_true", help="one matmul for gate and up")
     parser.add_argument(
+        "--dropless", action="store_true", help="experts take every token, by a grouped matmul"
+    )
+    for name, meant in (
+        ("capacity_factor", "rows that an expert takes, over an even share (default 1.25)"),
+        ("imbalance", "dropless: rows that a device takes, over an even share (default 1)"),
+    ):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="FACTOR", help=meant)
+    parser.add_argument(
         "--attention-blocks",
         type=_blocks,
         metavar="Q,KV,COMPUTE",

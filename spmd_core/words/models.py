@@ -25,23 +25,23 @@ def ignored_words(names: Sequence[str]) -> str:
 
 def model_json(size: ModelSize, config: Config | None = None) -> Mapping[str, Any]:
     """A model in the JSON form of a prediction; of a config, its architecture and what is ignored."""
-    found = {
+    model = {
         "name": size.name,
         "parameters": size.parameters,
         "active_parameters": size.active_parameters,
     }
     if config is None:
-        return found
-    return found | {"architecture": config.architecture, "ignored": list(config.ignored)}
+        return model
+    return model | {"architecture": config.architecture, "ignored": list(config.ignored)}
 
 
-def convention_words(plan: Plan, found: Prediction) -> str:
+def convention_words(plan: Plan, prediction: Prediction) -> str:
     """What MFU counts, with what it is where only the pairs that the mask keeps count; "" without
     MFU.
     """
-    if not found.mfu:
+    if not prediction.mfu:
         return ""
-    causal = found.mfu * plan.size.causal_flops(plan.tokens, plan.sequence) / plan.flops
+    causal = prediction.mfu * plan.size.causal_flops(plan.tokens, plan.sequence) / plan.flops
     return (
         f"MFU counts 6 FLOPs per active matmul parameter and token, and attention in full; with "
         f"masked attention left out it is {causal:.1%}. A step has {plan.tokens:,} tokens"

@@ -26,9 +26,10 @@ from spmd_core.machine import (
     shape_text,
     tpu_target,
 )
+from spmd_core.words import parameters_words
 from ui import inputs, state
 from ui.markdown import plain
-from ui.predict import drafts
+from ui.predict import config, drafts
 
 SCREEN = "predict"
 _MODELS = (
@@ -214,6 +215,8 @@ def _model_fields(screen: str, draft: dict[str, Any], devices: int) -> dict[str,
             screen, "model", "Model", models, options.get("model", _MODELS[0]), words=_model_words
         )
     }
+    counted = st.empty()
+    config.box(screen)
     left, right = st.columns(2, gap="small")
     with left:
         before = dims["batch"] / max(1, math.prod(size for _, size in draft["mesh"]))
@@ -244,6 +247,7 @@ def _model_fields(screen: str, draft: dict[str, Any], devices: int) -> dict[str,
     )
     with st.expander("More of the model"):
         more, sizes = _more(screen, options, dims, chosen["model"])
+    counted.caption(plain(_parameters(chosen["model"], sizes, more)))
     kept = {
         name: value
         for name, value in more.items()
@@ -256,6 +260,17 @@ def _model_fields(screen: str, draft: dict[str, Any], devices: int) -> dict[str,
     }
 
 
+def _parameters(model: str, sizes: dict[str, int], more: dict[str, Any]) -> str:
+    """Parameters of the model with sizes and choices of its own; "" where they make none."""
+    given = {"activation": more["activation"] or None}
+    given |= {"gated": GATES.get(more["gate"]), "tied": TABLES.get(more["tables"])}
+    own = {name: value for name, value in given.items() if value is not None}
+    try:
+        return parameters_words(get_model(model).varied(**sizes, **own))
+    except RequestError:
+        return ""
+
+
 _DEFAULTS = (("state_dtype", "float32"), ("parameter_dtype", "float32"))
 
 
@@ -264,6 +279,10 @@ _BLOCKS = {
     "keys_block": ("Block of keys", "as queries"),
     "compute_block": ("Keys per matmul", "all"),
 }  # the attention kernel's
+_FACTORS = {
+    "capacity_factor": ("Capacity factor", "1.25"),
+    "imbalance": ("Imbalance, dropless", "1"),
+}  # of experts
 _CHOICES = {
     "activation": ("Activation", ("", *ACTIVATIONS)),
     "gate": ("Mlp", tuple(GATES)),
@@ -276,7 +295,8 @@ def _model_words(name: str) -> str:
         size = get_model(name)
     except RequestError:
         return name
-    return f"{name}, {size.parameters / 1e9:,.1f}B" if name.startswith("scaled") else name
+    of_size = name.startswith("scaled") or size.title != name
+    return f"{size.title}, {size.parameters / 1e9:,.1f}B" if of_size else name
 
 
 def _more(
@@ -315,6 +335,7 @@ def _more(
         found[name] = st.toggle(
             label, key=state.seed(state.key(screen, name), bool(options.get(name)))
         )
+    experts = _experts(screen, options)
     second = inputs.choice_input(
         screen,
         "second_moment_dtype",
@@ -324,7 +345,10 @@ def _more(
         words=lambda word: word or "as the optimizer state",
     )
     found |= (
-        _blocks(screen, options) | {"second_moment_dtype": second} | _own_choices(screen, options)
+        _blocks(screen, options)
+        | experts
+        | {"second_moment_dtype": second}
+        | _own_choices(screen, options)
     )
     flags = st.text_input(
         "Compiler flags",
@@ -336,6 +360,26 @@ def _more(
     found["compiler_flags"] = " ".join(flags.split())
     st.caption("Sizes of the model, where they are to differ from the preset's")
     return found, _sizes(screen, dims, model)
+
+
+def _experts(screen: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What experts do with tokens: drop those past a capacity, or take all."""
+    key = state.seed(state.key(screen, "dropless"), bool(options.get("dropless")))
+    chosen: dict[str, Any] = {
+        "dropless": st.toggle("Experts drop no token", key=key, help="By a grouped matmul.")
+    }
+    places = st.columns(2, gap="small")
+    for place, (name, (label, usual)) in zip(places, _FACTORS.items(), strict=True):
+        value = place.number_input(
+            label,
+            value=None,
+            step=0.25,
+            format="%g",
+            placeholder=usual,
+            key=state.seed(state.key(screen, name), drafts.factor(options.get(name))),
+        )
+        chosen[name] = "" if value is None else f"{value:g}"
+    return chosen
 
 
 def _blocks(screen: str, options: dict[str, Any]) -> dict[str, int]:

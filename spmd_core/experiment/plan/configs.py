@@ -62,7 +62,8 @@ class _Fields:
 
     def size(self, name: str, otherwise: int | None = None, most: int = MOST) -> int:
         """A size; RequestError where it is none, or left out without another to take."""
-        value = otherwise if (found := self.get(name)) is None else found
+        given = self.get(name)
+        value = otherwise if given is None else given
         if value is None:
             raise refuse(
                 f"config without {self.label(name)}", "is incomplete", f"add {self.label(name)!r}"
@@ -118,8 +119,9 @@ def read_config(data: str | bytes) -> Config:
     if not isinstance(inner, dict):
         return _of_transformers(outer)
     shared = {name: outer[name] for name in _SHARED if name in outer}
-    found = _of_transformers(shared | inner)
-    return Config(found.size, found.architecture, tuple(sorted({*found.ignored, *outer} - _READ)))
+    text_model = _of_transformers(shared | inner)
+    ignored = tuple(sorted({*text_model.ignored, *outer} - _READ))
+    return Config(text_model.size, text_model.architecture, ignored)
 
 
 _SHARED = ("model_type", "architectures", "quantization_config", "tie_word_embeddings")
@@ -152,8 +154,8 @@ def _of_transformers(values: Mapping[str, Any]) -> Config:
 
 
 def _method(values: Mapping[str, Any]) -> Any:
-    found = values.get("quantization_config")
-    return found.get("quant_method") if isinstance(found, dict) else None
+    config = values.get("quantization_config")
+    return config.get("quant_method") if isinstance(config, dict) else None
 
 
 def _of_maxtext(values: Mapping[str, Any]) -> Config:
@@ -307,7 +309,7 @@ def _windows(kind: Architecture, fields: _Fields, layers: int) -> tuple[int | No
 
 def _lines(text: str) -> dict[str, Any]:
     """Names and values of a yml of one level; what is indented belongs to a name that is not read."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for line in text.splitlines():
         bare = re.sub(r"(^|\s)#.*", "", line).rstrip()
         if not bare or bare == "---" or bare[0] in " \t-":
@@ -319,12 +321,12 @@ def _lines(text: str) -> dict[str, Any]:
                 "is neither JSON nor a line of MaxText's yml",
                 "give the config.json beside the weights, or lines such as base_emb_dim: 4096",
             )
-        if match[1] in found:
+        if match[1] in values:
             raise refuse(f"key {match[1]!r}", "appears twice", "write it once")
-        found[match[1]] = _value(match[2] or "")
-    if not found:
+        values[match[1]] = _value(match[2] or "")
+    if not values:
         raise refuse("config", "is empty", "give the config.json beside the weights")
-    return found
+    return values
 
 
 def _value(text: str) -> Any:

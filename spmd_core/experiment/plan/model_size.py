@@ -64,6 +64,11 @@ class ModelSize:
         return heads if self.kv_heads == self.heads else self.kv_heads
 
     @property
+    def title(self) -> str:
+        """The name in short: of a config its architecture, without its sizes."""
+        return self.name.partition("(")[0]
+
+    @property
     def largest_weight(self) -> tuple[str, int]:
         """The largest weight of one matmul: its dim besides `embed`, and its elements."""
         sizes = {"mlp": self.mlp, "heads": self.heads * self.head_dim, "vocab": self.vocab}

@@ -14,6 +14,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ma
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from spmd_core.script.programs.decoder_experts import grouped_mlp, taken, through_peers
 from spmd_core.script.programs.decoder_parts import (
     cross_entropy,
     layer_norm,
@@ -24,13 +25,14 @@ from spmd_core.script.programs.decoder_parts import (
 
 # dim of a parameter or activation -> mesh axes; an axis that an earlier dim of the same array uses is skipped
 TRAIN_RULES = {
-    "batch": ("data", "fsdp", "fsdp_transpose"),
+    "batch": ("data", "fsdp", "fsdp_transpose", "expert"),
+    "expert_batch": ("data", "fsdp", "fsdp_transpose"),  # where experts have the axis
     "length": ("sequence",),
     "act_embed": ("tensor",),
     "act_heads": ("tensor", "sequence"),
     "act_mlp": ("tensor",),
     "act_vocab": ("tensor", "sequence"),
-    "embed": ("fsdp", "fsdp_transpose", "sequence"),
+    "embed": ("fsdp", "fsdp_transpose", "sequence", "expert"),
     "mlp": ("fsdp_transpose", "tensor"),
     "heads": ("tensor",),
     "kv_heads": ("tensor",),
@@ -73,7 +75,10 @@ class Decoder:
     router_bias: bool = False
     qk_norm: bool = False
     sinks: bool = False
-    capacity_factor: float = 1.25
+    capacity_factor: float = 1.25  # rows that an expert takes, over an even share of them
+    dropless: bool = False
+    group_rows: int = 512  # dropless: of a block of the kernel
+    imbalance: float = 1.0  # dropless: rows that a device takes, over an even share of them
     remat: str = "full"  # none, minimal (projections are kept) or full
     save: tuple[str, ...] = ()
     offload: tuple[str, ...] = ()
@@ -366,9 +371,7 @@ class Model:
         """Each token to its best experts, each expert up to its capacity per sequence; the rest is dropped."""
         c = self.config
         capacity = math.ceil(x.shape[1] * c.experts_per_token / c.experts * c.capacity_factor)
-        routes = self.biased(x @ weights["router"].astype(x.dtype), weights, "router")
-        scores = jax.nn.softmax(routes.astype(jnp.float32), axis=-1)
-        best, chosen = jax.lax.top_k(scores, c.experts_per_token)
+        chosen, shares = self.router(x, weights)
         picked = jax.nn.one_hot(
             chosen, c.experts, dtype=jnp.int32
         )  # [batch, length, choice, expert]
@@ -376,10 +379,8 @@ class Model:
         place = (jnp.cumsum(flat, axis=1) * flat).reshape(picked.shape) - 1
         slot = jax.nn.one_hot(place, capacity, dtype=x.dtype)  # -1 and past the capacity: no slot
         dispatch = slot.sum(2)
-        combine = (
-            slot * (best / best.sum(-1, keepdims=True))[..., None, None].astype(x.dtype)
-        ).sum(2)
-        rows = jnp.einsum("bse,bsxc->xbce", x, dispatch)
+        combine = (slot * shares[..., None, None]).sum(2)
+        rows = self.exchanged(jnp.einsum("bse,bsxc->xbce", x, dispatch), "batch", "experts")
         with jax.named_scope("gate"):
             gate = jnp.einsum("xbce,xem->xbcm", rows, weights["gate"].astype(x.dtype))
             gate = checkpoint_name(self.biased(gate, weights, "gate"), "mlp_gate")
@@ -390,7 +391,67 @@ class Model:
             hidden = mlp_hidden(gate, up, c.activation)
             down = jnp.einsum("xbcm,xme->xbce", hidden, weights["down"].astype(x.dtype))
             down = checkpoint_name(self.biased(down, weights, "down"), "mlp_down")
-        return jnp.einsum("xbce,bsxc->bse", down, combine)
+        return jnp.einsum("xbce,bsxc->bse", self.exchanged(down, "experts", "batch"), combine)
+
+    def router(self, x, weights):
+        """(chosen experts, their shares) of each token: [batch, length, choice]."""
+        routes = self.biased(x @ weights["router"].astype(x.dtype), weights, "router")
+        scores = jax.nn.softmax(routes.astype(jnp.float32), axis=-1)
+        best, chosen = jax.lax.top_k(scores, self.config.experts_per_token)
+        return chosen, (best / best.sum(-1, keepdims=True)).astype(x.dtype)
+
+    def exchanged(self, rows, *sharded):
+        """Slots [experts, batch, slot, embed] between devices of the axis `expert`: each has all slots of its own sequences, then those of all sequences for its own experts; or back."""
+        if self.mesh.shape.get("expert", 1) > 1:
+            dims = {"batch": ("all", "batch"), "experts": ("experts", "expert_batch")}
+            for each in sharded:
+                rows = self.cut(rows, *dims[each], "slot", "whole")
+        return rows
+
+    @jax.named_scope("experts")
+    def dropless_mlp(self, x, weights):
+        """Each token to its best experts, and none dropped while no device gets more rows of another than `imbalance` allows."""
+        c, mesh = self.config, self.mesh
+        tensor, peers = (mesh.shape.get(axis, 1) for axis in ("tensor", "expert"))
+        peers = peers if c.experts % peers == 0 else 1
+        names = ("batch", "length", "whole")
+        tokens = spec(tuple(zip(names, x.shape, strict=True)), self.rules, mesh)
+        expert, wide = "expert" if peers > 1 else None, "tensor" if tensor > 1 else None
+        up, down = P(expert, None, wide), P(expert, wide, None)
+        specs = {"gate": up, "up": up, "down": down, "down_bias": P(expert, None)}
+        specs |= dict.fromkeys(("gate_bias", "up_bias"), P(expert, wide))
+        parts = {name: weights[name].astype(x.dtype) for name in specs if name in weights}
+        if "down_bias" in parts:  # added by each device of `tensor`
+            parts["down_bias"] = parts["down_bias"] / tensor
+
+        block = c.group_rows if self.kernel else 0
+
+        def shard(x, chosen, shares, parts):
+            own = chosen.reshape(-1)
+            order = jnp.argsort(own)
+            back = jnp.argsort(order)
+            rows = jnp.repeat(x.reshape(-1, c.embed), c.experts_per_token, axis=0)
+            mlp = functools.partial(
+                grouped_mlp, weights=parts, activation=c.activation, block=block
+            )
+            if peers > 1:
+                even = len(own) * c.imbalance / peers
+                slots = -(-math.ceil(even) // 128) * 128
+                mlp = functools.partial(
+                    through_peers, mlp=mlp, experts=c.experts, peers=peers, slots=slots
+                )
+            rows = taken(mlp(taken(rows, order, back), own[order]), back, order)
+            mixed = jnp.einsum("bske,bsk->bse", rows.reshape(*chosen.shape, c.embed), shares)
+            return jax.lax.psum(mixed, "tensor") if tensor > 1 else mixed
+
+        chosen, shares = self.router(x, weights)
+        return jax.shard_map(
+            shard,
+            mesh=mesh,
+            in_specs=(tokens, tokens, tokens, {name: specs[name] for name in parts}),
+            out_specs=tokens,
+            check_vma=False,
+        )(x, chosen, shares, parts)
 
     @jax.named_scope("shared experts")
     def shared_mlp(self, x, weights):
@@ -419,7 +480,8 @@ class Model:
         if self.config.post_norms:
             mixed = rms_norm(mixed, weights["attention_post_norm"])
         x = x + stream(mixed)
-        mlp = self.expert_mlp if self.config.experts > 1 else self.dense_mlp
+        experts = self.dropless_mlp if self.config.dropless else self.expert_mlp
+        mlp = experts if self.config.experts > 1 else self.dense_mlp
         normal = stream(self.normalize(x, weights, "mlp_norm"))
         added = mlp(normal, weights)
         if self.config.shared_mlp:
@@ -431,7 +493,8 @@ class Model:
     def policy(self):
         """The arrays saved for the backward pass: by name, and with `minimal` every projection that is not offloaded by name."""
         c = self.config
-        if not (c.save or c.offload):
+        by_name = c.dropless and c.remat == "minimal"  # a kernel is no dot of the policy's
+        if not (c.save or c.offload or by_name):
             return (
                 jax.checkpoint_policies.dots_with_no_batch_dims_saveable
                 if c.remat == "minimal"

@@ -7,15 +7,13 @@ of that moment. The counts of arrays
 in the working sets were read off the buffers of compiled steps.
 """
 
-import math
 from dataclasses import dataclass
 
-from spmd_core.experiment import DATA_AXES, Plan, parameter_share
+from spmd_core.experiment import Plan, batch_shards, parameter_share
 from spmd_core.time.cost.constants import NEARLY_FULL
 
 _BYTES = {"float32": 4, "bfloat16": 2}
 LANES = 128  # the attention kernel leaves its row sums once per lane; they are kept once
-CAPACITY_FACTOR = 1.25  # rows of experts over the tokens that visit them
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +81,24 @@ def _squeezed(plan: Plan, peak: float, spare: float) -> float:
 def _rows(plan: Plan) -> float:
     """Tokens of a device's rows, sharded over `tensor` and `sequence` as its activations are."""
     axes = plan.axis_sizes
-    return plan.tokens / math.prod(axes.get(name, 1) for name in (*DATA_AXES, "tensor", "sequence"))
+    shards = batch_shards(plan) * axes.get("tensor", 1) * axes.get("sequence", 1)
+    return plan.tokens / shards
 
 
 def layer_arrays(plan: Plan) -> Arrays:
     """Bytes of one layer's arrays on a device, as the plan cuts them."""
     model, axes, rows = plan.size, plan.axis_sizes, _rows(plan)
     tensor = axes.get("tensor", 1)
-    visits = model.experts_per_token * CAPACITY_FACTOR if model.experts > 1 else 1
     weights = (
         (3 if model.gated else 2)
         * model.embed
-        * model.mlp
-        * model.experts
+        * (model.mlp * model.experts / axes.get("expert", 1) + model.shared_mlp)
         * 2
         / tensor
-        / axes.get("expert", 1)
     )
     return Arrays(
         rows * model.embed * 2,
-        rows * model.mlp * 2 * visits,
+        rows * (model.mlp * plan.visits + model.shared_mlp) * 2,
         rows * model.heads * model.head_dim * 2,
         rows * tensor * model.kv_heads * model.head_dim * 2 / min(tensor, model.kv_heads),
         rows * model.heads * LANES * 4,

@@ -5,10 +5,16 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from spmd_core.experiment import group_rows
 from spmd_core.machine import Chip
 from spmd_core.time.cost.constants import HBM_EFFICIENCY
 from spmd_core.time.cost.flops import Matmul, matmul_s
-from spmd_core.time.cost.kernels import attention_cost, kept_pairs
+from spmd_core.time.cost.kernels import (
+    GROUP_SIDE,
+    attention_cost,
+    grouped_cost,
+    kept_pairs,
+)
 from spmd_core.time.estimate.constants import (
     HEAD_PASSES,
     LOGIT_PASSES,
@@ -67,6 +73,8 @@ class StepWork:
 
 def product_s(rows: float, inner: float, columns: float, chip: Chip) -> float:
     """Seconds of [rows, inner] x [inner, columns] in bfloat16: the matrix unit's or HBM's time."""
+    if not inner or not columns:  # of shared experts that a model does not have
+        return 0.0
     nbytes = 2.0 * (rows * inner + inner * columns + rows * columns)
     streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
     sizes = [max(1, round(size)) for size in (rows, inner, columns)]
@@ -114,13 +122,34 @@ def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
     yield "value", product_s(rows, size.embed, keys * size.head_dim, chip)
     yield "out", product_s(rows, heads * size.head_dim, size.embed, chip)
     count, each, width = shapes.experts_here, shapes.expert_rows, shapes.mlp_here
-    yield "mlp_up", count * product_s(each, size.embed, width, chip)
+    shared = size.shared_mlp / max(1, shapes.tensor)
+    yield (
+        "mlp_up",
+        _of_experts(shapes, size.embed, width) + product_s(rows, size.embed, shared, chip),
+    )
     if size.gated:
-        yield "mlp_gate", count * product_s(each, size.embed, width, chip)
-    yield "mlp_down", count * product_s(each, width, size.embed, chip)
-    if size.experts > 1:  # rows to their experts and back, as matmuls with one-hot routes
+        yield (
+            "mlp_gate",
+            _of_experts(shapes, size.embed, width) + product_s(rows, size.embed, shared, chip),
+        )
+    yield (
+        "mlp_down",
+        _of_experts(shapes, width, size.embed) + product_s(rows, shared, size.embed, chip),
+    )
+    if size.experts > 1 and not shapes.plan.dropless:
+        # rows to their experts and back, as matmuls with one-hot routes
         slots = count * each / max(1.0, rows / shapes.length)
         yield "dispatch", 2 * product_s(rows, slots, size.embed, chip)
+
+
+def _of_experts(shapes: Shapes, inner: float, columns: float) -> float:
+    """Seconds of one matmul of all experts of a device, or of the mlp of a model without."""
+    count, each = shapes.experts_here, shapes.expert_rows
+    if not shapes.plan.dropless:
+        return count * product_s(each, inner, columns, shapes.chip)
+    rows, block = max(1, round(count * each)), group_rows(shapes.plan)
+    sides = (max(1, round(inner)), max(1, round(columns)))
+    return grouped_cost(rows, *sides, count, (block, GROUP_SIDE), shapes.chip).seconds
 
 
 def _ring_s(shapes: Shapes) -> float:

@@ -173,8 +173,8 @@ def curves(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Row, .
 def _work_per_chip_s(point: Point, numbers: Numbers | None) -> float | None:
     if numbers is None or not numbers.step_s or point.experiment is None:
         return None
-    if numbers.tokens_per_s_per_chip is not None:
-        return numbers.tokens_per_s_per_chip
+    if plan := point.experiment.plan:
+        return plan.tokens / point.chips / numbers.step_s
     return (
         point.experiment.what.flops(point.experiment.sizes) / point.chips / numbers.step_s or None
     )

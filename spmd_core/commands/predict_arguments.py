@@ -98,14 +98,7 @@ def _add_plan(parser: ArgumentParser) -> None:
         "--fused-qkv", action="store_true", help="one matmul for query, key and value"
     )
     parser.add_argument("--fused-mlp", action="store_true", help="one matmul for gate and up")
-    parser.add_argument(
-        "--dropless", action="store_true", help="experts take every token, by a grouped matmul"
-    )
-    for name, meant in (
-        ("capacity_factor", "rows that an expert takes, over an even share (default 1.25)"),
-        ("imbalance", "dropless: rows that a device takes, over an even share (default 1)"),
-    ):
-        parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="FACTOR", help=meant)
+    add_experts(parser)
     parser.add_argument(
         "--attention-blocks",
         type=_blocks,
@@ -125,6 +118,18 @@ def _add_plan(parser: ArgumentParser) -> None:
         "--device-order", metavar="ORDER", help="topology (mesh_utils places the axes) or plain"
     )
     _add_sizes(parser)
+
+
+def add_experts(parser: ArgumentParser) -> None:
+    """What experts do with tokens."""
+    parser.add_argument(
+        "--dropless", action="store_true", help="experts take every token, by a grouped matmul"
+    )
+    for name, meant in (
+        ("capacity_factor", "rows that an expert takes, over an even share (default 1.25)"),
+        ("imbalance", "dropless: rows that a device takes, over an even share (default 1)"),
+    ):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="FACTOR", help=meant)
 
 
 def _add_sizes(parser: ArgumentParser) -> None:

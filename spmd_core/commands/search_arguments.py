@@ -6,6 +6,7 @@ from typing import Any
 
 from spmd_core.base import refuse
 from spmd_core.commands.config import add_config, config_from
+from spmd_core.commands.predict_arguments import add_experts
 from spmd_core.commands.spec import HELP, read_open_spec
 from spmd_core.experiment import AXES, parse_mesh
 from spmd_core.lab import Lab
@@ -36,7 +37,8 @@ _OF_MODELS = (
     "no_offload",
     "slices",
 )
-_FIXED = ("state_dtype", "second_moment_dtype", "parameter_dtype")
+_DTYPES = ("state_dtype", "second_moment_dtype", "parameter_dtype")
+_FIXED = (*_DTYPES, "dropless", "capacity_factor", "imbalance")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -83,7 +85,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--price", metavar="v5p=4.2,v5e=1.2", help="per chip and hour, by generation"
     )
-    for name in _FIXED:
+    add_experts(parser)
+    for name in _DTYPES:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             metavar="DTYPE",

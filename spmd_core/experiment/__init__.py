@@ -42,7 +42,7 @@ from spmd_core.experiment.plan.sharding import (
     batch_shards,
     group_rows,
     parameter_share,
-    undivided_axes,
+    plan_notes,
 )
 from spmd_core.experiment.plans import compiler_flags, experiment_of, own_flags
 from spmd_core.experiment.reading import load_json
@@ -195,6 +195,7 @@ __all__ = [
     "parse_experiment_text",
     "parse_mesh",
     "parse_plan",
+    "plan_notes",
     "program_file",
     "program_sizes",
     "read_config",
@@ -210,7 +211,6 @@ __all__ = [
     "source_of",
     "spec_code",
     "study_of",
-    "undivided_axes",
     "version_words",
     "with_mesh",
     "with_shared",

@@ -245,3 +245,22 @@ def test_its_dims_are_those_of_the_models():
         and DECODER.compile_only
         and not DECODER.operands
     )
+
+
+def test_experts_pass_through_an_experiment_and_back():
+    plan = parse_plan(
+        {
+            "target": "tpu:v5e:4x4",
+            "model": "mixtral-8x7b",
+            "mesh": {"fsdp": 8, "expert": 2},
+            "batch_per_device": 1,
+            "dropless": True,
+            "imbalance": 1.5,
+        }
+    )
+    experiment = experiment_of(plan)
+    assert experiment.plan == plan
+    assert {"dropless": True, "imbalance": "1.5"}.items() <= dict(experiment.options).items()
+    wrong = experiment.to_json() | {"options": dict(experiment.options) | {"imbalance": "much"}}
+    with pytest.raises(RequestError, match="imbalance='much' is no factor: use a number such as"):
+        parse_experiment(wrong)

@@ -310,6 +310,19 @@ class Plan(Frozen):
         return too_large(self.kernel_blocks, self.size.head_dim, limit)
 
     @property
+    def not_compared(self) -> str | None:
+        """What of the experts' time no published step was compared with; None without such."""
+        if self.size.experts == 1:
+            return None
+        if self.dropless:
+            what = "dropless experts"
+        elif self.axis_sizes.get("expert", 1) > 1:
+            what = "experts sharded over expert"
+        else:
+            return None
+        return f"{what} were compared with no published step: take the time as a guess"
+
+    @property
     def visits(self) -> float:
         """Rows of the mlp for each token: of experts as many as it visits, with the free places."""
         size = self.size

@@ -119,6 +119,12 @@ def parameter_share(plan: Plan) -> float:
     return per_device / total
 
 
+def plan_notes(plan: Plan) -> list[str]:
+    """What the sizes of a plan show before it is compiled, a sentence each."""
+    more = (plan.kernel_refusal, plan.not_compared)
+    return [*undivided_axes(plan), *filter(None, more)]
+
+
 def undivided_axes(plan: Plan) -> tuple[str, ...]:
     """A sentence for each mesh axis that should shard the weights but divides none of their dims,
     so that they are replicated along it.

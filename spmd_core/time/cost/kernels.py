@@ -82,6 +82,11 @@ def grouped_cost(
     return KernelCost(max(matrix, streaming), 2 * rows * inner * columns, fastest)
 
 
+def is_grouped(name: str) -> bool:
+    """Whether an instruction of this name is a grouped matmul."""
+    return _GROUPED.match(name) is not None
+
+
 def _grouped(
     instruction: Instruction, operands: list[Instruction], chip: Chip
 ) -> KernelCost | None:
@@ -93,7 +98,7 @@ def _grouped(
     arrays = [o.shape.dims for o in operands if o.shape.element in ("bf16", "f32")]
     flat = [dims for dims in arrays if len(dims) == 2]
     of_groups = [dims for dims in (*arrays, instruction.shape.dims) if len(dims) == 3]
-    if not _GROUPED.match(instruction.name) or not flat or not of_groups:
+    if not is_grouped(instruction.name) or not flat or not of_groups:
         return None
     groups, inner, columns = of_groups[0]
     rows = next((side for side in flat[0] if side not in (inner, columns)), max(flat[0]))

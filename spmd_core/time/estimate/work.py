@@ -19,6 +19,8 @@ from spmd_core.time.estimate.constants import (
     HEAD_PASSES,
     LOGIT_PASSES,
     RING_PASSES,
+    SENT_PASSES,
+    SORTED_PASSES,
     STREAM_PASSES,
     WEIGHT_PASSES,
     WHOLE_STREAM_PASSES,
@@ -89,6 +91,7 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
     layers = shapes.size.layers
     chip = shapes.chip
     forward_s = dict(layer_matmuls(shapes))
+    routed = _routed_bytes(shapes) / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
     again = sum(seconds for name, seconds in forward_s.items() if name in recomputed)
     forward, backward = _kernels(shapes, "forward"), _kernels(shapes, "backward")
     kernel_again = forward if "attention" in recomputed else DeviceSeconds()
@@ -97,14 +100,19 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
     ring = _ring_s(shapes)
     return StepWork(
         DeviceSeconds().plus(
-            DeviceSeconds(matmul, memory=moved * 0.3 + ring * shapes.passes_weights).plus(forward),
+            DeviceSeconds(matmul, memory=moved * 0.3 + ring * shapes.passes_weights + routed).plus(
+                forward
+            ),
             layers,
         ),
-        DeviceSeconds().plus(DeviceSeconds(again).plus(kernel_again), layers),
+        DeviceSeconds().plus(
+            DeviceSeconds(again, memory=routed * ("mlp_up" in recomputed)).plus(kernel_again),
+            layers,
+        ),
         DeviceSeconds().plus(
             DeviceSeconds(
                 2 * matmul + shapes.extra_backward * forward_s.get("dispatch", 0.0),
-                memory=moved * 0.7 + ring,
+                memory=moved * 0.7 + ring + routed,
             ).plus(backward),
             layers,
         ),
@@ -203,6 +211,14 @@ def _layer_bytes(shapes: Shapes) -> float:
         + HEAD_PASSES * (arrays.query + 2 * arrays.key)
         + WEIGHT_PASSES * shapes.layer_weight_bytes
     )
+
+
+def _routed_bytes(shapes: Shapes) -> float:
+    """HBM bytes of sorting one layer's rows for dropless experts and back, one way."""
+    if not shapes.plan.dropless:
+        return 0.0
+    passes = SENT_PASSES if shapes.along("expert") > 1 else SORTED_PASSES
+    return passes * shapes.arrays.stream * shapes.tensor * shapes.plan.visits
 
 
 def _tables(shapes: Shapes) -> DeviceSeconds:

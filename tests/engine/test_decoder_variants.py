@@ -3,6 +3,7 @@
 import functools
 import math
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +50,7 @@ VARIANTS = {
 }
 
 
-def model_of(variant, mesh_axes=(("data", 2), ("tensor", 2)), kernel=False, **choices):
+def model_of(variant, mesh_axes=(("data", 2), ("tensor", 2)), kernel=False, **choices: Any):
     size = own_model(variant, SIZES | VARIANTS[variant])
     plan = parse_plan(
         {
@@ -169,7 +170,7 @@ def hidden(size, gate, up):
     return (gelu if size.activation == "gelu" else silu)(gate) * up
 
 
-def mlp(size, w, x, expert=...):
+def mlp(size, w, x, expert: Any = ...):
     def by(x, name):
         bias = w.get(f"{name}_bias")
         return x @ w[name][expert] + (0 if bias is None else bias[expert])
@@ -218,7 +219,9 @@ EXPERT_MESHES = [
 @pytest.mark.parametrize("variant", ["gpt_oss", "shared"])
 @pytest.mark.parametrize("dropless", [False, True])
 def test_experts_compute_the_same_over_every_mesh(variant, mesh, dropless):
-    more = {"dropless": True, "imbalance": 2.0} if dropless else {"capacity_factor": 8.0}
+    more: dict[str, Any] = (
+        {"dropless": True, "imbalance": 2.0} if dropless else {"capacity_factor": 8.0}
+    )
     size, model = model_of(variant, mesh, **more)
     parameters, (tokens, places, segments) = drawn(model.config), batch_of(4)
     found = jax.jit(model.logits)(parameters, tokens, places, segments)

@@ -335,7 +335,7 @@ def _more(
         found[name] = st.toggle(
             label, key=state.seed(state.key(screen, name), bool(options.get(name)))
         )
-    experts = _experts(screen, options)
+    experts = _experts(screen, options) if _has_experts(model, dims, options) else {}
     second = inputs.choice_input(
         screen,
         "second_moment_dtype",
@@ -360,6 +360,16 @@ def _more(
     found["compiler_flags"] = " ".join(flags.split())
     st.caption("Sizes of the model, where they are to differ from the preset's")
     return found, _sizes(screen, dims, model)
+
+
+def _has_experts(model: str, dims: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Whether a model has experts, or a link has set what they do."""
+    if dims.get("experts", 1) > 1 or {"dropless", *_FACTORS} & options.keys():
+        return True
+    try:
+        return get_model(model).experts > 1
+    except RequestError:
+        return False
 
 
 def _experts(screen: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -440,8 +440,8 @@ class Model:
                 mlp = functools.partial(
                     through_peers, mlp=mlp, experts=c.experts, peers=peers, slots=slots
                 )
-            rows = taken(mlp(taken(rows, order, back), own[order]), back, order)
-            mixed = jnp.einsum("bske,bsk->bse", rows.reshape(*chosen.shape, c.embed), shares)
+            out: Any = taken(mlp(taken(rows, order, back), own[order]), back, order)
+            mixed = jnp.einsum("bske,bsk->bse", out.reshape(*chosen.shape, c.embed), shares)
             return jax.lax.psum(mixed, "tensor") if tensor > 1 else mixed
 
         chosen, shares = self.router(x, weights)

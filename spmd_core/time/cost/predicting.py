@@ -109,9 +109,9 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
         answer.collectives,
         keep,
     )
-    found = _told(found, answer, facts)
-    notes = (*filter(None, [plan.not_compared]), *found.notes)
-    return found.model_copy(update={"before_compiling": before, "notes": notes})
+    prediction = _told(found, answer, facts)
+    notes = (*filter(None, [plan.not_compared]), *prediction.notes)
+    return prediction.model_copy(update={"before_compiling": before, "notes": notes})
 
 
 def of_experiment(

@@ -429,7 +429,7 @@ def test_a_pasted_config_is_the_model(opened):
     assert said(screen) == ""
     assert field(screen, "selectbox", "Model").value.startswith("qwen3(layers=28,embed=2048,")
     assert "1,720,574,976 parameters" in [caption.value for caption in screen.caption]
-    (code,) = screen.query_params["experiment"]
+    code = "".join(screen.query_params["experiment"])
     assert dict(link.decode(code).options)["model"] == field(screen, "selectbox", "Model").value
     field(screen, "number_input", "mlp").set_value(8192).run()
     grown = 1720574976 + 28 * 3 * 2048 * 2048

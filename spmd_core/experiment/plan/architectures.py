@@ -14,7 +14,7 @@ _SIZES = (
 )
 
 
-def _sizes(*values: int | None) -> dict[str, Any]:
+def _sizes(*values: int | None) -> dict[str, object]:
     return dict(zip(_SIZES, values, strict=True))
 
 

@@ -21,6 +21,7 @@ from spmd_core.experiment.plan.model_size import MAX_LAYERS, MOST, ModelSize
 from spmd_core.experiment.plan.models import own_model
 from spmd_core.experiment.reading import load_json
 
+Values = Mapping[str, Any]  # of fields, by name
 MAX_CONFIG_BYTES = 256 * 1024
 _ACTIVATIONS = {
     "silu": "silu",
@@ -46,9 +47,9 @@ class Config:
 class _Fields:
     """Fields of a file by their names in transformers, and which were read."""
 
-    def __init__(self, values: Mapping[str, Any], names: Mapping[str, str]):
+    def __init__(self, values: Values, names: Mapping[str, str]):
         self._values, self._names = values, names
-        self.usual: Mapping[str, Any] = {}
+        self.usual: Values = {}
         self.read: set[str] = set()
 
     def label(self, name: str) -> str:
@@ -128,7 +129,7 @@ _SHARED = ("model_type", "architectures", "quantization_config", "tie_word_embed
 _READ = {"model_type", "architectures", "tie_word_embeddings"}
 
 
-def _of_transformers(values: Mapping[str, Any]) -> Config:
+def _of_transformers(values: Values) -> Config:
     fields = _Fields(values, {})
     named = fields.get("model_type")
     name = str(named).removesuffix("_text")
@@ -150,15 +151,15 @@ def _of_transformers(values: Mapping[str, Any]) -> Config:
         raise refuse(
             f"architectures {shorten(heads)}", "has no table of outputs", "use a ForCausalLM"
         )
-    return _config(name, kind, fields, fields_of=values)
+    return _config(name, kind, fields, values, {})
 
 
-def _method(values: Mapping[str, Any]) -> Any:
+def _method(values: Values) -> Any:
     config = values.get("quantization_config")
     return config.get("quant_method") if isinstance(config, dict) else None
 
 
-def _of_maxtext(values: Mapping[str, Any]) -> Config:
+def _of_maxtext(values: Values) -> Config:
     fields = _Fields(values, MAXTEXT_NAMES)
     block = fields.get("decoder_block") or "llama2"
     if values.get("attention_type") not in (None, "global", "local_sliding"):
@@ -185,8 +186,8 @@ def _config(
     name: str,
     kind: Architecture,
     fields: _Fields,
-    fields_of: Mapping[str, Any],
-    usual: Mapping[str, Any] = {},
+    fields_of: Values,
+    usual: Values,
 ) -> Config:
     fields.usual = {**kind.usual, **usual}
     for each in ONE:
@@ -199,7 +200,7 @@ def _config(
 
 
 def _refuse_what_is_not_modeled(
-    values: Mapping[str, Any], words: Mapping[str, str], reads: tuple[str, ...] = ()
+    values: Values, words: Mapping[str, str], reads: tuple[str, ...] = ()
 ) -> None:
     """RequestError for the first field that would make another model than is built here."""
     for name, what in words.items():
@@ -212,14 +213,14 @@ def _refuse_what_is_not_modeled(
             )
 
 
-def _given(kind: Architecture, fields: _Fields, of_maxtext: bool) -> dict[str, Any]:
+def _given(kind: Architecture, fields: _Fields, of_maxtext: bool) -> Values:
     """The fields of a ModelSize."""
     embed, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
     layers = fields.size("num_hidden_layers", most=MAX_LAYERS)
     if of_maxtext and kind is ARCHITECTURES["gemma2"]:
         layers *= 2  # a layer of MaxText's is a local one and a global one
     experts, width = kind.experts or (None, "intermediate_size")
-    more: dict[str, Any] = {}
+    more = {}
     if experts:
         chosen = fields.get("experts_per_token")
         more["experts"] = fields.size(experts)
@@ -250,7 +251,7 @@ def _given(kind: Architecture, fields: _Fields, of_maxtext: bool) -> dict[str, A
     )
 
 
-def _activation(fields: _Fields) -> dict[str, Any]:
+def _activation(fields: _Fields) -> Values:
     """Activation and gate. MaxText lists both; transformers has two names for the first."""
     names = [fields.get("hidden_activation"), fields.get("hidden_act")]
     named = next((each for each in names if each is not None), "silu")
@@ -307,9 +308,9 @@ def _windows(kind: Architecture, fields: _Fields, layers: int) -> tuple[int | No
     return all_windows[:repeated]
 
 
-def _lines(text: str) -> dict[str, Any]:
+def _lines(text: str) -> Values:
     """Names and values of a yml of one level; what is indented belongs to a name that is not read."""
-    values: dict[str, Any] = {}
+    values = {}
     for line in text.splitlines():
         bare = re.sub(r"(^|\s)#.*", "", line).rstrip()
         if not bare or bare == "---" or bare[0] in " \t-":

@@ -3,6 +3,7 @@
 import difflib
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from itertools import groupby
 from typing import Any
@@ -73,7 +74,7 @@ def scaled(scale: int, of_2023: bool = False) -> ModelSize:
     )
 
 
-def own_model(architecture: str, given: dict[str, Any]) -> ModelSize:
+def own_model(architecture: str, given: Mapping[str, Any]) -> ModelSize:
     """The decoder of these fields, named by all of them that are not at their default, or the
     preset that has just these. RequestError where they make no decoder.
     """
@@ -105,7 +106,7 @@ def _part(name: str, value: Any) -> str:
 
 def _read_own(architecture: str, text: str) -> ModelSize:
     """The decoder of a name as `own_model` writes it."""
-    given: dict[str, Any] = {}
+    given = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
         if name not in _OF_A_NAME or name in given:

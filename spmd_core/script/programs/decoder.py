@@ -14,7 +14,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ma
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.script.programs.decoder_experts import grouped_mlp, taken, through_peers
+from spmd_core.script.programs.decoder_experts import dropless
 from spmd_core.script.programs.decoder_parts import (
     cross_entropy,
     layer_norm,
@@ -423,27 +423,15 @@ class Model:
         parts = {name: weights[name].astype(x.dtype) for name in specs if name in weights}
         if "down_bias" in parts:  # added by each device of `tensor`
             parts["down_bias"] = parts["down_bias"] / tensor
-
-        block = c.group_rows if self.kernel else 0
-
-        def shard(x, chosen, shares, parts):
-            own = chosen.reshape(-1)
-            order = jnp.argsort(own)
-            back = jnp.argsort(order)
-            rows = jnp.repeat(x.reshape(-1, c.embed), c.experts_per_token, axis=0)
-            mlp = functools.partial(
-                grouped_mlp, weights=parts, activation=c.activation, block=block
-            )
-            if peers > 1:
-                even = len(own) * c.imbalance / peers
-                slots = -(-math.ceil(even) // 128) * 128
-                mlp = functools.partial(
-                    through_peers, mlp=mlp, experts=c.experts, peers=peers, slots=slots
-                )
-            out: Any = taken(mlp(taken(rows, order, back), own[order]), back, order)
-            mixed = jnp.einsum("bske,bsk->bse", out.reshape(*chosen.shape, c.embed), shares)
-            return jax.lax.psum(mixed, "tensor") if tensor > 1 else mixed
-
+        shard = functools.partial(
+            dropless,
+            experts=c.experts,
+            peers=peers,
+            imbalance=c.imbalance,
+            activation=c.activation,
+            block=c.group_rows if self.kernel else 0,
+            sums="tensor" if tensor > 1 else None,
+        )
         chosen, shares = self.router(x, weights)
         return jax.shard_map(
             shard,

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -77,3 +78,18 @@ def through_peers(rows, owner, mlp, experts, peers, slots):
     back = jnp.argsort(order)
     done = taken(mlp(taken(got, order, back), who[order]), back, order)
     return taken(swap(done), place, source)
+
+
+def dropless(x, chosen, shares, weights, experts, peers, imbalance, activation, block, sums):
+    """The experts' part of one device: each token of x [batch, length, embed] by its chosen experts, added up by their shares [batch, length, choice], and over the axis `sums`."""
+    own = chosen.reshape(-1)
+    order = jnp.argsort(own)
+    back = jnp.argsort(order)
+    rows = jnp.repeat(x.reshape(-1, x.shape[-1]), chosen.shape[-1], axis=0)
+    mlp = functools.partial(grouped_mlp, weights=weights, activation=activation, block=block)
+    if peers > 1:
+        slots = -(-math.ceil(len(own) * imbalance / peers) // 128) * 128
+        mlp = functools.partial(through_peers, mlp=mlp, experts=experts, peers=peers, slots=slots)
+    out: Any = taken(mlp(taken(rows, order, back), own[order]), back, order)
+    mixed = jnp.einsum("bske,bsk->bse", out.reshape(*chosen.shape, x.shape[-1]), shares)
+    return mixed if sums is None else jax.lax.psum(mixed, sums)

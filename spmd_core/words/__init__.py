@@ -12,6 +12,12 @@ from spmd_core.words import (
     traces,
 )
 from spmd_core.words.advice.doctor import Check, check
+from spmd_core.words.advice.models import (
+    convention_words,
+    ignored_words,
+    model_json,
+    parameters_words,
+)
 from spmd_core.words.advice.plans import INNER, neighbors, per_token
 from spmd_core.words.arrows import way_words
 from spmd_core.words.bandwidth import (
@@ -60,12 +66,6 @@ from spmd_core.words.layouts import (
     range_texts,
     sharing_text,
     short_group_texts,
-)
-from spmd_core.words.models import (
-    convention_words,
-    ignored_words,
-    model_json,
-    parameters_words,
 )
 from spmd_core.words.names import (
     DOES_NOT_FIT,

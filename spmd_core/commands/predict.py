@@ -12,6 +12,7 @@ from pathlib import Path
 
 from spmd_core.base import RequestError, WorkerError, refuse, shorten
 from spmd_core.commands import predict_sweep
+from spmd_core.commands.config import config_from
 from spmd_core.commands.output import check_output, write_output
 from spmd_core.commands.predict_arguments import add_arguments
 from spmd_core.commands.predict_lines import PredictAnswer, only, print_estimate, print_predicted
@@ -21,6 +22,7 @@ from spmd_core.commands.spec import read_one
 from spmd_core.experiment import (
     CHOICES,
     VARIABLE,
+    Config,
     Experiment,
     Plan,
     experiment_of,
@@ -33,7 +35,7 @@ from spmd_core.pictures import trace_text
 from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.time import baseline, is_current
 from spmd_core.trials import told
-from spmd_core.words import experiment_words, names_of, row_words
+from spmd_core.words import experiment_words, model_json, names_of, row_words
 
 __all__ = ["add_arguments", "main"]
 
@@ -64,8 +66,11 @@ _PLAN_OPTIONS = (
     "activation",
     "gated",
     "tied",
+    "capacity_factor",
+    "imbalance",
     *VARIABLE,
 )
+_SWITCHES = ("fused_qkv", "fused_mlp", "dropless")
 
 
 def main(arguments: Namespace) -> int:
@@ -74,12 +79,15 @@ def main(arguments: Namespace) -> int:
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     if arguments.baseline:
         return _compare(arguments)
+    config = config_from(arguments.config, arguments.model) if arguments.config else None
+    if config:
+        arguments.model = config.size.name
     experiment = _asked(arguments)
     if arguments.sweep:
         strategies = {"strategies": [arguments.strategy]} if arguments.strategy else {}
         return predict_sweep.main(arguments, experiment.vary(**strategies))
     if experiment.plan:
-        return _of_plan(arguments, experiment, experiment.plan)
+        return _of_plan(arguments, experiment, experiment.plan, config)
     return _of_program(arguments, experiment)
 
 
@@ -87,7 +95,7 @@ def _meaningless(
     arguments: Namespace, given: set[str]
 ) -> tuple[tuple[object, str, set[str], str], ...]:
     """(whether it holds, beside what, which of the given arguments mean nothing then, the fix)."""
-    described = given & {*_PLAN_OPTIONS, "fused_qkv", "fused_mlp"}
+    described = given & {*_PLAN_OPTIONS, *_SWITCHES, "config"}
     scaling = {"scaling"} if arguments.scaling == "strong" else set()
     return (
         (
@@ -139,9 +147,12 @@ def _check_together(arguments: Namespace) -> None:
             check_output(f"--{name}", path, arguments.force)
 
 
-def _of_plan(arguments: Namespace, experiment: Experiment, plan: Plan) -> int:
+def _of_plan(
+    arguments: Namespace, experiment: Experiment, plan: Plan, config: Config | None
+) -> int:
+    model = model_json(plan.size, config)
     if arguments.estimate:
-        print_estimate(plan, arguments.json, arguments.price_per_chip_hour)
+        print_estimate(plan, arguments.json, model, arguments.price_per_chip_hour)
         return 0
     answer = _predicted(experiment, arguments)
     if arguments.keep:
@@ -151,7 +162,12 @@ def _of_plan(arguments: Namespace, experiment: Experiment, plan: Plan) -> int:
             baseline.to_text(baseline.baseline_of(plan, answer.prediction)),
         )
     _trace(arguments, answer)
-    print_predicted(answer, arguments.json, {"plan": plan.to_json()}, arguments.price_per_chip_hour)
+    print_predicted(
+        answer,
+        arguments.json,
+        {"plan": plan.to_json(), "model": model},
+        arguments.price_per_chip_hour,
+    )
     return answer.code
 
 
@@ -208,8 +224,7 @@ def plan_from(arguments: Namespace) -> Plan:
         given
         | {
             "target": arguments.target,
-            "fused_qkv": arguments.fused_qkv,
-            "fused_mlp": arguments.fused_mlp,
+            **{name: getattr(arguments, name) for name in _SWITCHES},
         }
     )
 

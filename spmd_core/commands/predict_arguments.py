@@ -7,6 +7,7 @@ from typing import Any
 
 from spmd_core.base import RequestError, Settings
 from spmd_core.commands import predict_sweep
+from spmd_core.commands.config import add_config
 from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
@@ -130,7 +131,21 @@ def _add_plan(parser: ArgumentParser) -> None:
     """What is trained, on what, and how."""
     for name, keywords in _PLAN.items():
         parser.add_argument(name, **keywords)
+    add_config(parser)
+    add_experts(parser)
     _add_sizes(parser)
+
+
+def add_experts(parser: ArgumentParser) -> None:
+    """What experts do with tokens."""
+    parser.add_argument(
+        "--dropless", action="store_true", help="experts take every token, by a grouped matmul"
+    )
+    for name, meant in (
+        ("capacity_factor", "rows that an expert takes, over an even share (default 1.25)"),
+        ("imbalance", "dropless: rows that a device takes, over an even share (default 1)"),
+    ):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="FACTOR", help=meant)
 
 
 def _add_sizes(parser: ArgumentParser) -> None:

@@ -1,6 +1,7 @@
 """What `python -m spmd_core predict` prints."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spmd_core.base import WorkerError, bytes_text, seconds_text
@@ -12,10 +13,13 @@ from spmd_core.results import Prediction, Result
 from spmd_core.time import estimate_step, nearest_fit
 from spmd_core.words import (
     arguments,
+    convention_words,
     cost_of,
     cost_words,
+    ignored_words,
     nearest_json,
     nearest_words,
+    parameters_words,
     parts,
     predictions,
     why_words,
@@ -52,7 +56,10 @@ def print_predicted(
     answer: PredictAnswer, as_json: bool, what: dict[str, object], price: float | None = None
 ) -> None:
     """Print a prediction, with `what` it is of in its JSON form, and its costs."""
-    lines = [*_lines(answer.prediction, "plan" in what, price), *remedies.lines(answer.result)]
+    plan = answer.result.experiment.plan
+    lines = [*_lines(answer.prediction, plan, price), *remedies.lines(answer.result)]
+    if "model" in what:
+        lines += ignored(what["model"])
     if as_json:
         spent = cost_of(answer.prediction, price).to_json()
         print(json.dumps({**what, **answer.prediction.model_dump(mode="json"), **spent}))
@@ -70,9 +77,10 @@ def _reached(prediction: Prediction) -> list[str]:
     return parts
 
 
-def _lines(prediction: Prediction, step: bool, price: float | None) -> list[str]:
+def _lines(prediction: Prediction, plan: Plan | None, price: float | None) -> list[str]:
     """The answer first, as on the screen; then time, memory, model and collectives."""
     memory, time = prediction.memory_bytes, prediction.predicted_s
+    step = plan is not None
     lines = [predictions.headline(prediction, step)]
     if time:
         span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
@@ -82,6 +90,8 @@ def _lines(prediction: Prediction, step: bool, price: float | None) -> list[str]
         lines.append(f"host memory: {bytes_text(memory.host)} per device")
     if prediction.mfu is not None:
         lines.append(f"model: {', '.join(_reached(prediction))}")
+    if plan:
+        lines.append(_counted(plan, prediction))
     if prediction.shares_s and time:
         shares = parts(prediction)
         large = [
@@ -93,6 +103,18 @@ def _lines(prediction: Prediction, step: bool, price: float | None) -> list[str]
     if prediction.collectives:
         lines += ["", *table(_collectives(prediction), numbers=(2, 3, 4, 5))]
     return lines + [f"note: {note}" for note in prediction.notes]
+
+
+def _counted(plan: Plan, prediction: Prediction) -> str:
+    """Parameters, what MFU counts, and tokens of a step."""
+    convention = convention_words(plan, prediction)
+    return ". ".join([parameters_words(plan.size), *([convention] if convention else [])])
+
+
+def ignored(model: Mapping[str, object]) -> list[str]:
+    """A note on the fields of a config that were not needed."""
+    names = model.get("ignored")
+    return [f"note: {ignored_words(names)}"] if names else []
 
 
 def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
@@ -118,7 +140,9 @@ def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
     return lines
 
 
-def print_estimate(plan: Plan, as_json: bool, price: float | None = None) -> None:
+def print_estimate(
+    plan: Plan, as_json: bool, model: Mapping[str, object], price: float | None = None
+) -> None:
     """The instant estimate: memory by the sizes, and the step's time, in the form of a prediction."""
     estimate = estimate_step(plan)
     if as_json:
@@ -126,7 +150,13 @@ def print_estimate(plan: Plan, as_json: bool, price: float | None = None) -> Non
         spent = cost_of(estimate, price).to_json()
         print(
             json.dumps(
-                {"plan": plan.to_json(), **estimate.model_dump(mode="json"), **near, **spent}
+                {
+                    "plan": plan.to_json(),
+                    "model": model,
+                    **estimate.model_dump(mode="json"),
+                    **near,
+                    **spent,
+                }
             )
         )
         return
@@ -137,12 +167,14 @@ def print_estimate(plan: Plan, as_json: bool, price: float | None = None) -> Non
         *_nearest(plan, estimate.fits),
         predictions.step_estimate(estimate),
         f"cost: {cost_words(cost_of(estimate, price))}",
+        _counted(plan, estimate),
         f"per device: {predictions.parts_words(words['parts'])}",
         *([exposed] if exposed else []),
         "",
         *table(_collectives(estimate), numbers=(2, 3, 4, 5)),
     ]
-    print("\n".join(lines + [f"note: {note}" for note in (*words["notes"], *estimate.notes)]))
+    notes = [f"note: {note}" for note in (*words["notes"], *estimate.notes)]
+    print("\n".join(lines + notes + ignored(model)))
 
 
 def _nearest(plan: Plan, fits: bool) -> list[str]:

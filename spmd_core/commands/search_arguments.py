@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from spmd_core.base import refuse
+from spmd_core.commands.config import add_config, config_from
+from spmd_core.commands.predict_arguments import add_experts
 from spmd_core.commands.spec import HELP, read_open_spec
 from spmd_core.experiment import AXES, parse_mesh
 from spmd_core.lab import Lab
@@ -27,6 +29,7 @@ MOST_S = 30 * 86400.0
 BUDGET_S = 60.0  # of a spec, which no instant estimate answers
 _OF_MODELS = (
     "model",
+    "config",
     "chips",
     "global_batch",
     "batch_per_device",
@@ -37,7 +40,8 @@ _OF_MODELS = (
     "no_compile",
     "slices",
 )
-_FIXED = ("state_dtype", "second_moment_dtype", "parameter_dtype")
+_DTYPES = ("state_dtype", "second_moment_dtype", "parameter_dtype")
+_FIXED = (*_DTYPES, "dropless", "capacity_factor", "imbalance")
 
 
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -82,7 +86,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
             "metavar": "DTYPE",
             "help": f"as predict has it: {name.replace('_', ' ')}",
         }
-        for name in _FIXED
+        for name in _DTYPES
     },
     "--budget": {
         "type": float,
@@ -116,12 +120,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `search`."""
     for name, keywords in _OPTIONS.items():
         parser.add_argument(name, **keywords)
+    add_config(parser)
+    add_experts(parser)
 
 
 def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion | ArrayQuestion:
     """The question; RequestError where something is missing or wrong. `lab` lists devices."""
     if arguments.spec:
         return _of_spec(arguments, lab)
+    if arguments.config:
+        arguments.model = config_from(arguments.config, arguments.model).size.name
     for name in ("model", "chips"):
         if not getattr(arguments, name):
             raise refuse(

@@ -27,25 +27,22 @@ from spmd_core.experiment.newest import has_newer, newest
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_code
 from spmd_core.experiment.plan import sharding
+from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
 from spmd_core.experiment.plan.flags import link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
-from spmd_core.experiment.plan.models import (
-    ACTIVATIONS,
-    CHOICES,
-    PRESETS,
-    VARIABLE,
-    ModelSize,
-    get_model,
-    mfu,
-)
+from spmd_core.experiment.plan.model_size import ACTIVATIONS, CHOICES, VARIABLE, ModelSize
+from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.plan import NAMES, Plan
+from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
 from spmd_core.experiment.plan.sharding import (
     RULES,
     ShardedArray,
     arrays,
+    batch_shards,
+    group_rows,
     parameter_share,
-    undivided_axes,
+    plan_notes,
 )
 from spmd_core.experiment.plans import compiler_flags, experiment_of, own_flags
 from spmd_core.experiment.reading import load_json
@@ -118,6 +115,7 @@ __all__ = [
     "DTYPE_BYTES",
     "FLOATS",
     "GATES",
+    "MAX_CONFIG_BYTES",
     "MAX_MESH_AXES",
     "MAX_NAME",
     "MAX_TEXT_BYTES",
@@ -135,6 +133,7 @@ __all__ = [
     "Array",
     "Axes",
     "Choice",
+    "Config",
     "Divides",
     "Experiment",
     "Integer",
@@ -154,6 +153,7 @@ __all__ = [
     "arrays",
     "axes_json",
     "axes_left",
+    "batch_shards",
     "built_in",
     "check_compiles",
     "check_fits_target",
@@ -172,6 +172,7 @@ __all__ = [
     "files",
     "get_model",
     "get_workload",
+    "group_rows",
     "has_newer",
     "ladder",
     "later_options",
@@ -195,8 +196,10 @@ __all__ = [
     "parse_experiment_text",
     "parse_mesh",
     "parse_plan",
+    "plan_notes",
     "program_file",
     "program_sizes",
+    "read_config",
     "read_pasted",
     "read_plan",
     "read_spec",
@@ -209,7 +212,6 @@ __all__ = [
     "source_of",
     "spec_code",
     "study_of",
-    "undivided_axes",
     "version_words",
     "with_mesh",
     "with_shared",

@@ -20,8 +20,10 @@ from spmd_core.experiment.nearest_fields import (
 )
 from spmd_core.experiment.plan.flags import flag_refusal, link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
-from spmd_core.experiment.plan.models import ACTIVATIONS, PRESETS, VARIABLE, ModelSize, get_model
+from spmd_core.experiment.plan.model_size import ACTIVATIONS, VARIABLE, ModelSize
+from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.plan import MAX_SEQUENCE, NAMES
+from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.resized import resized
 from spmd_core.experiment.workloads.decoder import DECODER, DEFAULT_SPEC, GATES, TABLES
 from spmd_core.machine import Target, Topology, get_topology, nearest_topology, parse_target

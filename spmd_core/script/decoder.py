@@ -8,12 +8,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from spmd_core.experiment import Plan
+from spmd_core.experiment import Plan, group_rows
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import placed_devices
 
 _FILES = (
     "decoder_parts",
+    "decoder_experts",
     "decoder",
     "decoder_step",
 )  # in order of their imports
@@ -41,8 +42,14 @@ def decoder_text(plan: Plan) -> str:
 
 def configuration(plan: Plan) -> dict[str, object]:
     """Arguments of the decoder's configuration that differ from their defaults."""
-    given = asdict(plan.size) | {
+    size = plan.size
+    given = asdict(size) | {
+        "windows": size.layer_windows[: len(size.windows)],
         "remat": plan.remat,
+        "dropless": plan.dropless,
+        "capacity_factor": plan.capacity_factor,
+        "imbalance": plan.imbalance,
+        "group_rows": group_rows(plan) if plan.dropless else 512,
         "save": plan.save,
         "offload": plan.offload,
         "fused_qkv": plan.fused_qkv,

@@ -1,5 +1,7 @@
 """A plan's sharding as MaxText's configuration and Flax's logical axis rules write it."""
 
+from collections.abc import Iterator
+
 from spmd_core.experiment import RULES, Plan
 
 # MaxText's names of our logical dims (`logical_axis_rules` of its base.yml in 2025). Rules that are
@@ -21,9 +23,15 @@ _LOGICAL = {
 }
 
 
-def _axes(plan: Plan, dim: str) -> list[str]:
+def _rules(plan: Plan) -> Iterator[tuple[str, list[str]]]:
+    """MaxText's name of a dim, and the axes that shard it; `no_exp` is of arrays whose dim of
+    experts has the axis `expert`.
+    """
     used = {name for name, size in plan.mesh if size > 1}
-    return [axis for axis in RULES[dim] if axis in used]
+    for dim, names in _LOGICAL.items():
+        for name in names:
+            taken = {"expert"} if name.endswith("_no_exp") else set()
+            yield name, [axis for axis in RULES[dim] if axis in used - taken]
 
 
 def parallelism(plan: Plan) -> dict[str, int]:
@@ -53,9 +61,7 @@ def maxtext(plan: Plan) -> str:
     lines += _remat(plan)
     lines.append("logical_axis_rules: [")
     lines += [
-        f"  ['{name}', [{', '.join(repr(axis) for axis in _axes(plan, dim))}]],"
-        for dim in RULES
-        for name in _LOGICAL[dim]
+        f"  ['{name}', [{', '.join(repr(axis) for axis in axes)}]]," for name, axes in _rules(plan)
     ]
     return "\n".join([*lines, "]"])
 
@@ -85,13 +91,12 @@ def _remat(plan: Plan) -> list[str]:
 def flax(plan: Plan) -> str:
     """The rules for `flax.linen.logical_axis_rules`: a tuple of (logical axis, mesh axes)."""
     rows = []
-    for dim in RULES:
-        axes = _axes(plan, dim)
+    for name, axes in _rules(plan):
         if not axes:
             value = "None"
         elif len(axes) == 1:
             value = repr(axes[0])
         else:
             value = repr(tuple(axes))
-        rows += [f"    ({name!r}, {value})," for name in _LOGICAL[dim]]
+        rows.append(f"    ({name!r}, {value}),")
     return "\n".join(["rules = (", *rows, ")"])

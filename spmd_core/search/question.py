@@ -41,6 +41,9 @@ _PLAN_FIELDS = (
     "activation",
     "gated",
     "tied",
+    "dropless",
+    "capacity_factor",
+    "imbalance",
 )
 
 

@@ -12,6 +12,12 @@ from spmd_core.words import (
     traces,
 )
 from spmd_core.words.advice.doctor import Check, check
+from spmd_core.words.advice.models import (
+    convention_words,
+    ignored_words,
+    model_json,
+    parameters_words,
+)
 from spmd_core.words.arrows import way_words
 from spmd_core.words.bandwidth import (
     CEILINGS,
@@ -210,6 +216,7 @@ __all__ = [
     "compact",
     "compared",
     "compile_words",
+    "convention_words",
     "coordinate_texts",
     "cost_of",
     "cost_title",
@@ -229,6 +236,7 @@ __all__ = [
     "fit_words",
     "goal_words",
     "group_texts",
+    "ignored_words",
     "in_a_line",
     "in_words",
     "index_texts",
@@ -242,6 +250,7 @@ __all__ = [
     "listed",
     "merged_notes",
     "mesh_words",
+    "model_json",
     "model_words",
     "moments_words",
     "money_text",
@@ -254,6 +263,7 @@ __all__ = [
     "operation",
     "ops_word",
     "outcome_words",
+    "parameters_words",
     "part_kind",
     "parts",
     "parts_words",

@@ -119,7 +119,10 @@ def model_words(plan: Plan) -> str:
     preset = get_model(plan.model)
     given = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
     other = [f"{name}={size}" for name, size in given.items() if size != getattr(preset, name)]
-    return f"{plan.model} with {' '.join(other)}" if other else plan.model
+    title = preset.title
+    if title != plan.model:  # a config's: its sizes are in its name
+        title = f"{title} of {preset.parameters:,} parameters"
+    return f"{title} with {' '.join(other)}" if other else title
 
 
 def _of_plan(plan: Plan) -> Iterator[str]:
@@ -130,6 +133,11 @@ def _of_plan(plan: Plan) -> Iterator[str]:
     kept = (("save", plan.save), ("offload", plan.offload))
     yield from (f"{verb} {' '.join(names)}" for verb, names in kept if names)
     yield from (f"fused {part}" for part in ("qkv", "mlp") if getattr(plan, f"fused_{part}"))
+    if plan.dropless:
+        yield "dropless experts"
+    for name in ("capacity_factor", "imbalance"):
+        if (factor := getattr(plan, name)) != Plan.model_fields[name].default:
+            yield f"{name.replace('_', ' ')} {factor:g}"
     if plan.attention_blocks:
         yield f"attention blocks of {plan.attention_blocks}"
     for what in ("state", "parameter"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment, parse_experiment_text
 from spmd_core.experiment.link import decode, encode
-from spmd_core.experiment.plan.models import VARIABLE
+from spmd_core.experiment.plan.model_size import VARIABLE
 from spmd_core.experiment.plan.plan import NAMES, Plan
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.plans import compiler_flags, experiment_of
@@ -209,7 +209,7 @@ def test_an_experiment_is_varied():
             {"dims": {"batch": 16, "sequence": 2048, "rows": 3}},
             "dim 'rows' is not one of decoder: use batch, sequence",
         ),
-        ({"options": {"model": "gpt-5"}}, "model 'gpt-5' does not exist: use scaled:16"),
+        ({"options": {"model": "gpt-5"}}, "model 'gpt-5' does not exist: use gpt-3-175b"),
         ({"options": {"remat": "some"}}, "remat='some' is not a choice: use full, minimal, none"),
         ({"options": {"save": "colour"}}, "save 'colour' is not saved by a decoder's block"),
         ({"options": {"save": 3}}, "save=3 is not a text"),
@@ -245,3 +245,22 @@ def test_its_dims_are_those_of_the_models():
         and DECODER.compile_only
         and not DECODER.operands
     )
+
+
+def test_experts_pass_through_an_experiment_and_back():
+    plan = parse_plan(
+        {
+            "target": "tpu:v5e:4x4",
+            "model": "mixtral-8x7b",
+            "mesh": {"fsdp": 8, "expert": 2},
+            "batch_per_device": 1,
+            "dropless": True,
+            "imbalance": 1.5,
+        }
+    )
+    experiment = experiment_of(plan)
+    assert experiment.plan == plan
+    assert {"dropless": True, "imbalance": "1.5"}.items() <= dict(experiment.options).items()
+    wrong = experiment.to_json() | {"options": dict(experiment.options) | {"imbalance": "much"}}
+    with pytest.raises(RequestError, match="imbalance='much' is no factor: use a number such as"):
+        parse_experiment(wrong)

@@ -220,6 +220,25 @@ def test_the_winner_as_maxtext_and_flax_write_it():
     assert dict(rules["rules"])["activation_batch"] == ("data", "fsdp")
 
 
+def test_the_axis_of_experts_is_given_to_one_dim_of_an_array():
+    plan = parse_plan(
+        {
+            "target": "tpu:v5p:4x4x4",
+            "model": "mixtral-8x7b",
+            "batch_per_device": 1,
+            "mesh": {"fsdp": 8, "expert": 8},
+        }
+    )
+    for line in (
+        "['activation_batch', ['fsdp', 'expert']]",
+        "['activation_batch_no_exp', ['fsdp']]",
+        "['embed', ['fsdp', 'expert']]",
+        "['embed_no_exp', ['fsdp']]",
+        "['exp', ['expert']]",
+    ):
+        assert line in maxtext(plan)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

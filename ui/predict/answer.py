@@ -9,7 +9,16 @@ from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, mesh_places
 from spmd_core.results import Prediction, Result, RunStatus
 from spmd_core.time import estimate_step, is_outdated
-from spmd_core.words import ABOUT, STORED_BEFORE, cost_of, cost_words, money_text, title
+from spmd_core.words import (
+    ABOUT,
+    STORED_BEFORE,
+    convention_words,
+    cost_of,
+    cost_words,
+    money_text,
+    parameters_words,
+    title,
+)
 from spmd_core.words import predictions as words
 from ui import choices, price, state
 from ui.arrows import view as arrows
@@ -74,6 +83,7 @@ def before(experiment: Experiment) -> None:
             _memory_headline(words.estimate(said, plan), said["fits"])
             nearest.offer(plan, found)
             st.markdown(plain(words.step_estimate(found)))
+            st.caption(plain(f"{convention_words(plan, found)}."))
             if cost := cost_words(cost_of(found, price.now())):
                 st.markdown(f"{plain(cost)}.")
             if exposed := words.exposed_words(found):
@@ -202,6 +212,9 @@ def numbers(result: Result, name: str) -> None:
     if time is None:
         nearest.help_to_fit(result.experiment)
         return
+    if (plan := result.experiment.plan) and found.mfu:
+        counted = f"{parameters_words(plan.size)}. {convention_words(plan, found)}."
+        st.caption(plain(counted))
     if len(result.strategies) == 1:
         measured = state.aside(SCREEN, "measured")
         chart = charts.interval_chart({"time": time}, measured)

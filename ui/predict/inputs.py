@@ -26,11 +26,14 @@ from spmd_core.machine import (
     shape_text,
     tpu_target,
 )
+from spmd_core.words import parameters_words
 from ui import inputs, state
 from ui.markdown import plain
-from ui.predict import drafts
+from ui.predict import config, drafts
+from ui.predict.drafts import Draft
 
 SCREEN = "predict"
+Options = dict[str, Any]  # of a draft, by name
 _MODELS = (
     *PRESETS,
     *(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9)),
@@ -44,7 +47,7 @@ _MAX_FLAGS = 600
 _CHIPS = 16  # of a topology chosen in the place of a target that is none
 
 
-def predict_fields() -> dict[str, Any]:
+def predict_fields() -> Draft:
     """Draw every field of the screen; what they say now. A change that changes other fields draws
     the screen anew.
     """
@@ -61,7 +64,7 @@ def predict_fields() -> dict[str, Any]:
     return draft | {"mesh": mesh} | _workload_fields(SCREEN, draft, mesh)
 
 
-def plan_fields(screen: str) -> dict[str, Any]:
+def plan_fields(screen: str) -> Draft:
     """Draw the fields of a training step; what they say now, as above."""
     draft = _on_topology(screen, state.draft(screen))
     mesh = mesh_fields(screen, draft)
@@ -69,7 +72,7 @@ def plan_fields(screen: str) -> dict[str, Any]:
     return draft | {"mesh": mesh} | _model_fields(screen, draft, devices)
 
 
-def _on_topology(screen: str, draft: dict[str, Any]) -> dict[str, Any]:
+def _on_topology(screen: str, draft: Draft) -> Draft:
     """The draft, once the fields of its topology say what it says."""
     target = _topology(screen, draft["target"])
     if target != draft["target"]:
@@ -77,7 +80,7 @@ def _on_topology(screen: str, draft: dict[str, Any]) -> dict[str, Any]:
     return draft
 
 
-def _redraw(screen: str, draft: dict[str, Any]) -> None:
+def _redraw(screen: str, draft: Draft) -> None:
     state.remember(screen, state.draft(screen))
     state.replace_draft(screen, state.parse_or_keep(draft))
     st.rerun()
@@ -129,7 +132,7 @@ def _topology(screen: str, target: str) -> str:
     return tpu_target(chosen, shapes[shape], int(slices))
 
 
-def mesh_fields(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
+def mesh_fields(screen: str, draft: Draft) -> list[list[Any]]:
     """Axis names and sizes, presets of one click, and whether they fill the topology."""
     try:
         topology = get_topology(draft["target"])
@@ -171,7 +174,7 @@ def mesh_fields(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
     return mesh
 
 
-def _model_mesh(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
+def _model_mesh(screen: str, draft: Draft) -> list[list[Any]]:
     """Rows of an axis that a decoder is sharded over, and its size."""
     old = [list(axis) for axis in draft["mesh"]]
     count = st.segmented_control(
@@ -205,7 +208,7 @@ def _model_mesh(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
     return mesh
 
 
-def _model_fields(screen: str, draft: dict[str, Any], devices: int) -> dict[str, Any]:
+def _model_fields(screen: str, draft: Draft, devices: int) -> Draft:
     """Model, batch, sequence, remat, and what is behind *More*."""
     options, dims = dict(draft["options"]), draft["dims"]
     models = tuple(dict.fromkeys((*_MODELS, options.get("model", ""))))
@@ -214,6 +217,8 @@ def _model_fields(screen: str, draft: dict[str, Any], devices: int) -> dict[str,
             screen, "model", "Model", models, options.get("model", _MODELS[0]), words=_model_words
         )
     }
+    counted = st.empty()
+    config.box(screen)
     left, right = st.columns(2, gap="small")
     with left:
         before = dims["batch"] / max(1, math.prod(size for _, size in draft["mesh"]))
@@ -244,6 +249,7 @@ def _model_fields(screen: str, draft: dict[str, Any], devices: int) -> dict[str,
     )
     with st.expander("More of the model"):
         more, sizes = _more(screen, options, dims, chosen["model"])
+    counted.caption(plain(_parameters(chosen["model"], sizes, more)))
     kept = {
         name: value
         for name, value in more.items()
@@ -256,6 +262,17 @@ def _model_fields(screen: str, draft: dict[str, Any], devices: int) -> dict[str,
     }
 
 
+def _parameters(model: str, sizes: dict[str, int], more: Options) -> str:
+    """Parameters of the model with sizes and choices of its own; "" where they make none."""
+    given = {"activation": more["activation"] or None}
+    given |= {"gated": GATES.get(more["gate"]), "tied": TABLES.get(more["tables"])}
+    own = {name: value for name, value in given.items() if value is not None}
+    try:
+        return parameters_words(get_model(model).varied(**sizes, **own))
+    except RequestError:
+        return ""
+
+
 _DEFAULTS = (("state_dtype", "float32"), ("parameter_dtype", "float32"))
 
 
@@ -264,6 +281,10 @@ _BLOCKS = {
     "keys_block": ("Block of keys", "as queries"),
     "compute_block": ("Keys per matmul", "all"),
 }  # the attention kernel's
+_FACTORS = {
+    "capacity_factor": ("Capacity factor", "1.25"),
+    "imbalance": ("Imbalance, dropless", "1"),
+}  # of experts
 _CHOICES = {
     "activation": ("Activation", ("", *ACTIVATIONS)),
     "gate": ("Mlp", tuple(GATES)),
@@ -276,14 +297,15 @@ def _model_words(name: str) -> str:
         size = get_model(name)
     except RequestError:
         return name
-    return f"{name}, {size.parameters / 1e9:,.1f}B" if name.startswith("scaled") else name
+    of_size = name.startswith("scaled") or size.title != name
+    return f"{size.title}, {size.parameters / 1e9:,.1f}B" if of_size else name
 
 
 def _more(
-    screen: str, options: dict[str, Any], dims: dict[str, Any], model: str
-) -> tuple[dict[str, Any], dict[str, int]]:
+    screen: str, options: Options, dims: Options, model: str
+) -> tuple[Options, dict[str, int]]:
     """The rarer options, and sizes of the model that differ from the preset's."""
-    found: dict[str, Any] = {}
+    found: Options = {}
     for name, label, words in (
         ("save", "Saved on the device", "Saved as well, by name."),
         ("offload", "Offloaded to the host", "Moved to host memory in the forward pass, and back."),
@@ -315,6 +337,7 @@ def _more(
         found[name] = st.toggle(
             label, key=state.seed(state.key(screen, name), bool(options.get(name)))
         )
+    experts = _experts(screen, options) if _has_experts(model, dims, options) else {}
     second = inputs.choice_input(
         screen,
         "second_moment_dtype",
@@ -324,7 +347,10 @@ def _more(
         words=lambda word: word or "as the optimizer state",
     )
     found |= (
-        _blocks(screen, options) | {"second_moment_dtype": second} | _own_choices(screen, options)
+        _blocks(screen, options)
+        | experts
+        | {"second_moment_dtype": second}
+        | _own_choices(screen, options)
     )
     flags = st.text_input(
         "Compiler flags",
@@ -338,7 +364,37 @@ def _more(
     return found, _sizes(screen, dims, model)
 
 
-def _blocks(screen: str, options: dict[str, Any]) -> dict[str, int]:
+def _has_experts(model: str, dims: Options, options: Options) -> bool:
+    """Whether a model has experts, or a link has set what they do."""
+    if dims.get("experts", 1) > 1 or {"dropless", *_FACTORS} & options.keys():
+        return True
+    try:
+        return get_model(model).experts > 1
+    except RequestError:
+        return False
+
+
+def _experts(screen: str, options: Options) -> Options:
+    """What experts do with tokens: drop those past a capacity, or take all."""
+    key = state.seed(state.key(screen, "dropless"), bool(options.get("dropless")))
+    chosen: Options = {
+        "dropless": st.toggle("Experts drop no token", key=key, help="By a grouped matmul.")
+    }
+    places = st.columns(2, gap="small")
+    for place, (name, (label, usual)) in zip(places, _FACTORS.items(), strict=True):
+        value = place.number_input(
+            label,
+            value=None,
+            step=0.25,
+            format="%g",
+            placeholder=usual,
+            key=state.seed(state.key(screen, name), drafts.factor(options.get(name))),
+        )
+        chosen[name] = "" if value is None else f"{value:g}"
+    return chosen
+
+
+def _blocks(screen: str, options: Options) -> dict[str, int]:
     """Blocks of the attention kernel: of queries, of keys, of keys per matmul; 0 is the usual one."""
     found: dict[str, int] = {}
     places = st.columns(3, gap="small")
@@ -350,7 +406,7 @@ def _blocks(screen: str, options: dict[str, Any]) -> dict[str, int]:
     return found
 
 
-def _own_choices(screen: str, options: dict[str, Any]) -> dict[str, str]:
+def _own_choices(screen: str, options: Options) -> dict[str, str]:
     """What a model has of its own beside sizes: activation, gate, vocabulary tables."""
     found: dict[str, str] = {}
     for place, (name, (label, words)) in zip(
@@ -368,7 +424,7 @@ def _own_choices(screen: str, options: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _sizes(screen: str, dims: dict[str, Any], model: str) -> dict[str, int]:
+def _sizes(screen: str, dims: Options, model: str) -> dict[str, int]:
     try:
         preset = get_model(model)
     except RequestError:
@@ -388,7 +444,7 @@ def _sizes(screen: str, dims: dict[str, Any], model: str) -> dict[str, int]:
     return found
 
 
-def _workload_fields(screen: str, draft: dict[str, Any], mesh: list[list[Any]]) -> dict[str, Any]:
+def _workload_fields(screen: str, draft: Draft, mesh: list[list[Any]]) -> Draft:
     """Dims, sharding, dtype, strategies, and arrays of another workload than a model."""
     options = dict(draft["options"])
     what = get_workload(draft["workload"]).chosen(options)
@@ -415,7 +471,7 @@ def _workload_fields(screen: str, draft: dict[str, Any], mesh: list[list[Any]]) 
     }
 
 
-def _device_order(screen: str, options: dict[str, Any]) -> str:
+def _device_order(screen: str, options: Options) -> str:
     return inputs.choice_input(
         screen,
         "device_order",

@@ -1,253 +1,24 @@
-"""Decoders by their published sizes, and their FLOPs as MaxText counts them."""
+"""A decoder by its name: a preset, a scaled decoder, or the sizes that a config gives."""
 
+import difflib
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
+from itertools import groupby
 from typing import Any
 
 from spmd_core.base import refuse, shorten
+from spmd_core.experiment.plan.model_size import MAX_LAYERS, ModelSize, check
+from spmd_core.experiment.plan.presets import PRESETS
 
-
-@dataclass(frozen=True, slots=True)
-class ModelSize:
-    """Sizes of a decoder. `windows`: the layers of one scanned block, each a sliding window or None
-    for all of the past.
-    """
-
-    name: str
-    layers: int
-    embed: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    mlp: int
-    vocab: int
-    source: str = field(compare=False)
-    gated: bool = True
-    activation: str = "silu"
-    norm: str = "rms"
-    post_norms: bool = False
-    positions: int = 0
-    tied: bool = False
-    windows: tuple[int | None, ...] = (None,)
-    attention_cap: float | None = None
-    logits_cap: float | None = None
-    logits_float32: bool = True
-    experts: int = 1
-    experts_per_token: int = 1
-
-    def varied(self, **changes: Any) -> "ModelSize":
-        """A copy with other sizes or choices; RequestError if they make no valid decoder."""
-        for name in changes:
-            if name not in (*VARIABLE, *CHOICES):
-                raise refuse(
-                    f"size {shorten(name)}",
-                    "is not one of a decoder's",
-                    f"use {', '.join((*VARIABLE, *CHOICES))}",
-                )
-        if "heads" in changes:
-            changes = {"kv_heads": self.keys_of(changes["heads"])} | changes
-        model = replace(self, **changes)
-        _check(model, set(changes))
-        return model
-
-    def keys_of(self, heads: int) -> int:
-        """Key heads for another number of query heads: the same number if each head has its own
-        keys, else the model's.
-        """
-        return heads if self.kv_heads == self.heads else self.kv_heads
-
-    @property
-    def largest_weight(self) -> tuple[str, int]:
-        """The largest weight of one matmul: its dim besides `embed`, and its elements."""
-        sizes = {"mlp": self.mlp, "heads": self.heads * self.head_dim, "vocab": self.vocab}
-        name = max(sizes, key=lambda each: sizes[each])
-        return name, self.embed * sizes[name]
-
-    @property
-    def matmul_parameters(self) -> int:
-        """Parameters that a token is multiplied by: projections, the experts it visits, and the
-        output table; no embedding rows.
-        """
-        attention = self.embed * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        mlp = self.embed * self.mlp * (3 if self.gated else 2) * self.experts_per_token
-        router = self.embed * self.experts if self.experts > 1 else 0
-        return self.layers * (attention + mlp + router) + self.embed * self.vocab
-
-    @property
-    def parameters(self) -> int:
-        """All parameters, embedding and norms included."""
-        attention = self.embed * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        mlp = self.embed * self.mlp * (3 if self.gated else 2) * self.experts
-        router = self.embed * self.experts if self.experts > 1 else 0
-        norms = self.embed * (2 + 2 * self.post_norms) * (2 if self.norm == "layer" else 1)
-        tables = self.embed * self.vocab * (1 if self.tied else 2) + self.positions * self.embed
-        return self.layers * (attention + mlp + router + norms) + tables + self.embed
-
-    def train_flops(self, tokens: int, sequence: int) -> int:
-        """FLOPs of a training step over `tokens`, as MaxText counts them: 6 per matmul parameter
-        and token, plus attention
-        12 x layers x heads x head_dim x sequence per token (not halved for causality), and nothing
-        for rematerialization."""
-        attention = 12 * self.layers * self.heads * self.head_dim * sequence
-        return tokens * (6 * self.matmul_parameters + attention)
-
-
-CHOICES = ("activation", "gated", "tied")  # other fields of a decoder that a user may change
-ACTIVATIONS = ("relu", "gelu", "silu")
-
-
-def _check(size: ModelSize, changed: set[str]) -> None:
-    """RequestError if changed sizes are inconsistent with the others."""
-
-    for name in VARIABLE:
-        if getattr(size, name) < 1:
-            raise refuse(f"{name}={getattr(size, name)}", "is not a size", "use at least 1")
-    for names, value, rule, fix in _inconsistent(size):
-        if names & changed:
-            raise refuse(value, rule, fix)
-
-
-def _inconsistent(size: ModelSize) -> Iterator[tuple[set[str], str, str, str]]:
-    """(sizes that do not go together, value, rule, fix)."""
-    if size.heads % size.kv_heads:
-        yield (
-            {"heads", "kv_heads"},
-            f"kv_heads={size.kv_heads}",
-            f"does not divide heads={size.heads}",
-            f"use {math.gcd(size.heads, size.kv_heads)}",
-        )
-    if (size.head_dim % LANES and size.head_dim > LANES) or size.head_dim % 2:
-        yield (
-            {"head_dim"},
-            f"head_dim={size.head_dim}",
-            f"does not fit the attention kernel's lanes of {LANES}",
-            f"use {max(1, round(size.head_dim / LANES)) * LANES}",
-        )
-    if size.layers % len(size.windows):
-        yield (
-            {"layers"},
-            f"layers={size.layers}",
-            f"do not divide into blocks of {len(size.windows)}, as {size.name} has them",
-            f"use {len(size.windows) * max(1, size.layers // len(size.windows))}",
-        )
-    if size.experts_per_token > size.experts:
-        yield (
-            {"experts", "experts_per_token"},
-            f"experts_per_token={size.experts_per_token}",
-            f"is more than experts={size.experts}",
-            f"use at most {size.experts}",
-        )
-    if size.experts > 1 and (not size.gated or size.activation != "silu"):
-        yield (
-            {"experts", *CHOICES},
-            f"experts={size.experts}",
-            "are gated with silu in this program",
-            "leave activation and gated out, or use experts=1",
-        )
-
-
-LANES = 128  # of a vector register: the attention kernel's arrays are tiled by these
-VARIABLE = (
-    "layers",
-    "embed",
-    "heads",
-    "kv_heads",
-    "head_dim",
-    "mlp",
-    "vocab",
-    "experts",
-    "experts_per_token",
-)
-
-_LLAMA_2 = "arXiv:2307.09288 table 1, and the released configurations"
-_LLAMA_3 = "arXiv:2407.21783 table 3"
-_GEMMA_2 = "arXiv:2408.00118 table 1"
-
-PRESETS: dict[str, ModelSize] = {
-    size.name: size
-    for size in (
-        ModelSize("llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000, _LLAMA_2),
-        ModelSize("llama-2-13b", 40, 5120, 40, 40, 128, 13824, 32000, _LLAMA_2),
-        ModelSize("llama-2-70b", 80, 8192, 64, 8, 128, 28672, 32000, _LLAMA_2),
-        ModelSize(
-            "llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, _LLAMA_3, logits_float32=False
-        ),
-        ModelSize(
-            "llama-3.1-70b", 80, 8192, 64, 8, 128, 28672, 128256, _LLAMA_3, logits_float32=False
-        ),
-        ModelSize(
-            "llama-3.1-405b", 126, 16384, 128, 8, 128, 53248, 128256, _LLAMA_3, logits_float32=False
-        ),
-        ModelSize(
-            "gemma-2-9b",
-            42,
-            3584,
-            16,
-            8,
-            256,
-            14336,
-            256128,
-            _GEMMA_2,
-            activation="gelu",
-            post_norms=True,
-            tied=True,
-            windows=(4096, None),
-            attention_cap=50.0,
-            logits_cap=30.0,
-            logits_float32=False,
-        ),
-        ModelSize(
-            "gemma-2-27b",
-            46,
-            4608,
-            32,
-            16,
-            128,
-            36864,
-            256128,
-            _GEMMA_2,
-            activation="gelu",
-            post_norms=True,
-            tied=True,
-            windows=(4096, None),
-            attention_cap=50.0,
-            logits_cap=30.0,
-            logits_float32=False,
-        ),
-        ModelSize(
-            "gpt-3-175b",
-            96,
-            12288,
-            96,
-            96,
-            128,
-            49152,
-            50304,
-            "arXiv:2005.14165 table 2.1; vocabulary padded as MLPerf does",
-            gated=False,
-            activation="gelu",
-            norm="layer",
-            positions=2048,
-            tied=True,
-        ),
-        ModelSize(
-            "mixtral-8x7b",
-            32,
-            4096,
-            32,
-            8,
-            128,
-            14336,
-            32000,
-            "arXiv:2401.04088 table 1",
-            logits_float32=False,
-            experts=8,
-            experts_per_token=2,
-        ),
-    )
+_OWN = re.compile(r"([a-z][a-z0-9_]{0,31})\(([a-z0-9_=.,*+]{1,700})\)")
+_OF_A_NAME = {
+    each.name: each.default for each in fields(ModelSize) if each.name not in ("name", "source")
 }
+_CONFIG_SOURCE = "the model's own config"
+_PLAIN = re.compile(r"[^a-z0-9]")
+
 
 _SCALED = re.compile(r"scaled(-2023)?:([0-9]{1,5})")
 _SCALED_2023_SOURCE = (
@@ -275,25 +46,125 @@ def scaled(scale: int, of_2023: bool = False) -> ModelSize:
     wide, tall = rounds + (rest > 0), rounds + (rest > 1)
     if of_2023:
         heads = 8 << wide
-        sizes = (2560 << tall, heads, heads, 256, 8192 << wide, 32768, _SCALED_2023_SOURCE)
-        others = {"gated": False, "activation": "relu", "tied": True}
-    else:
-        heads = 16 << wide
-        sizes = (2048 << tall, heads, heads, 128, 7168 << wide, 32000, _SCALED_SOURCE)
-        others = {}
-    return ModelSize(f"{name}:{scale}", 16 << rounds, *sizes, **others)
+        return ModelSize(
+            f"{name}:{scale}",
+            16 << rounds,
+            2560 << tall,
+            heads,
+            heads,
+            256,
+            8192 << wide,
+            32768,
+            _SCALED_2023_SOURCE,
+            gated=False,
+            activation="relu",
+            tied=True,
+        )
+    heads = 16 << wide
+    return ModelSize(
+        f"scaled:{scale}",
+        16 << rounds,
+        2048 << tall,
+        heads,
+        heads,
+        128,
+        7168 << wide,
+        32000,
+        _SCALED_SOURCE,
+    )
+
+
+def own_model(architecture: str, given: Mapping[str, Any]) -> ModelSize:
+    """The decoder of these fields, named by all of them that are not at their default, or the
+    preset that has just these. RequestError where they make no decoder.
+    """
+    size = ModelSize(name=architecture, source=_CONFIG_SOURCE, **given)
+    check(size, {*given, "experts", "experts_per_token"})
+    for preset in PRESETS.values():
+        if replace(size, name=preset.name) == preset:
+            return preset
+    parts = [
+        _part(name, getattr(size, name))
+        for name, usual in _OF_A_NAME.items()
+        if getattr(size, name) != usual
+    ]
+    name = f"{architecture}({','.join(parts)})"
+    if not _OWN.fullmatch(name):
+        raise refuse(f"model {shorten(name)}", "is too long for a name", "use windows that repeat")
+    return replace(size, name=name)
+
+
+def _part(name: str, value: Any) -> str:
+    """One field of a name: `tied`, `embed=4096` or `windows=1024*5+0`, where 0 is all of the past."""
+    if value is True:
+        return name
+    if name != "windows":
+        return f"{name}={value:d}" if isinstance(value, bool) else f"{name}={value}"
+    runs = [(window or 0, len(list(group))) for window, group in groupby(value)]
+    return f"windows={'+'.join(f'{window}*{count}' if count > 1 else f'{window}' for window, count in runs)}"
+
+
+def _read_own(architecture: str, text: str) -> ModelSize:
+    """The decoder of a name as `own_model` writes it."""
+    given = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name not in _OF_A_NAME or name in given:
+            rule = "is given twice" if name in given else "is not one of a decoder's"
+            raise refuse(
+                f"{shorten(name)} of model {architecture}", rule, f"use {', '.join(_OF_A_NAME)}"
+            )
+        try:
+            given[name] = _value(_OF_A_NAME[name], value)
+        except ValueError:
+            raise refuse(
+                f"{name}={shorten(value)} of model {architecture}",
+                "cannot be read",
+                "give a number",
+            ) from None
+    for name, usual in _OF_A_NAME.items():
+        if usual is MISSING and name not in given:
+            raise refuse(f"model {architecture} without {name}", "is incomplete", f"add {name}")
+    return own_model(architecture, given)
+
+
+def _value(usual: Any, text: str) -> Any:
+    """The value of a field of a name, of the type of its default."""
+    if isinstance(usual, bool):
+        return bool(int(text or 1))
+    if isinstance(usual, str):
+        return text
+    if isinstance(usual, tuple):
+        runs = [each.partition("*") for each in text.split("+")]
+        if sum(int(count or 1) for _, _, count in runs) > MAX_LAYERS:
+            raise ValueError
+        return tuple(
+            int(window) or None for window, _, count in runs for _ in range(int(count or 1))
+        )
+    return float(text) if usual is None else int(text)
 
 
 def get_model(name: str) -> ModelSize:
-    """The preset or scaled decoder of that name; RequestError where there is none."""
+    """The preset, the scaled decoder or the config's of that name; RequestError where there is none."""
     text = name.strip().lower()
     if match := _SCALED.fullmatch(text):
         return scaled(int(match[2]), of_2023=match[1] is not None)
     if text in PRESETS:
         return PRESETS[text]
+    if match := _OWN.fullmatch(text):
+        return _read_own(match[1], match[2])
     raise refuse(
-        f"model {shorten(name)}", "does not exist", f"use scaled:16 or one of {', '.join(PRESETS)}"
+        f"model {shorten(name)}",
+        "does not exist",
+        f"use {nearest_name(text)}, the model's config, or scaled:16 with sizes of its own",
     )
+
+
+def nearest_name(name: str) -> str:
+    """The preset that is spelled most alike; RequestError never."""
+    spelled = {_PLAIN.sub("", preset): preset for preset in PRESETS}
+    alike = difflib.get_close_matches(_PLAIN.sub("", name.lower())[:64], list(spelled), 1, 0.0)
+    return spelled[alike[0]] if alike else next(iter(PRESETS))
 
 
 def mfu(flops: int, chips: int, seconds: float, peak_flops: float) -> float:

@@ -32,7 +32,8 @@ from spmd_core.experiment.plan.blocks import (
 )
 from spmd_core.experiment.plan.flags import GENERATION_FLAGS, PUBLISHED_FLAGS, flag_refusal
 from spmd_core.experiment.plan.meshes import DATA_AXES, check_mesh
-from spmd_core.experiment.plan.models import CHOICES, VARIABLE, ModelSize, get_model
+from spmd_core.experiment.plan.model_size import CHOICES, VARIABLE, ModelSize
+from spmd_core.experiment.plan.models import get_model
 from spmd_core.machine import Topology, get_topology
 
 NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
@@ -114,6 +115,9 @@ class Plan(Frozen):
     activation: Literal["relu", "gelu", "silu"] | None = None  # None: the model's own, as below
     gated: bool | None = None
     tied: bool | None = None
+    dropless: bool = False  # experts; else what is past the capacity is dropped
+    capacity_factor: float = Field(1.25, ge=1, le=64, allow_inf_nan=False)
+    imbalance: float = Field(1.0, ge=1, le=64, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -181,7 +185,20 @@ class Plan(Frozen):
         self._check_weights(self.topology, self.size)
         check_blocks(self.kernel_blocks, self.sequence)
         self._check_names()
+        self._check_experts()
         return self
+
+    def _check_experts(self) -> None:
+        """RequestError for a choice of experts' that this plan's program does not make."""
+        has = self.size.experts > 1
+        for name, meant, beside in (
+            ("dropless", has, "a model without experts"),
+            ("capacity_factor", has and not self.dropless, "experts that drop no token"),
+            ("imbalance", has and self.dropless, "experts that drop tokens"),
+        ):
+            if not meant and getattr(self, name) != type(self).model_fields[name].default:
+                beside = beside if has else "a model without experts"
+                raise refuse(f"{name} of {beside}", "means nothing", "leave it out")
 
     def _check_batch_and_mesh(self, model: ModelSize) -> None:
         axes = self.axis_sizes
@@ -205,19 +222,19 @@ class Plan(Frozen):
             if size % tensor:
                 raise refuse(
                     f"tensor={tensor}",
-                    f"does not divide {what}={size} of {self.model}",
+                    f"does not divide {what}={size} of {model.title}",
                     f"use {math.gcd(size, tensor)}",
                 )
         if self.fused_qkv and model.kv_heads != model.heads:
             raise refuse(
                 "fused_qkv",
-                f"needs as many key heads as heads, and {self.model} has {model.kv_heads} of {model.heads}",
+                f"needs as many key heads as heads, and {model.title} has {model.kv_heads} of {model.heads}",
                 "leave it out",
             )
         if self.fused_mlp and not model.gated:
             raise refuse(
                 "fused_mlp",
-                f"is one matmul for gate and up, and {self.model} here has no gate",
+                f"is one matmul for gate and up, and {model.title} here has no gate",
                 "leave it out",
             )
 
@@ -297,6 +314,31 @@ class Plan(Frozen):
         generation = self.topology.chip.generation
         limit = int(given) if given.isdigit() else VMEM_LIMITS_KIB.get(generation)
         return too_large(self.kernel_blocks, self.size.head_dim, limit)
+
+    @property
+    def not_compared(self) -> str | None:
+        """What of the experts' time no published step was compared with; None without such."""
+        if self.size.experts == 1:
+            return None
+        if self.dropless:
+            what = "dropless experts"
+        elif self.axis_sizes.get("expert", 1) > 1:
+            what = "experts sharded over expert"
+        else:
+            return None
+        return f"{what} were compared with no published step: take the time as a guess"
+
+    @property
+    def visits(self) -> float:
+        """Rows of the mlp for each token: of experts as many as it visits, with the free places."""
+        size = self.size
+        if size.experts == 1:
+            return 1.0
+        if not self.dropless:
+            return size.experts_per_token * self.capacity_factor
+        return size.experts_per_token * (
+            self.imbalance if self.axis_sizes.get("expert", 1) > 1 else 1.0
+        )
 
     @property
     def moment_dtypes(self) -> tuple[str, str]:

@@ -12,13 +12,14 @@ Dims = tuple[tuple[str, int], ...]
 # An axis that an earlier dim of the same array uses is skipped, and so is one that does not divide
 # the dim. A test compares this with the program's.
 RULES: Mapping[str, tuple[str, ...]] = {
-    "batch": ("data", "fsdp", "fsdp_transpose"),
+    "batch": ("data", "fsdp", "fsdp_transpose", "expert"),
+    "expert_batch": ("data", "fsdp", "fsdp_transpose"),
     "length": ("sequence",),
     "act_embed": ("tensor",),
     "act_heads": ("tensor", "sequence"),
     "act_mlp": ("tensor",),
     "act_vocab": ("tensor", "sequence"),
-    "embed": ("fsdp", "fsdp_transpose", "sequence"),
+    "embed": ("fsdp", "fsdp_transpose", "sequence", "expert"),
     "mlp": ("fsdp_transpose", "tensor"),
     "heads": ("tensor",),
     "kv_heads": ("tensor",),
@@ -66,6 +67,22 @@ def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tupl
     return tuple(entries)
 
 
+def batch_shards(plan: Plan) -> int:
+    """Devices among which the sequences of a batch are divided."""
+    (axes,) = spec((("batch", plan.batch),), plan.axis_sizes)
+    return math.prod(plan.axis_sizes[axis] for axis in axes)
+
+
+def group_rows(plan: Plan) -> int:
+    """Rows of a block of the grouped matmul: a power of two, of which an expert has at least two
+    when all have as many rows, since one that two experts share is multiplied twice.
+    """
+    rows = plan.tokens // (batch_shards(plan) * plan.axis_sizes.get("sequence", 1))
+    size = plan.size
+    each = max(1, rows * size.experts_per_token // (2 * size.experts))
+    return min(512, max(128, 1 << (each.bit_length() - 1)))
+
+
 def arrays(plan: Plan) -> tuple[ShardedArray, ...]:
     """The main arrays under a plan's mesh; axes of size 1 shard nothing and are left out."""
     mesh = {name: length for name, length in plan.mesh if length > 1}
@@ -100,6 +117,12 @@ def parameter_share(plan: Plan) -> float:
         total += times * math.prod(size for _, size in array.dims)
         per_device += times * math.prod(array.held(plan.axis_sizes))
     return per_device / total
+
+
+def plan_notes(plan: Plan) -> list[str]:
+    """What the sizes of a plan show before it is compiled, a sentence each."""
+    more = (plan.kernel_refusal, plan.not_compared)
+    return [*undivided_axes(plan), *filter(None, more)]
 
 
 def undivided_axes(plan: Plan) -> tuple[str, ...]:

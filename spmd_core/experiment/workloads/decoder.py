@@ -7,7 +7,7 @@ from typing import Any
 
 from spmd_core.base import refuse, shorten
 from spmd_core.experiment.plan.meshes import AXES
-from spmd_core.experiment.plan.models import VARIABLE
+from spmd_core.experiment.plan.model_size import VARIABLE
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.workloads.options import Choice, Flag, Integer, Text
@@ -30,6 +30,7 @@ DEFAULT_SPEC: dict[str, Any] = {
 # Option values for choices of a model, and their meaning in a plan; "" is the model's own.
 GATES: dict[str, bool | None] = {"": None, "gated": True, "ungated": False}
 TABLES: dict[str, bool | None] = {"": None, "tied": True, "untied": False}
+FACTORS = ("capacity_factor", "imbalance")  # of experts: a text, "" for the usual one
 BLOCKS = ("attention_blocks", "keys_block", "compute_block")  # of queries, keys, keys per matmul
 
 
@@ -69,6 +70,7 @@ def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
             "gated": _choice("gate", GATES, option["gate"]),
             "tied": _choice("tables", TABLES, option["tables"]),
             "compiler_flags": tuple(option["compiler_flags"].split()),
+            **{name: _factor(name, option[name]) for name in FACTORS if option[name]},
             **{name: option[name] for name in _SAME},
         }
     )
@@ -91,6 +93,7 @@ _SAME = (
     "fused_mlp",
     "state_dtype",
     "parameter_dtype",
+    "dropless",
 )  # options that a plan has under the same name and in the same form
 
 
@@ -100,6 +103,15 @@ def _choice(name: str, words: Mapping[str, bool | None], word: str) -> bool | No
             f"{name}={shorten(word)}", "is not a choice", f"use {' or '.join(filter(None, words))}"
         )
     return words[word]
+
+
+def _factor(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise refuse(
+            f"{name}={shorten(text)}", "is no factor", "use a number such as 1.25"
+        ) from None
 
 
 def _word(words: Mapping[str, bool | None], value: bool | None) -> str:
@@ -143,6 +155,11 @@ def _options(plan: Plan) -> tuple[tuple[str, Any], ...]:
         "activation": plan.activation or "",
         "gate": _word(GATES, plan.gated),
         "tables": _word(TABLES, plan.tied),
+        **{
+            name: "" if value == Plan.model_fields[name].default else f"{value:g}"
+            for name in FACTORS
+            for value in [getattr(plan, name)]
+        },
         **_block_options(plan),
         "compiler_flags": " ".join(plan.compiler_flags),
     }
@@ -193,5 +210,8 @@ DECODER = Workload(
         "activation": Text(),
         "gate": Text(),
         "tables": Text(),
+        "dropless": Flag(),
+        "capacity_factor": Text(),
+        "imbalance": Text(),
     },
 )

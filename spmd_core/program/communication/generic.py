@@ -62,7 +62,9 @@ def generic(collective: CollectiveFacts) -> str | None:
         return None
     if collective.ring:
         return collective_matmul(collective)
-    of_rows = set(collective.axes) <= set(DATA_AXES)
+    others = set(collective.axes) - set(DATA_AXES)
+    # sequences and weights are sharded over `expert` too; an all-to-all there is of experts' rows
+    of_rows = not others or (others == {"expert"} and collective.wanted != "all-to-all")
     return (_of_rows(collective) if of_rows else of_shards(collective)) + became(collective)
 
 

@@ -1,5 +1,6 @@
 """A decoder-only transformer and its loss: scanned blocks, rematerialization by name, flash attention by a Pallas kernel."""
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,17 +14,25 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ma
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.script.programs.decoder_parts import cross_entropy, layer_norm, rms_norm, rotate
+from spmd_core.script.programs.decoder_experts import dropless
+from spmd_core.script.programs.decoder_parts import (
+    cross_entropy,
+    layer_norm,
+    mlp_hidden,
+    rms_norm,
+    rotate,
+)
 
 # dim of a parameter or activation -> mesh axes; an axis that an earlier dim of the same array uses is skipped
 TRAIN_RULES = {
-    "batch": ("data", "fsdp", "fsdp_transpose"),
+    "batch": ("data", "fsdp", "fsdp_transpose", "expert"),
+    "expert_batch": ("data", "fsdp", "fsdp_transpose"),  # where experts have the axis
     "length": ("sequence",),
     "act_embed": ("tensor",),
     "act_heads": ("tensor", "sequence"),
     "act_mlp": ("tensor",),
     "act_vocab": ("tensor", "sequence"),
-    "embed": ("fsdp", "fsdp_transpose", "sequence"),
+    "embed": ("fsdp", "fsdp_transpose", "sequence", "expert"),
     "mlp": ("fsdp_transpose", "tensor"),
     "heads": ("tensor",),
     "kv_heads": ("tensor",),
@@ -38,7 +47,7 @@ PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down")
 
 @dataclass(frozen=True)
 class Decoder:
-    """Sizes and choices of a decoder; `windows` has one entry per layer of a scanned block: a sliding window, or None for all of the past."""
+    """Sizes and choices of a decoder; `windows` has one entry per layer of a scanned block: a sliding window, or None for all of the past. Layers that are left over follow the scan."""
 
     layers: int
     embed: int
@@ -59,7 +68,17 @@ class Decoder:
     logits_float32: bool = True
     experts: int = 1
     experts_per_token: int = 1
-    capacity_factor: float = 1.25
+    shared_mlp: int = 0
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    router_bias: bool = False
+    qk_norm: bool = False
+    sinks: bool = False
+    capacity_factor: float = 1.25  # rows that an expert takes, over an even share of them
+    dropless: bool = False
+    group_rows: int = 512  # dropless: of a block of the kernel
+    imbalance: float = 1.0  # dropless: rows that a device takes, over an even share of them
     remat: str = "full"  # none, minimal (projections are kept) or full
     save: tuple[str, ...] = ()
     offload: tuple[str, ...] = ()
@@ -100,6 +119,30 @@ def parameter_dims(c: Decoder) -> dict:
         block["gate"] = (*experts, embed, ("mlp", c.mlp))
     if experts:
         block["router"] = (embed, ("router", c.experts))
+    if c.shared_mlp:
+        shared = ("mlp", c.shared_mlp)
+        block |= {"shared_gate": (embed, shared), "shared_up": (embed, shared)}
+        block["shared_down"] = (shared, embed)
+    if c.qkv_bias and c.fused_qkv:
+        block["qkv_bias"] = (("qkv", 3), heads, head_dim)
+    elif c.qkv_bias:
+        block |= {
+            "query_bias": (heads, head_dim),
+            "key_bias": (kv, head_dim),
+            "value_bias": (kv, head_dim),
+        }
+    if c.out_bias:
+        block["out_bias"] = (("norm", c.embed),)
+    if c.mlp_bias:
+        block |= {"up_bias": (*experts, *width), "down_bias": (*experts, ("norm", c.embed))}
+        if c.gated and not c.fused_mlp:
+            block["gate_bias"] = (*experts, ("mlp", c.mlp))
+    if c.router_bias:
+        block["router_bias"] = (("router", c.experts),)
+    if c.qk_norm:
+        block |= {"query_norm": (head_dim,), "key_norm": (head_dim,)}
+    if c.sinks:
+        block["sinks"] = (("act_heads", c.heads),)
     if c.post_norms:
         block |= {
             "attention_post_norm": (("norm", c.embed),),
@@ -118,6 +161,8 @@ def parameter_dims(c: Decoder) -> dict:
         "blocks": [stacked for _ in c.windows],
         "final_norm": (("norm", c.embed),),
     }
+    if rest := c.layers % len(c.windows):
+        tree["tail"] = [block for _ in range(rest)]
     if not c.tied:
         tree["logits"] = (embed, ("vocab", c.vocab))
     if c.positions:
@@ -164,8 +209,8 @@ class Model:
             ),
         )
 
-    def flash(self, query, key, value, segments, window):
-        """Causal attention over [batch, heads, length, head_dim] by the splash kernel, one call per shard."""
+    def flash(self, query, key, value, segments, window, sinks=None):
+        """Causal attention over [batch, heads, length, head_dim] by the splash kernel, one call per shard. sinks: a score for each head, or None."""
         c = self.config
         names = ("batch", "act_heads", "whole", "head_dim")
         heads = spec(tuple(zip(names, query.shape, strict=True)), self.rules, self.mesh)
@@ -179,7 +224,7 @@ class Model:
             (("batch", segments.shape[0]), ("whole", segments.shape[1])), self.rules, self.mesh
         )
 
-        def shard(query, key, value, segments):
+        def shard(query, key, value, segments, *sinks):
             length = query.shape[2]
             queries, keys, part = (min(block, length) for block in c.attention_blocks)
             dq: dict[str, Any] = (
@@ -208,6 +253,8 @@ class Model:
                 attn_logits_soft_cap=c.attention_cap,
                 residual_checkpoint_name="attention",
             )
+            if sinks:
+                attend = functools.partial(attend, sinks=sinks[0])
             return jax.vmap(attend)(
                 query, key, value, segment_ids=splash.SegmentIds(segments, segments)
             )
@@ -215,40 +262,45 @@ class Model:
         return jax.shard_map(
             shard,
             mesh=self.mesh,
-            in_specs=(heads, heads, heads, rows),
+            in_specs=(heads, heads, heads, rows, *([] if sinks is None else [P(heads[1])])),
             out_specs=heads,
             check_vma=False,
-        )(query, key, value, segments)
+        )(query, key, value, segments, *([] if sinks is None else [sinks]))
 
-    def plain_attention(self, query, key, value, segments, window):
+    def plain_attention(self, query, key, value, segments, window, sinks=None):
         """The same by matmuls and a softmax, for devices without the kernel."""
-        del window
         groups = query.shape[1] // key.shape[1]
         key, value = jnp.repeat(key, groups, axis=1), jnp.repeat(value, groups, axis=1)
         scores = jnp.einsum("bhqd,bhkd->bhqk", query, key).astype(jnp.float32)
-        seen = jnp.tril(jnp.ones(scores.shape[-2:], bool)) & (
-            segments[:, None, :, None] == segments[:, None, None, :]
-        )
-        return jnp.einsum(
-            "bhqk,bhkd->bhqd",
-            jax.nn.softmax(jnp.where(seen, scores, -1e30), axis=-1).astype(value.dtype),
-            value,
-        )
+        if cap := self.config.attention_cap:
+            scores = jnp.tanh(scores / cap) * cap
+        back = jnp.arange(scores.shape[-2])[:, None] - jnp.arange(scores.shape[-1])
+        seen = (back >= 0) & (segments[:, None, :, None] == segments[:, None, None, :])
+        if window is not None:
+            seen &= back < window
+        scores = jnp.where(seen, scores, -1e30)
+        if sinks is not None:
+            none = jnp.broadcast_to(sinks[:, None, None], (*scores.shape[:-1], 1))
+            scores = jnp.concatenate([scores, none.astype(scores.dtype)], axis=-1)
+        shares = jax.nn.softmax(scores, axis=-1)[..., : key.shape[-2]]
+        return jnp.einsum("bhqk,bhkd->bhqd", shares.astype(value.dtype), value)
 
     def attention(self, x, weights, positions, segments, window):
         c = self.config
         if c.fused_qkv:
             with jax.named_scope("qkv"):
-                query, key, value = jnp.moveaxis(
-                    jnp.einsum("bse,eqhd->bsqhd", x, weights["qkv"].astype(x.dtype)), 2, 0
-                )
+                both = jnp.einsum("bse,eqhd->bsqhd", x, weights["qkv"].astype(x.dtype))
+                query, key, value = jnp.moveaxis(self.biased(both, weights, "qkv"), 2, 0)
         else:
             with jax.named_scope("query"):
-                query = jnp.einsum("bse,ehd->bshd", x, weights["query"].astype(x.dtype))
+                query = self.projected(x, weights, "query")
             with jax.named_scope("key"):
-                key = jnp.einsum("bse,ehd->bshd", x, weights["key"].astype(x.dtype))
+                key = self.projected(x, weights, "key")
             with jax.named_scope("value"):
-                value = jnp.einsum("bse,ehd->bshd", x, weights["value"].astype(x.dtype))
+                value = self.projected(x, weights, "value")
+        if c.qk_norm:
+            query = rms_norm(query, weights["query_norm"])
+            key = rms_norm(key, weights["key_norm"])
         if not c.positions:
             query, key = rotate(query, positions), rotate(key, positions)
         named = {}
@@ -259,47 +311,67 @@ class Model:
         attend: Callable[..., jax.Array] = self.flash if self.kernel else self.plain_attention  # pyright: ignore[reportAssignmentType]
         with jax.named_scope("attention"):
             mixed = jnp.swapaxes(
-                attend(named["query"], named["key"], named["value"], segments, window), 1, 2
+                attend(
+                    named["query"],
+                    named["key"],
+                    named["value"],
+                    segments,
+                    window,
+                    weights.get("sinks"),
+                ),
+                1,
+                2,
             )
         mixed = self.cut(mixed, "batch", "length", "act_heads", "head_dim")
         with jax.named_scope("out"):
-            return checkpoint_name(
-                jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype)), "out"
-            )
+            out = jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype))
+            return checkpoint_name(self.biased(out, weights, "out"), "out")
+
+    def projected(self, x, weights, name):
+        """Heads of queries, keys or values."""
+        return self.biased(
+            jnp.einsum("bse,ehd->bshd", x, weights[name].astype(x.dtype)), weights, name
+        )
+
+    def biased(self, x, weights, name):
+        """With the bias of that name, where the model has one; of experts, one for each of them."""
+        bias = weights.get(f"{name}_bias")
+        if bias is None:
+            return x
+        if self.config.experts > 1 and name in ("gate", "up", "down"):
+            bias = bias[:, None, None]
+        return x + bias.astype(x.dtype)
 
     def dense_mlp(self, x, weights):
         c = self.config
-        act = getattr(jax.nn, c.activation)
         if c.fused_mlp:
             with jax.named_scope("gate and up"):
                 both = jnp.einsum("bse,egm->bsgm", x, weights["up"].astype(x.dtype))
+                both = self.biased(both, weights, "up")
             gate, up = (
                 checkpoint_name(both[:, :, 0], "mlp_gate"),
                 checkpoint_name(both[:, :, 1], "mlp_up"),
             )
         else:
             with jax.named_scope("up"):
-                up = checkpoint_name(x @ weights["up"].astype(x.dtype), "mlp_up")
+                up = self.biased(x @ weights["up"].astype(x.dtype), weights, "up")
+                up = checkpoint_name(up, "mlp_up")
             with jax.named_scope("gate"):
-                gate = (
-                    checkpoint_name(x @ weights["gate"].astype(x.dtype), "mlp_gate")
-                    if c.gated
-                    else None
-                )
-        hidden = act(up) if gate is None else act(gate) * up
-        hidden = self.cut(hidden, "batch", "length", "act_mlp")
+                gate = None
+                if c.gated:
+                    gate = self.biased(x @ weights["gate"].astype(x.dtype), weights, "gate")
+                    gate = checkpoint_name(gate, "mlp_gate")
+        hidden = self.cut(mlp_hidden(gate, up, c.activation), "batch", "length", "act_mlp")
         with jax.named_scope("down"):
-            return checkpoint_name(hidden @ weights["down"].astype(x.dtype), "mlp_down")
+            down = self.biased(hidden @ weights["down"].astype(x.dtype), weights, "down")
+            return checkpoint_name(down, "mlp_down")
 
     @jax.named_scope("experts")
     def expert_mlp(self, x, weights):
         """Each token to its best experts, each expert up to its capacity per sequence; the rest is dropped."""
         c = self.config
         capacity = math.ceil(x.shape[1] * c.experts_per_token / c.experts * c.capacity_factor)
-        scores = jax.nn.softmax(
-            (x @ weights["router"].astype(x.dtype)).astype(jnp.float32), axis=-1
-        )
-        best, chosen = jax.lax.top_k(scores, c.experts_per_token)
+        chosen, shares = self.router(x, weights)
         picked = jax.nn.one_hot(
             chosen, c.experts, dtype=jnp.int32
         )  # [batch, length, choice, expert]
@@ -307,26 +379,75 @@ class Model:
         place = (jnp.cumsum(flat, axis=1) * flat).reshape(picked.shape) - 1
         slot = jax.nn.one_hot(place, capacity, dtype=x.dtype)  # -1 and past the capacity: no slot
         dispatch = slot.sum(2)
-        combine = (
-            slot * (best / best.sum(-1, keepdims=True))[..., None, None].astype(x.dtype)
-        ).sum(2)
-        rows = jnp.einsum("bse,bsxc->xbce", x, dispatch)
+        combine = (slot * shares[..., None, None]).sum(2)
+        rows = self.exchanged(jnp.einsum("bse,bsxc->xbce", x, dispatch), "batch", "experts")
         with jax.named_scope("gate"):
-            gate = checkpoint_name(
-                jnp.einsum("xbce,xem->xbcm", rows, weights["gate"].astype(x.dtype)), "mlp_gate"
-            )
+            gate = jnp.einsum("xbce,xem->xbcm", rows, weights["gate"].astype(x.dtype))
+            gate = checkpoint_name(self.biased(gate, weights, "gate"), "mlp_gate")
         with jax.named_scope("up"):
-            up = checkpoint_name(
-                jnp.einsum("xbce,xem->xbcm", rows, weights["up"].astype(x.dtype)), "mlp_up"
-            )
+            up = jnp.einsum("xbce,xem->xbcm", rows, weights["up"].astype(x.dtype))
+            up = checkpoint_name(self.biased(up, weights, "up"), "mlp_up")
         with jax.named_scope("down"):
-            down = checkpoint_name(
-                jnp.einsum(
-                    "xbcm,xme->xbce", jax.nn.silu(gate) * up, weights["down"].astype(x.dtype)
-                ),
-                "mlp_down",
-            )
-        return jnp.einsum("xbce,bsxc->bse", down, combine)
+            hidden = mlp_hidden(gate, up, c.activation)
+            down = jnp.einsum("xbcm,xme->xbce", hidden, weights["down"].astype(x.dtype))
+            down = checkpoint_name(self.biased(down, weights, "down"), "mlp_down")
+        return jnp.einsum("xbce,bsxc->bse", self.exchanged(down, "experts", "batch"), combine)
+
+    def router(self, x, weights):
+        """(chosen experts, their shares) of each token: [batch, length, choice]."""
+        routes = self.biased(x @ weights["router"].astype(x.dtype), weights, "router")
+        scores = jax.nn.softmax(routes.astype(jnp.float32), axis=-1)
+        best, chosen = jax.lax.top_k(scores, self.config.experts_per_token)
+        return chosen, (best / best.sum(-1, keepdims=True)).astype(x.dtype)
+
+    def exchanged(self, rows, *sharded):
+        """Slots [experts, batch, slot, embed] between devices of the axis `expert`: each has all slots of its own sequences, then those of all sequences for its own experts; or back."""
+        if self.mesh.shape.get("expert", 1) > 1:
+            dims = {"batch": ("all", "batch"), "experts": ("experts", "expert_batch")}
+            for each in sharded:
+                rows = self.cut(rows, *dims[each], "slot", "whole")
+        return rows
+
+    @jax.named_scope("experts")
+    def dropless_mlp(self, x, weights):
+        """Each token to its best experts, and none dropped while no device gets more rows of another than `imbalance` allows."""
+        c, mesh = self.config, self.mesh
+        tensor, peers = (mesh.shape.get(axis, 1) for axis in ("tensor", "expert"))
+        peers = peers if c.experts % peers == 0 else 1
+        names = ("batch", "length", "whole")
+        tokens = spec(tuple(zip(names, x.shape, strict=True)), self.rules, mesh)
+        expert, wide = "expert" if peers > 1 else None, "tensor" if tensor > 1 else None
+        up, down = P(expert, None, wide), P(expert, wide, None)
+        specs = {"gate": up, "up": up, "down": down, "down_bias": P(expert, None)}
+        specs |= dict.fromkeys(("gate_bias", "up_bias"), P(expert, wide))
+        parts = {name: weights[name].astype(x.dtype) for name in specs if name in weights}
+        if "down_bias" in parts:  # added by each device of `tensor`
+            parts["down_bias"] = parts["down_bias"] / tensor
+        shard = functools.partial(
+            dropless,
+            experts=c.experts,
+            peers=peers,
+            imbalance=c.imbalance,
+            activation=c.activation,
+            block=c.group_rows if self.kernel else 0,
+            sums="tensor" if tensor > 1 else None,
+        )
+        chosen, shares = self.router(x, weights)
+        return jax.shard_map(
+            shard,
+            mesh=mesh,
+            in_specs=(tokens, tokens, tokens, {name: specs[name] for name in parts}),
+            out_specs=tokens,
+            check_vma=False,
+        )(x, chosen, shares, parts)
+
+    @jax.named_scope("shared experts")
+    def shared_mlp(self, x, weights):
+        """The experts that every token visits, as one mlp."""
+        gate, up = (x @ weights[f"shared_{name}"].astype(x.dtype) for name in ("gate", "up"))
+        hidden = mlp_hidden(gate, up, self.config.activation)
+        hidden = self.cut(hidden, "batch", "length", "act_mlp")
+        return hidden @ weights["shared_down"].astype(x.dtype)
 
     def normalize(self, x, weights, name):
         if self.config.norm == "layer":
@@ -347,8 +468,12 @@ class Model:
         if self.config.post_norms:
             mixed = rms_norm(mixed, weights["attention_post_norm"])
         x = x + stream(mixed)
-        mlp = self.expert_mlp if self.config.experts > 1 else self.dense_mlp
-        added = mlp(stream(self.normalize(x, weights, "mlp_norm")), weights)
+        experts = self.dropless_mlp if self.config.dropless else self.expert_mlp
+        mlp = experts if self.config.experts > 1 else self.dense_mlp
+        normal = stream(self.normalize(x, weights, "mlp_norm"))
+        added = mlp(normal, weights)
+        if self.config.shared_mlp:
+            added = added + self.shared_mlp(normal, weights)
         if self.config.post_norms:
             added = rms_norm(added, weights["mlp_post_norm"])
         return stream(x + stream(added))
@@ -356,7 +481,8 @@ class Model:
     def policy(self):
         """The arrays saved for the backward pass: by name, and with `minimal` every projection that is not offloaded by name."""
         c = self.config
-        if not (c.save or c.offload):
+        by_name = c.dropless and c.remat == "minimal"  # a kernel is no dot of the policy's
+        if not (c.save or c.offload or by_name):
             return (
                 jax.checkpoint_policies.dots_with_no_batch_dims_saveable
                 if c.remat == "minimal"
@@ -391,14 +517,15 @@ class Model:
         @jax.named_scope("layer")
         def block(x, weights):
             x = checkpoint_name(self.cut(x, "batch", "length", "act_embed"), "input")
-            for part, window in zip(weights, c.windows, strict=True):
+            for part, window in zip(weights, c.windows, strict=False):
                 x = self.layer(x, part, positions, segments, window)
             return x, None
 
         if c.remat != "none":
             block = jax.checkpoint(block, prevent_cse=False, policy=self.policy())
         with jax.named_scope("layers"):
-            return jax.lax.scan(block, x, parameters["blocks"])[0]
+            x = jax.lax.scan(block, x, parameters["blocks"])[0]
+            return block(x, parameters["tail"])[0] if "tail" in parameters else x
 
     def logits(self, parameters, tokens, positions, segments):
         """Logits [batch, length, vocab] in float32."""

@@ -23,6 +23,15 @@ def layer_norm(x, scale, bias):
     return normal.astype(x.dtype) * scale.astype(x.dtype) + bias.astype(x.dtype)
 
 
+def mlp_hidden(gate, up, activation):
+    """What an mlp multiplies by its last matrix; gate is None for one without."""
+    if activation == "clamped_silu":  # as gpt-oss has it
+        gate, up = jnp.minimum(gate, 7.0), jnp.clip(up, -7.0, 7.0)
+        return gate * jax.nn.sigmoid(1.702 * gate) * (up + 1)
+    act = getattr(jax.nn, activation)
+    return act(up) if gate is None else act(gate) * up
+
+
 @jax.named_scope("rotary")
 def rotate(x, positions):
     """Rotary embedding of [batch, length, heads, head_dim], halves rotated against one another."""

@@ -150,11 +150,9 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
     Efficiency: useful work per chip and second
     over that of the point with the fewest chips that has a time (the first, where several have as
     few):
-    (work / (chips x step)) / (work0 / (chips0 x step0)). The work of a decoder's step is its model
-    FLOPs, so that with one chip type the
-    efficiency is the ratio of the MFUs; that of any other workload is its FLOPs. Weak scaling makes
-    it step0 / step, strong scaling
-    (chips0 x step0) / (chips x step).
+    (work / (chips x step)) / (work0 / (chips0 x step0)). The work of a decoder's step is its
+    tokens: with longer sequences it has more FLOPs for each of them. That of any other workload is
+    its FLOPs. Weak scaling makes it step0 / step, strong scaling (chips0 x step0) / (chips x step).
     """
     speeds = [
         _work_per_chip_s(point, outcome.numbers)
@@ -175,8 +173,8 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
 def _work_per_chip_s(point: SweepPoint, numbers: Numbers | None) -> float | None:
     if numbers is None or not numbers.step_s or point.experiment is None:
         return None
-    if numbers.tflops_per_chip is not None:
-        return numbers.tflops_per_chip * 1e12
+    if plan := point.experiment.plan:
+        return plan.tokens / point.chips / numbers.step_s
     return (
         point.experiment.what.flops(point.experiment.sizes) / point.chips / numbers.step_s or None
     )

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from spmd_core.machine import Chip
 from spmd_core.program import Instruction
-from spmd_core.time.cost.constants import KERNEL_SLACK, KERNEL_STALLS, KERNEL_STEP_S
+from spmd_core.time.cost.constants import (
+    HBM_EFFICIENCY,
+    KERNEL_SLACK,
+    KERNEL_STALLS,
+    KERNEL_STEP_S,
+)
+from spmd_core.time.cost.flops import Matmul, matmul_s
 
 VECTOR_ELEMENTS = 1024  # of a vector register: 8 x 128
 # vector operations in one bundle; source: the bundles that libtpu writes with
@@ -50,8 +56,71 @@ class KernelCost:
     fastest: float
 
 
+GROUP_SIDE = 1024  # of a block of a grouped matmul, columns and what is summed over
+# how the compiler writes the blocks of its own, and how a Pallas kernel is named
+_TILING = re.compile(r'ragged_dot_tiling="(\d+),(\d+),(\d+)"')
+_GROUPED = re.compile(r"ragged-dot-|t?gmm(\.|$|_)")
+
+
+def grouped_cost(
+    rows: int, inner: int, columns: int, groups: int, block: tuple[int, int], chip: Chip
+) -> KernelCost:
+    """The cost of rows in groups, each by a matrix [inner, columns] of its own: blocks of rows are
+    multiplied once for each group in them, and each block reads what it multiplies.
+
+    `block` is its rows, and its largest side besides.
+    """
+    high, wide = block
+    steps = -(-rows // high) + groups - 1
+    sides = [min(wide, side) for side in (inner, columns)]
+    one = Matmul(2 * high * inner * columns, "bf16", 1, high, columns)
+    matrix = steps * matmul_s(one, chip)
+    parts = -(-inner // sides[0]) * -(-columns // sides[1])
+    nbytes = 2 * steps * parts * sides[0] * (sides[1] + high) + 2 * rows * columns
+    fastest = max(one.flops * steps / chip.device_flops, nbytes / chip.device_hbm_bandwidth)
+    streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+    return KernelCost(max(matrix, streaming), 2 * rows * inner * columns, fastest)
+
+
+def is_grouped(name: str) -> bool:
+    """Whether an instruction of this name is a grouped matmul."""
+    return _GROUPED.match(name) is not None
+
+
+def _grouped(
+    instruction: Instruction, operands: list[Instruction], chip: Chip
+) -> KernelCost | None:
+    """The cost of a grouped matmul; None for another kernel.
+
+    Forward and for the rows' gradient: [rows, inner] by [groups, inner, columns], in either order
+    of sides; for the weights' gradient: [inner, rows] by [rows, columns], with groups of results.
+    """
+    arrays = [o.shape.dims for o in operands if o.shape.element in ("bf16", "f32")]
+    flat = [dims for dims in arrays if len(dims) == 2]
+    of_groups = [dims for dims in (*arrays, instruction.shape.dims) if len(dims) == 3]
+    if not is_grouped(instruction.name) or not flat or not of_groups:
+        return None
+    groups, inner, columns = of_groups[0]
+    rows = next((side for side in flat[0] if side not in (inner, columns)), max(flat[0]))
+    written = _TILING.search(str(instruction.attributes))
+    high = int(written[1]) if written else _block_rows(operands, rows, groups)
+    wide = max(int(written[2]), int(written[3])) if written else GROUP_SIDE
+    return grouped_cost(rows, inner, columns, groups, (high, wide), chip)
+
+
+def _block_rows(operands: list[Instruction], rows: int, groups: int) -> int:
+    """Rows of a block, by the kernel's list of the groups that its blocks are of: as many as there
+    are blocks, and one more for every group but the first.
+    """
+    lists = [o.shape.dims[0] for o in operands if o.shape.element == "s32" and o.shape.dims]
+    steps = max(lists, default=0) - groups + 1
+    return -(-rows // steps) if steps > 0 else 512
+
+
 def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chip) -> KernelCost:
     """The cost of a Pallas kernel; nothing where it is not one that is known here."""
+    if grouped := _grouped(instruction, operands, chip):
+        return grouped
     found = [
         o.shape.dims
         for o in operands

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from spmd_core.experiment import DATA_AXES, Plan, parameter_share
+from spmd_core.experiment import Plan, batch_shards, parameter_share
 from spmd_core.time.cost.constants import NEARLY_FULL
 
 _BYTES = {"float32": 4, "bfloat16": 2}
@@ -20,7 +20,6 @@ RING = 16  # devices up to which weights and their gradients pass in a ring
 # How far the peak may be off, either way: the worst of compiled plans, with some to spare. More of
 # it may be missing where the compiler moves arrays to the host, and heads for the sequence with them
 OFF, OFF_OFFLOADED, OFF_SEQUENCE = 0.08, 0.11, 0.16
-CAPACITY_FACTOR = 1.25  # rows of experts over the tokens that visit them
 
 
 Fits = Literal["yes", "likely", "no"]
@@ -122,26 +121,24 @@ def _squeezed(plan: Plan, peak: float, spare: float) -> float:
 def _rows(plan: Plan) -> float:
     """Tokens of a device's rows, sharded over `tensor` and `sequence` as its activations are."""
     axes = plan.axis_sizes
-    return plan.tokens / math.prod(axes.get(name, 1) for name in (*DATA_AXES, "tensor", "sequence"))
+    shards = batch_shards(plan) * axes.get("tensor", 1) * axes.get("sequence", 1)
+    return plan.tokens / shards
 
 
 def layer_arrays(plan: Plan) -> Arrays:
     """Bytes of one layer's arrays on a device, as the plan cuts them."""
     model, axes, rows = plan.size, plan.axis_sizes, _rows(plan)
     tensor = axes.get("tensor", 1)
-    visits = model.experts_per_token * CAPACITY_FACTOR if model.experts > 1 else 1
     weights = (
         (3 if model.gated else 2)
         * model.embed
-        * model.mlp
-        * model.experts
+        * (model.mlp * model.experts / axes.get("expert", 1) + model.shared_mlp)
         * 2
         / tensor
-        / axes.get("expert", 1)
     )
     return Arrays(
         rows * model.embed * 2,
-        rows * model.mlp * 2 * visits,
+        rows * (model.mlp * plan.visits + model.shared_mlp) * 2,
         rows * model.heads * model.head_dim * 2,
         rows * tensor * model.kv_heads * model.head_dim * 2 / min(tensor, model.kv_heads),
         rows * model.heads * LANES * 4,
@@ -180,7 +177,7 @@ def _kept(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     names = _saved_names(plan)
     # a scanned block of several layers: once
     times = {
-        name: layers // len(plan.size.windows) if name == "input" else layers for name in named
+        name: -(-layers // len(plan.size.windows)) if name == "input" else layers for name in named
     }
     return sum(times[name] * named[name] for name in names - set(plan.offload)), sum(
         times[name] * named[name] for name in plan.offload

@@ -1,5 +1,6 @@
 """From a compiled program to a prediction: fits, interval, what binds, collectives, notes."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from spmd_core.time.cost.collective_costs import priced
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.constants import NEARLY_FULL
 from spmd_core.time.cost.interval import bounds, interval
+from spmd_core.time.cost.kernels import is_grouped
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.schedule import Walker
@@ -214,12 +216,20 @@ def _notes(walk: Walk, held: PredictedMemory, collectives: tuple[Collective, ...
         }
     )
     notes += [f"requested and compiled collectives differ: {change}" for change in changed]
-    if walk.tally.kernels:
-        share = sum(walk.tally.kernels.values()) / walk.seconds
-        notes.append(
-            f"attention kernels are {share:.0%} of the estimate, its least certain part: they carry no cost of their own"
-        )
-    return notes
+    return notes + _kernel_notes(walk)
+
+
+def _kernel_notes(walk: Walk) -> list[str]:
+    """The shares of kernels, which carry no cost of their own: of attention and, of experts, of
+    grouped matmuls.
+    """
+    shares: dict[str, float] = defaultdict(float)
+    for name, seconds in walk.tally.kernels.items():
+        shares["grouped matmuls" if is_grouped(name) else "attention kernels"] += seconds
+    return [
+        f"{what} are {seconds / walk.seconds:.0%} of the estimate, its least certain part: they carry no cost of their own"
+        for what, seconds in shares.items()
+    ]
 
 
 def _literal_note(literal_s: float, seconds: float) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spmd_core.base import RequestError, WorkerError, bytes_text
-from spmd_core.experiment import Experiment, Plan, undivided_axes
+from spmd_core.experiment import Experiment, Plan, plan_notes
 from spmd_core.machine import get_topology
 from spmd_core.results import Collective, PredictedMemory, Prediction, Result
 from spmd_core.script import program_text
@@ -86,7 +86,7 @@ def before_compiling(plan: Plan) -> dict[str, Any]:
         "peak": estimate.peak,
         "parts": estimate.parts,
         "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
-        "notes": [*undivided_axes(plan), *filter(None, [plan.kernel_refusal])],
+        "notes": plan_notes(plan),
     }
 
 
@@ -110,7 +110,9 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
         answer.collectives,
         keep,
     )
-    return _told(found, answer, facts).model_copy(update={"before_compiling": before})
+    prediction = _told(found, answer, facts)
+    notes = (*filter(None, [plan.not_compared]), *prediction.notes)
+    return prediction.model_copy(update={"before_compiling": before, "notes": notes})
 
 
 def of_experiment(

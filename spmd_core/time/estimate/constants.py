@@ -12,6 +12,9 @@ WHOLE_STREAM_PASSES = 28.0  # of the stream gathered over `tensor`, where it is 
 HEAD_PASSES = 9.6  # of queries, and twice of keys
 WIDE_PASSES = 2.0  # of a projection of the mlp
 WEIGHT_PASSES = 2.0  # of a layer's weights gathered
+# of the rows that a token sends to its experts, each way of sorting them, with the way to other
+# devices and back or without; counted in the program
+SENT_PASSES, SORTED_PASSES = 16.0, 8.0
 LOGIT_PASSES = 6.0  # of the logits in float32: largest, exponential, sum, gradient
 # A transfer over `tensor` runs beside the matmul that it feeds, part by part; shares that do not,
 # read off

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from spmd_core.experiment import DATA_AXES, ModelSize, Plan, ShardedArray, arrays
+from spmd_core.experiment import DATA_AXES, ModelSize, Plan, ShardedArray, arrays, batch_shards
 from spmd_core.machine import Chip, Topology
-from spmd_core.time.cost.memory import CAPACITY_FACTOR, Arrays, layer_arrays
+from spmd_core.time.cost.memory import Arrays, layer_arrays
 from spmd_core.time.estimate.constants import RING
 
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
@@ -53,7 +53,7 @@ class Shapes:
     @cached_property
     def sequences(self) -> float:
         """Sequences of one device's attention."""
-        return self.plan.batch / self.along(*DATA_AXES)
+        return self.plan.batch / batch_shards(self.plan)
 
     @property
     def length(self) -> float:
@@ -99,11 +99,19 @@ class Shapes:
 
     @property
     def expert_rows(self) -> float:
-        """Rows of one expert on a device, padded to its capacity."""
+        """Rows of one expert on a device, padded to its capacity: of all devices that share the
+        experts.
+        """
         if self.size.experts == 1:
             return self.matmul_rows
-        share = self.size.experts_per_token / self.size.experts
-        return self.matmul_rows * share * CAPACITY_FACTOR
+        return self.matmul_rows * self.peers * self.plan.visits / self.size.experts
+
+    @cached_property
+    def peers(self) -> int:
+        """Devices whose sequences an expert sees: those along `expert` that share the batch."""
+        among = self.along("expert")
+        apart = batch_shards(self.plan) % (self.along(*DATA_AXES) * among) == 0
+        return among if apart else 1
 
     @property
     def mlp_here(self) -> float:
@@ -140,7 +148,10 @@ class Shapes:
     def whole_bytes(self, array: ShardedArray) -> float:
         """Bytes in bfloat16 of a weight as a matmul needs it."""
         kept = [
-            self.mesh[axis] for axes in array.axes for axis in axes if axis in ("tensor", "expert")
+            self.mesh[axis]
+            for (dim, _), axes in zip(array.dims, array.axes, strict=True)
+            for axis in axes
+            if axis == "tensor" or dim == "experts"
         ]
         return 2.0 * math.prod(size for _, size in array.dims) / math.prod(kept)
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from spmd_core.experiment import Plan, undivided_axes
+from spmd_core.experiment import Plan, plan_notes
 from spmd_core.program import generic
 from spmd_core.results import Binds, Bounds, Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.time.cost.constants import (
@@ -77,7 +77,7 @@ def estimate_step(plan: Plan) -> Prediction:
             "peak": memory.peak,
             "parts": memory.parts,
             "fits": not missing,
-            "notes": [*undivided_axes(plan), *filter(None, [plan.kernel_refusal])],
+            "notes": plan_notes(plan),
         },
     )
 

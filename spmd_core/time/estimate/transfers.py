@@ -104,10 +104,13 @@ def _transfer(
 
 def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
     """Mesh axes over which a weight is stored in parts but needed whole, in the mesh's order."""
-    cut = {axis for axes in array.axes for axis in axes}
-    return tuple(
-        name for name, _ in shapes.plan.mesh if name in cut and name not in ("tensor", "expert")
-    )
+    cut = {
+        axis
+        for (dim, _), axes in zip(array.dims, array.axes, strict=True)
+        for axis in axes
+        if dim != "experts"
+    }
+    return tuple(name for name, _ in shapes.plan.mesh if name in cut and name != "tensor")
 
 
 def _of_weights(shapes: Shapes) -> Iterator[StepTransfer]:
@@ -227,7 +230,12 @@ def _of_activations(shapes: Shapes, recomputed: Collection[str]) -> Iterator[Ste
         yield _transfer(
             shapes, "all-to-all", ("sequence",), each, passes * layers, "", name="heads for tokens"
         )
-    if shapes.along("expert") > 1 and shapes.size.experts > 1:
+    if shapes.peers > 1 and shapes.size.experts > 1:
+        slots = arrays.stream * shapes.tensor * shapes.plan.visits
+        forth = (4 if again else 2) + 2  # there and back: forward, again, backward
+        name = "rows to experts and back"
+        yield _transfer(shapes, "all-to-all", ("expert",), slots, forth * layers, "", name=name)
+    elif shapes.along("expert") > 1 and shapes.size.experts > 1:
         yield _transfer(
             shapes,
             "all-reduce",

@@ -1,17 +1,26 @@
 """What a device does in a step: matmuls by shape, attention kernels by blocks, the rest by bytes."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from spmd_core.experiment import group_rows
 from spmd_core.machine import Chip
 from spmd_core.time.cost.constants import HBM_EFFICIENCY
 from spmd_core.time.cost.flops import Matmul, matmul_s
-from spmd_core.time.cost.kernels import attention_cost, kept_pairs
+from spmd_core.time.cost.kernels import (
+    GROUP_SIDE,
+    attention_cost,
+    grouped_cost,
+    kept_pairs,
+)
 from spmd_core.time.estimate.constants import (
     HEAD_PASSES,
     LOGIT_PASSES,
     RING_PASSES,
+    SENT_PASSES,
+    SORTED_PASSES,
     STREAM_PASSES,
     WEIGHT_PASSES,
     WHOLE_STREAM_PASSES,
@@ -66,6 +75,8 @@ class StepWork:
 
 def product_s(rows: float, inner: float, columns: float, chip: Chip) -> float:
     """Seconds of [rows, inner] x [inner, columns] in bfloat16: the matrix unit's or HBM's time."""
+    if not inner or not columns:  # of shared experts that a model does not have
+        return 0.0
     nbytes = 2.0 * (rows * inner + inner * columns + rows * columns)
     streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
     sizes = [max(1, round(size)) for size in (rows, inner, columns)]
@@ -80,6 +91,7 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
     layers = shapes.size.layers
     chip = shapes.chip
     forward_s = dict(layer_matmuls(shapes))
+    routed = _routed_bytes(shapes) / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
     again = sum(seconds for name, seconds in forward_s.items() if name in recomputed)
     forward, backward = _kernels(shapes, "forward"), _kernels(shapes, "backward")
     kernel_again = forward if "attention" in recomputed else DeviceSeconds()
@@ -88,14 +100,19 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
     ring = _ring_s(shapes)
     return StepWork(
         DeviceSeconds().plus(
-            DeviceSeconds(matmul, memory=moved * 0.3 + ring * shapes.passes_weights).plus(forward),
+            DeviceSeconds(matmul, memory=moved * 0.3 + ring * shapes.passes_weights + routed).plus(
+                forward
+            ),
             layers,
         ),
-        DeviceSeconds().plus(DeviceSeconds(again).plus(kernel_again), layers),
+        DeviceSeconds().plus(
+            DeviceSeconds(again, memory=routed * ("mlp_up" in recomputed)).plus(kernel_again),
+            layers,
+        ),
         DeviceSeconds().plus(
             DeviceSeconds(
                 2 * matmul + shapes.extra_backward * forward_s.get("dispatch", 0.0),
-                memory=moved * 0.7 + ring,
+                memory=moved * 0.7 + ring + routed,
             ).plus(backward),
             layers,
         ),
@@ -113,13 +130,34 @@ def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
     yield "value", product_s(rows, size.embed, keys * size.head_dim, chip)
     yield "out", product_s(rows, heads * size.head_dim, size.embed, chip)
     count, each, width = shapes.experts_here, shapes.expert_rows, shapes.mlp_here
-    yield "mlp_up", count * product_s(each, size.embed, width, chip)
+    shared = size.shared_mlp / max(1, shapes.tensor)
+    yield (
+        "mlp_up",
+        _of_experts(shapes, size.embed, width) + product_s(rows, size.embed, shared, chip),
+    )
     if size.gated:
-        yield "mlp_gate", count * product_s(each, size.embed, width, chip)
-    yield "mlp_down", count * product_s(each, width, size.embed, chip)
-    if size.experts > 1:  # rows to their experts and back, as matmuls with one-hot routes
+        yield (
+            "mlp_gate",
+            _of_experts(shapes, size.embed, width) + product_s(rows, size.embed, shared, chip),
+        )
+    yield (
+        "mlp_down",
+        _of_experts(shapes, width, size.embed) + product_s(rows, shared, size.embed, chip),
+    )
+    if size.experts > 1 and not shapes.plan.dropless:
+        # rows to their experts and back, as matmuls with one-hot routes
         slots = count * each / max(1.0, rows / shapes.length)
         yield "dispatch", 2 * product_s(rows, slots, size.embed, chip)
+
+
+def _of_experts(shapes: Shapes, inner: float, columns: float) -> float:
+    """Seconds of one matmul of all experts of a device, or of the mlp of a model without."""
+    count, each = shapes.experts_here, shapes.expert_rows
+    if not shapes.plan.dropless:
+        return count * product_s(each, inner, columns, shapes.chip)
+    rows, block = max(1, round(count * each)), group_rows(shapes.plan)
+    sides = (max(1, round(inner)), max(1, round(columns)))
+    return grouped_cost(rows, *sides, count, (block, GROUP_SIDE), shapes.chip).seconds
 
 
 def _ring_s(shapes: Shapes) -> float:
@@ -150,15 +188,16 @@ def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
         else ("dq", "dkv")
     )
     seconds = fastest = 0.0
-    for window in size.windows:
+    for window, layers in Counter(size.layer_windows).items():
         rows, columns = plan.sequence // queries, plan.sequence // keys
         width = columns if window is None else min(columns, -(-(window + queries) // keys))
         blocks = (rows, columns, kept_pairs(rows, columns, width))
         query = (shapes.sequences, shapes.attention_heads, plan.sequence, size.head_dim)
         for name in names:
             cost = attention_cost(name, query, plan.sequence, blocks, shapes.chip)
-            seconds, fastest = seconds + cost.seconds, fastest + cost.fastest
-    return DeviceSeconds(kernel=seconds / len(size.windows), fastest=fastest / len(size.windows))
+            seconds += cost.seconds * layers / size.layers
+            fastest += cost.fastest * layers / size.layers
+    return DeviceSeconds(kernel=seconds, fastest=fastest)
 
 
 def _layer_bytes(shapes: Shapes) -> float:
@@ -172,6 +211,14 @@ def _layer_bytes(shapes: Shapes) -> float:
         + HEAD_PASSES * (arrays.query + 2 * arrays.key)
         + WEIGHT_PASSES * shapes.layer_weight_bytes
     )
+
+
+def _routed_bytes(shapes: Shapes) -> float:
+    """HBM bytes of sorting one layer's rows for dropless experts and back, one way."""
+    if not shapes.plan.dropless:
+        return 0.0
+    passes = SENT_PASSES if shapes.along("expert") > 1 else SORTED_PASSES
+    return passes * shapes.arrays.stream * shapes.tensor * shapes.plan.visits
 
 
 def _tables(shapes: Shapes) -> DeviceSeconds:

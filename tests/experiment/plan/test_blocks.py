@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.experiment.plan.blocks import kernel_bytes, too_large
-from spmd_core.experiment.plan.models import PRESETS
+from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.machine.chips import CHIPS
 

@@ -97,12 +97,8 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
             "head_dim=200 does not fit the attention kernel's lanes of 128: use 256",
         ),
         (
-            {"model": "gemma-2-9b", "layers": 3},
-            "layers=3 do not divide into blocks of 2, as gemma-2-9b has them: use 2",
-        ),
-        (
             {"model": "mixtral-8x7b", "gated": False},
-            "experts=8 are gated with silu in this program",
+            "experts=8 have a gate in this program",
         ),
         ({"sizes": {"embed": 0}}, "embed=0 is not a size: use at least 1"),
         (
@@ -261,3 +257,30 @@ def test_offloading_moves_bytes_from_the_device_to_the_host(name):
     assert kept.host == 0
     stored, left = (each.parts["kept by the forward pass"] for each in (kept, moved))
     assert moved.host + left == pytest.approx(stored, rel=1e-6)
+
+
+EXPERTS = GOOD | {"model": "mixtral-8x7b", "mesh": {"fsdp": 8, "expert": 2}}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dropless": True, "model": "scaled:1"}, "dropless of a model without experts means"),
+        ({"capacity_factor": 2.0, "dropless": True}, "capacity_factor of experts that drop no"),
+        ({"imbalance": 2.0}, "imbalance of experts that drop tokens means nothing: leave it out"),
+        ({"capacity_factor": 0.5}, "capacity_factor=0.5 is not valid"),
+        ({"imbalance": float("nan"), "dropless": True}, "imbalance=nan is not valid"),
+    ],
+)
+def test_what_experts_do_not_do_is_refused(change, words):
+    with pytest.raises(RequestError) as caught:
+        parse_plan(EXPERTS | change)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_rows_of_experts():
+    assert parse_plan(EXPERTS).visits == 2.5
+    assert parse_plan(EXPERTS | {"capacity_factor": 2.0}).visits == 4
+    assert parse_plan(EXPERTS | {"dropless": True, "imbalance": 1.5}).visits == 3
+    alone = EXPERTS | {"mesh": {"fsdp": 16}, "dropless": True, "imbalance": 1.5}
+    assert parse_plan(alone).visits == 2  # each device has all experts

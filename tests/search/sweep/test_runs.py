@@ -194,7 +194,7 @@ def test_the_command_compiles_what_is_unknown_and_prints_the_curves(capsys, lab,
     assert (code, err) == (0, "")
     assert out.startswith(
         "From 2 to 4 sequences per device MFU falls from 62% to 50%; most work per chip and "
-        "second at 2 sequences per device."
+        "second at 4 sequences per device."
     )
     assert [
         line.split()[:6] for line in out.splitlines() if line.lstrip().startswith(("2 ", "4 "))

@@ -338,6 +338,16 @@ def test_strong_scaling_efficiency_is_the_ratio_of_chip_seconds():
     assert [row.efficiency for row in rows] == pytest.approx([1.0, (8 * 8.0) / (64 * 1.25)])
 
 
+def test_longer_sequences_are_no_gain_while_tokens_per_second_fall():
+    """Attention adds FLOPs to each token, so that MFU may rise."""
+    rows = curves(
+        points(WIDE, "sequence=2048,4096"),
+        [outcome(1.0, flops=1e15), outcome(1.25, flops=2e15)],
+    )
+    first, second = (row.point.experiment.plan.tokens for row in rows)
+    assert [row.efficiency for row in rows] == pytest.approx([1.0, second / first / 1.25])
+
+
 def test_efficiency_of_other_workloads_is_of_their_flops():
     found = points(LAYER, "chips=8,64")
     bare = {"mfu": None, "tflops_per_chip": None, "tokens_per_s_per_chip": None}

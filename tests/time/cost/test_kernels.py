@@ -79,3 +79,46 @@ def test_other_kernels_are_not_taken_for_attention():
 def test_a_batch_of_one_sequence_which_vmap_leaves_out_costs_the_same(name, fused):
     whole, squeezed = (kernel(name, 4096, 2048, fused=fused, batch=batch) for batch in ("1,", ""))
     assert kernel_cost(*squeezed, CHIPS["v6e"]) == kernel_cost(*whole, CHIPS["v6e"])
+
+
+# As libtpu compiles them for v5e: rows of 16 experts, forward and both gradients, in blocks of 256
+# rows, of which the lists of groups have 8192 / 256 + 15 entries; and the compiler's own kernel
+GROUPED = {
+    "gmm.2": ("bf16[8192,768]", "bf16[8192,2048]", "bf16[16,2048,768]", ""),
+    "gmm.3": ("bf16[8192,2048]", "bf16[8192,768]", "bf16[16,2048,768]", ""),
+    "tgmm.1": ("bf16[16,2048,768]", "bf16[8192,2048]", "bf16[8192,768]", ""),
+    "ragged-dot-none.1": (
+        "bf16[8192,768]",
+        "bf16[8192,2048]",
+        "bf16[16,2048,768]",
+        'mosaic_fusion_entry_point="true",ragged_dot_tiling="256,2048,1024"',
+    ),
+}
+
+
+def grouped(name, chip="v5e"):
+    result, left, right, attributes = GROUPED[name]
+    call = parse_instruction(
+        f"%{name} = {result} custom-call(%n, %starts, %groups, %rows, %first, %x, %w), "
+        f'custom_call_target="tpu_custom_call", frontend_attributes={{{attributes}}}'
+    )
+    shapes = ("s32[]", "s32[17]", "s32[47]", "s32[47]", "s32[1]", left, right)
+    operands = [
+        parse_instruction(f"%p{number} = {shape} parameter({number})")
+        for number, shape in enumerate(shapes)
+    ]
+    return kernel_cost(call, operands, CHIPS[chip])
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_a_grouped_matmul_multiplies_shared_blocks_for_each_expert(name):
+    cost = grouped(name)
+    assert cost.flops == 2 * 8192 * 2048 * 768
+    done = cost.flops * 47 / 32  # blocks, and one more for each expert but the first
+    assert done / CHIPS["v5e"].device_flops <= cost.fastest < cost.seconds
+    assert cost.seconds < 3 * done / CHIPS["v5e"].device_flops
+
+
+def test_an_unknown_kernel_has_no_cost_of_its_own():
+    call, operands = kernel("unknown_gmm_like", 512, 128)
+    assert kernel_cost(call, operands, CHIPS["v5e"]).seconds == 0

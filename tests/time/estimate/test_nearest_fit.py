@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from spmd_core.experiment.plan.models import PRESETS
+from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.machine.topologies import get_topology
 from spmd_core.time.estimate.nearest_fit import larger, nearest_fit

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from spmd_core.experiment.plan.models import PRESETS
 from spmd_core.experiment.plan.plan import NAMES
+from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.machine.chips import CHIPS
 from spmd_core.results.prediction import Prediction

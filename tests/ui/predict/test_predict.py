@@ -402,3 +402,35 @@ def test_the_arrows_need_the_program_text_of_more_than_64_devices(opened, query)
     screen = opened(predicted(), experiment=link.encode(MODEL), tab="Arrows", **query)
     assert said(screen) == ""
     assert any("Which devices take part in" in each.value for each in screen.markdown)
+
+
+QWEN = {
+    "model_type": "qwen3",
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+    "rope_theta": 1000000,
+}
+
+
+def test_a_pasted_config_is_the_model(opened):
+    screen = opened()
+    assert "1,104,218,112 parameters" in [caption.value for caption in screen.caption]
+    field(screen, "text_area", "Config").set_value(json.dumps(QWEN | {"kv_lora_rank": 512})).run()
+    assert "kv_lora_rank=512 is latent attention, which is not modeled" in said(screen)
+    field(screen, "text_area", "Config").set_value(json.dumps(QWEN)).run()
+    assert "**qwen3**: 1,720,574,976 parameters" in [text.value for text in screen.markdown]
+    field(screen, "button", "Use this model").click().run()
+    assert said(screen) == ""
+    assert field(screen, "selectbox", "Model").value.startswith("qwen3(layers=28,embed=2048,")
+    assert "1,720,574,976 parameters" in [caption.value for caption in screen.caption]
+    code = "".join(screen.query_params["experiment"])
+    assert dict(link.decode(code).options)["model"] == field(screen, "selectbox", "Model").value
+    field(screen, "number_input", "mlp").set_value(8192).run()
+    grown = 1720574976 + 28 * 3 * 2048 * 2048
+    assert f"{grown:,} parameters" in [caption.value for caption in screen.caption]

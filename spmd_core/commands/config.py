@@ -1,0 +1,38 @@
+"""The argument `--config`: a model from the file that describes it."""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment import MAX_CONFIG_BYTES, Config, read_config
+
+_FIX = "name the config.json beside the weights, MaxText's yml, or - for standard input"
+
+
+def add_config(parser: ArgumentParser) -> None:
+    """The argument `--config`, in place of `--model`."""
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="in place of --model: a config.json as published with weights, MaxText's yml, or -",
+    )
+
+
+def config_from(word: str, model: str | None) -> Config:
+    """The model of a file or of standard input; RequestError where there is none, or `model` too."""
+    if model:
+        raise refuse(
+            f"--config beside --model {shorten(model)}", "names two models", "give one of them"
+        )
+    if word == "-":
+        return read_config(sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1))
+    try:
+        with Path(word).open("rb") as file:
+            data = file.read(MAX_CONFIG_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise refuse(
+            f"config {shorten(word)}", f"cannot be read ({reason.lower()})", _FIX
+        ) from None
+    return read_config(data)

@@ -1,0 +1,157 @@
+"""What the config files of each architecture may leave out, and what all its models have."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_SIZES = (
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "vocab_size",
+)
+
+
+def _sizes(*values: int | None) -> dict[str, object]:
+    return dict(zip(_SIZES, values, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """`usual`: values of fields that a file leaves out, as in the configuration classes of
+    transformers 4.57; `traits`: fields of a ModelSize; `window`: the layers that have one: "all",
+    those "above" max_window_layers, or all but every so-many-th; `experts`: the fields of their
+    number and width; `reads`: fields that would be refused of another architecture.
+    """
+
+    usual: Mapping[str, Any]
+    traits: Mapping[str, Any] = field(default_factory=dict)
+    window: str | int = ""
+    experts: tuple[str, str] | None = None
+    reads: tuple[str, ...] = ()
+
+
+_EXPERTS = ("num_local_experts", "num_experts", "num_experts_per_tok")
+_POST_NORMS = {"post_norms": True}
+_GEMMA_HEADS = {"head_dim": 256, "tie_word_embeddings": True, "hidden_activation": "gelu"}
+_BIASES = {"qkv_bias": True, "out_bias": True, "mlp_bias": True, "router_bias": True}
+
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "llama": Architecture(
+        _sizes(4096, 11008, 32, 32, None, 32000), reads=("attention_bias", "mlp_bias")
+    ),
+    "mistral": Architecture(
+        _sizes(4096, 14336, 32, 32, 8, 32000) | {"sliding_window": 4096}, window="all"
+    ),
+    "mixtral": Architecture(
+        _sizes(4096, 14336, 32, 32, 8, 32000) | {"num_local_experts": 8, "num_experts_per_tok": 2},
+        window="all",
+        experts=("num_local_experts", "intermediate_size"),
+        reads=_EXPERTS,
+    ),
+    "qwen2": Architecture(
+        _sizes(4096, 22016, 32, 32, 32, 151936) | {"sliding_window": 4096, "max_window_layers": 28},
+        {"qkv_bias": True},
+        "above",
+    ),
+    "qwen3": Architecture(
+        _sizes(4096, 22016, 32, 32, 32, 151936)
+        | {"head_dim": 128, "sliding_window": 4096, "max_window_layers": 28},
+        {"qk_norm": True},
+        "above",
+        reads=("attention_bias",),
+    ),
+    "qwen3_moe": Architecture(
+        _sizes(2048, 6144, 24, 32, 4, 151936)
+        | {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
+        | {"sliding_window": 4096, "max_window_layers": 28},
+        {"qk_norm": True},
+        "above",
+        ("num_experts", "moe_intermediate_size"),
+        ("attention_bias", *_EXPERTS),
+    ),
+    "gemma2": Architecture(
+        _sizes(2304, 9216, 26, 8, 4, 256000)
+        | {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+        | {"sliding_window": 4096, **_GEMMA_HEADS},
+        _POST_NORMS,
+        2,
+        reads=("attention_bias",),
+    ),
+    "gemma3": Architecture(
+        _sizes(2304, 9216, 26, 8, 4, 262208) | {"sliding_window": 4096, **_GEMMA_HEADS},
+        _POST_NORMS | {"qk_norm": True},
+        6,
+        reads=("attention_bias",),
+    ),
+    "gpt_oss": Architecture(
+        _sizes(2880, 2880, 36, 64, 8, 201088)
+        | {"head_dim": 64, "sliding_window": 128, "attention_bias": True}
+        | {"num_local_experts": 128, "num_experts_per_tok": 4},
+        _BIASES | {"activation": "clamped_silu", "sinks": True},
+        2,
+        ("num_local_experts", "intermediate_size"),
+        ("attention_bias", *_EXPERTS),
+    ),
+    "phi3": Architecture(_sizes(3072, 8192, 32, 32, None, 32064), window="all"),
+}
+
+# fields of transformers that change a model, and what they mean; refused where they are not read
+NOT_MODELED: Mapping[str, str] = {
+    "kv_lora_rank": "latent attention",
+    "q_lora_rank": "latent attention",
+    "quantization_config": "quantization",
+    "quantization": "quantization",
+    "num_local_experts": "a mixture of experts of another architecture",
+    "num_experts": "a mixture of experts of another architecture",
+    "n_routed_experts": "a mixture of experts of another architecture",
+    "n_shared_experts": "shared experts beside those of this architecture",
+    "shared_expert_intermediate_size": "shared experts beside those of this architecture",
+    "first_k_dense_replace": "layers with experts among layers without",
+    "mlp_only_layers": "layers without experts among layers with",
+    "num_nextn_predict_layers": "the prediction of several tokens",
+    "linear_num_value_heads": "linear attention",
+    "mamba_d_state": "a state space model",
+    "ssm_state_size": "a state space model",
+    "attention_chunk_size": "chunked attention",
+    "cross_attention_layers": "cross attention",
+    "is_encoder_decoder": "an encoder beside the decoder",
+    "use_bidirectional_attention": "attention to later tokens",
+    "hidden_size_per_layer_input": "embeddings for each layer",
+    "num_kv_shared_layers": "keys that layers share",
+    "block_configs": "layers of different sizes",
+    "attention_bias": "biases that this architecture does not have",
+    "mlp_bias": "biases that this architecture does not have",
+    "qkv_bias": "biases under another name than attention_bias",
+    "use_bias": "biases under another name than attention_bias",
+    "use_qk_norm": "norms of queries and keys that this architecture does not have",
+}
+ONE = ("decoder_sparse_step", "global_parameter_scale", "interleave_moe_layer_step")
+
+MAXTEXT_BLOCKS: Mapping[str, str] = {
+    "llama2": "llama",
+    "default": "llama",
+    **{name: name for name in ARCHITECTURES if name not in ("llama", "phi3")},
+}
+MAXTEXT_NAMES: Mapping[str, str] = {
+    "hidden_size": "base_emb_dim",
+    "intermediate_size": "base_mlp_dim",
+    "moe_intermediate_size": "base_moe_mlp_dim",
+    "num_hidden_layers": "base_num_decoder_layers",
+    "num_attention_heads": "base_num_query_heads",
+    "num_key_value_heads": "base_num_kv_heads",
+    "num_local_experts": "num_experts",
+    "tie_word_embeddings": "logits_via_embedding",
+    "hidden_act": "mlp_activations",
+    "hidden_activation": "mlp_activations",
+    "sliding_window": "sliding_window_size",
+    "attn_logit_softcapping": "attn_logits_soft_cap",
+    "final_logit_softcapping": "final_logits_soft_cap",
+}
+NOT_MODELED_BY_MAXTEXT: Mapping[str, str] = {
+    "quantization": "quantization",
+    "first_num_dense_layers": "layers without experts among layers with",
+    "mtp_num_layers": "the prediction of several tokens",
+}

@@ -1,0 +1,404 @@
+"""Published configs: parameters to the last one, what is refused and by which name, hostile texts."""
+
+import json
+
+import pytest
+
+from spmd_core.base.errors import RequestError
+from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, read_config
+from spmd_core.experiment.plan.models import get_model
+from spmd_core.experiment.plan.presets import PRESETS
+
+GEMMA_VISION = {"vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model"}}
+
+
+def transformers(kind, layers, hidden, mlp, heads, keys=None, vocab=None, **more):
+    """A config.json by its sizes; None: the file leaves it out."""
+    given = {
+        "model_type": kind,
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "intermediate_size": mlp,
+        "num_attention_heads": heads,
+        "num_key_value_heads": keys,
+        "vocab_size": vocab,
+    }
+    return {name: value for name, value in given.items() if value is not None} | more
+
+
+QWEN = {"use_sliding_window": False, "sliding_window": None, "attention_dropout": 0.0}
+QWEN_MOE = {"num_experts": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1}
+QWEN_MOE |= {"mlp_only_layers": [], "norm_topk_prob": True, "head_dim": 128}
+GPT_OSS = {
+    "architectures": ["GptOssForCausalLM"],
+    "attention_bias": True,
+    "experts_per_token": 4,
+    "num_experts_per_tok": 4,
+    "head_dim": 64,
+    "hidden_act": "silu",
+    "sliding_window": 128,
+    "swiglu_limit": 7.0,
+    "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]},
+    "tie_word_embeddings": False,
+}
+
+
+def gpt_oss(layers, experts):
+    types = ["sliding_attention", "full_attention"] * (layers // 2)
+    more = {"num_local_experts": experts, "layer_types": types}
+    return transformers("gpt_oss", layers, 2880, 2880, 64, 8, 201088, **GPT_OSS, **more)
+
+
+def gemma_3(**text):
+    """A multimodal config.json: its text_config leaves out what is usual."""
+    return {
+        "architectures": ["Gemma3ForConditionalGeneration"],
+        "model_type": "gemma3",
+        "text_config": {"model_type": "gemma3_text", "sliding_window": 1024, **text},
+        **GEMMA_VISION,
+    }
+
+
+# Config and parameters of the text model in all: as `total_parameters` of the safetensors files of
+# each repository counts them (of gemma-3 less the vision tower and its projector)
+PUBLISHED = {
+    "meta-llama/Llama-2-7b-hf": (
+        transformers("llama", 32, 4096, 11008, 32, 32, 32000),
+        6738415616,
+    ),
+    "meta-llama/Llama-2-13b-hf": (
+        transformers("llama", 40, 5120, 13824, 40, 40, 32000),
+        13015864320,
+    ),
+    "meta-llama/Llama-2-70b-hf": (
+        transformers("llama", 80, 8192, 28672, 64, 8, 32000),
+        68976648192,
+    ),
+    "meta-llama/Llama-3.1-8B": (
+        transformers(
+            "llama",
+            32,
+            4096,
+            14336,
+            32,
+            8,
+            128256,
+            attention_bias=False,
+            mlp_bias=False,
+            rope_scaling={"rope_type": "llama3", "factor": 8.0},
+        ),
+        8030261248,
+    ),
+    "meta-llama/Llama-3.1-70B": (
+        transformers("llama", 80, 8192, 28672, 64, 8, 128256),
+        70553706496,
+    ),
+    "meta-llama/Llama-3.1-405B": (
+        transformers("llama", 126, 16384, 53248, 128, 8, 128256),
+        405853388800,
+    ),
+    "meta-llama/Llama-3.2-1B": (
+        transformers("llama", 16, 2048, 8192, 32, 8, 128256, head_dim=64, tie_word_embeddings=True),
+        1235814400,
+    ),
+    "meta-llama/Llama-3.2-3B": (
+        transformers(
+            "llama", 28, 3072, 8192, 24, 8, 128256, head_dim=128, tie_word_embeddings=True
+        ),
+        3212749824,
+    ),
+    "mistralai/Mistral-7B-v0.1": (
+        transformers("mistral", 32, 4096, 14336, 32, 8, 32000, sliding_window=4096),
+        7241732096,
+    ),
+    "mistralai/Mistral-7B-v0.3": (
+        transformers("mistral", 32, 4096, 14336, 32, 8, 32768, sliding_window=None),
+        7248023552,
+    ),
+    "mistralai/Mistral-Nemo-Base-2407": (
+        transformers("mistral", 40, 5120, 14336, 32, 8, 131072, head_dim=128),
+        12247782400,
+    ),
+    "mistralai/Mistral-Small-24B-Base-2501": (
+        transformers("mistral", 40, 5120, 32768, 32, 8, 131072, head_dim=128),
+        23572403200,
+    ),
+    "mistralai/Mixtral-8x7B-v0.1": (
+        transformers("mixtral", 32, 4096, 14336, 32, 8, 32000, num_local_experts=8),
+        46702792704,
+    ),
+    "mistralai/Mixtral-8x22B-v0.1": (
+        transformers("mixtral", 56, 6144, 16384, 48, 8, 32000, num_local_experts=8),
+        140620634112,
+    ),
+    "Qwen/Qwen2.5-0.5B": (
+        transformers("qwen2", 24, 896, 4864, 14, 2, 151936, tie_word_embeddings=True, **QWEN),
+        494032768,
+    ),
+    "Qwen/Qwen2.5-7B": (
+        transformers("qwen2", 28, 3584, 18944, 28, 4, 152064, tie_word_embeddings=False, **QWEN),
+        7615616512,
+    ),
+    "Qwen/Qwen2.5-72B": (
+        transformers("qwen2", 80, 8192, 29568, 64, 8, 152064, tie_word_embeddings=False, **QWEN),
+        72706203648,
+    ),
+    "Qwen/Qwen3-0.6B": (
+        transformers(
+            "qwen3", 28, 1024, 3072, 16, 8, 151936, head_dim=128, tie_word_embeddings=True, **QWEN
+        ),
+        596049920,
+    ),
+    "Qwen/Qwen3-4B": (
+        transformers(
+            "qwen3", 36, 2560, 9728, 32, 8, 151936, head_dim=128, tie_word_embeddings=True, **QWEN
+        ),
+        4022468096,
+    ),
+    "Qwen/Qwen3-8B": (
+        transformers("qwen3", 36, 4096, 12288, 32, 8, 151936, head_dim=128, **QWEN),
+        8190735360,
+    ),
+    "Qwen/Qwen3-14B": (
+        transformers("qwen3", 40, 5120, 17408, 40, 8, 151936, head_dim=128, **QWEN),
+        14768307200,
+    ),
+    "Qwen/Qwen3-32B": (
+        transformers("qwen3", 64, 5120, 25600, 64, 8, 151936, head_dim=128, **QWEN),
+        32762123264,
+    ),
+    "Qwen/Qwen3-30B-A3B": (
+        transformers(
+            "qwen3_moe", 48, 2048, 6144, 32, 4, 151936, moe_intermediate_size=768, **QWEN_MOE
+        ),
+        30532122624,
+    ),
+    "Qwen/Qwen3-235B-A22B": (
+        transformers(
+            "qwen3_moe", 94, 4096, 12288, 64, 4, 151936, moe_intermediate_size=1536, **QWEN_MOE
+        ),
+        235093634560,
+    ),
+    "google/gemma-2-2b": (
+        transformers("gemma2", 26, 2304, 9216, 8, 4, 256000, head_dim=256),
+        2614341888,
+    ),
+    "google/gemma-2-9b": (
+        transformers("gemma2", 42, 3584, 14336, 16, 8, 256000, head_dim=256),
+        9241705984,
+    ),
+    "google/gemma-2-27b": (
+        transformers("gemma2", 46, 4608, 36864, 32, 16, 256000, head_dim=128),
+        27227128320,
+    ),
+    "google/gemma-3-1b-pt": (
+        transformers(
+            "gemma3_text", 26, 1152, 6912, 4, 1, 262144, head_dim=256, sliding_window_pattern=6
+        ),
+        999885952,
+    ),
+    "google/gemma-3-4b-pt": (
+        gemma_3(hidden_size=2560, intermediate_size=10240, num_hidden_layers=34),
+        4300079472 - 416866032 - 1152 * 2561,
+    ),
+    "google/gemma-3-12b-pt": (
+        gemma_3(
+            hidden_size=3840,
+            intermediate_size=15360,
+            num_attention_heads=16,
+            num_hidden_layers=48,
+            num_key_value_heads=8,
+        ),
+        12187325040 - 416866032 - 1152 * 3841,
+    ),
+    "google/gemma-3-27b-pt": (
+        gemma_3(
+            head_dim=128,
+            hidden_size=5376,
+            intermediate_size=21504,
+            num_attention_heads=32,
+            num_hidden_layers=62,
+            num_key_value_heads=16,
+        ),
+        27432406640 - 416866032 - 1152 * 5377,
+    ),
+    "openai/gpt-oss-20b": (gpt_oss(24, 32), 20914757184),
+    "openai/gpt-oss-120b": (gpt_oss(36, 128), 116829156672),
+    "microsoft/Phi-3-mini-4k-instruct": (
+        transformers("phi3", 32, 3072, 8192, 32, 32, 32064, sliding_window=2047),
+        3821079552,
+    ),
+    "microsoft/phi-4": (
+        transformers("phi3", 40, 5120, 17920, 40, 10, 100352, sliding_window=None),
+        14659507200,
+    ),
+}
+# what the publishers say that a token visits; gpt-oss counts no input table
+ACTIVE = {
+    "mistralai/Mixtral-8x7B-v0.1": 12.9e9,
+    "mistralai/Mixtral-8x22B-v0.1": 39e9,
+    "Qwen/Qwen3-30B-A3B": 3.3e9,
+    "Qwen/Qwen3-235B-A22B": 22e9,
+    "openai/gpt-oss-20b": 3.61e9 + 201088 * 2880,
+    "openai/gpt-oss-120b": 5.13e9 + 201088 * 2880,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_config_has_the_published_parameters(name):
+    config, parameters = PUBLISHED[name]
+    found = read_config(json.dumps(config))
+    assert found.size.parameters == parameters
+    assert found.size.active_parameters == pytest.approx(ACTIVE.get(name, parameters), rel=0.02)
+    assert get_model(found.size.name) == found.size  # its name is all that a link has to carry
+
+
+def test_a_config_of_a_preset_is_the_preset():
+    for name, preset in (
+        ("Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b"),
+        ("openai/gpt-oss-120b", "gpt-oss-120b"),
+        ("google/gemma-3-27b-pt", "gemma-3-27b"),
+        ("mistralai/Mixtral-8x22B-v0.1", "mixtral-8x22b"),
+        ("meta-llama/Llama-3.1-8B", "llama-3.1-8b"),
+    ):
+        assert read_config(json.dumps(PUBLISHED[name][0])).size is PRESETS[preset]
+
+
+def test_what_is_of_no_size_is_listed():
+    config = PUBLISHED["google/gemma-3-4b-pt"][0] | {"torch_dtype": "bfloat16"}
+    found = read_config(json.dumps(config))
+    assert (found.architecture, found.ignored) == ("gemma3", ("torch_dtype", "vision_config"))
+    assert found.size.windows == (1024,) * 5 + (None,) and found.size.layers == 34
+    assert "quantization_config" in read_config(json.dumps(gpt_oss(24, 32))).ignored
+
+
+def test_windows_are_those_of_the_layers():
+    above = QWEN | {"use_sliding_window": True, "sliding_window": 512, "max_window_layers": 3}
+    qwen = read_config(json.dumps(transformers("qwen2", 4, 512, 512, 4, 4, 512, **above)))
+    assert qwen.size.windows == (None, None, None, 512)
+    assert get_model(qwen.size.name) == qwen.size
+    types = ["full_attention", "sliding_attention"] * 2
+    config = transformers("qwen3", 4, 512, 512, 4, 4, 512, layer_types=types, sliding_window=256)
+    assert read_config(json.dumps(config)).size.windows == (None, 256)
+    llama = transformers("llama", 4, 512, 512, 4, 4, 512, sliding_window=128)
+    assert read_config(json.dumps(llama)).size.windows == (None,)
+
+
+MAXTEXT = """# model config for {name}
+base_num_decoder_layers: {layers}
+base_emb_dim: {embed}
+base_num_query_heads: {heads}
+base_num_kv_heads: {keys}
+base_mlp_dim: {mlp}
+head_dim: {head_dim}   # of each
+mlp_activations: ["{activation}","linear"]
+vocab_size: {vocab}
+normalization_layer_epsilon: 1.0e-5
+decoder_block: "{block}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("preset", "block", "more"),
+    [
+        ("llama-3.1-8b", "llama2", "rope_max_timescale: 500_000"),
+        ("qwen3-8b", "qwen3", "use_qk_norm: True"),
+        ("mixtral-8x7b", "mixtral", "num_experts: 8\nnum_experts_per_tok: 2"),
+        ("gemma-3-27b", "gemma3", "sliding_window_size: 1024\nlogits_via_embedding: True"),
+        (
+            "gemma-2-9b",
+            "gemma2",
+            "sliding_window_size: 4096\nlogits_via_embedding: True\n"
+            "final_logits_soft_cap: 30.0\nattn_logits_soft_cap: 50.0",
+        ),
+        (
+            "gpt-oss-20b",
+            "gpt_oss",
+            "attention_bias: True\nnum_experts: 32\nnum_experts_per_tok: 4\nsliding_window_size: 128",
+        ),
+    ],
+)
+def test_maxtext_s_yml_is_the_preset(preset, block, more):
+    size = PRESETS[preset]
+    text = MAXTEXT.format(
+        name=preset,
+        layers=size.layers // (2 if block == "gemma2" else 1),
+        embed=size.embed,
+        heads=size.heads,
+        keys=size.kv_heads,
+        mlp=size.mlp,
+        head_dim=size.head_dim,
+        activation={"clamped_silu": "sigmoid"}.get(size.activation, size.activation),
+        vocab=f"{size.vocab:_}",
+        block=block,
+    )
+    assert read_config(f"{text}\n{more}\n").size is size
+
+
+SMALL = transformers("llama", 2, 256, 512, 2, 2, 512)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "config is empty"),
+        ("[1, 2]", "is not a JSON object"),
+        ("{", "is not JSON"),
+        ("[" * 5000, "is not JSON"),
+        ('{"model_type": "llama"' + " " * MAX_CONFIG_BYTES + "}", "is too long"),
+        (b"\xff\xfe\x00", "is not text in UTF-8"),
+        ("hello", "is neither JSON nor a line of MaxText's yml"),
+        (json.dumps(SMALL | {"hidden_size": 10**400}), "hidden_size=.* is not a size"),
+        (json.dumps(SMALL | {"hidden_size": 256.0}), "hidden_size=256.0 is not a size"),
+        (json.dumps(SMALL | {"hidden_size": True}), "hidden_size=True is not a size"),
+        (json.dumps(SMALL | {"hidden_size": "a\n<b>"}), "is not a size"),
+        (json.dumps(SMALL | {"num_hidden_layers": 2000}), "use a whole number from 1 to 1,024"),
+        (json.dumps(SMALL | {"num_hidden_layers": 10**9}), "num_hidden_layers=1000000000 is not"),
+        (json.dumps(SMALL | {"num_key_value_heads": 3}), "kv_heads=3 does not divide heads=2"),
+        (json.dumps(SMALL | {"hidden_act": "mish"}), "hidden_act='mish' is not an activation"),
+        (
+            json.dumps(SMALL | {"model_type": "deepseek_v3", "kv_lora_rank": 512}),
+            "latent attention",
+        ),
+        (json.dumps(SMALL | {"model_type": "falcon"}), "model_type 'falcon' is not an archi"),
+        (json.dumps(SMALL | {"model_type": ["llama"]}), "is not an architecture that is read"),
+        (json.dumps(SMALL | {"quantization_config": {"quant_method": "gptq"}}), "is quantization"),
+        (json.dumps(SMALL | {"num_local_experts": 8}), "num_local_experts=8 is a mixture"),
+        (json.dumps(SMALL | {"model_type": "mistral", "attention_bias": True}), "is biases that"),
+        (json.dumps(SMALL | {"layer_types": ["linear_attention"] * 2}), "layer_types=.* does not"),
+        (json.dumps(SMALL | {"architectures": ["LlamaModel"]}), "has no table of outputs"),
+        (json.dumps(SMALL)[:-1] + ', "vocab_size": 3}', "key 'vocab_size' appears twice"),
+        (json.dumps(SMALL)[:-1] + ', "eps": NaN}', "number NaN is not JSON"),
+        ("decoder_block: deepseek\nattention_type: mla", "is latent or chunked attention"),
+        ("decoder_block: gpt3", "decoder_block 'gpt3' is not one that is read"),
+        ("quantization: int8", "quantization='int8' is quantization, which is not modeled"),
+        ("base_emb_dim: 64\nglobal_parameter_scale: 4", "global_parameter_scale=4 is not modeled"),
+    ],
+)
+def test_what_cannot_be_a_model_is_refused_in_one_sentence(text, said):
+    with pytest.raises(RequestError, match=said) as caught:
+        read_config(text)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "llama(layers=2)",
+        "llama(layers=2,embed=64,heads=1,kv_heads=1,head_dim=64,mlp=8,vocab=9,windows=0*999999999)",
+        "llama(layers=x,embed=64,heads=1,kv_heads=1,head_dim=64,mlp=8,vocab=9)",
+        "llama(layers=2,layers=2,embed=64,heads=1,kv_heads=1,head_dim=64,mlp=8,vocab=9)",
+        "llama(layers=2,embed=64,heads=0,kv_heads=1,head_dim=64,mlp=8,vocab=9)",
+        "llama(layers=2,embed=64,heads=1,kv_heads=0,head_dim=64,mlp=8,vocab=9)",
+        "llama(layers=2,embed=64,heads=1,kv_heads=1,head_dim=64,mlp=8,vocab=9,activation=mish)",
+        "llama(name=3)",
+    ],
+)
+def test_a_name_that_no_config_gives_is_refused(name):
+    with pytest.raises(RequestError):
+        get_model(name)
+
+
+def test_an_unknown_name_offers_the_nearest():
+    with pytest.raises(RequestError, match="use qwen3-8b, the model's config, or scaled:16 with"):
+        get_model("Qwen3-9B")

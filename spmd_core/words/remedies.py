@@ -65,22 +65,32 @@ def what_words(each: Collective) -> str:
 
 def remedy_words(
     change: str,
-    before: Sequence[Collective],
-    after: Sequence[Collective],
+    removed: str,
     new: Sequence[Collective],
     memory_bytes: int | None,
     seconds: tuple[float, float],
 ) -> str:
-    """The two sides of a compiled change: what it removes, and its cost. `before`: the equal
-    collectives in question; `after`: those of them that remain; `new`: those that replace them.
+    """The two sides of a compiled change: what it removes, and its cost. `new`: the collectives
+    that replace it.
     """
-    removed = f"no {what_words(before[0])}" if not after else _less(before, after)
     more = sorted({what_words(each) for each in new})
     comes = (
         f", {listed([f'{_a(each)} {each}' for each in more[:_MOST_NEW]])} instead" if more else ""
     )
     held = f"; {memory_change(memory_bytes)}" if memory_bytes is not None else ""
     return f"{change}: {removed}{comes}{held}; predicted {_times(*seconds)}"
+
+
+def removed_words(
+    before: Sequence[Collective], left: Sequence[Collective], count: int, others: int
+) -> str:
+    """What a change removes: `before` the equal collectives in question, `left` those of them that
+    remain; of `count` collectives of the kind over these axes `others` remain beside those.
+    """
+    if left:
+        return _less(before, left)
+    what = what_words(before[0])
+    return f"{others} {what} in place of {count}" if others else f"no {what}"
 
 
 def memory_change(nbytes: int) -> str:

@@ -5,12 +5,21 @@ import pytest
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.results.collective import Collective
+from spmd_core.results.prediction import PredictedMemory, Prediction
 from spmd_core.results.remedy import Change, Nothing, Remedy
 from spmd_core.results.result import MemoryBytes, StrategyResult
 from spmd_core.time.bandwidth.program_time import ProgramTime
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.candidate import MOST
-from spmd_core.trials.remedies.judged import Tried, answer, matched, settles, targets, verdict
+from spmd_core.trials.remedies.judged import (
+    Tried,
+    answer,
+    held_bytes,
+    matched,
+    settles,
+    targets,
+    verdict,
+)
 
 LAYER = parse_experiment(
     {
@@ -122,6 +131,51 @@ def test_the_best_that_removes_it_is_said_with_both_sides():
         and not alone.removes
         and "less waiting for the all-reduce over `x`, 512.0 KiB in place of 1.0 MiB"
         in alone.sentence
+    )
+
+
+def judged(before, *after):
+    """The answer for the first collective of a program that becomes one with these."""
+    base = compiled(*before)
+    costs = ProgramTime(4e-3, tuple(2e-3 / (1 + number) for number in range(len(before))))
+    target = targets(base, costs)[0]
+    first, *_ = arrays.candidates(LAYER, "auto", collective())
+    return answer(LAYER, base, costs, target, [tried(first, 2e-3, *after)])
+
+
+def test_no_sum_over_an_axis_is_said_only_where_none_remains():
+    """Two sums that differ in bytes alone: one is gone, and which one does not matter."""
+    one, other = collective(op="a", bytes=2**22), collective(op="a", bytes=2**20)
+    assert ": 1 all-reduce over `x` in place of 2;" in judged([one, other], other).sentence
+    assert "no all-reduce over `x`" in judged([one, other]).sentence
+    # of both axes together it is over `x`, too
+    both = collective(axes=("x", "y"), bytes=2**20)
+    assert ": 1 all-reduce over `x` in place of 2;" in judged([one, both], both).sentence
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        collective(asked="reduce-scatter", bytes=2**22),  # compiled as the same kind
+        collective(op="b", bytes=5 * 2**20),  # one that carries both
+        collective(axes=("x", "y"), bytes=2**22),
+    ],
+)
+def test_a_sum_that_only_looks_otherwise_is_still_there(after):
+    found = judged([collective(op="a", bytes=2**22), collective(op="b", bytes=2**20)], after)
+    assert not found.removes and "less waiting for the all-reduce" in found.sentence
+
+
+def test_memory_is_that_of_arguments_results_and_temporaries():
+    """The compiler's peak counts vector memory, too, and donated arguments are results."""
+    held = {"argument": 100, "output": 50, "temp": 7, "alias": 30, "peak": 900, "capacity": 1000}
+    memory = PredictedMemory.model_validate(held)
+    assert held_bytes(compiled()) == 2**20
+    assert (
+        held_bytes(
+            compiled().model_copy(update={"prediction": Prediction(fits=True, memory_bytes=memory)})
+        )
+        == 127
     )
 
 

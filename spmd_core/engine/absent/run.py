@@ -34,6 +34,7 @@ from spmd_core.program import (
     fingerprint,
     parse_module,
     read_collectives,
+    with_specs,
     with_warnings,
 )
 from spmd_core.results import (
@@ -188,6 +189,7 @@ def _predict(
         if not STRATEGIES[strategy].is_single_device:
             found = of_folder(folder, experiment.mesh, answer.collectives or ())
             texts[SHARDINGS] = found.model_dump_json()
+            answer = replace(answer, collectives=with_specs(answer.collectives or (), found))
         facts = {
             "lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
             "compile_s": steps.seconds["compile"],

@@ -12,6 +12,7 @@ from spmd_core.base import Inexpressible, WrongResult
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.measured.timing import Timed
 from spmd_core.experiment import Row
+from spmd_core.program import with_specs
 from spmd_core.results import (
     INEXPRESSIBLE,
     OUT_OF_MEMORY,
@@ -22,6 +23,7 @@ from spmd_core.results import (
     MemoryBytes,
     Operation,
     Prediction,
+    Shardings,
     Trace,
     Wrong,
 )
@@ -75,6 +77,14 @@ class Trial:
             for timed in (self.program, self.from_unsharded)
             if timed is not None and self.failure is None
         ]
+
+    def explain(self, found: Shardings) -> None:
+        """Add what the program's steps tell of its collectives to their reasons."""
+        if self.collectives:
+            self.collectives = with_specs(self.collectives, found)
+        if self.prediction is not None and self.prediction.collectives:
+            update = {"collectives": self.collectives}
+            self.prediction = self.prediction.model_copy(update=update)
 
     def fail(self, error: BaseException) -> None:
         """Record why this strategy stops here, and let go of what it holds on the devices."""

@@ -59,6 +59,10 @@ class Transfer:
         """Devices of a collective matmul's ring: none is estimated, the compiler makes them."""
         return 0
 
+    @property
+    def source(self) -> None:
+        """The line that causes it: no program is written."""
+
 
 def transfers(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]

@@ -10,13 +10,12 @@ from spmd_core.experiment import (
     STRATEGIES,
     Axes,
     Experiment,
-    Sharded,
     Spec,
     axes_json,
 )
 from spmd_core.results import Change, Collective
 from spmd_core.script import program_text
-from spmd_core.time import Formula, ShardedFormula, TimeModel, bound_s, formula_of, time_model
+from spmd_core.time import TimeModel, closed_form_s, formula_of, time_model
 from spmd_core.trials.remedies.candidate import MOST, SUMS, Candidate, summed_dims
 from spmd_core.words import remedies as words
 
@@ -50,7 +49,7 @@ def candidates(
         if varied.id in seen or varied.id == base.id:
             continue
         seen[varied.id] = None
-        kept.append(Candidate(varied, name, changes, said, _seconds(formula, varied, name)))
+        kept.append(Candidate(varied, name, changes, said, closed_form_s(formula, varied, name)))
     return sorted(_nearest(experiment, found, kept), key=lambda each: each.seconds)
 
 
@@ -169,13 +168,3 @@ def _spec(spec: Spec) -> list[Any]:
 
 def _table(table: Mapping[str, Axes]) -> dict[str, Any]:
     return {dim: axes_json(axes) for dim, axes in table.items() if axes}
-
-
-def _seconds(formula: Formula, varied: Experiment, strategy: str) -> float:
-    """By the closed form of a search, never below its bound."""
-    overrides = varied.overrides and tuple(
-        (array.name, varied.spec(array.name)) for array in varied.what.arrays
-    )
-    sharded = Sharded(varied.target, varied.mesh, varied.sharding, tuple(overrides))
-    found = ShardedFormula(formula, sharded)
-    return max(bound_s(found, strategy), sum(found.seconds(strategy).values()))

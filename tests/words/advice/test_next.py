@@ -76,9 +76,14 @@ def test_a_replicated_operand_is_sharded_where_it_is_large():
 
 
 def test_a_sum_over_a_sharded_dim_can_be_left_out():
+    """By another sharding that takes less time: replicated, each device would multiply more."""
     spec = MATMUL | {"sharding": {"m": "x", "k": "y"}}
     said = next_step(answered(spec, auto=strategy(1e-2, collectives=[SUM])))
-    assert said.rule == "partial_sums" and dict(said.experiment.sharding) == {"m": ("x",)}
+    assert said.rule == "partial_sums" and dict(said.experiment.sharding) == {"m": ("x", "y")}
+    assert "try m sharded over `y` in place of k" in said.sentence
+    # rows of 6 stay on 2 devices, and columns of 2 on those: all would multiply 4 times as much
+    few = spec | {"dims": {"m": 6, "k": 2**15, "n": 2**11 + 2}}
+    assert rule_of(answered(few, auto=strategy(1e-2, collectives=[SUM]))) != "partial_sums"
     assert rule_of(answered(spec, auto=strategy(1e-2, collectives=[]))) == "larger_size"
 
 

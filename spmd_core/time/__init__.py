@@ -8,7 +8,7 @@ from spmd_core.time.bandwidth.operations import operations_of
 from spmd_core.time.bandwidth.predicted import on_topology
 from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
 from spmd_core.time.bandwidth.roofline import TOO_HIGH, with_roofline
-from spmd_core.time.closed_form.bound import bound_s, closed_form_s
+from spmd_core.time.closed_form.bound import bound_s, closed_form_s, least_s
 from spmd_core.time.closed_form.formula import Formula, formula_of
 from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 from spmd_core.time.cost import baseline
@@ -80,6 +80,7 @@ __all__ = [
     "is_current",
     "is_outdated",
     "larger",
+    "least_s",
     "link_s",
     "measured",
     "median_error",

@@ -30,12 +30,21 @@ def closed_form_s(formula: Formula, experiment: Experiment, strategy: str) -> fl
     """Seconds that the formula expects of an experiment that is sharded like this, never below its
     bound.
     """
+    found = _of(formula, experiment)
+    return max(bound_s(found, strategy), sum(found.seconds(strategy).values()))
+
+
+def least_s(formula: Formula, experiment: Experiment, strategy: str) -> float:
+    """Seconds that no program of the experiment can stay below."""
+    return bound_s(_of(formula, experiment), strategy)
+
+
+def _of(formula: Formula, experiment: Experiment) -> ShardedFormula:
     overrides = experiment.overrides and tuple(
         (array.name, experiment.spec(array.name)) for array in experiment.what.arrays
     )
     sharded = Sharded(experiment.target, experiment.mesh, experiment.sharding, tuple(overrides))
-    found = ShardedFormula(formula, sharded)
-    return max(bound_s(found, strategy), sum(found.seconds(strategy).values()))
+    return ShardedFormula(formula, sharded)
 
 
 def used(case: ShardedFormula) -> int:

@@ -18,7 +18,6 @@ from spmd_core.trials.remedies.candidate import WORTH, Candidate, Target, summed
 from spmd_core.words import remedies as words
 
 LESS = 0.9  # of its time: a collective that stays counts as less from here down
-FASTER = 0.995  # of the program's time: what is within this is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +46,30 @@ def targets(found: StrategyResult, costs: ProgramTime) -> list[Target]:
     return sorted(kept, key=lambda each: -each.seconds)
 
 
+def untried(found: StrategyResult, tried: Sequence[Target]) -> dict[int, Nothing]:
+    """Number -> why nothing was tried, of the collectives that are no targets."""
+    taken = {number for each in tried for number in each.numbers}
+    return {
+        number: Nothing(reason=words.SMALL)
+        for number in range(len(found.collectives or ()))
+        if number not in taken
+    }
+
+
 def matched(before: Sequence[Collective], after: Sequence[Collective]) -> dict[int, int]:
     """Number of a collective after a change -> that of the one before which it is: of the same kind
-    over the same axes, and of those the most alike in operation and bytes. None before is two.
+    over the same axes, and of those the most alike in reason, operation and bytes. None before is
+    two.
     """
     pairs = sorted(
-        (one.op != other.op, abs(one.bytes - other.bytes), place != number, number, place)
+        (
+            one.reason != other.reason,
+            one.op != other.op,
+            abs(one.bytes - other.bytes),
+            place != number,
+            number,
+            place,
+        )
         for number, one in enumerate(before)
         for place, other in enumerate(after)
         if (one.asked or one.kind, set(one.axes)) == (other.asked or other.kind, set(other.axes))
@@ -129,7 +146,7 @@ def _is_merged(target: Target, before: Sequence[Collective], after: Sequence[Col
 
 def helps(target: Target, costs: ProgramTime, found: Verdict) -> bool:
     """Whether a candidate removes a target, or makes it less, in less time."""
-    if found.total_s > FASTER * costs.total_s:
+    if found.tried.costs is None or not found.tried.costs.is_less_than(costs):
         return False
     return found.removes or found.left_s < LESS * target.seconds
 
@@ -159,15 +176,15 @@ def answer(
             target,
             min(good, key=lambda each: (not each.removes, each.total_s)),
         )
-    slower = min(
+    best = min(
         (each for each in verdicts if each.removes), key=lambda each: each.total_s, default=None
     )
-    said = None if slower is None else (slower.tried.candidate.words, costs.total_s, slower.total_s)
+    said = None if best is None else (best.tried.candidate.words, costs.total_s, best.total_s)
     return Nothing(
         reason=words.nothing_words(
             target.first,
             summed_dims(experiment, target.first),
-            len(tried),
+            [each.candidate.words for each in tried],
             len(tried) - len(verdicts),
             said,
         )

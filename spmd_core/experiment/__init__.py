@@ -27,7 +27,7 @@ from spmd_core.experiment.newest import has_newer, newest
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_code
 from spmd_core.experiment.plan import sharding
-from spmd_core.experiment.plan.flags import link_refusal
+from spmd_core.experiment.plan.flags import WITHOUT_RINGS, link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
 from spmd_core.experiment.plan.models import (
     ACTIVATIONS,
@@ -130,6 +130,7 @@ __all__ = [
     "TRANSFERS",
     "USUAL_POINTS",
     "VARIABLE",
+    "WITHOUT_RINGS",
     "WORKLOADS",
     "Array",
     "Axes",

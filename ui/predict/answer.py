@@ -78,6 +78,7 @@ def before(experiment: Experiment) -> None:
                 st.markdown(f"{plain(cost)}.")
             if exposed := words.exposed_words(found):
                 st.caption(plain(as_sentence(exposed)))
+            nearest.offer_without_rings(plan, found)
             st.caption(
                 plain(
                     f"{words.parts_words(said['parts'])}. Estimated from the sizes, without compiling: 24 of 25 "
@@ -166,6 +167,13 @@ def choose(result: Result) -> str | None:
     if len(found) < 2:
         return next(iter(found), None)
     return choices.one_of("Details of", list(found), choices.STRATEGY, title)
+
+
+def offer_without_rings(result: Result, name: str | None) -> None:
+    """Of a compiled step with collective matmuls: the flag that turns them off, as a link."""
+    plan, found = result.experiment.plan, name and result.strategies[name].prediction
+    if plan and found:
+        nearest.offer_without_rings(plan, found)
 
 
 def numbers(result: Result, name: str) -> None:

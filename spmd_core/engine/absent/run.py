@@ -267,6 +267,7 @@ def _compile(
         module = read_module(found)
         if ahead.is_step:
             answer = replace(answer, notes=(NOT_EARLY,))
+    answer = replace(answer, notes=(*ahead.notes, *answer.notes))
     collectives, warnings = (
         _collectives(experiment, strategy, ahead, module, answer.devices),
         compiler_warnings(log[0]),

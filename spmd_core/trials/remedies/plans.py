@@ -7,10 +7,13 @@ from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Plan, parse_plan
+from spmd_core.program import is_ring
 from spmd_core.results import Change, Collective
 from spmd_core.time import NearestFit, estimate_step
 from spmd_core.trials.remedies.candidate import MOST, Candidate
 from spmd_core.words import INNER, changes, listed, neighbors, per_token
+
+FLAGS = "compiler_flags"
 
 
 def candidates(plan: Plan, found: Collective) -> list[Candidate]:
@@ -18,7 +21,8 @@ def candidates(plan: Plan, found: Collective) -> list[Candidate]:
     train on as many tokens, so that their times compare.
     """
     kept = dict[str, Candidate]()
-    for other in (*_without(plan, found.axes), *neighbors(plan)):
+    apart = [plan.without_rings] if is_ring(found) else []
+    for other in (*apart, *_without(plan, found.axes), *neighbors(plan)):
         if other.tokens != plan.tokens or other == plan:
             continue
         near = NearestFit(other, estimate_step(other))
@@ -30,7 +34,10 @@ def candidates(plan: Plan, found: Collective) -> list[Candidate]:
             f"try {listed(list(changes(plan, near)))}",
             per_token(other, near.found) * other.tokens,
         )
-    return sorted(kept.values(), key=lambda each: each.seconds)[:MOST]
+    # of a ring the flag is nearest: the estimate tells its seconds from others' only roughly
+    return sorted(kept.values(), key=lambda each: (each.changes[0].name != FLAGS, each.seconds))[
+        :MOST
+    ]
 
 
 def _without(plan: Plan, axes: tuple[str, ...]) -> Iterator[Plan]:
@@ -52,4 +59,7 @@ def _changes(plan: Plan, other: Plan) -> tuple[Change, ...]:
         found.append(Change(field="mesh", before=dict(plan.mesh), after=dict(other.mesh)))
     if plan.remat != other.remat:
         found.append(Change(field="options", name="remat", before=plan.remat, after=other.remat))
+    if plan.compiler_flags != other.compiler_flags:
+        before, after = (" ".join(each.compiler_flags) for each in (plan, other))
+        found.append(Change(field="options", name=FLAGS, before=before, after=after))
     return tuple(found)

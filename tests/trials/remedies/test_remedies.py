@@ -134,6 +134,18 @@ def test_candidates_of_a_plan_train_on_as_many_tokens():
     assert any(dict(each.experiment.mesh) == {"fsdp": 16} for each in found)
 
 
+def test_of_a_ring_the_flag_is_the_first_change():
+    plan = parse_experiment(DEFAULT_SPEC | {"mesh": {"fsdp": 16}})
+    ring = collective("collective-permute", ("fsdp",), asked="all-gather")
+    first, *others = plans.candidates(plan.plan, ring)
+    flag = "xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000"
+    assert first.changes == (Change(field="options", name="compiler_flags", before="", after=flag),)
+    assert first.words == f"try `{flag}`, which turns collective matmuls off"
+    assert not first.experiment.plan.makes_rings and others
+    plain = plans.candidates(plan.plan, collective("all-gather", ("fsdp",)))
+    assert all(each.experiment.plan.makes_rings for each in plain)
+
+
 def test_collectives_are_matched_by_operation_and_bytes():
     before = [collective(op="a", bytes=100), collective(op="a", bytes=900), collective(axes=("y",))]
     after = [collective(op="a", bytes=800), collective(kind="all-gather")]

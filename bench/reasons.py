@@ -1,10 +1,11 @@
 """Whether the reason of every collective names what it moves: a dim, an operand or result, a named
 scope or a source line.
 
-    python -m bench.reasons [--first 93] [--seed 0]
+    python -m bench.reasons [--first 93] [--skip 0] [--seed 0]
 
 33 experiments that communicate, and 60 random ones over workloads, strategies and specs, by turns on
-tpu:v5e:2x4 (needs libtpu) and compiled for 8 simulated devices.
+tpu:v5e:2x4 (needs libtpu) and compiled for 8 simulated devices. A bench that was stopped goes on
+with `--skip`, the number of the last program that it printed.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import random
 import re
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from bench.communicating import EXPERIMENTS, FSDP_LIKE, STRATEGIES
@@ -76,7 +78,7 @@ def checked(spec: dict[str, Any]) -> Experiment | None:
     return experiment
 
 
-def programs(first: int, draw: random.Random) -> Iterator[Experiment]:
+def programs(draw: random.Random) -> Iterator[Experiment]:
     """Endless: the fixed ones, then random ones."""
     yield from filter(None, map(fixed, range(FIXED)))
     for turn in range(10_000):
@@ -103,13 +105,15 @@ def main() -> int:
     """Print each reason that names nothing, and the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=93)
+    parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     total = named = communicating = with_specs = 0
     with own_lab() as lab:
-        for experiment in programs(arguments.first, random.Random(arguments.seed)):
-            if communicating == arguments.first:
-                break
+        found_programs = islice(programs(random.Random(arguments.seed)), arguments.first)
+        for number, experiment in enumerate(found_programs, 1):
+            if number <= arguments.skip:
+                continue
             found = [each for each in collectives(lab, experiment) if each.axes]
             communicating += bool(found)
             for each in found:
@@ -117,7 +121,7 @@ def main() -> int:
                 with_specs += "P(" in (each.reason or "")
                 words = "" if is_named(each) else "NAMES NOTHING: "
                 print(
-                    f"{experiment.workload} {experiment.strategies[0]} {each.kind}: {words}"
+                    f"{number} {experiment.workload} {experiment.strategies[0]} {each.kind}: {words}"
                     f"{each.reason}",
                     flush=True,
                 )

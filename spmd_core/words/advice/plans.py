@@ -24,7 +24,7 @@ def next_plan(plan: Plan, found: Prediction) -> Next | None:
     """
     if not found.fits:
         return _fit(plan, found)
-    return _neighbor(plan) or _more_chips(plan, found)
+    return _neighbor(plan, found) or _more_chips(plan, found)
 
 
 def _fit(plan: Plan, found: Prediction) -> Next | None:
@@ -40,11 +40,11 @@ def _fit(plan: Plan, found: Prediction) -> Next | None:
     )
 
 
-def _neighbor(plan: Plan) -> Next | None:
-    """The best of the plans one change away, where it is worth it. Both are estimated, so that a
-    difference of the estimate from the compiled prediction is in both.
+def _neighbor(plan: Plan, found: Prediction) -> Next | None:
+    """The best of the plans one change away, where it is worth it beside the plan's own estimate,
+    and beside what compiling it predicted where that is less.
     """
-    now = per_token(plan, estimate_step(plan))
+    now = min(per_token(plan, estimate_step(plan)), per_token(plan, found))
     tried = [NearestFit(other, estimate_step(other)) for other in neighbors(plan)]
     best = min(tried, key=lambda each: per_token(each.plan, each.found), default=None)
     if best is None:

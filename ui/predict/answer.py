@@ -171,9 +171,9 @@ def choose(result: Result) -> str | None:
 
 def offer_without_rings(result: Result, name: str | None) -> None:
     """Of a compiled step with collective matmuls: the flag that turns them off, as a link."""
-    plan, found = result.experiment.plan, name and result.strategies[name].prediction
-    if plan and found:
-        nearest.offer_without_rings(plan, found)
+    plan, prediction = result.experiment.plan, name and result.strategies[name].prediction
+    if plan and prediction:
+        nearest.offer_without_rings(plan, prediction)
 
 
 def numbers(result: Result, name: str) -> None:

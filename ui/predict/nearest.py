@@ -27,9 +27,9 @@ def offer(plan: Plan, estimate: Prediction) -> None:
         )
 
 
-def offer_without_rings(plan: Plan, found: Prediction) -> None:
+def offer_without_rings(plan: Plan, prediction: Prediction) -> None:
     """A link that opens the plan without collective matmuls, where there are or may be some."""
-    may = RING_NOTE in found.notes or any(map(is_ring, found.collectives))
+    may = RING_NOTE in prediction.notes or any(map(is_ring, prediction.collectives))
     if not may or not plan.makes_rings:
         return
     if parameters := query(experiment_of(plan.without_rings)):

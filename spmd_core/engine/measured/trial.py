@@ -78,10 +78,10 @@ class Trial:
             if timed is not None and self.failure is None
         ]
 
-    def explain(self, found: Shardings) -> None:
-        """Add what the program's steps tell of its collectives to their reasons."""
+    def explain(self, steps: Shardings) -> None:
+        """Add the specs of the program's steps to the reasons of its collectives."""
         if self.collectives:
-            self.collectives = with_specs(self.collectives, found)
+            self.collectives = with_specs(self.collectives, steps)
         if self.prediction is not None and self.prediction.collectives:
             update = {"collectives": self.collectives}
             self.prediction = self.prediction.model_copy(update=update)

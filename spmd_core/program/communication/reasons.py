@@ -146,11 +146,11 @@ class Reasons:
         number, results = self._flow.result(found.site), self.experiment.what.results
         return results[number].name if number is not None and number < len(results) else None
 
-    def _of_value(self, found: ParsedCollective) -> str:
+    def _of_value(self, each: ParsedCollective) -> str:
         """Of a computed value that something computes with: both by their operations and lines."""
-        made, reader = self._flow.maker(found.site), next(self._flow.readers(found.site), None)
-        by, to = (self._named(each) if each is not None else "" for each in (made, reader))
-        return of_shards(found, f"the value of {by}" if by else "", to)
+        made, reader = self._flow.maker(each.site), next(self._flow.readers(each.site), None)
+        by, to = (self._named(at) if at is not None else "" for at in (made, reader))
+        return of_shards(each, f"the value of {by}" if by else "", to)
 
     def _named(self, each: Instruction) -> str:
         file = file_name(self.experiment.workload, self.strategy)

@@ -8,25 +8,25 @@ from spmd_core.results import Collective, Reshard, Shardings, Spec
 _MOVES = ("all-gather", "all-to-all", "collective-permute")
 
 
-def with_specs(collectives: Sequence[Collective], found: Shardings) -> tuple[Collective, ...]:
+def with_specs(collectives: Sequence[Collective], shardings: Shardings) -> tuple[Collective, ...]:
     """The collectives; those that move the one value that a step of the same operation and line
     reshards over their axes with its specs.
     """
     return tuple(
         each.model_copy(update={"reason": f"{each.reason} ({_words(moved)})"})
-        if each.reason and (moved := _moved(each, found)) is not None
+        if each.reason and (moved := _moved(each, shardings)) is not None
         else each
         for each in collectives
     )
 
 
-def _moved(each: Collective, found: Shardings) -> Reshard | None:
+def _moved(each: Collective, shardings: Shardings) -> Reshard | None:
     """What a collective reshards; None where several may be meant."""
     if (each.asked or each.kind) not in _MOVES or not each.op:
         return None
     fitting = {
         (one.before, one.after): one
-        for step in found.steps
+        for step in shardings.steps
         if step.op == each.op and (each.source is None or step.source == each.source)
         for one in step.reshards
         if not one.free and _fits(each, one)

@@ -30,8 +30,8 @@ def closed_form_s(formula: Formula, experiment: Experiment, strategy: str) -> fl
     """Seconds that the formula expects of an experiment that is sharded like this, never below its
     bound.
     """
-    found = _of(formula, experiment)
-    return max(bound_s(found, strategy), sum(found.seconds(strategy).values()))
+    case = _of(formula, experiment)
+    return max(bound_s(case, strategy), sum(case.seconds(strategy).values()))
 
 
 def least_s(formula: Formula, experiment: Experiment, strategy: str) -> float:

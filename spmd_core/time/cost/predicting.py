@@ -97,9 +97,9 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
     facts = {**answer.facts, "flags": plan.flags}
     before = before_compiling(plan)
     if answer.error is not None:
-        found = _refused(answer, plan.topology.chip.device_hbm_bytes)
-        notes = (_estimated(plan), *found.notes)
-        return found.model_copy(
+        refused = _refused(answer, plan.topology.chip.device_hbm_bytes)
+        notes = (_estimated(plan), *refused.notes)
+        return refused.model_copy(
             update={"before_compiling": before, "compile": facts, "notes": notes}
         )
     cluster = Cluster(plan.topology, answer.devices)
@@ -116,7 +116,7 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
 
 
 def _estimated(plan: Plan) -> str:
-    """What a step takes by the instant estimate, where the compiler found no room for it."""
+    """What a step takes by the instant estimate, for a plan that does not fit."""
     time = estimate_step(plan).predicted_s
     assert time is not None
     return (

@@ -46,12 +46,12 @@ def targets(found: StrategyResult, costs: ProgramTime) -> list[Target]:
     return sorted(kept, key=lambda each: -each.seconds)
 
 
-def untried(found: StrategyResult, tried: Sequence[Target]) -> dict[int, Nothing]:
+def untried(outcome: StrategyResult, tried: Sequence[Target]) -> dict[int, Nothing]:
     """Number -> why nothing was tried, of the collectives that are no targets."""
     taken = {number for each in tried for number in each.numbers}
     return {
         number: Nothing(reason=words.SMALL)
-        for number in range(len(found.collectives or ()))
+        for number in range(len(outcome.collectives or ()))
         if number not in taken
     }
 

@@ -34,7 +34,7 @@ def candidates(plan: Plan, found: Collective) -> list[Candidate]:
             f"try {listed(list(changes(plan, near)))}",
             per_token(other, near.found) * other.tokens,
         )
-    # of a ring the flag is nearest: the estimate tells its seconds from others' only roughly
+    # of a ring the flag is nearest, and its seconds are estimated only roughly
     return sorted(kept.values(), key=lambda each: (each.changes[0].name != FLAGS, each.seconds))[
         :MOST
     ]

@@ -48,9 +48,9 @@ class Trial:
     def judge(self, tried: Tried) -> None:
         """Take what became of the next candidate."""
         self._tried.append(tried)
-        found = verdict(self.target, self.base, tried)
-        self._is_settled = settles(self.target, self.expected, found)
-        self._is_helped |= found is not None and helps(self.target, self.expected, found)
+        judged = verdict(self.target, self.base, tried)
+        self._is_settled = settles(self.target, self.expected, judged)
+        self._is_helped |= judged is not None and helps(self.target, self.expected, judged)
 
     @property
     def answer(self) -> Removal:

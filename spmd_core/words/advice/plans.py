@@ -40,11 +40,11 @@ def _fit(plan: Plan, found: Prediction) -> Next | None:
     )
 
 
-def _neighbor(plan: Plan, found: Prediction) -> Next | None:
+def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
     """The best of the plans one change away, where it is worth it beside the plan's own estimate,
     and beside what compiling it predicted where that is less.
     """
-    now = min(per_token(plan, estimate_step(plan)), per_token(plan, found))
+    now = min(per_token(plan, estimate_step(plan)), per_token(plan, compiled))
     tried = [NearestFit(other, estimate_step(other)) for other in neighbors(plan)]
     best = min(tried, key=lambda each: per_token(each.plan, each.found), default=None)
     if best is None:

@@ -85,7 +85,7 @@ class Tryout(Work):
             return []
         large = targets(found, expected)
         if small := untried(found, large):
-            self._found[row.key] = small
+            self._found[row.key] = {**small}
         return large
 
     def _expected(

@@ -65,6 +65,7 @@ elif status and result:
     if chosen is not None:
         answer.numbers(result, chosen)
         next_step.draw(result)
+        answer.offer_without_rings(result, chosen)
         answer.details(result, chosen)
         remedies.draw(result, [chosen])
 elif not misfit:

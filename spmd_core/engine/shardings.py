@@ -67,6 +67,8 @@ def _read(trial: Trial, experiment: Experiment) -> Shardings:
     if trial.lowered is None:
         return Shardings(reason=NoShardings.NOT_COMPILED)
     try:
-        return compiled_again(trial.lowered, experiment.mesh, trial.collectives or ())
+        steps = compiled_again(trial.lowered, experiment.mesh, trial.collectives or ())
+        trial.explain(steps)
+        return steps
     except Exception as error:  # whatever the compiler raises: what was measured stays
         return Shardings(reason=" ".join(str(error).split())[:300] or type(error).__name__)

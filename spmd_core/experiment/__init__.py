@@ -28,7 +28,7 @@ from spmd_core.experiment.options import BY_POSITION, later_options, option_choi
 from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_code
 from spmd_core.experiment.plan import sharding
 from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
-from spmd_core.experiment.plan.flags import link_refusal
+from spmd_core.experiment.plan.flags import WITHOUT_RINGS, link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
 from spmd_core.experiment.plan.model_size import ACTIVATIONS, CHOICES, VARIABLE, ModelSize
 from spmd_core.experiment.plan.models import get_model
@@ -129,6 +129,7 @@ __all__ = [
     "TRANSFERS",
     "USUAL_POINTS",
     "VARIABLE",
+    "WITHOUT_RINGS",
     "WORKLOADS",
     "Array",
     "Axes",

@@ -11,6 +11,7 @@ from spmd_core.program.communication.rows import (
     kind_words,
     rows,
 )
+from spmd_core.program.communication.specs import with_specs
 from spmd_core.program.communication.warned import with_warnings
 from spmd_core.program.hlo.collective_ops import (
     BETWEEN_SLICES,
@@ -100,5 +101,6 @@ __all__ = [
     "steps_of",
     "transfer_of",
     "trip_count",
+    "with_specs",
     "with_warnings",
 ]

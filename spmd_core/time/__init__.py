@@ -8,7 +8,7 @@ from spmd_core.time.bandwidth.operations import operations_of
 from spmd_core.time.bandwidth.predicted import on_topology
 from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
 from spmd_core.time.bandwidth.roofline import TOO_HIGH, with_roofline
-from spmd_core.time.closed_form.bound import bound_s
+from spmd_core.time.closed_form.bound import bound_s, closed_form_s, least_s
 from spmd_core.time.closed_form.formula import Formula, formula_of
 from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 from spmd_core.time.cost import baseline
@@ -23,7 +23,7 @@ from spmd_core.time.cost.predicting import CompiledText, is_current, is_outdated
 from spmd_core.time.cost.version import versions
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
-from spmd_core.time.estimate.step import estimate_step
+from spmd_core.time.estimate.step import RING_NOTE, estimate_step
 from spmd_core.time.model.calibration import ALONE, Calibration
 from spmd_core.time.model.duration import NOT_CALIBRATED, Duration, Unknown
 from spmd_core.time.model.nominal import data_sheet, link_s
@@ -41,6 +41,7 @@ __all__ = [
     "ALONE",
     "FEWEST_RANKED",
     "NOT_CALIBRATED",
+    "RING_NOTE",
     "TOO_HIGH",
     "AxisSpan",
     "Calibration",
@@ -69,6 +70,7 @@ __all__ = [
     "calibration_on",
     "cases",
     "ceiling",
+    "closed_form_s",
     "cluster_of",
     "data_sheet",
     "estimate_memory",
@@ -80,6 +82,7 @@ __all__ = [
     "is_current",
     "is_outdated",
     "larger",
+    "least_s",
     "link_s",
     "measured",
     "median_error",

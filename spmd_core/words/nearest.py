@@ -51,6 +51,8 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
     if more := [name for name in near.offload if name not in plan.offload]:
         words = listed([_SAVED.get(name, name) for name in more])
         yield f"{words} offloaded ({bytes_text(nearest.found.memory_bytes.host)} of host memory)"
+    if plan.makes_rings and not near.makes_rings:
+        yield f"`{near.compiler_flags[-1]}`, which turns collective matmuls off"
 
 
 def _batch(plan: Plan, near: Plan) -> str:

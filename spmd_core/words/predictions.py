@@ -1,5 +1,6 @@
 """The sentences about predictions: does it fit, how long is a step, what bounds it."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from spmd_core.time import data_sheet
 from spmd_core.words.costs import money_text
 from spmd_core.words.strategies import predicted
 
+# "neighbours" is as older runs wrote it
+_PERMUTED = re.compile(r"(neighbou?rs|up to \d+ hops) over")
 _HOUR, _DAY = 3600.0, 86400.0
 # What a program waits for most, as rooflines call it; keys are those of stored predictions.
 _BOUND = {
@@ -177,12 +180,16 @@ def route_words(route: str) -> str:
 
     >>> route_words("neighbors over ici x+, ici x-, ici y+")
     'neighbors along x and y'
+    >>> route_words("up to 3 hops over ici x+, dcn")
+    'up to 3 hops along x and between slices'
     """
-    if not route.startswith(("neighbors over", "neighbours over")):  # as older runs wrote it
+    far = _PERMUTED.match(route)
+    if far is None:
         return route
     axes = [axis for axis in "xyz" if f"ici {axis}" in route]
     along = f" along {' and '.join(axes)}" if axes else ""
-    return f"neighbors{along}" + (" and between slices" if "dcn" in route else "")
+    how = "neighbors" if far[1].startswith("neigh") else far[1]
+    return how + along + (" and between slices" if "dcn" in route else "")
 
 
 def operation(op: str | None) -> str:

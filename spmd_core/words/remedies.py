@@ -65,22 +65,32 @@ def what_words(each: Collective) -> str:
 
 def remedy_words(
     change: str,
-    before: Sequence[Collective],
-    after: Sequence[Collective],
+    removed: str,
     new: Sequence[Collective],
     memory_bytes: int | None,
     seconds: tuple[float, float],
 ) -> str:
-    """The two sides of a compiled change: what it removes, and its cost. `before`: the equal
-    collectives in question; `after`: those of them that remain; `new`: those that replace them.
+    """The two sides of a compiled change: what it removes, and its cost. `new`: the collectives
+    that replace it.
     """
-    removed = f"no {what_words(before[0])}" if not after else _less(before, after)
     more = sorted({what_words(each) for each in new})
     comes = (
         f", {listed([f'{_a(each)} {each}' for each in more[:_MOST_NEW]])} instead" if more else ""
     )
     held = f"; {memory_change(memory_bytes)}" if memory_bytes is not None else ""
     return f"{change}: {removed}{comes}{held}; predicted {_times(*seconds)}"
+
+
+def removed_words(
+    before: Sequence[Collective], left: Sequence[Collective], count: int, others: int
+) -> str:
+    """What a change removes: `before` the equal collectives in question, `left` those of them that
+    remain; of `count` collectives of the kind over these axes `others` remain beside those.
+    """
+    if left:
+        return _less(before, left)
+    what = what_words(before[0])
+    return f"{others} {what} in place of {count}" if others else f"no {what}"
 
 
 def memory_change(nbytes: int) -> str:
@@ -90,31 +100,50 @@ def memory_change(nbytes: int) -> str:
     return f"{'+' if nbytes > 0 else '-'}{bytes_text(abs(nbytes))} per device"
 
 
+SMALL = "not tried: it takes less than 2 % of the predicted time"
+_MOST_TRIED = 6  # changes that are named
+
+
 def nothing_words(
     each: Collective,
     dims: Sequence[str],
-    tried: int,
+    tried: Sequence[str],
     failed: int,
-    slower: tuple[str, float, float] | None,
+    best: tuple[str, float, float] | None,
 ) -> str:
-    """Why no change removes a collective: what needs it, and the time of the best change that was
-    tried.
+    """Why no change removes a collective: what needs it, the changes that were tried, and the time
+    of the best that removes it.
 
-    `dims`: the contracted dims that it sums; `slower`: change, seconds before and after.
+    `dims`: the contracted dims that it sums; `best`: change, seconds before and after.
     """
     needs = (
         f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it"
         if dims and each.kind in _SUMS
         else ""
     )
-    if slower is not None:
-        change, *seconds = slower
+    if best is not None:
+        change, before, after = best
+        others = _tried([other for other in tried if other != change])
         lead = f"{needs}; " if needs else ""
-        return f"nothing removes it in less time: {lead}{change}: predicted {_times(*seconds)}"
-    none = f" (none of {tried} changes tried)" if tried > 1 else ""
-    if tried and failed == tried:
-        none = f" ({tried} tried, and none compiled)"
-    return f"nothing removes it: {needs or each.reason or 'the program needs it'}{none}"
+        if after < before:
+            return (
+                f"nothing removes it in clearly less time: {lead}{change}: predicted "
+                f"{_times(before, after)}, which predictions of this machine do not tell apart: "
+                f"time both{others}"
+            )
+        times = _times(before, after)
+        return f"nothing removes it in less time: {lead}{change}: predicted {times}{others}"
+    none = f" ({len(tried)} tried, and none compiled)" if tried and failed == len(tried) else ""
+    why = needs or each.reason or "the program needs it"
+    return f"nothing removes it: {why}{none or _tried(tried)}"
+
+
+def _tried(changes: Sequence[str]) -> str:
+    """What else was tried; "" for nothing."""
+    if not changes:
+        return ""
+    named, more = list(changes[:_MOST_TRIED]), len(changes) - _MOST_TRIED
+    return f"; tried as well: {'; '.join(named)}{f'; and {more} more' if more > 0 else ''}"
 
 
 def _less(before: Sequence[Collective], after: Sequence[Collective]) -> str:
@@ -142,7 +171,8 @@ GUESSED = (
 
 TRIES = (
     "Compiles up to 8 changes for each collective worth more than 2 % of the time, until one "
-    "removes it. Nothing is executed, and nothing that is timed is disturbed."
+    "removes it, and up to 24 more where none of these does. Nothing is executed, and nothing that "
+    "is timed is disturbed."
 )
 NOTHING_WORTH = "No collective takes more than 2 % of the predicted time: nothing was tried."
 

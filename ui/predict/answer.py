@@ -88,6 +88,7 @@ def before(experiment: Experiment) -> None:
                 st.markdown(f"{plain(cost)}.")
             if exposed := words.exposed_words(found):
                 st.caption(plain(as_sentence(exposed)))
+            nearest.offer_without_rings(plan, found)
             st.caption(
                 plain(
                     f"{words.parts_words(said['parts'])}. Estimated from the sizes, without compiling: 24 of 25 "
@@ -176,6 +177,13 @@ def choose(result: Result) -> str | None:
     if len(found) < 2:
         return next(iter(found), None)
     return choices.one_of("Details of", list(found), choices.STRATEGY, title)
+
+
+def offer_without_rings(result: Result, name: str | None) -> None:
+    """Of a compiled step with collective matmuls: the flag that turns them off, as a link."""
+    plan, prediction = result.experiment.plan, name and result.strategies[name].prediction
+    if plan and prediction:
+        nearest.offer_without_rings(plan, prediction)
 
 
 def numbers(result: Result, name: str) -> None:

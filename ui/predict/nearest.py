@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from spmd_core.experiment import Experiment, Plan
+from spmd_core.experiment import WITHOUT_RINGS, Experiment, Plan, experiment_of
+from spmd_core.program import is_ring
 from spmd_core.results import Prediction
-from spmd_core.time import estimate_step, nearest_fit
+from spmd_core.time import RING_NOTE, estimate_step, nearest_fit
 from spmd_core.words import model_words, nearest_words, predictions
 from ui.cards import query
-from ui.markdown import plain
+from ui.markdown import coded, plain
 
 
 def offer(plan: Plan, estimate: Prediction) -> None:
@@ -23,6 +24,22 @@ def offer(plan: Plan, estimate: Prediction) -> None:
             icon=":material/arrow_forward:",
             query_params=parameters,
             width="content",
+        )
+
+
+def offer_without_rings(plan: Plan, prediction: Prediction) -> None:
+    """A link that opens the plan without collective matmuls, where there are or may be some."""
+    may = RING_NOTE in prediction.notes or any(map(is_ring, prediction.collectives))
+    if not may or not plan.makes_rings:
+        return
+    if parameters := query(experiment_of(plan.without_rings)):
+        st.page_link(
+            "pages/predict.py",
+            label=coded(f"Without collective matmuls: add the flag `{WITHOUT_RINGS}`"),
+            icon=":material/flag:",
+            query_params=parameters,
+            width="content",
+            help=coded(RING_NOTE),
         )
 
 

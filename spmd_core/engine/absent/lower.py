@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from spmd_core.base import Inexpressible, RequestError, refuse
+from spmd_core.base import Inexpressible, refuse
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.lower import Steps, execute
-from spmd_core.experiment import NAME, STRATEGIES, Experiment
+from spmd_core.experiment import NAME, STRATEGIES, Experiment, Plan, experiment_of
 from spmd_core.machine import get_topology
 from spmd_core.program import file_name
 from spmd_core.script import program_text
@@ -24,7 +24,8 @@ from spmd_core.script import program_text
 class Ahead:
     """A program lowered for absent devices: `mesh` has them in the order of the program's
     positions; `file` is what source lines quote. A training step (`is_step`) is large: it is compiled
-    until it is scheduled, and its text has no source lines.
+    until it is scheduled, and its text has no source lines. `notes`: what was changed so that it
+    compiles.
     """
 
     lowered: Any
@@ -32,6 +33,7 @@ class Ahead:
     texts: dict[str, str]
     file: str
     is_step: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahead:
@@ -39,14 +41,13 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
     ahead of time; RequestError where the
     mesh is larger than the topology."""
     if plan := experiment.plan:
-        if refusal := plan.kernel_refusal:
-            raise RequestError(refusal)
-        text, file = program_text(experiment, strategy), file_name(NAME, strategy)
+        fitting = plan.with_fitting_blocks
+        text = program_text(experiment_of(fitting), strategy)
+        file, notes = file_name(NAME, strategy), smaller_blocks_note(plan, fitting)
         with _standing_for(devices_of(get_topology(experiment.target))):
             names = execute(text, file)
-        return Ahead(
-            steps("lower", names["lower"]), names["mesh"], {"program": text}, file, is_step=True
-        )
+        lowered = steps("lower", names["lower"])
+        return Ahead(lowered, names["mesh"], {"program": text}, file, True, notes)
     if STRATEGIES[strategy].is_map:
         raise Inexpressible(
             f"{strategy} is called on attached devices: there is nothing to compile for absent ones; use auto or shard_map"
@@ -72,6 +73,13 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
     if not isinstance(mesh, Mesh):
         mesh = Mesh([devices[0]], ("one",))
     return Ahead(lowered, mesh, {"program": text, "jaxpr": str(traced.jaxpr)}, file)
+
+
+def smaller_blocks_note(plan: Plan, fitting: Plan) -> tuple[str, ...]:
+    """That the attention kernel was compiled with other blocks than the plan's."""
+    if fitting == plan:
+        return ()
+    return (f"{plan.kernel_refusal}: the step was compiled with these",)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from spmd_core.program import (
     fingerprint,
     parse_module,
     read_collectives,
+    with_specs,
     with_warnings,
 )
 from spmd_core.results import (
@@ -183,6 +184,8 @@ def _predict(
         if not STRATEGIES[strategy].is_single_device:
             shardings = of_folder(folder, experiment.mesh, answer.collectives or ())
             texts[SHARDINGS] = shardings.model_dump_json()
+            collectives = with_specs(answer.collectives or (), shardings)
+            answer = replace(answer, collectives=collectives)
         facts = _facts(row, study, steps, answer.text) | {"elapsed_s": clock() - started}
         steps.phase("price")
         answer = replace(answer, facts=facts)
@@ -253,6 +256,7 @@ def _compile(
         module = read_module(compiled)
         if ahead.is_step:
             answer = replace(answer, notes=(NOT_EARLY,))
+    answer = replace(answer, notes=(*ahead.notes, *answer.notes))
     collectives = _collectives(experiment, strategy, ahead, module, answer.devices)
     warnings = compiler_warnings(log[0])
     return replace(answer, collectives=with_warnings(collectives, warnings)), warnings

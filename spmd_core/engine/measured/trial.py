@@ -13,6 +13,7 @@ from spmd_core.base import Inexpressible, WrongResult
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.measured.timing import Timed
 from spmd_core.experiment import Row
+from spmd_core.program import with_specs
 from spmd_core.results import (
     INEXPRESSIBLE,
     OUT_OF_MEMORY,
@@ -23,6 +24,7 @@ from spmd_core.results import (
     MemoryBytes,
     Operation,
     Prediction,
+    Shardings,
     Trace,
     Wrong,
 )
@@ -76,6 +78,14 @@ class Trial:
             for timed in (self.program, self.from_unsharded)
             if timed is not None and self.failure is None
         ]
+
+    def explain(self, steps: Shardings) -> None:
+        """Add the specs of the program's steps to the reasons of its collectives."""
+        if self.collectives:
+            self.collectives = with_specs(self.collectives, steps)
+        if self.prediction is not None and self.prediction.collectives:
+            update = {"collectives": self.collectives}
+            self.prediction = self.prediction.model_copy(update=update)
 
     def fail(self, error: BaseException) -> None:
         """Record why this strategy stops here, and let go of what it holds on the devices."""

@@ -57,6 +57,11 @@ SPARSE_CORE_FLAGS = (
     "xla_tpu_enable_sparse_core_collective_offload_reduce_scatter=true",
     "xla_tpu_use_single_sparse_core_for_all_gather_offload=true",
 )
+# From which size on (MiB) a matmul is split into parts, whose operands or sums pass around a ring of
+# devices meanwhile. MaxText's published runs on v6e turn that off by a size that no matmul has.
+RING_FLAG = "xla_jf_spmd_threshold_for_windowed_einsum_mib"
+WITHOUT_RINGS = f"{RING_FLAG}=1000000"
+LEAST_WITHOUT_MIB = 100_000  # a size from which on no matmul is split
 GENERATION_FLAGS = {
     "v4": ("xla_enable_async_collective_permute=true",),
     "v5p": (
@@ -182,7 +187,7 @@ LINK_FLAGS: dict[str, LinkFlag] = {
         (
             "from which size (MiB) on a matmul is split into parts",
             2**20,
-            ("xla_jf_spmd_threshold_for_windowed_einsum_mib",),
+            (RING_FLAG,),
         ),
         (
             _COMBINE,

@@ -28,9 +28,17 @@ from spmd_core.experiment.plan.blocks import (
     check_blocks,
     kernel_blocks,
     read_blocks,
+    smaller_blocks,
     too_large,
 )
-from spmd_core.experiment.plan.flags import GENERATION_FLAGS, PUBLISHED_FLAGS, flag_refusal
+from spmd_core.experiment.plan.flags import (
+    GENERATION_FLAGS,
+    LEAST_WITHOUT_MIB,
+    PUBLISHED_FLAGS,
+    RING_FLAG,
+    WITHOUT_RINGS,
+    flag_refusal,
+)
 from spmd_core.experiment.plan.meshes import DATA_AXES, check_mesh
 from spmd_core.experiment.plan.model_size import CHOICES, VARIABLE, ModelSize
 from spmd_core.experiment.plan.models import get_model
@@ -310,10 +318,23 @@ class Plan(Frozen):
         """Why the attention kernel cannot be compiled with its blocks; None if the sizes do not
         rule it out.
         """
+        return too_large(self.kernel_blocks, self.size.head_dim, self._kernel_kib)
+
+    @property
+    def with_fitting_blocks(self) -> "Plan":
+        """The plan, with the nearest smaller blocks where its kernel cannot be compiled."""
+        limit_kib = self._kernel_kib
+        if self.kernel_refusal is None or limit_kib is None:
+            return self
+        smaller = smaller_blocks(self.kernel_blocks, self.size.head_dim, limit_kib * 1024)
+        return self.model_copy(update={"attention_blocks": smaller})
+
+    @property
+    def _kernel_kib(self) -> int | None:
+        """KiB of vector memory that a kernel may take; None if unknown."""
         given = self.flags.get(VMEM_FLAG, "")
         generation = self.topology.chip.generation
-        limit = int(given) if given.isdigit() else VMEM_LIMITS_KIB.get(generation)
-        return too_large(self.kernel_blocks, self.size.head_dim, limit)
+        return int(given) if given.isdigit() else VMEM_LIMITS_KIB.get(generation)
 
     @property
     def not_compared(self) -> str | None:
@@ -359,6 +380,18 @@ class Plan(Frozen):
             name: value
             for name, _, value in (text.removeprefix("--").partition("=") for text in texts)
         }
+
+    @property
+    def makes_rings(self) -> bool:
+        """Whether the compiler may split a matmul, and pass its operand or sum around a ring."""
+        given = self.flags.get(RING_FLAG, "")
+        return not given.isdigit() or int(given) < LEAST_WITHOUT_MIB
+
+    @property
+    def without_rings(self) -> "Plan":
+        """The plan with the flag that turns that off."""
+        others = [flag for flag in self.compiler_flags if flag.partition("=")[0] != RING_FLAG]
+        return self.model_copy(update={"compiler_flags": (*others, WITHOUT_RINGS)})
 
     @property
     def flops(self) -> int:

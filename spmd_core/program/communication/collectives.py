@@ -38,7 +38,8 @@ def read_collectives(
     collectives = []
     for site in sites(module):
         name = op_name(site, module, file)
-        one = read(site, module, mesh, positions, places, name)
+        line = source(site, module, file)
+        one = read(site, module, mesh, positions, places, name, line)
         parts = parts_of(site, module, named)
         why = reasons.why(one) if reasons else generic(one)
         start = site.start
@@ -52,7 +53,7 @@ def read_collectives(
                 count=site.count,
                 bytes_total=None if site.count is None else start.bytes * site.count,
                 op=name,
-                source=source(site, module, file),
+                source=line,
                 name=start.outer.name,
                 group_size=_group_size(one),
                 asynchronous=start.asynchronous,

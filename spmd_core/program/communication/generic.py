@@ -1,5 +1,6 @@
 """The reason of a collective, from its kind, mesh axes and op name alone."""
 
+import re
 from typing import Protocol
 
 from spmd_core.experiment import DATA_AXES
@@ -10,7 +11,7 @@ class CollectiveFacts(Protocol):
     """The fields of a collective that its reason depends on: of a parsed or an estimated one.
 
     `wanted` is the kind that the program requested, `ring` the devices of each ring that a
-    collective matmul passes shards along, 0 for any other.
+    collective matmul passes shards along, 0 for any other; `source` is `file:line`.
     """
 
     @property
@@ -27,6 +28,8 @@ class CollectiveFacts(Protocol):
     def reduction(self) -> str | None: ...  # noqa: D102
     @property
     def ring(self) -> int: ...  # noqa: D102
+    @property
+    def source(self) -> str | None: ...  # noqa: D102
 
 
 _BECAME = {
@@ -35,6 +38,11 @@ _BECAME = {
     ("all-gather", "all-reduce"): "; the compiler pads each shard with zeros and adds them "
     "in an all-reduce",
 }
+# parts of an op's path that JAX adds: what it traced through, and transformations of nothing named
+_WRAPS = re.compile(
+    r"(jit|pjit|jvp|transpose|vmap)\(|(while|body|cond|closed_call|checkpoint|shard_map|"
+    r"rematted_computation|core_call|custom_jvp_call|custom_vjp_call|scan)$|$"
+)
 _LOGICAL = {
     "maximum": "maximum",
     "minimum": "minimum",
@@ -49,13 +57,45 @@ def names(axes: tuple[str, ...]) -> str:
     return " and ".join(axes) if axes else "no axis"
 
 
+def place_words(op_name: str | None, source: str | None) -> str:
+    """An operation by its named scope and its source line; "" where neither is known.
+
+    >>> place_words("jit(program)/attention/dot_general", "attention_auto.py:31")
+    '`attention/dot_general` (line 31)'
+    """
+    parts = [part for part in (op_name or "").split("/") if not _WRAPS.match(part)]
+    line = f"line {source.rpartition(':')[2]}" if source else ""
+    if not parts:
+        return line
+    scope = f"`{'/'.join(parts[-2:])}`"
+    return f"{scope} ({line})" if line else scope
+
+
+def _of(place: str) -> str:
+    return f" of {place}" if place else ""
+
+
 def became(collective: CollectiveFacts) -> str:
     """The end of a sentence: what the compiler made of the requested collective."""
     return _BECAME.get((collective.wanted, collective.kind), "")
 
 
-def generic(collective: CollectiveFacts) -> str | None:
-    """The reason as a sentence; None if the axes do not determine it."""
+def by_itself(collective: CollectiveFacts, call: str) -> str:
+    """The reason of a collective that the program calls, where its value is no operand."""
+    place = collective.source and f" (line {collective.source.rpartition(':')[2]})"
+    return f"the program itself calls {call} over {names(collective.axes)}{place or ''}"
+
+
+def partial_sums(collective: CollectiveFacts) -> str:
+    """The reason of a sum over a dim that has no name."""
+    place = _of(place_words(collective.op_name, collective.source))
+    return f"devices along {names(collective.axes)} hold partial sums{place}, which are added"
+
+
+def generic(collective: CollectiveFacts, value: str = "") -> str | None:
+    """The reason as a sentence; None if the axes do not determine it. `value`: the name of what it
+    moves, where no operation has one.
+    """
     if collective.kind == BETWEEN_SLICES:
         return _between_slices(collective)
     if not collective.axes:
@@ -65,7 +105,7 @@ def generic(collective: CollectiveFacts) -> str | None:
     others = set(collective.axes) - set(DATA_AXES)
     # sequences and weights are sharded over `expert` too; an all-to-all there is of experts' rows
     of_rows = not others or (others == {"expert"} and collective.wanted != "all-to-all")
-    return (_of_rows(collective) if of_rows else of_shards(collective)) + became(collective)
+    return (_of_rows(collective) if of_rows else of_shards(collective, value)) + became(collective)
 
 
 def collective_matmul(collective: CollectiveFacts) -> str:
@@ -73,13 +113,14 @@ def collective_matmul(collective: CollectiveFacts) -> str:
     steps.
     """
     along = f"a ring of {collective.ring} along {names(collective.axes)}"
+    place = _of(place_words(collective.op_name, collective.source))
     if collective.wanted == "reduce-scatter":
         return (
-            f"collective matmul: a reduce-scatter over {names(collective.axes)} in steps; partial "
+            f"collective matmul{place}: a reduce-scatter over {names(collective.axes)} in steps; partial "
             f"sums pass around {along} while the matmul works on the next part"
         )
     return (
-        f"collective matmul: an all-gather over {names(collective.axes)} in steps; shards pass "
+        f"collective matmul{place}: an all-gather over {names(collective.axes)} in steps; shards pass "
         f"around {along} while the matmul works on those that are there"
     )
 
@@ -92,8 +133,10 @@ def other_reduction(collective: CollectiveFacts) -> str | None:
     use = (
         ", as softmax needs it" if what == "maximum" and "max" in (collective.op_name or "") else ""
     )
+    place = place_words(collective.op_name, collective.source)
+    own = f"its own shard in {place}" if place else "its own shard"
     return (
-        f"each device along {names(collective.axes)} holds the {what} of its own shard, and the "
+        f"each device along {names(collective.axes)} holds the {what} of {own}, and the "
         f"{what} of all is taken{use}"
     )
 
@@ -119,16 +162,20 @@ def _of_rows(collective: CollectiveFacts) -> str:
     return f"values move between devices along {along}"
 
 
-def of_shards(collective: CollectiveFacts) -> str:
+def of_shards(collective: CollectiveFacts, value: str = "", reader: str = "") -> str:
     """The reason of a collective over axes that shard other dims, or of a program that is not a
-    decoder.
+    decoder. `value`: the name of what it moves, `reader` the operation that reads it; "" where
+    the collective's own operation is all that is known.
     """
     along = names(collective.axes)
     if collective.wanted in ("all-reduce", "reduce-scatter"):
         if sentence := other_reduction(collective):
             return sentence
         keeps = ", and each device keeps its shard" if collective.wanted == "reduce-scatter" else ""
-        return f"devices along {along} hold partial sums, which are added{keeps}"
+        return partial_sums(collective) + keeps
+    place = place_words(collective.op_name, collective.source)
+    value = value or (f"the value of {place}" if place else "a computed value")
+    needs = f"{reader} needs it" if reader else "it is needed"
     if collective.wanted == "all-gather":
-        return f"an intermediate value is sharded over {along}, but the next op needs it replicated"
-    return f"an intermediate value is resharded for the next op: its shards move over {along}"
+        return f"{value} is sharded over {along}, but {needs} replicated"
+    return f"{value} is sharded in another way than {reader or 'the program'} needs it: its shards move over {along}"

@@ -25,10 +25,14 @@ def op_name(site: Site, module: Module, file: str) -> str | None:
 
 def source(site: Site, module: Module, file: str) -> str | None:
     """`file:line` of the innermost line of the program's own text; None if unknown."""
-    for place in _located(site, module, file):
-        for frame in place.frames:
-            if _is(frame.file, file):
-                return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}"
+    return next(filter(None, (line_of(each, file) for each in _located(site, module, file))), None)
+
+
+def line_of(instruction: Instruction, file: str) -> str | None:
+    """`file:line` of an instruction's innermost line of the program's own text."""
+    for frame in instruction.frames:
+        if _is(frame.file, file):
+            return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}"
     return None
 
 

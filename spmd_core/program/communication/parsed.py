@@ -25,7 +25,7 @@ class ParsedCollective:
 
     `groups`, int64 [groups, members], are positions in the program's device order (of a permute,
     pairs); `op_name` is the name that the program gives it; `ring` counts the devices of each ring
-    that a collective matmul passes shards along, 0 for any other.
+    that a collective matmul passes shards along, 0 for any other; `source` is `file:line`.
     """
 
     site: Site
@@ -35,6 +35,7 @@ class ParsedCollective:
     op_name: str | None
     reduction: str | None
     ring: int = 0
+    source: str | None = None
 
     @property
     def kind(self) -> str:
@@ -54,6 +55,7 @@ def read(
     positions: tuple[int, ...] | None,
     places: tuple[Coordinates, ...],
     op_name: str | None,
+    source: str | None = None,
 ) -> ParsedCollective:
     """A collective by its text; HloError where its groups cannot be read."""
     start, around = site.start, site.computation
@@ -61,14 +63,16 @@ def read(
         groups = counterparts(places)
         axes = axes_of(groups, mesh, positions) if groups.size and mesh else ()
         transfer = transfer_of(start.outer) or None
-        return ParsedCollective(site, groups, axes, transfer, op_name, "add")
+        return ParsedCollective(site, groups, axes, transfer, op_name, "add", 0, source)
     groups = groups_of(start.inner, module.device_count)
     axes = axes_of(groups, mesh, positions)
     wanted = asked(module, start, around, groups, op_name)
     ring = 0
     if start.kind == "collective-permute" and ring_of(module, start, around, groups, op_name):
         ring = ring_size(groups)
-    return ParsedCollective(site, groups, axes, wanted, op_name, reduction_of(module, start), ring)
+    return ParsedCollective(
+        site, groups, axes, wanted, op_name, reduction_of(module, start), ring, source
+    )
 
 
 def counterparts(places: tuple[Coordinates, ...]) -> np.ndarray:

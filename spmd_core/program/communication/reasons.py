@@ -1,50 +1,26 @@
 """Why a collective is there: what the sharding requires, and what the compiler does."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from spmd_core.experiment import STRATEGIES, Axes, Experiment, Spec
+from spmd_core.program.communication.flow import Flow
 from spmd_core.program.communication.generic import (
     became,
+    by_itself,
     collective_matmul,
     generic,
     names,
     of_shards,
     other_reduction,
+    partial_sums,
+    place_words,
 )
+from spmd_core.program.communication.lines import line_of
 from spmd_core.program.communication.parsed import ParsedCollective
 from spmd_core.program.hlo.module import Instruction, Module
 from spmd_core.program.hlo.requested import call_of
-
-_MOVES = frozenset(
-    (
-        "bitcast",
-        "copy",
-        "transpose",
-        "reshape",
-        "convert",
-        "slice",
-        "dynamic-slice",
-        "concatenate",
-        "pad",
-        "copy-start",
-        "copy-done",
-        "broadcast",
-        "all-gather",
-        "all-gather-start",
-        "all-gather-done",
-        "all-to-all",
-        "collective-permute",
-        "collective-permute-start",
-        "collective-permute-done",
-        "get-tuple-element",
-        "tuple",
-        "parameter",
-        "constant",
-        "partition-id",
-        "optimization-barrier",
-    )
-)
-_INDEX_ARITHMETIC = frozenset(("multiply", "add", "compare", "select", "clamp"))
+from spmd_core.program.ir.text import file_name
 
 
 @dataclass(frozen=True)
@@ -76,8 +52,12 @@ class Reasons:
         if (result := self._result(collective)) is not None:
             return lead + self._of_result(collective, result) + became(collective)
         if by_hand:
-            return f"the program itself calls {by_hand} over {names(collective.axes)}"
-        return of_shards(collective) + became(collective)
+            return by_itself(collective, by_hand)
+        return self._of_value(collective) + became(collective)
+
+    @cached_property
+    def _flow(self) -> Flow:
+        return Flow(self.module)
 
     def _of_sum(self, collective: ParsedCollective, by_hand: str | None) -> str:
         over, call = names(collective.axes), f" (the program calls {by_hand})" if by_hand else ""
@@ -105,9 +85,7 @@ class Reasons:
                 else f"so the partial sums are added over {over}"
             )
             return f"{which} is sharded over {over}: each device holds a partial sum, {how}{keeps}"
-        if by_hand:
-            return f"the program itself calls {by_hand} over {over}"
-        return f"devices along {over} hold partial sums, which are added{keeps}"
+        return by_itself(collective, by_hand) if by_hand else partial_sums(collective) + keeps
 
     def _axes_of_dim(self, dim: str) -> Axes:
         """Axes that shard a dim, in any operand that has it."""
@@ -157,52 +135,28 @@ class Reasons:
 
     def _operand(self, collective: ParsedCollective) -> str | None:
         """The workload's operand that is moved as it was stored; None for a computed value."""
-        computation, start = collective.site.computation, collective.site.start.outer
-        if not computation.is_entry:
+        made = self._flow.maker(collective.site)
+        if made is None or made.opcode != "parameter" or not collective.site.computation.is_entry:
             return None
-        at = start
-        for _ in range(len(computation.instructions)):
-            sources = {
-                name
-                for name in at.operands
-                if computation.by_name[name].opcode not in ("constant", "partition-id")
-            }
-            if len(sources) != 1 or (at is not start and not self._only_moves(at)):
-                return None
-            at = computation.by_name[sources.pop()]
-            if at.opcode == "parameter":
-                operands, number = self.experiment.what.operands, int(at.argument)
-                return operands[number].name if number < len(operands) else None
-        return None
+        operands, number = self.experiment.what.operands, int(made.argument)
+        return operands[number].name if number < len(operands) else None
 
     def _result(self, collective: ParsedCollective) -> str | None:
-        """The workload's result that is handed over; None where its value is computed with."""
-        computation, at = collective.site.computation, collective.site.start.outer
-        if not computation.is_entry:
-            return None
-        results = self.experiment.what.results
-        while not at.is_root:
-            users = computation.users[at.name]
-            if len(users) != 1 or not self._only_moves(users[0]):
-                return None
-            outputs = users[0].operands
-            if users[0].is_root and users[0].opcode == "tuple" and len(results) == len(outputs):
-                return results[list(outputs).index(at.name)].name
-            at = users[0]
-        return results[0].name
+        """The workload's result that a moved value becomes, element by element; None for one that
+        is computed with.
+        """
+        number, results = self._flow.result(collective.site), self.experiment.what.results
+        return results[number].name if number is not None and number < len(results) else None
 
-    def _only_moves(self, instruction: Instruction) -> bool:
-        """Whether it computes nothing with its value; arithmetic of indices in a fusion may be."""
-        if instruction.opcode != "fusion":
-            return instruction.opcode in _MOVES
-        inner = [
-            each for name in instruction.called() for each in self.module.by_name[name].instructions
-        ]
-        return all(
-            each.opcode in _MOVES
-            or (each.opcode in _INDEX_ARITHMETIC and each.shape.element[0] in "su")
-            for each in inner
-        )
+    def _of_value(self, each: ParsedCollective) -> str:
+        """Of a computed value that something computes with: both by their operations and lines."""
+        made, reader = self._flow.maker(each.site), next(self._flow.readers(each.site), None)
+        by, to = (self._named(at) if at is not None else "" for at in (made, reader))
+        return of_shards(each, f"the value of {by}" if by else "", to)
+
+    def _named(self, each: Instruction) -> str:
+        file = file_name(self.experiment.workload, self.strategy)
+        return place_words(each.op_name, line_of(each, file))
 
 
 def _sharded(dims: tuple[str, ...], spec: Spec) -> str:

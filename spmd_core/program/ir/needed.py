@@ -6,7 +6,7 @@ from spmd_core.program.hlo.module import Instruction, Shape
 
 Spec = tuple[tuple[str, ...], ...]
 # Elementwise operations
-_ELEMENTWISE = frozenset(
+ELEMENTWISE = frozenset(
     (
         "abs",
         "add",
@@ -63,7 +63,7 @@ def needed_specs(
     """The spec of each operand with which the result's sharding needs no communication except for
     partial sums; None if there is no rule for this operation.
     """
-    if each.opcode in _ELEMENTWISE:
+    if each.opcode in ELEMENTWISE:
         return [result if shape.dims == each.shape.dims else None for shape in shapes]
     if each.opcode == "transpose":
         order = _numbers(each, "dimensions")

@@ -4,7 +4,7 @@ device passes, and it alone may rule out.
 
 import math
 
-from spmd_core.experiment import STRATEGIES, Array
+from spmd_core.experiment import STRATEGIES, Array, Experiment, Sharded
 from spmd_core.time.closed_form.formula import Formula, is_one_contraction
 from spmd_core.time.closed_form.sharded_formula import ShardedFormula, pairs
 
@@ -24,6 +24,27 @@ def bound_s(case: ShardedFormula, strategy: str) -> float:
         case.held / limits.bytes_per_s,
         (limits.collective_s + sent / limits.link_bytes_per_s) if sent else 0.0,
     )
+
+
+def closed_form_s(formula: Formula, experiment: Experiment, strategy: str) -> float:
+    """Seconds that the formula expects of an experiment that is sharded like this, never below its
+    bound.
+    """
+    case = _of(formula, experiment)
+    return max(bound_s(case, strategy), sum(case.seconds(strategy).values()))
+
+
+def least_s(formula: Formula, experiment: Experiment, strategy: str) -> float:
+    """Seconds that no program of the experiment can stay below."""
+    return bound_s(_of(formula, experiment), strategy)
+
+
+def _of(formula: Formula, experiment: Experiment) -> ShardedFormula:
+    overrides = experiment.overrides and tuple(
+        (array.name, experiment.spec(array.name)) for array in experiment.what.arrays
+    )
+    sharded = Sharded(experiment.target, experiment.mesh, experiment.sharding, tuple(overrides))
+    return ShardedFormula(formula, sharded)
 
 
 def used(case: ShardedFormula) -> int:

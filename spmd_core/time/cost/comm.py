@@ -113,7 +113,8 @@ def _communication(start: StartOp, cluster: Cluster) -> Communication:
         ways, group = _ways(cluster, inner.attributes.get("source_target_pairs", ""))
         seconds, bound = (permute_s(topology, ways, nbytes, rates) for rates in (EXPECTED, NOMINAL))
         resources = ways.used
-        words = f"neighbors over {', '.join(resources)}" if resources else "no link"
+        far = "neighbors" if ways.longest < 2 else f"up to {ways.longest} hops"
+        words = f"{far} over {', '.join(resources)}" if resources else "no link"
     else:
         group = tuple(int(device) for device in groups_of(inner, len(cluster.coordinates))[0])
         where = route(topology, group, cluster.coordinates)

@@ -129,15 +129,15 @@ def binds(tally: Tally, late: float = 0.0) -> Binds | None:
 def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory:
     """The compiler's account of a program that it accepted: it fits.
 
-    Its peak counts host buffers where there are some; arguments and temporaries, which it counts
-    generously, then stand for it.
+    Its own peak counts vector memory, and host buffers where there are some: arguments, results
+    and temporaries in HBM stand for it. Temporaries beside host buffers are counted generously.
     """
     capacity = cluster.topology.chip.device_hbm_bytes
     host = memory.get("host_temp", 0) + memory.get("host_argument", 0)
     argument, temp = memory.get("argument", 0), memory.get("temp", 0)
-    peak = memory.get("peak_memory", 0)
-    if host or not peak:
-        peak = min(capacity, argument + temp + memory.get("output", 0) - memory.get("alias", 0))
+    peak = argument + temp + memory.get("output", 0) - memory.get("alias", 0)
+    if host:
+        peak = min(capacity, peak)
     return PredictedMemory(
         argument=argument,
         output=memory.get("output"),

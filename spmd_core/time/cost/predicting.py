@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spmd_core.base import RequestError, WorkerError, bytes_text
+from spmd_core.base import RequestError, WorkerError, bytes_text, seconds_text
 from spmd_core.experiment import Experiment, Plan, plan_notes
 from spmd_core.machine import get_topology
 from spmd_core.results import Collective, PredictedMemory, Prediction, Result
@@ -14,6 +14,7 @@ from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.version import versions
+from spmd_core.time.estimate.step import estimate_step
 
 _SIZE = re.compile(r"([0-9.]+)([KMGT]?)")
 _OVER = (
@@ -97,8 +98,10 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
     facts = {**answer.facts, "flags": plan.flags}
     before = before_compiling(plan)
     if answer.error is not None:
-        return _refused(answer, plan.topology.chip.device_hbm_bytes).model_copy(
-            update={"before_compiling": before, "compile": facts}
+        refused = _refused(answer, plan.topology.chip.device_hbm_bytes)
+        notes = (_estimated(plan), *refused.notes)
+        return refused.model_copy(
+            update={"before_compiling": before, "compile": facts, "notes": notes}
         )
     cluster = Cluster(plan.topology, answer.devices)
     found = predict(
@@ -113,6 +116,16 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
     prediction = _told(found, answer, facts)
     notes = (*filter(None, [plan.not_compared]), *prediction.notes)
     return prediction.model_copy(update={"before_compiling": before, "notes": notes})
+
+
+def _estimated(plan: Plan) -> str:
+    """What a step takes by the instant estimate, for a plan that does not fit."""
+    time = estimate_step(plan).predicted_s
+    assert time is not None
+    return (
+        f"by the estimate from the plan's sizes a step takes {seconds_text(time.estimate)} "
+        f"({seconds_text(time.low)} to {seconds_text(time.high)}) once it fits"
+    )
 
 
 def of_experiment(

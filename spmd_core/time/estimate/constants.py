@@ -26,4 +26,8 @@ LINE_GATHER = 0.6
 RING = 16
 # over the wide side of such a matmul for each of its parts: HBM binds it; read off
 RING_PASSES = 0.7
+# of a weight's ring, what the parts of its matmul leave exposed where they take up to RING_SHORT
+# times as long, and none from RING_LONG times on; read off 10 plans of 4 to 16 chips
+RING_ALONE, RING_SHORT, RING_LONG = 0.6, 2.0, 8.0
+RING_OFF = 0.15  # of a step with rings, either way: what they were off by there
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have shown; a guess

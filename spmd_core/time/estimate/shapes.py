@@ -129,7 +129,16 @@ class Shapes:
         ring; else 1.
         """
         among = self.along("fsdp", "fsdp_transpose", "sequence")
-        return among if among <= RING and self.chip.generation != "tpu7x" else 1
+        passes = self.plan.makes_rings and self.chip.generation != "tpu7x"
+        return among if among <= RING and passes else 1
+
+    @property
+    def has_rings(self) -> bool:
+        """Whether matmuls' operands or sums pass around rings on a topology of few devices, where
+        those may take longer than the matmuls.
+        """
+        few = self.topology.devices <= RING and self.plan.makes_rings
+        return few and (self.ring > 1 or self.tensor > 1)
 
     @property
     def passes_weights(self) -> bool:

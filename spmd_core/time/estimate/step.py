@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from spmd_core.experiment import Plan, plan_notes
+from spmd_core.experiment import WITHOUT_RINGS, Plan, plan_notes
 from spmd_core.program import generic
 from spmd_core.results import Binds, Bounds, Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.time.cost.constants import (
@@ -20,13 +20,17 @@ from spmd_core.time.cost.constants import (
 )
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
-from spmd_core.time.estimate.constants import WITHOUT_COMPILING
+from spmd_core.time.estimate.constants import RING_OFF, WITHOUT_COMPILING
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import StepTransfer, transfers
 from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
 
 NOTE = (
     "estimated from the plan's sizes, nothing was compiled: predict without --estimate compiles it"
+)
+RING_NOTE = (
+    "among so few devices the compiler splits matmuls and passes parts around a ring meanwhile "
+    f"(collective matmul), which may take much longer: the flag {WITHOUT_RINGS} turns that off"
 )
 
 
@@ -72,7 +76,7 @@ def estimate_step(plan: Plan) -> Prediction:
         binds=_binds(shares),
         shares_s=shares,
         collectives=_collectives(moved, exposed),
-        notes=(NOTE,),
+        notes=(NOTE, *([RING_NOTE] if shapes.has_rings else [])),
         before_compiling={
             "peak": memory.peak,
             "parts": memory.parts,
@@ -95,7 +99,8 @@ def step_time(
     """
     exposed = _exposed(shapes, work, moved, offloaded)
     seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology.slices))
-    low, high = _interval(work, moved, exposed, seconds)
+    rings = RING_OFF * seconds if shapes.has_rings else 0.0
+    low, high = _interval(work, moved, exposed, seconds, rings)
     return Estimate(low=low, estimate=seconds, high=high)
 
 
@@ -115,14 +120,14 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
 
 
 def _interval(
-    work: StepWork, moved: list[StepTransfer], exposed: _Exposed, seconds: float
+    work: StepWork, moved: list[StepTransfer], exposed: _Exposed, seconds: float, rings: float
 ) -> tuple[float, float]:
     """(low, high): independent deviations, as for a compiled step, and one for what only compiling
-    tells.
+    tells; `rings`: that of collective matmuls.
     """
     total = work.total
     hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)
-    rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds)
+    rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds, rings)
     down = (
         total.matmul * (1 - 1 / MATMUL_OFF),
         total.kernel * (1 - 1 / KERNEL_LOW),
@@ -194,7 +199,7 @@ def _collectives(moved: list[StepTransfer], exposed: _Exposed) -> tuple[Collecti
                 bytes_total=int(each.nbytes) * count,
                 op=each.op_name or None,
                 name=each.name,
-                reason=generic(each),
+                reason=generic(each, each.name),
                 asynchronous=bool(each.beside),
                 seconds=each.seconds,
                 exposed_s=wait / max(1, count),

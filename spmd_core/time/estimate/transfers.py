@@ -15,10 +15,28 @@ from spmd_core.time.cost.links import (
     dcn_bandwidth,
     route_of,
 )
-from spmd_core.time.estimate.constants import FIRST_PART, LINE_GATHER, LONE_GATHER, RING
+from spmd_core.time.estimate.constants import (
+    FIRST_PART,
+    LINE_GATHER,
+    LONE_GATHER,
+    RING,
+    RING_ALONE,
+    RING_LONG,
+    RING_SHORT,
+)
 from spmd_core.time.estimate.shapes import NOT_OF_A_LAYER, Shapes
 
 SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these
+# weight -> the matmul of a layer that needs it
+_MATMULS = {
+    "query": "query",
+    "key": "key",
+    "value": "value",
+    "out": "out",
+    "up": "mlp_up",
+    "gate": "mlp_gate",
+    "down": "mlp_down",
+}
 GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
 
 
@@ -59,6 +77,10 @@ class StepTransfer:
         """Devices of a collective matmul's ring: none is estimated, the compiler makes them."""
         return 0
 
+    @property
+    def source(self) -> None:
+        """The line that causes it: no program is written."""
+
 
 def transfers(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
@@ -67,7 +89,7 @@ def transfers(
     `recomputed`: names of what the backward pass computes again.
     """
     found = [
-        *_of_weights(shapes),
+        *_of_weights(shapes, matmuls),
         *_of_tensor(shapes, matmuls, recomputed),
         *_of_activations(shapes, recomputed),
         *_of_replicas(shapes),
@@ -113,7 +135,7 @@ def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
     return tuple(name for name, _ in shapes.plan.mesh if name in cut and name != "tensor")
 
 
-def _of_weights(shapes: Shapes) -> Iterator[StepTransfer]:
+def _of_weights(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[StepTransfer]:
     """Gathers of weights for the forward and the backward pass, and sums of their gradients."""
     groups: dict[tuple[tuple[str, ...], bool], list[ShardedArray]] = defaultdict(list)
     for array in shapes.weights:
@@ -124,6 +146,9 @@ def _of_weights(shapes: Shapes) -> Iterator[StepTransfer]:
         gather, beside, reduce, held = _as_compiled(shapes, axes)
         for array in arrays:
             nbytes = shapes.whole_bytes(array)
+            if shapes.has_rings and shapes.ring > 1 and array.name in _MATMULS:
+                yield from _by_rings(shapes, array, axes, matmuls[_MATMULS[array.name]])
+                continue
             yield _transfer(
                 shapes,
                 gather,
@@ -148,11 +173,39 @@ def _of_weights(shapes: Shapes) -> Iterator[StepTransfer]:
             )
 
 
+def _by_rings(
+    shapes: Shapes, array: ShardedArray, axes: tuple[str, ...], matmul_s: float
+) -> Iterator[StepTransfer]:
+    """A weight's gathers and the sum of its gradient in a ring beside parts of a matmul: each shard
+    passes over one link after the other.
+    """
+    nbytes, devices = shapes.whole_bytes(array), shapes.ring
+    share = (devices - 1) / devices
+    seconds = share * nbytes / (shapes.chip.link_bandwidth * EXPECTED.link)
+    longer = matmul_s / seconds
+    shown = min(1.0, max(0.0, (RING_LONG - longer) / (RING_LONG - RING_SHORT)))
+    alone = max(RING_ALONE * shown, 1.0 - longer)
+    for asked, passes, op_name in (("all-gather", 2, ""), ("reduce-scatter", 1, GRADIENT)):
+        plain = _transfer(
+            shapes,
+            asked,
+            axes,
+            nbytes,
+            passes * shapes.size.layers,
+            "",
+            asked,
+            op_name,
+            f"{'gradient' if op_name else 'gather'} {array.name}",
+        )
+        yield replace(plain, kind="collective-permute", seconds=seconds, alone=alone)
+
+
 def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, str]:
     """(gather's kind, what hides it, sum's kind, what hides that) for weights cut over these axes.
 
     Read off compiled steps. Over a whole slice the compiler makes a reduce-scatter a sum on every
-    device, which nothing hides; over three axes of v4, a gather too. v5p and TPU7x leave both to their
+    device, which nothing hides (over fewer than 16 it stays one, as exposed, and only where the plan
+    turns rings off); over three axes of v4, a gather too. v5p and TPU7x leave both to their
     SparseCores. Over part of a slice both run beside the work, but for sums of two weights of a
     layer.
     """
@@ -162,8 +215,10 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
         return "all-gather", "layers", "reduce-scatter", "layers"
     if whole and len(where.spans) == 3:
         return "all-reduce", "", "all-reduce", ""
-    if whole and len(where.spans) == 2 and shapes.along(*axes) > RING:
-        return "all-gather", "layers", "all-reduce", ""
+    many = shapes.along(*axes) > RING
+    if whole and len(where.spans) == 2 and (many or not shapes.plan.makes_rings):
+        summed = many or shapes.along(*axes) == RING
+        return "all-gather", "layers", "all-reduce" if summed else "reduce-scatter", ""
     return "all-gather", "layers", "reduce-scatter", "by weight"
 
 

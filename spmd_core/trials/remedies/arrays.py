@@ -2,6 +2,7 @@
 operand or a result, of memory, of the strategy.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,14 +11,13 @@ from spmd_core.experiment import (
     STRATEGIES,
     Axes,
     Experiment,
-    Sharded,
     Spec,
     axes_json,
 )
 from spmd_core.results import Change, Collective
 from spmd_core.script import program_text
-from spmd_core.time import Formula, ShardedFormula, TimeModel, bound_s, formula_of, time_model
-from spmd_core.trials.remedies.candidate import MOST, SUMS, Candidate, summed_dims
+from spmd_core.time import TimeModel, closed_form_s, formula_of, least_s, time_model
+from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, SUMS, Candidate, summed_dims
 from spmd_core.words import remedies as words
 
 BEST_PLACES = 2  # dims that are tried in place of one before other changes are
@@ -31,10 +31,12 @@ def candidates(
     found: Collective,
     times: TimeModel | None = None,
     cores: int = 1,
+    below_s: float = math.inf,
 ) -> list[Candidate]:
-    """At most MOST changes to try for one collective of a strategy: those that are nearest to what
-    causes it, the cheapest first by a closed form; without those that the rules refuse or the
-    strategy cannot express. `times`: what is known of the target.
+    """Changes to try for one collective of a strategy: the MOST that are nearest to what causes it,
+    then MOST_MORE others whose lower bound is below `below_s`, both the cheapest first by a closed
+    form; without those that the rules refuse or the strategy cannot express. `times`: what is known
+    of the target.
     """
     base = experiment.vary(strategies=[strategy])
     kept: list[Candidate] = []
@@ -50,8 +52,14 @@ def candidates(
         if varied.id in seen or varied.id == base.id:
             continue
         seen[varied.id] = None
-        kept.append(Candidate(varied, name, changes, said, _seconds(formula, varied, name)))
-    return sorted(_nearest(experiment, found, kept), key=lambda each: each.seconds)
+        kept.append(Candidate(varied, name, changes, said, closed_form_s(formula, varied, name)))
+    first = sorted(_nearest(experiment, found, kept), key=lambda each: each.seconds)
+    rest = [
+        each
+        for each in sorted(kept, key=lambda each: each.seconds)
+        if each not in first and least_s(formula, each.experiment, each.strategy) < below_s
+    ]
+    return first + rest[:MOST_MORE]
 
 
 def _nearest(experiment: Experiment, found: Collective, kept: list[Candidate]) -> list[Candidate]:
@@ -131,17 +139,15 @@ def _sharding(dim: str, before: Axes, after: Axes) -> Change:
 
 
 def _of_arrays(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
-    """One operand or result left replicated over these axes, as the table has it, or, of a result,
-    sharded over them.
+    """One operand or result left replicated over these axes, sharded over them along any one dim,
+    or as the table has it.
     """
     given, results = dict(base.overrides), {each.name for each in base.what.results}
     for array in base.what.arrays:
         spec, dims = base.spec(array.name), array.present(base.sizes)
-        tried: list[Spec] = []
-        if axes & {axis for entry in spec for axis in entry}:
-            tried.append(tuple(tuple(axis for axis in entry if axis not in axes) for entry in spec))
-        elif array.name in results:
-            tried += _sharded(spec, tuple(axis for axis, _ in base.mesh if axis in axes))
+        over = tuple(axis for axis, _ in base.mesh if axis in axes)
+        left = tuple(tuple(axis for axis in entry if axis not in axes) for entry in spec)
+        tried = [each for each in (left, *_sharded(left, over)) if each != spec]
         if array.name in given:
             tried.append(base.table_spec(array.name))
         for after in tried:
@@ -169,13 +175,3 @@ def _spec(spec: Spec) -> list[Any]:
 
 def _table(table: Mapping[str, Axes]) -> dict[str, Any]:
     return {dim: axes_json(axes) for dim, axes in table.items() if axes}
-
-
-def _seconds(formula: Formula, varied: Experiment, strategy: str) -> float:
-    """By the closed form of a search, never below its bound."""
-    overrides = varied.overrides and tuple(
-        (array.name, varied.spec(array.name)) for array in varied.what.arrays
-    )
-    sharded = Sharded(varied.target, varied.mesh, varied.sharding, tuple(overrides))
-    found = ShardedFormula(formula, sharded)
-    return max(bound_s(found, strategy), sum(found.seconds(strategy).values()))

@@ -5,13 +5,19 @@ from dataclasses import dataclass
 
 from spmd_core.experiment import Experiment
 from spmd_core.program import rows
-from spmd_core.results import Collective, Nothing, Predicted, Remedy, StrategyResult
+from spmd_core.results import (
+    Collective,
+    Nothing,
+    Predicted,
+    PredictedMemory,
+    Remedy,
+    StrategyResult,
+)
 from spmd_core.time import ProgramTime
 from spmd_core.trials.remedies.candidate import WORTH, Candidate, Target, summed_dims
 from spmd_core.words import remedies as words
 
 LESS = 0.9  # of its time: a collective that stays counts as less from here down
-FASTER = 0.995  # of the program's time: what is within this is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +46,30 @@ def targets(found: StrategyResult, costs: ProgramTime) -> list[Target]:
     return sorted(kept, key=lambda each: -each.seconds)
 
 
+def untried(outcome: StrategyResult, tried: Sequence[Target]) -> dict[int, Nothing]:
+    """Number -> why nothing was tried, of the collectives that are no targets."""
+    taken = {number for each in tried for number in each.numbers}
+    return {
+        number: Nothing(reason=words.SMALL)
+        for number in range(len(outcome.collectives or ()))
+        if number not in taken
+    }
+
+
 def matched(before: Sequence[Collective], after: Sequence[Collective]) -> dict[int, int]:
     """Number of a collective after a change -> that of the one before which it is: of the same kind
-    over the same axes, and of those the most alike in operation and bytes. None before is two.
+    over the same axes, and of those the most alike in reason, operation and bytes. None before is
+    two.
     """
     pairs = sorted(
-        (one.op != other.op, abs(one.bytes - other.bytes), place != number, number, place)
+        (
+            one.reason != other.reason,
+            one.op != other.op,
+            abs(one.bytes - other.bytes),
+            place != number,
+            number,
+            place,
+        )
         for number, one in enumerate(before)
         for place, other in enumerate(after)
         if (one.asked or one.kind, set(one.axes)) == (other.asked or other.kind, set(other.axes))
@@ -59,12 +83,25 @@ def matched(before: Sequence[Collective], after: Sequence[Collective]) -> dict[i
     return found
 
 
+def alike(listed: Sequence[Collective], target: Collective) -> list[int]:
+    """Numbers of the collectives of its kind, as compiled or as requested, over any of its axes."""
+    return [
+        number
+        for number, each in enumerate(listed)
+        if {each.kind, each.asked or each.kind} & {target.kind, target.asked or target.kind}
+        and set(each.axes) & set(target.axes)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a candidate makes of a target: those of it that are left, those that came instead."""
+    """What a candidate makes of a target: those of it that are left, others of its kind over its
+    axes, and those that came instead.
+    """
 
     tried: Tried
     left: tuple[Collective, ...]
+    others: tuple[Collective, ...]
     new: tuple[Collective, ...]
     left_s: float
     total_s: float
@@ -79,21 +116,37 @@ def verdict(target: Target, base: StrategyResult, tried: Tried) -> Verdict | Non
     """None where the candidate did not compile, or nothing predicts its time."""
     if tried.found is None or tried.costs is None:
         return None
-    after = tried.found.collectives or ()
-    pairs = matched(base.collectives or (), after)
-    left = [place for place, number in pairs.items() if number in target.numbers]
+    before, after = base.collectives or (), tried.found.collectives or ()
+    pairs = matched(before, after)
+    like = alike(after, target.first)
+    left = [place for place in like if pairs.get(place, target.numbers[0]) in target.numbers]
+    if not left and _is_merged(target, before, after):
+        left = like
     return Verdict(
         tried,
         tuple(after[place] for place in left),
-        tuple(each for place, each in enumerate(after) if place not in pairs),
+        tuple(after[place] for place in like if place not in left),
+        tuple(each for place, each in enumerate(after) if place not in pairs and place not in left),
         sum(tried.costs.each_s[place] for place in left),
         tried.costs.total_s,
     )
 
 
+def _is_merged(target: Target, before: Sequence[Collective], after: Sequence[Collective]) -> bool:
+    """Whether another collective carries what the target did: there are fewer, and of as many
+    bytes.
+    """
+    was, now = (
+        sum(listed[place].bytes * listed[place].times for place in alike(listed, target.first))
+        for listed in (before, after)
+    )
+    own = sum(before[place].bytes * before[place].times for place in target.numbers)
+    return was - now < own / 2
+
+
 def helps(target: Target, costs: ProgramTime, found: Verdict) -> bool:
     """Whether a candidate removes a target, or makes it less, in less time."""
-    if found.total_s > FASTER * costs.total_s:
+    if found.tried.costs is None or not found.tried.costs.is_less_than(costs):
         return False
     return found.removes or found.left_s < LESS * target.seconds
 
@@ -123,15 +176,15 @@ def answer(
             target,
             min(good, key=lambda each: (not each.removes, each.total_s)),
         )
-    slower = min(
+    best = min(
         (each for each in verdicts if each.removes), key=lambda each: each.total_s, default=None
     )
-    said = None if slower is None else (slower.tried.candidate.words, costs.total_s, slower.total_s)
+    said = None if best is None else (best.tried.candidate.words, costs.total_s, best.total_s)
     return Nothing(
         reason=words.nothing_words(
             target.first,
             summed_dims(experiment, target.first),
-            len(tried),
+            [each.candidate.words for each in tried],
             len(tried) - len(verdicts),
             said,
         )
@@ -145,9 +198,14 @@ def _remedy(
     assert compiled is not None
     before, after = held_bytes(base), held_bytes(compiled)
     memory = None if before is None or after is None else after - before
-    was = [each for number, each in enumerate(base.collectives or ()) if number in target.numbers]
+    listed = base.collectives or ()
+    was = [each for number, each in enumerate(listed) if number in target.numbers]
     sentence = words.remedy_words(
-        candidate.words, was, found.left, found.new, memory, (costs.total_s, found.total_s)
+        candidate.words,
+        words.removed_words(was, found.left, len(alike(listed, was[0])), len(found.others)),
+        found.new,
+        memory,
+        (costs.total_s, found.total_s),
     )
     return Remedy(
         changes=candidate.changes,
@@ -162,15 +220,12 @@ def _remedy(
 
 
 def held_bytes(found: StrategyResult) -> int | None:
-    """Bytes that a program holds on a device: the compiler's peak for absent devices, else
-    operands, results and temporaries together.
-    """
-    if found.prediction is not None and found.prediction.memory_bytes.peak:
-        return found.prediction.memory_bytes.peak
-    held = found.memory_bytes
+    """Bytes that operands, results and temporaries take on a device; donated ones count once."""
+    held = found.prediction.memory_bytes if found.prediction is not None else found.memory_bytes
     if held is None or held.argument is None:
         return None
-    return held.argument + (held.output or 0) + (held.temp or 0)
+    donated = held.alias if isinstance(held, PredictedMemory) else 0
+    return held.argument + (held.output or 0) + (held.temp or 0) - (donated or 0)
 
 
 def _opened(experiment: Experiment, candidate: Candidate) -> Experiment:

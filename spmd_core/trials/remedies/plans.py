@@ -2,12 +2,17 @@
 of the rematerialization policy.
 """
 
+import math
+
 from spmd_core.experiment import Plan
+from spmd_core.program import is_ring
 from spmd_core.results import Change, Collective
 from spmd_core.search import best_neighbors
 from spmd_core.time import NearestFit, estimate_step
 from spmd_core.trials.remedies.candidate import MOST, Candidate
 from spmd_core.words import changes, listed
+
+FLAGS = "compiler_flags"
 
 
 def candidates(plan: Plan, found: Collective) -> list[Candidate]:
@@ -15,17 +20,24 @@ def candidates(plan: Plan, found: Collective) -> list[Candidate]:
     train on as many tokens, so that their times compare.
     """
     same = [(each, other) for each, other in best_neighbors(plan) if other.tokens == plan.tokens]
-    return [
-        Candidate(
-            near.experiment,
-            near.experiment.strategies[0],
-            _changes(plan, other),
-            f"try {listed(list(changes(plan, near)))}",
-            each * other.tokens,
-        )
-        for each, other in _nearest(same, found.axes)
-        for near in [NearestFit(other, estimate_step(other))]
-    ]
+    near = [_candidate(plan, other, each) for each, other in _nearest(same, found.axes)]
+    if not is_ring(found) or plan.without_rings == plan:
+        return near
+    # of a ring the flag is nearest, and its seconds are estimated only roughly
+    time = estimate_step(plan.without_rings).predicted_s
+    flag = _candidate(plan, plan.without_rings, time.estimate / plan.tokens if time else math.inf)
+    return [flag, *near][:MOST]
+
+
+def _candidate(plan: Plan, other: Plan, per_token_s: float) -> Candidate:
+    near = NearestFit(other, estimate_step(other))
+    return Candidate(
+        near.experiment,
+        near.experiment.strategies[0],
+        _changes(plan, other),
+        f"try {listed(list(changes(plan, near)))}",
+        per_token_s * other.tokens,
+    )
 
 
 def _nearest(found: list[tuple[float, Plan]], axes: tuple[str, ...]) -> list[tuple[float, Plan]]:
@@ -49,4 +61,7 @@ def _changes(plan: Plan, other: Plan) -> tuple[Change, ...]:
     for name in ("save", "offload"):
         if (before := getattr(plan, name)) != (after := getattr(other, name)):
             found.append(Change(field="options", name=name, before=before, after=after))
+    if plan.compiler_flags != other.compiler_flags:
+        before, after = (" ".join(each.compiler_flags) for each in (plan, other))
+        found.append(Change(field="options", name=FLAGS, before=before, after=after))
     return tuple(found)

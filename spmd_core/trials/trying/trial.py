@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from spmd_core.experiment import Row
 from spmd_core.results import Removal, StrategyResult
 from spmd_core.time import ProgramTime
-from spmd_core.trials.remedies.candidate import Candidate, Target
-from spmd_core.trials.remedies.judged import Tried, answer, settles, verdict
+from spmd_core.trials.remedies.candidate import MOST, Candidate, Target
+from spmd_core.trials.remedies.judged import Tried, answer, helps, settles, verdict
 
 
 @dataclass(slots=True)
@@ -21,11 +21,19 @@ class RemedyTrial:
     candidates: Sequence[Candidate]
     _tried: list[Tried] = field(default_factory=list)
     _is_settled: bool = False
+    _is_helped: bool = False
 
     @property
     def is_over(self) -> bool:
-        """Whether one settled it, or all were judged."""
-        return self._is_settled or len(self._tried) == len(self.candidates)
+        """Whether one settled it, or all were judged: the MOST nearest, and where none of these
+        helps the rest.
+        """
+        judged = len(self._tried)
+        return self._is_settled or judged == len(self.candidates) or self._is_enough
+
+    @property
+    def _is_enough(self) -> bool:
+        return self._is_helped and len(self._tried) >= MOST
 
     @property
     def wanted(self) -> Sequence[Candidate]:
@@ -34,17 +42,22 @@ class RemedyTrial:
         """
         if self.is_over:
             return ()
-        left = self.candidates[len(self._tried) :]
-        return left if self._tried else left[:1]
+        done = len(self._tried)
+        return self.candidates[done : done + 1] if not done else self.candidates[done : _end(done)]
 
     def judge(self, tried: Tried) -> None:
         """Take what became of the next candidate."""
         self._tried.append(tried)
-        self._is_settled = settles(
-            self.target, self.expected, verdict(self.target, self.base, tried)
-        )
+        judged = verdict(self.target, self.base, tried)
+        self._is_settled = settles(self.target, self.expected, judged)
+        self._is_helped |= judged is not None and helps(self.target, self.expected, judged)
 
     @property
     def answer(self) -> Removal:
         """The best of those that were judged."""
         return answer(self.row.experiment, self.base, self.expected, self.target, self._tried)
+
+
+def _end(done: int) -> int | None:
+    """The end of the candidates to compile beside one another: the rest only once it is needed."""
+    return MOST if done < MOST else None

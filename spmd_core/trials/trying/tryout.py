@@ -4,6 +4,7 @@ any moment.
 
 import contextlib
 from itertools import takewhile
+from math import inf
 
 from spmd_core.base import LabError, RequestError
 from spmd_core.experiment import STRATEGIES, Experiment, Mesh, Row
@@ -21,7 +22,7 @@ from spmd_core.time import (
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import Answers
 from spmd_core.trials.remedies.candidate import Candidate, Target
-from spmd_core.trials.remedies.judged import Tried, targets
+from spmd_core.trials.remedies.judged import Tried, targets, untried
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.stored import to_stored
 from spmd_core.trials.trying.trial import RemedyTrial
@@ -82,7 +83,10 @@ class Tryout(Work):
         if expected is None:
             self._unpredicted |= bool(found.collectives)
             return []
-        return targets(found, expected)
+        large = targets(found, expected)
+        if small := untried(found, large):
+            self._found[row.key] = {**small}
+        return large
 
     def _expected(
         self, experiment: Experiment, name: str, found: StrategyResult
@@ -161,7 +165,9 @@ class Tryout(Work):
         if row.experiment.plan:
             return plans.candidates(row.experiment.plan, target.first)
         times, cores = self._known(row.experiment), self.result.environment.cores or 1
-        return arrays.candidates(row.experiment, row.strategy, target.first, times, cores)
+        base = self._expected(row.experiment, row.strategy, self.result.strategies[row.key])
+        below_s = base.total_s if base else inf
+        return arrays.candidates(row.experiment, row.strategy, target.first, times, cores, below_s)
 
     def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of

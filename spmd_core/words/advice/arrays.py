@@ -3,13 +3,14 @@ gives the next thing to try, or None where its number does not say so.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json, element_count
 from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
+from spmd_core.time import closed_form_s, formula_of, times_where_run
 from spmd_core.words.advice import sentences as words
 
 FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
@@ -17,6 +18,7 @@ GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: times as many, and at least so m
 MOST_DOUBLINGS = 40
 MOST_BYTES = 2**28  # of operands, that a suggestion asks for
 LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # of a replicated operand, of what a device holds
+SAVES = 0.95  # of its time, by the closed form, a suggestion must stay below
 PAYS = 1.0  # sharded over one device: above it sharding does not pay
 
 
@@ -150,7 +152,9 @@ def replicated_operand(facts: Facts) -> Next | None:
 
 
 def partial_sums(facts: Facts) -> Next | None:
-    """The largest collective adds partial sums over a dim that could stay replicated."""
+    """The largest collective adds partial sums over a dim, and another sharding takes less time by
+    the closed form: that dim replicated, or another sharded in its place.
+    """
     sums = [
         each
         for each in facts.found.collectives or ()
@@ -159,19 +163,41 @@ def partial_sums(facts: Facts) -> Next | None:
     if not sums:
         return None
     largest = max(sums, key=lambda each: each.bytes * each.times)
-    experiment, table = facts.experiment, dict(facts.experiment.sharding)
-    for dim in experiment.what.contracted:
-        if set(table.get(dim, ())) & set(largest.axes):
-            left = {name: axes for name, axes in table.items() if name != dim}
-            tried = varied(experiment, sharding=_table_json(left))
-            if tried is not None:
-                return Next(
-                    rule="partial_sums",
-                    number=largest.bytes,
-                    experiment=tried,
-                    sentence=words.sum_words(largest.kind, largest.bytes, dim, largest.axes),
-                )
-    return None
+    experiment = facts.experiment
+    strategy = facts.result.row(facts.name).strategy
+    known = times_where_run(experiment, facts.result.environment, None)
+    formula = formula_of(experiment, known, facts.result.environment.cores or 1)
+    best, least_s = None, SAVES * closed_form_s(formula, experiment, strategy)
+    for dim, other, tried in _without_sums(experiment, largest.axes):
+        seconds = closed_form_s(formula, tried, strategy)
+        if seconds < least_s:
+            best, least_s = (dim, other, tried), seconds
+    if best is None:
+        return None
+    dim, other, tried = best
+    return Next(
+        rule="partial_sums",
+        number=largest.bytes,
+        experiment=tried,
+        sentence=words.sum_words(largest.kind, largest.bytes, dim, other, largest.axes),
+    )
+
+
+def _without_sums(
+    experiment: Experiment, over: Sequence[str]
+) -> Iterator[tuple[str, str, Experiment]]:
+    """(contracted dim that is sharded over these axes, the dim sharded in its place or "", the
+    experiment with that).
+    """
+    table, contracted = dict(experiment.sharding), experiment.what.contracted
+    for dim in contracted:
+        moved = tuple(axis for axis in table.get(dim, ()) if axis in over)
+        left = {name: axes for name, axes in table.items() if name != dim}
+        for other in ("", *experiment.sizes) if moved else ():
+            if other not in contracted:
+                more = {other: (*left.get(other, ()), *moved)} if other else {}
+                if tried := varied(experiment, sharding=_table_json(left | more)):
+                    yield dim, other, tried
 
 
 def noisy(facts: Facts) -> Next | None:

@@ -22,7 +22,7 @@ def next_plan(plan: Plan, found: Prediction) -> Next | None:
     """
     if not found.fits:
         return _fit(plan, found)
-    return _neighbor(plan) or _more_chips(plan, found)
+    return _neighbor(plan, found) or _more_chips(plan, found)
 
 
 def _fit(plan: Plan, found: Prediction) -> Next | None:
@@ -38,15 +38,16 @@ def _fit(plan: Plan, found: Prediction) -> Next | None:
     )
 
 
-def _neighbor(plan: Plan) -> Next | None:
-    """The best of the plans one change away, where it is worth it. Both are estimated, so that a
-    difference of the estimate from the compiled prediction is in both.
+def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
+    """The best of the plans one change away, where it is worth it beside the plan's own estimate,
+    and beside what compiling it predicted where that is less.
     """
     time = estimate_step(plan).predicted_s
     after, near = next(iter(best_neighbors(plan)), (math.inf, plan))
     if time is None or near == plan:
         return None
-    now = time.estimate / plan.tokens
+    seconds = [each.estimate for each in (time, compiled.predicted_s) if each]
+    now = min(seconds) / plan.tokens
     saved = 1 - after / now
     if saved < WORTH:
         return None

@@ -39,12 +39,15 @@ def replicated_words(array: str, nbytes: int, axes: Sequence[str], left: int) ->
     )
 
 
-def sum_words(kind: str, nbytes: int, dim: str, axes: Sequence[str]) -> str:
-    """The largest collective adds partial sums over a sharded dim."""
+def sum_words(kind: str, nbytes: int, dim: str, other: str, axes: Sequence[str]) -> str:
+    """The largest collective adds partial sums over a sharded dim; `other`: the dim to shard in its
+    place, "" to leave it replicated.
+    """
     over = listed([f"`{axis}`" for axis in axes])
+    change = f"{other} sharded over {over} in place of {dim}" if other else f"{dim} replicated"
     return (
-        f"{bytes_text(nbytes)} per device in each {kind} over {over}: try {dim} replicated, "
-        "which leaves no partial sums to add."
+        f"{bytes_text(nbytes)} per device in each {kind} over {over}: try {change}, which leaves "
+        f"no partial sums of {dim} to add."
     )
 
 

@@ -31,6 +31,12 @@ def test_blocks_that_no_kernel_holds_are_said_with_those_that_fit():
     assert plan(attention_blocks=[1024, 2048, 512]).kernel_refusal is None
 
 
+def test_the_nearest_blocks_that_fit_are_those_that_are_named():
+    assert plan(attention_blocks=2048).with_fitting_blocks.kernel_blocks == (1024, 2048, 512)
+    fits = plan(attention_blocks=512)
+    assert fits.with_fitting_blocks is fits
+
+
 def test_a_flag_gives_a_kernel_more_room():
     flag = "xla_tpu_scoped_vmem_limit_kib=65536"
     assert plan(attention_blocks=2048, compiler_flags=[flag]).kernel_refusal is None

@@ -40,8 +40,8 @@ def found(kind, axes=("x",), op_name="", asked=None):
             "all-gather",
             None,
             ("tensor",),
-            "",
-            "an intermediate value is sharded over tensor, but the next op needs it replicated",
+            "jit(f)/jvp()/while/body/attention/dot_general",
+            "the value of `attention/dot_general` is sharded over tensor, but it is needed replicated",
         ),
         ("all-to-all", None, ("x",), "", "its shards move over x"),
         (

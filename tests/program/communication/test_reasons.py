@@ -83,7 +83,7 @@ def test_a_sum_that_the_program_wrote_by_hand():
 
 def test_a_sum_along_other_axes_is_not_put_down_to_the_contracted_dim():
     assert why(reduced(ALONG_Y), sharding={"in": "x"}) == [
-        "devices along y hold partial sums, which are added"
+        "devices along y hold partial sums of `dot_general`, which are added"
     ]
 
 
@@ -128,14 +128,32 @@ def test_a_result_that_is_asked_otherwise_than_it_is_computed():
     assert why(lines) == ["`y` is computed sharded over y, but is requested replicated"]
 
 
-def test_a_value_on_the_way_names_no_operand():
+def test_a_value_on_the_way_is_named_by_what_makes_and_what_reads_it():
+    made = (
+        'metadata={op_name="jit(program)/attention/exp" source_file="layer_auto.py" source_line=31}'
+    )
     lines = (
-        "  %e = f32[8,8]{1,0} fusion(%w), kind=kLoop, calls=%computed\n"
+        f"  %e = f32[8,8]{{1,0}} fusion(%w), kind=kLoop, calls=%computed, {made}\n"
         f"  %g = f32[8,32]{{1,0}} all-gather(%e), {ALONG_Y}, dimensions={{1}}\n"
         "  ROOT %dot = f32[8,32]{1,0} dot(%x, %g), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+        ', metadata={op_name="jit(program)/dot_general"}'
     )
     assert why(lines) == [
-        "an intermediate value is sharded over y, but the next op needs it replicated"
+        "the value of `attention/exp` (line 31) is sharded over y, but `dot_general` needs it "
+        "replicated"
+    ]
+
+
+def test_a_value_that_becomes_the_result_element_by_element_is_the_result():
+    """The compiler moves shards where they are fewest, before or after what is elementwise."""
+    lines = (
+        "  %dot = f32[8,8]{1,0} dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        f"  %m = f32[8,8]{{1,0}} all-to-all(%dot), {ALONG_Y}, dimensions={{0}}\n"
+        "  ROOT %e = f32[8,8]{1,0} fusion(%m), kind=kLoop, calls=%computed"
+    )
+    assert why(lines, overrides={"y": [None, "y"]}) == [
+        "`y` is computed in another sharding than requested (sharded over y along `out`): its "
+        "shards move over y"
     ]
 
 
@@ -146,7 +164,7 @@ def test_a_maximum_is_called_one():
         "  ROOT %t = f32[8,8]{1,0} broadcast(%r), dimensions={0}"
     )
     assert why(lines, sharding={"in": "x"}) == [
-        "each device along x holds the maximum of its own shard, and the maximum of all is taken, as softmax needs it"
+        "each device along x holds the maximum of its own shard in `reduce_max`, and the maximum of all is taken, as softmax needs it"
     ]
 
 
@@ -177,7 +195,7 @@ def test_a_ring_of_matmuls_names_the_gather_that_it_implements():
         "  ROOT %dot = f32[8,8]{1,0} dot(%x, %m), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     )
     assert why(lines, overrides={"weights": [None, "y"]}) == [
-        "collective matmul: an all-gather over y in steps; shards pass around a ring of 4 along y while the matmul works on those "
+        "collective matmul of `dot_general`: an all-gather over y in steps; shards pass around a ring of 4 along y while the matmul works on those "
         "that are there"
     ]
 
@@ -190,7 +208,7 @@ def test_a_ring_of_partial_sums_names_the_reduce_scatter():
     )
     (reason,) = why(lines, sharding={"in": "y"})
     assert reason.startswith(
-        "collective matmul: a reduce-scatter over y in steps; partial sums pass around a ring of 4"
+        "collective matmul of `dot_general`: a reduce-scatter over y in steps; partial sums pass around a ring of 4"
     )
 
 

@@ -2,6 +2,8 @@
 that overlaps a gather.
 """
 
+import pytest
+
 from spmd_core.machine.topologies import get_topology
 from spmd_core.program.hlo.collective_ops import is_done, kind_of, rendezvous
 from spmd_core.program.hlo.text import parse_instruction, parse_module
@@ -82,3 +84,20 @@ frontend_attributes={_xla_host_transfer_rendezvous="_xla_megascale_1",_xla_megas
     )
     assert (comm.kind, comm.nbytes, comm.group) == ("send", 4096, (0, 8))
     assert comm.bound_s > 0
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        ("{0,1},{1,0}", "neighbors over ici y+, ici y-"),
+        ("{0,3},{3,0}", "up to 3 hops over ici y+, ici y-"),
+    ],
+)
+def test_a_permute_between_neighbors_is_one_hop(pairs, words):
+    module = parse_module(
+        "HloModule permuted, num_partitions=256\n\nENTRY %main (x: f32[8,8]) -> f32[8,8] {\n"
+        "  %x = f32[8,8]{1,0} parameter(0)\n"
+        f"  ROOT %p = f32[8,8]{{1,0}} collective-permute(%x), source_target_pairs={{{pairs}}}\n}}\n"
+    )
+    comm = find(module, module.entry.root, module.entry, POD)
+    assert comm is not None and comm.words == words

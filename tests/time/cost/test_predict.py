@@ -62,7 +62,8 @@ def test_a_prediction_encloses_its_estimate_and_counts_what_is_useful():
     found = predict(
         LOOP,
         CLUSTER,
-        {"argument": 100, "temp": 50, "peak_memory": 150},
+        # whose peak counts vector memory, too
+        {"argument": 100, "temp": 50, "output": 10, "alias": 4, "peak_memory": 1150},
         MESH,
         Useful(flops=256 * 40 * 4096**3, tokens=256 * 1000),
     )
@@ -86,7 +87,7 @@ def test_a_prediction_encloses_its_estimate_and_counts_what_is_useful():
     assert found.bounds_s.overlapped == pytest.approx(found.predicted_s.estimate)  # nothing waits
     assert found.bounds_s.sequential == pytest.approx(found.predicted_s.estimate + 10 * GATHER_S)
     assert found.collectives[0].route == "torus of x (16, ring) and y (16, ring)"
-    assert found.memory_bytes.peak == 150
+    assert found.memory_bytes.peak == 156
     assert sum(found.shares_s.values()) == pytest.approx(found.predicted_s.estimate, rel=1e-6)
     assert found.model_dump(mode="json")["timeline"] == []
 

@@ -52,7 +52,7 @@ def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
     assert found.remove.memory_bytes == 2**20
     assert found.remove.predicted_s.after < found.remove.predicted_s.before
     assert found.remove.sentence.startswith(
-        "request `y` sharded over `x` along `cols`: no all-reduce over `x`; +1.0 MiB per device"
+        "store `x` sharded over `x` along `cols`: no all-reduce over `x`; +1.0 MiB per device"
     )
     assert known(lab, result.run) == ("done", tryout.answers), "as stored"
     assert lab.history() == () and lab.latest(result.experiment) is None

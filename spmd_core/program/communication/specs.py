@@ -1,0 +1,54 @@
+"""Adds to a collective's reason the spec of its value before and after, from the program's steps."""
+
+from collections.abc import Sequence
+
+from spmd_core.experiment import spec_code
+from spmd_core.results import Collective, Reshard, Shardings, Spec
+
+_MOVES = ("all-gather", "all-to-all", "collective-permute")
+
+
+def with_specs(collectives: Sequence[Collective], shardings: Shardings) -> tuple[Collective, ...]:
+    """The collectives; those that move the one value that a step of the same operation and line
+    reshards over their axes with its specs.
+    """
+    return tuple(
+        each.model_copy(update={"reason": f"{each.reason} ({_words(moved)})"})
+        if each.reason and (moved := _moved(each, shardings)) is not None
+        else each
+        for each in collectives
+    )
+
+
+def _moved(each: Collective, shardings: Shardings) -> Reshard | None:
+    """What a collective reshards; None where several may be meant."""
+    if (each.asked or each.kind) not in _MOVES or not each.op:
+        return None
+    fitting = {
+        (one.before, one.after): one
+        for step in shardings.steps
+        if step.op == each.op and (each.source is None or step.source == each.source)
+        for one in step.reshards
+        if not one.free and _fits(each, one)
+    }
+    return next(iter(fitting.values())) if len(fitting) == 1 else None
+
+
+def _fits(each: Collective, one: Reshard) -> bool:
+    """Whether the axes that leave a dim are those of the collective."""
+    left = {
+        axis
+        for had, wanted in zip(one.before, one.after, strict=True)
+        for axis in had
+        if axis not in wanted
+    }
+    gathered = (each.asked or each.kind) == "all-gather"
+    return left == set(each.axes) and gathered != bool(left & _axes(one.after))
+
+
+def _axes(spec: Spec) -> set[str]:
+    return {axis for axes in spec for axis in axes}
+
+
+def _words(moved: Reshard) -> str:
+    return f"`{moved.operand}`: {spec_code(moved.before)} -> {spec_code(moved.after)}"

@@ -1,0 +1,47 @@
+"""The spec of a collective's value before and after, from the step that reshards it."""
+
+import pytest
+
+from spmd_core.program.communication.specs import with_specs
+from spmd_core.results.collective import Collective
+from spmd_core.results.shardings import Reshard, Shardings, Step
+
+BEFORE, GATHERED, TURNED = (("x",), ("y",)), (("x",), ()), (("x", "y"), ())
+
+
+def step(*reshards):
+    place = {"op": "jit(f)/dot_general", "source": "f.py:3"}
+    return Step(
+        operation="dot_general", shape=(8, 8), dtype="f32", spec=None, reshards=reshards, **place
+    )
+
+
+def reason(kind, *reshards, axes=("y",)):
+    each = Collective(
+        kind=kind,
+        axes=axes,
+        bytes=4,
+        count=1,
+        op="jit(f)/dot_general",
+        source="f.py:3",
+        reason="it moves",
+    )
+    (found,) = with_specs([each], Shardings(steps=(step(*reshards),)))
+    return found.reason
+
+
+def test_the_one_value_that_is_resharded_is_named():
+    gathered = Reshard(operand="h", before=BEFORE, after=GATHERED)
+    assert reason("all-gather", gathered) == "it moves (`h`: P('x', 'y') -> P('x', None))"
+    turned = Reshard(operand="h", before=BEFORE, after=TURNED)
+    assert reason("all-to-all", gathered, turned).endswith("-> P(('x', 'y'), None))")
+
+
+@pytest.mark.parametrize(
+    ("kind", "axes", "more"),
+    [("all-gather", ("x",), ()), ("all-reduce", ("y",), ()), ("all-gather", ("y",), (("y",), ()))],
+)
+def test_where_several_may_be_meant_or_none_nothing_is_added(kind, axes, more):
+    one = Reshard(operand="h", before=BEFORE, after=GATHERED)
+    others = [Reshard(operand="w", before=more, after=((), ()))] if more else []
+    assert reason(kind, one, *others, axes=axes) == "it moves"

@@ -2,6 +2,12 @@
 
 from __future__ import annotations  # an old Python gets as far as the sentence about it
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # a Ctrl-C during the imports ends the process without a traceback; `main` catches later ones
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import argparse
 import errno
 import os
@@ -72,7 +78,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return _say(
             LabError("too many files are open: close other programs, or raise `ulimit -n`"), FAILURE
         )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "interrupted before there was an answer", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -152,4 +159,6 @@ def _overview() -> str:
 
 
 if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

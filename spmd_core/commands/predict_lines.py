@@ -31,7 +31,7 @@ class Found:
     result: Result
     origin: str = ""
     trace: str | None = None  # of its timeline, for Perfetto, where that was stored
-    interrupted: bool = False  # while it was tried what would remove its collectives
+    interrupted: bool = False  # before all of it was found
 
     @property
     def code(self) -> int:

@@ -41,6 +41,7 @@ SLOW = {
     "memory_growth",
     "odd_surroundings",
     "pictures",
+    "planner_hour",
     "planted_faults",
     "predict_calibration",
     "predict_fits",

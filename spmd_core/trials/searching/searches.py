@@ -9,7 +9,9 @@ from spmd_core.search import Answer
 from spmd_core.trials.searching.search import AnyQuestion, Search
 from spmd_core.trials.searching.work import carried_out
 
-KEPT = 6  # in memory; the others are read from the data folder again
+# that are over and stay in memory: the others are read from the data folder again
+KEPT = 6
+KEPT_CANDIDATES = 100_000  # of all of these: about 80 MB
 AT_ONCE = 2  # that run
 
 _guard = threading.Lock()
@@ -48,10 +50,19 @@ def start(
         if known is not None and not known.is_over:
             return known
         search = _searches[key] = Search(lab, store, question, budget_s, asker)
-        for old in [each for each, one in _searches.items() if one.is_over][:-KEPT]:
-            del _searches[old]
+        _forget_old()
     threading.Thread(target=search.run, name=f"search {question.id}", daemon=True).start()
     return search
+
+
+def _forget_old() -> None:
+    """Leave the last ones that are over in memory, the very last one in any case."""
+    over = [(key, search) for key, search in _searches.items() if search.is_over]
+    count = 0
+    for place, (key, search) in enumerate(reversed(over)):
+        count += search.space
+        if place and (place >= KEPT or count > KEPT_CANDIDATES):
+            del _searches[key]
 
 
 def running() -> int:

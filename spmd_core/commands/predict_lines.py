@@ -31,7 +31,7 @@ class Found:
     result: Result
     origin: str = ""
     trace: str | None = None  # of its timeline, for Perfetto, where that was stored
-    interrupted: bool = False  # before all of it was found
+    interrupted: bool = False  # before it was complete
 
     @property
     def code(self) -> int:

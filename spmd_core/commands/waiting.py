@@ -52,7 +52,7 @@ def interrupt(number: int, frame: object) -> NoReturn:
 def run_to_end(
     lab: Lab, experiment: Experiment, timeout_s: float | None = None
 ) -> tuple[RunStatus, bool]:
-    """Queue a run and wait until it is over, telling a terminal how it goes; its status, and
+    """Queue a run and wait until it is over, with its progress on a terminal; its status, and
     whether a signal cancelled it.
 
     After `timeout_s` it is cancelled too.
@@ -96,7 +96,7 @@ def wait(
 
 
 def _show(status: RunStatus) -> None:
-    """One line on the terminal that says where the run is."""
+    """The progress of the run, as one line on the terminal."""
     doing = phase_words(status)
     rounds = f" {status.done}/{status.of}" if status.of else ""
     medians = ", ".join(

@@ -9,7 +9,7 @@ SHARE = 0.9  # of the memory that is free: a machine without any stands still
 
 
 def spare_bytes() -> int | None:
-    """Bytes that such code may take now; None where the machine does not say what is free."""
+    """Bytes that such code may take now; None where free memory is unknown."""
     free = read_hardware().available_bytes
     return None if free is None else int(SHARE * free)
 

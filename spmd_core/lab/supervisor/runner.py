@@ -32,7 +32,7 @@ ENDS = {"cancel": "cancelled", "interrupt": "interrupted"}  # by the kind of a r
 
 def _memory_for(experiment: Experiment, worker: Worker) -> int | None:
     """Bytes that a worker may hold while it runs functions of the user's own; None for others, and
-    where the machine does not say what is free.
+    where free memory is unknown.
     """
     spare = spare_bytes()
     if spare is None or all(each.experiment.what.source is None for each in experiment.members):

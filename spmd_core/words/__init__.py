@@ -11,6 +11,7 @@ from spmd_core.words import (
     texts,
     traces,
 )
+from spmd_core.words.advice.doctor import Check, check
 from spmd_core.words.advice.plans import INNER, neighbors, per_token
 from spmd_core.words.arrows import way_words
 from spmd_core.words.bandwidth import (
@@ -193,6 +194,7 @@ __all__ = [
     "TRACED_KINDS",
     "TRIES",
     "WHAT_THIS_IS",
+    "Check",
     "StepCost",
     "ago",
     "arguments",
@@ -204,6 +206,7 @@ __all__ = [
     "bound_words",
     "calibration_words",
     "changes",
+    "check",
     "collective_counts_words",
     "collectives_words",
     "compact",

@@ -46,6 +46,7 @@ SLOW = {
     "predict_calibration",
     "predict_fits",
     "predicted_here",
+    "real_login",
     "real_sizes",
     "remedies",
     "right_answers",

@@ -22,7 +22,7 @@ from spmd_core.experiment.link import encode
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.search import link
-from spmd_core.search.question import ModelQuestion
+from spmd_core.search.question import ModelQuestion, read_question
 
 LIMIT_MB, OF_SEARCHES_MB = 400.0, 200.0
 MODELS = ("llama-2-7b", "llama-3.1-8b", "llama-2-13b", "llama-2-70b", "llama-3.1-70b")
@@ -34,8 +34,8 @@ def questions(count: int) -> Iterator[ModelQuestion]:
     """Questions of some 25,000 candidates each, all different."""
     each = itertools.product((2048, 4096, 1024, 8192), CHIPS, MODELS)
     for sequence, chips, model in itertools.islice(each, count):
-        yield ModelQuestion(
-            model=model, chips=(chips,), global_batch=BATCH, sequence=sequence, minimize="time"
+        yield read_question(
+            {"model": model, "chips": [chips], "global_batch": BATCH, "sequence": sequence}
         )
 
 

@@ -83,7 +83,8 @@ def test_the_newer_python_gets_the_lock_without_what_only_pages_need():
 
 
 def test_ci_and_the_readme_install_from_the_locks():
-    ci, readme = ((ROOT / name).read_text("utf-8") for name in (".ci/run", "README.md"))
+    files = (".ci/run", "README.md", "docs/dependencies.md")
+    ci, readme, page = ((ROOT / name).read_text("utf-8") for name in files)
     assert "--require-hashes --requirement" in ci and "requirements" not in ci
     assert "pip install --require-hashes -r locks/python3.11.txt" in readme
-    assert "python -m tests.locks" in readme
+    assert "python -m tests.locks" in page

@@ -201,6 +201,7 @@ async def viewer(
         subprotocols=["streamlit"],  # type: ignore[list-item]
         max_size=None,
         open_timeout=PATIENCE_S,
+        ping_interval=None,  # a busy machine answers late: PATIENCE_S is for each message
         **options,
     ) as socket:
         yield Viewer(socket, page, query)

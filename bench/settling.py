@@ -1,7 +1,7 @@
 """How often a screen's script runs before it settles: whatever link it is opened with, and whatever
 screen was open before; and that nothing is computed by it.
 
-    python -m bench.settling [--json]
+    python -m bench.settling [--part 1/1] [--json]
 
 A running dashboard over its websocket. Each link is opened on each screen, its words typed into the
 fields that it fills, and from there each screen by the menu, all in one session. Timers go on as in
@@ -10,6 +10,7 @@ a browser: what they redraw counts too.
 
 import argparse
 import asyncio
+import itertools
 import logging
 import sys
 from collections import Counter
@@ -91,15 +92,16 @@ class Count:
             self.long[f"{runs} runs: {words}"] += 1
 
 
-async def visit(server: Server, run: str, count: Count) -> None:
-    """Open each link on each screen, and from there each screen by the menu."""
-    for screen in MENU:
-        for query in queries(run):
-            left = list(MENU)
-            while left:  # anew after one that ran for ever: its session is of no more use
-                async with viewer(server, "", "") as session:
-                    while left and await _visited(session, screen, query, left.pop(0), count):
-                        pass
+async def visit(server: Server, run: str, count: Count, part: int, parts: int) -> None:
+    """Open each link on each screen, and from there each screen by the menu; of all of these the
+    part of that number, from 1.
+    """
+    ways = itertools.product(MENU, queries(run), MENU)
+    left = [way for number, way in enumerate(ways) if number % parts == part - 1]
+    while left:  # anew after one that ran for ever: its session is of no more use
+        async with viewer(server, "", "") as session:
+            while left and await _visited(session, *left.pop(0), count):
+                pass
 
 
 async def _visited(
@@ -145,10 +147,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     ask.add_argument("--json", action="store_true")
+    ask.add_argument("--part", default="1/1", help="of the visits, for example 3/20")
     options, count = ask.parse_args(), Count()
+    part, parts = map(int, options.part.split("/"))
     logging.disable(logging.CRITICAL)
     with dashboard([LAYER]) as (server, (run,)):
-        asyncio.run(visit(server, run, count))
+        asyncio.run(visit(server, run, count, part, parts))
         runs, searches = stored(server)
     for words, times in count.long.most_common(20):
         print(f"{times:5}  {words}")

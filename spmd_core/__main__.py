@@ -2,6 +2,12 @@
 
 from __future__ import annotations  # an old Python gets as far as the sentence about it
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # a Ctrl-C during the imports ends the process without a traceback; `main` catches later ones
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import argparse
 import errno
 import os
@@ -41,13 +47,19 @@ COMMANDS = {
     "login": "whether the dashboard requires a login, and how to end that",
 }
 
+_LONG = 60  # characters
 _OWNERS = {"who": "owner.who", "login": "owner.login"}  # for who runs the server
 
 
 class _Parser(argparse.ArgumentParser):
-    """Refuses in one sentence."""
+    """Refuses in one sentence, in which no word of the user is long."""
+
+    words: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
+        for word in self.words:
+            if len(word) > _LONG:
+                message = message.replace(repr(word), shorten(word)).replace(word, shorten(word))
         raise RequestError(f"{message[0].lower()}{message[1:]}: see {self.prog} --help")
 
 
@@ -73,7 +85,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return _say(
             LabError("too many files are open: close other programs, or raise `ulimit -n`"), FAILURE
         )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "interrupted before there was an answer", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -115,6 +128,7 @@ def _call(words: list[str]) -> int:
         description=f"{meaning[0].upper()}{meaning[1:]}.",
         allow_abbrev=False,
     )
+    parser.words = [part for word in words for part in (word, *word.split("=", 1)[1:])]
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     code = command.main(parser.parse_args(_flags_joined(words[1:])))
@@ -153,4 +167,6 @@ def _overview() -> str:
 
 
 if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

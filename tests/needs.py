@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from bench.server import CHROMIUM
+from tests import locks
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-newer"
@@ -18,7 +19,7 @@ VARIABLE = "SPMD_LAB_NEWER_PYTHON"
 INSTALL = ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium")
 # Without pages, the core tests need no more than the rest.
 _PAGES = re.compile(
-    r"-r|streamlit|altair|pandas|pyarrow|playwright|vl-convert|websockets|ruff|pyright"
+    "streamlit|altair|pandas|pyarrow|playwright|vl-convert|websockets|ruff|pyright|nodejs|pydeck"
 )
 
 
@@ -66,10 +67,16 @@ def make_newer_python() -> str | None:
     print(f"+ {named} -m venv {FOLDER.name}, and what the core tests need", flush=True)
     subprocess.run([named, "-m", "venv", FOLDER], check=True)
     wanted, python = FOLDER / "requirements.txt", FOLDER / "bin" / "python"
-    wanted.write_text("\n".join(core_requirements()) + "\n")
+    minor = subprocess.run(
+        [python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, check=True
+    )
+    wanted.write_text("".join(core_requirements(int(minor.stdout)).values()))
     # Most of what is installed is never imported: what is, is compiled then.
     if subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "--no-compile", "--requirement", wanted]
+        [
+            *(python, "-m", "pip", "install", "--quiet", "--no-compile"),
+            *("--require-hashes", "--no-deps", "--requirement", wanted),
+        ]
     ).returncode:
         sys.exit(
             f"the requirements could not be installed in {FOLDER.name}: see above, or leave {VARIABLE} out"
@@ -77,16 +84,12 @@ def make_newer_python() -> str | None:
     return str(python)
 
 
-def core_requirements() -> list[str]:
-    """Lines of both files of requirements without what only screens, browsers and the reading of
-    the source need.
+def core_requirements(minor: int) -> dict[str, str]:
+    """Package -> its lines, of the lock for Python 3.`minor` without what only screens, browsers
+    and the reading of the source need.
     """
-    lines = [
-        line
-        for name in ("requirements.txt", "requirements-dev.txt")
-        for line in (ROOT / name).read_text("utf-8").splitlines()
-    ]
-    return [line for line in lines if line and not line.startswith("#") and not _PAGES.match(line)]
+    locked = locks.entries(locks.lock_of(minor, is_dev=True))
+    return {name: lines for name, lines in locked.items() if not _PAGES.match(name)}
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ import signal
 from argparse import ArgumentParser, Namespace
 
 from spmd_core.commands.collectives import where
-from spmd_core.commands.run import follow, interrupt, print_run, submit
+from spmd_core.commands.run import print_run
+from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.time import measured
@@ -22,7 +23,7 @@ def main(arguments: Namespace) -> int:
     experiment = parse_experiment({"workload": "calibrate"} | where(arguments, {}))
     signal.signal(signal.SIGTERM, interrupt)
     lab = Lab.open(serve=False)
-    status, interrupted = follow(lab, submit(lab, experiment))
+    status, interrupted = run_to_end(lab, experiment)
     result = lab.result(status.run)
     table = measured(result) if result else None
     if arguments.json and result and table:

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.base import refuse
-from spmd_core.commands.run import follow, interrupt, print_run, submit
+from spmd_core.commands.run import print_run
 from spmd_core.commands.spec import HELP, read_one
+from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import TRANSFERS, Experiment, parse_experiment, parse_mesh
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, get_topology, parse_target
@@ -38,7 +39,7 @@ def main(arguments: Namespace) -> int:
     experiment = _experiment(arguments)
     signal.signal(signal.SIGTERM, interrupt)
     lab = Lab.open(serve=False)
-    status, interrupted = follow(lab, submit(lab, experiment))
+    status, interrupted = run_to_end(lab, experiment)
     result = lab.result(status.run)
     if result:
         known = calibration(experiment, lab.latest, lab.result)

@@ -4,7 +4,7 @@ import json
 import time
 from argparse import ArgumentParser, Namespace
 
-from spmd_core.base import RequestError, mesh_text, refuse, seconds_text
+from spmd_core.base import RequestError, mesh_text, refuse, seconds_text, shorten
 from spmd_core.commands.printed.table import table
 from spmd_core.commands.run import on_this_machine, print_run
 from spmd_core.commands.spec import add_spec, read_spec
@@ -57,7 +57,7 @@ def _check(arguments: Namespace) -> None:
         get_workload(arguments.workload)
     if arguments.state is not None and arguments.state not in STATES:
         raise refuse(
-            f"state {arguments.state!r}", "does not exist", f"use one of {', '.join(STATES)}"
+            f"state {shorten(arguments.state)}", "does not exist", f"use one of {', '.join(STATES)}"
         )
     if not (
         arguments.limit.isascii()

@@ -4,7 +4,6 @@ would cost there.
 
 import json
 import signal
-import sys
 import time
 from argparse import Namespace
 from dataclasses import replace
@@ -17,8 +16,9 @@ from spmd_core.commands.output import check_output, write_output
 from spmd_core.commands.predict_arguments import add_arguments
 from spmd_core.commands.predict_lines import PredictAnswer, only, print_estimate, print_predicted
 from spmd_core.commands.remedies import with_tried
-from spmd_core.commands.run import ended_words, follow, interrupt, submit
+from spmd_core.commands.run import ended_words
 from spmd_core.commands.spec import read_one
+from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import (
     CHOICES,
     VARIABLE,
@@ -235,7 +235,7 @@ def _predicted(experiment: Experiment, arguments: Namespace) -> "PredictAnswer":
     """
     lab = Lab.open(serve=False)
     answer = _compiled(lab, experiment, arguments.timeout, arguments.fresh)
-    if not arguments.remedies:
+    if not arguments.remedies or answer.interrupted:
         return answer
     result, interrupted = with_tried(lab, answer.result)
     return replace(answer, prediction=only(result), result=result, interrupted=interrupted)
@@ -255,14 +255,14 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
             f"compiled before, in run {stored}: --fresh compiles again",
             _stored_trace(lab, result),
         )
-    run, begun = submit(lab, experiment), time.monotonic()
-    status, interrupted = follow(lab, run, timeout_s)
-    result = lab.result(run)
-    if interrupted:
-        print(ended_words(status, result), file=sys.stderr)
-        raise KeyboardInterrupt
+    begun = time.monotonic()
+    status, interrupted = run_to_end(lab, experiment, timeout_s)
+    result = lab.result(status.run)
     if status.state == "succeeded" and result:
-        return PredictAnswer(only(result), result, trace=_stored_trace(lab, result))
+        trace = _stored_trace(lab, result)
+        return PredictAnswer(only(result), result, trace=trace, interrupted=interrupted)
+    if interrupted:
+        raise KeyboardInterrupt(ended_words(status, result))
     if status.state == "cancelled" and time.monotonic() - begun >= timeout_s:
         raise WorkerError(
             f"the compile took longer than {timeout_s:g} s and was ended: allow it more time, or make the program smaller"
@@ -270,7 +270,9 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
     error = status.error
     if error and error.kind in (INEXPRESSIBLE, "RequestError"):
         raise RequestError(error.message)
-    raise WorkerError(error.message if error else f"run {run} {status.state.replace('_', ' ')}")
+    raise WorkerError(
+        error.message if error else f"run {status.run} {status.state.replace('_', ' ')}"
+    )
 
 
 def _stored_trace(lab: Lab, result: Result) -> str | None:

@@ -34,7 +34,7 @@ class PredictAnswer:
     result: Result
     origin: str = ""
     trace: str | None = None  # of its timeline, for Perfetto, where that was stored
-    interrupted: bool = False  # while it was tried what would remove its collectives
+    interrupted: bool = False  # before it was complete
 
     @property
     def code(self) -> int:

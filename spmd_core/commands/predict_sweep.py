@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from spmd_core.base import bytes_text, number_text, refuse, seconds_text
 from spmd_core.commands.printed.table import table
-from spmd_core.commands.run import wait
+from spmd_core.commands.waiting import wait
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
 from spmd_core.results import RunStatus

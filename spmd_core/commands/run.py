@@ -6,17 +6,15 @@ import contextlib
 import json
 import signal
 import sys
-import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
-from typing import NoReturn
 
-from spmd_core.base import StorageError, refuse, seconds_text
+from spmd_core.base import StorageError, refuse
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.commands.printed.report import report, shardings_report
 from spmd_core.commands.printed.table import table
 from spmd_core.commands.remedies import HELP, with_tried
 from spmd_core.commands.spec import add_spec, read_spec, with_shardings, with_trace
+from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
 from spmd_core.pictures import TRACED, from_text, traces_text
@@ -29,7 +27,6 @@ from spmd_core.words import (
     SIZE_COLUMNS,
     kept_words,
     names_of,
-    phase_words,
     row_words,
     size_headline,
     size_rows,
@@ -40,10 +37,6 @@ from spmd_core.words import (
 SIZES_HELP = (
     "run it at N growing sizes instead, on one device and sharded: where sharding begins to win"
 )
-_STOPS = (signal.SIGINT, signal.SIGTERM)
-_held: list[int] = []  # signals that came while a run was being queued
-LOOK_S = 1.0  # between two looks at whether a run is paused
-_CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -98,10 +91,9 @@ def main(arguments: Namespace) -> int:
         return run_sizes(experiment, read_count(arguments.sizes), arguments.json)
     experiment = _with_options(experiment, arguments)
     lab = Lab.open(serve=False)
-    run = submit(lab, experiment)
-    status, interrupted = follow(lab, run)
-    result = on_this_machine(lab, lab.result(run))
-    if arguments.remedies and result and status.state == "succeeded":
+    status, interrupted = run_to_end(lab, experiment)
+    result = on_this_machine(lab, lab.result(status.run))
+    if arguments.remedies and result and status.state == "succeeded" and not interrupted:
         result, interrupted = with_tried(lab, result)
     if arguments.shardings and result:
         result = result_with_shardings(lab, result)
@@ -156,64 +148,6 @@ def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
     return result
 
 
-def submit(lab: Lab, experiment: Experiment) -> str:
-    """Queue a run that `follow` waits for, which also takes a Ctrl-C that comes meanwhile."""
-    handlers = {number: signal.signal(number, _hold) for number in _STOPS}
-    try:
-        return lab.submit(experiment)
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-def _hold(number: int, frame: object) -> None:
-    _held.append(number)
-
-
-def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatus, bool]:
-    """Wait until a run is over, showing its progress on a terminal; its status, and whether Ctrl-C
-    cancelled it.
-
-    After `timeout_s` it is cancelled too.
-    """
-    shown, interrupted = _show if sys.stderr.isatty() else None, False
-    try:
-        if _held:
-            _held.clear()
-            raise KeyboardInterrupt
-        status = wait(lab, run, timeout_s, shown)
-    except KeyboardInterrupt:
-        interrupted, status = True, lab.status(run)
-    if not status.is_over:
-        lab.cancel(run)
-        status = lab.wait(run, on_change=shown)
-    if shown:
-        print(end=_CLEAR, file=sys.stderr, flush=True)
-    return status, interrupted
-
-
-def wait(
-    lab: Lab, run: str, timeout_s: float | None, shown: Callable[[RunStatus], None] | None
-) -> RunStatus:
-    """Wait until a run is over, or for `timeout_s` since it left the queue in which it was not
-    paused; its status then.
-    """
-    if timeout_s is None:
-        return lab.wait(run, on_change=shown)
-    left_s = timeout_s
-    while True:
-        begun = time.monotonic()
-        status = lab.wait(run, min(left_s, LOOK_S), on_change=shown)
-        if status.is_over:
-            return status
-        if status.state == "queued":  # also where it was put back
-            left_s = timeout_s
-        elif not status.paused_for:
-            left_s -= time.monotonic() - begun
-        if left_s <= 0:
-            return status
-
-
 def print_run(status: RunStatus, result: Result | None, as_json: bool) -> None:
     """The result on standard output, if there is one; why there is none, or only a part, on
     standard error.
@@ -237,22 +171,6 @@ def ended_words(status: RunStatus, result: Result | None) -> str:
     """How a run ended that did not succeed, on one line: why, else what it has."""
     why = " ".join(status.error.message.split()) if status.error else kept_words(result)
     return f"run {status.run} {status.state.replace('_', ' ')}: {why}"
-
-
-def interrupt(number: int, frame: object) -> NoReturn:
-    """A signal handler that does as Ctrl-C does."""
-    raise KeyboardInterrupt
-
-
-def _show(status: RunStatus) -> None:
-    """One line on the terminal with the run's progress."""
-    doing = phase_words(status)
-    rounds = f" {status.done}/{status.of}" if status.of else ""
-    medians = ", ".join(
-        f"{name} {seconds_text(median)}" for name, median in status.medians_s.items()
-    )
-    text = f"{status.elapsed_s or 0:6.1f} s  {doing}{rounds}  {medians}".rstrip()
-    print(_CLEAR + text[:119], end="", file=sys.stderr, flush=True)
 
 
 def points_of(lab: Lab, experiments: tuple[Experiment, ...]) -> list[SizePoint]:

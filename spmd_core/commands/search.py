@@ -7,7 +7,6 @@ from argparse import Namespace
 from functools import cache
 
 from spmd_core.base import refuse, shorten
-from spmd_core.commands.run import interrupt
 from spmd_core.commands.search_arguments import (
     BUDGET_S,
     add_arguments,
@@ -15,6 +14,7 @@ from spmd_core.commands.search_arguments import (
     question_of,
 )
 from spmd_core.commands.search_lines import lines, rules
+from spmd_core.commands.waiting import interrupt
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import Answer, Candidate
 from spmd_core.trials import FEW, FEW_S, Search, fate_row, watch_search

@@ -81,13 +81,14 @@ def _row(place: int, entry: Ranked, answer: Answer) -> tuple[str, ...]:
 
 def rules(candidate: Candidate) -> list[str]:
     """The axis rules of a candidate with a plan, as MaxText and Flax write them."""
-    if candidate.plan is None:
+    plan = candidate.plan
+    if plan is None:
         return []
     return [
         "",
         "# MaxText",
-        axis_rules.maxtext(candidate.plan),
+        axis_rules.maxtext(plan),
         "",
         "# Flax",
-        axis_rules.flax(candidate.plan),
+        axis_rules.flax(plan),
     ]

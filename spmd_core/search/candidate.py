@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 from spmd_core.experiment import Experiment, Plan, experiment_of, mfu
 from spmd_core.machine import get_topology
 from spmd_core.results import Estimate
+from spmd_core.search.policies import Policy
 from spmd_core.time import Fits
 
 Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
@@ -46,6 +47,21 @@ class Runnable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A training step of a space: the plan of its mesh, which its policies share, and one of them.
+    A plan of its own for each would be most of what a search holds in memory.
+    """
+
+    of_mesh: Plan
+    policy: Policy
+
+    @property
+    def plan(self) -> Plan:
+        """The plan under the policy."""
+        return self.of_mesh.model_copy(update=self.policy.fields)
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A point of a space. `number` is its place in the enumeration, the same in every search of the
     same question; `detail` the rule that pruned it, or why it failed, in a sentence.
@@ -71,14 +87,19 @@ class Candidate:
     fits: Fits = "yes"
     bound_s: float | None = None
     parts: tuple[tuple[str, float], ...] = ()  # seconds by kind, of an array program's formula
-    plan: Plan | None = field(default=None, repr=False)
-    point: Runnable | None = field(default=None, repr=False)  # what it is, without a plan
+    step: Step | None = field(default=None, repr=False)
+    point: Runnable | None = field(default=None, repr=False)  # what it is, of an array program
     run: str | None = None
     measured_s: float | None = None
     interval_s: tuple[float, float] | None = None
     study: str | None = None
     fingerprint: str | None = None
     equal: int | None = None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of a training step, made anew at each call."""
+        return self.step.plan if self.step else None
 
     @property
     def is_ranked(self) -> bool:
@@ -129,9 +150,9 @@ class Candidate:
         """What a run of it is; ValueError of one that was pruned before it was an experiment."""
         if self.point is not None:
             return self.point.experiment((self.strategy,))
-        if self.plan is None:
+        if self.step is None:
             raise ValueError(f"{self.name} was pruned: it is no experiment")
-        return experiment_of(self.plan)
+        return experiment_of(self.step.plan)
 
     def to_json(self) -> dict[str, Any]:
         """A row of the ranking."""
@@ -156,5 +177,5 @@ class Candidate:
             "run": self.run,
             "study": self.study,
             "experiment": self.experiment.to_json(),
-            "plan": self.plan.to_json() if self.plan else None,
+            "plan": self.step.plan.to_json() if self.step else None,
         }

@@ -49,7 +49,7 @@ def classics(
     target = winner.target
     ranked = [each.candidate for each in entries if each.candidate.target == target]
     ruled = [each for each in pruned if each.target == target]
-    if winner.plan is None:
+    if winner.step is None:
         found = [_best(title, ranked, ruled) for title in _OF_ARRAYS]
         return [each for each in found if each.candidate or each.why]
     found = [_best(title, ranked, ruled) for title in _OF_MODELS.values()]
@@ -71,8 +71,8 @@ def _best(title: str, ranked: list[Candidate], pruned: list[Candidate]) -> Class
 
 def _mesh_of(candidate: Candidate) -> Mesh:
     """A plan's mesh; of one that divides nothing, and so is no plan, what its name begins with."""
-    if candidate.plan is not None:
-        return candidate.plan.mesh
+    if candidate.step is not None:
+        return candidate.step.of_mesh.mesh
     pairs = [part.partition("=") for part in candidate.name.partition(" · ")[0].split(",")]
     return tuple((name, int(size)) for name, _, size in pairs if size.isdigit())
 
@@ -91,11 +91,11 @@ def _published(
     alike = [
         each
         for each in (*ranked, *pruned)
-        if each.plan is not None
-        and {name: size for name, size in each.plan.mesh if size > 1} == mesh
-        and each.plan.remat == wanted["remat"]
-        and set(each.plan.save) == set(wanted["save"])
-        and set(each.plan.offload) == set(wanted["offload"])
+        if (step := each.step) is not None
+        and {name: size for name, size in step.of_mesh.mesh if size > 1} == mesh
+        and step.policy.remat == wanted["remat"]
+        and set(step.policy.save) == set(wanted["save"])
+        and set(step.policy.offload) == set(wanted["offload"])
     ]
     if not alike:
         return Classic(title, None, "its batch or what it saves is not tried here")

@@ -48,7 +48,7 @@ def compared(one: Candidate, other: Candidate) -> Difference:
 
 def _estimate(candidate: Candidate, shares: dict[str, float]) -> float:
     """Seconds that the estimate gives, which what was compiled or measured has replaced."""
-    prediction = estimate_step(candidate.plan) if candidate.plan is not None else None
+    prediction = estimate_step(candidate.step.plan) if candidate.step else None
     if prediction is not None and prediction.predicted_s is not None:
         return prediction.predicted_s.estimate
     return sum(shares.values())
@@ -56,6 +56,6 @@ def _estimate(candidate: Candidate, shares: dict[str, float]) -> float:
 
 def _shares(candidate: Candidate) -> dict[str, float]:
     """Seconds by kind; of a program without a plan what its formula is made of."""
-    if candidate.plan is not None:
-        return estimate_step(candidate.plan).shares_s
+    if candidate.step is not None:
+        return estimate_step(candidate.step.plan).shares_s
     return dict(candidate.parts)

@@ -9,7 +9,7 @@ from itertools import groupby
 from spmd_core.base import RequestError, bytes_text, mesh_text, refuse
 from spmd_core.experiment import AXES, VARIABLE, Plan, arrays, parse_plan
 from spmd_core.machine import Topology
-from spmd_core.search.candidate import Candidate, Reason
+from spmd_core.search.candidate import Candidate, Reason, Step
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import Policy, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
@@ -59,11 +59,12 @@ class _Point:
 
     def pruned(self, reason: Reason, detail: str, equal: int | None = None) -> Iterator[Candidate]:
         """All of them, for one reason."""
+        target = self.topology.target
         for place, policy in enumerate(self.policies):
             yield Candidate(
                 self.number + place,
                 self.name(policy),
-                self.topology.target,
+                target,
                 self.topology.chips,
                 "pruned",
                 reason,
@@ -185,11 +186,11 @@ def _tried(point: _Point, seen: dict[Key, int]) -> Iterator[Candidate]:
     estimates = MeshEstimates(first)
     for place, policy in enumerate(point.policies):
         plan = first.model_copy(update=policy.fields)
-        yield _estimated(point, point.number + place, policy, plan, estimates)
+        yield _estimated(point, point.number + place, Step(first, policy), plan, estimates)
 
 
 def _estimated(
-    point: _Point, number: int, policy: Policy, plan: Plan, estimates: MeshEstimates
+    point: _Point, number: int, step: Step, plan: Plan, estimates: MeshEstimates
 ) -> Candidate:
     topology = point.topology
     memory = estimates.memory(plan)
@@ -200,8 +201,8 @@ def _estimated(
     detail = "" if time else f"{bytes_text(memory.peak)} per device is more than the {limit}"
     return Candidate(
         number,
-        point.name(policy),
-        topology.target,
+        point.name(step.policy),
+        plan.target,
         topology.chips,
         "estimated" if time else "pruned",
         None if time else "does not fit",
@@ -211,7 +212,7 @@ def _estimated(
         memory_bytes=memory.peak,
         memory_span=(memory.low, memory.high),
         fits=fits,
-        plan=plan,
+        step=step,
         bound_s=estimates.bound(plan) if time else None,
     )
 

@@ -5,6 +5,7 @@ What is tested elsewhere is named by its test, which must be there.
 
 import re
 import runpy
+from types import SimpleNamespace
 
 import pytest
 import uvicorn
@@ -14,10 +15,12 @@ from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.actions import KEPT
 from spmd_core.lab.store.limits import Asker
 from tests.labs import HASTY, ROOT, experiment
+from ui.lab import asker
 
 TEXT = (ROOT / "docs/security.md").read_text("utf-8")
 DOCUMENT = " ".join(TEXT.split())
 # a sentence, or the part of one that somebody relies on -> the file and the test that hold it
+HERE = "house/test_security.py"
 HELD = {
     "with which visitors without a login only look and estimate": (
         "lab/store/test_limits.py", "test_who_may_only_look_changes_nothing"),
@@ -55,7 +58,93 @@ HELD = {
         "lab/store/test_private.py", "test_where_it_cannot_be_closed_a_sentence_says_so"),
     "each screen says to start it again": (
         "ui/test_version.py", "test_each_screen_and_failure_says_so"),
+    "sees all runs, cancels and deletes": (
+        HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
+    "Three settings limit that": ("lab/store/test_limits.py", "test_who_may_only_look_changes_nothing"),
+    "takes at most 10 places of the queue": (
+        "lab/store/test_limits.py",
+        "test_a_viewer_and_all_viewers_have_so_many_runs_and_the_command_line_is_not_limited"),
+    "open a link that computes": (
+        "ui/test_hostile_links.py", "test_a_sample_of_hostile_links_breaks_no_screen_and_no_command"),
+    "all of the above": (
+        HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
+    "what a visitor can": (
+        HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
+    "send code": ("experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
+    "read or write files": (
+        "lab/store/test_limits.py", "test_other_flags_come_from_no_link_and_no_browser"),
+    "look, export, estimate without compiling": (
+        "lab/store/test_limits.py", "test_who_may_only_look_changes_nothing"),
+    "run, cancel, delete, release": (
+        "lab/store/test_limits.py", "test_who_may_only_look_changes_nothing"),
+    "nothing while the dashboard listens on 127.0.0.1": (
+        HERE, "test_it_listens_on_this_machine_only_unless_told_otherwise"),
+    "come from another address by a header": (
+        HERE, "test_an_address_is_taken_from_the_header_of_a_named_proxy_alone"),
+    "The dashboard listens on 127.0.0.1 only": (
+        HERE, "test_it_listens_on_this_machine_only_unless_told_otherwise"),
+    "is believed only from the addresses in `SPMD_LAB_PROXY`": (
+        HERE, "test_an_address_is_taken_from_the_header_of_a_named_proxy_alone"),
+    "only an address that the provider confirms (`email_verified`) counts": (
+        "base/login/test_login.py", "test_others_are_turned_away"),
+    "From then on nothing but a sentence is served": (
+        "ui/test_gate.py", "test_it_is_closed_from_the_start"),
+    "always where the file cannot be read or does not parse": (
+        "ui/test_gate.py", "test_a_damaged_file_closes_and_is_remembered_if_it_mentions_a_login"),
+    "Only this ends a login": ("base/login/test_login.py", "test_only_the_command_ends_a_login"),
+    "nothing is served before a link with": (
+        "ui/test_token.py", "test_nothing_is_served_without_it"),
+    "of the last 10,000 actions": (
+        "lab/store/test_limits.py", "test_it_is_kept_who_did_what_up_to_a_number"),
+    "else the network address and a mark of the browser": (HERE, "test_who_somebody_is"),
+    "decoded, bounded in size, and validated": (
+        "experiment/test_link.py", "test_a_bomb_is_refused_without_inflating_it"),
+    "never unpickled or evaluated": (HERE, "test_links_are_neither_unpickled_nor_evaluated"),
+    "Opening one never computes anything": (
+        "ui/test_hostile_links.py", "test_a_sample_of_hostile_links_breaks_no_screen_and_no_command"),
+    "taken by a list alone; none reads or writes files": (
+        "lab/store/test_limits.py", "test_the_table_of_flags_has_a_reason_for_each_and_those_of_published_runs"),
+    "no code comes from the browser": (
+        "experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
+    "loaded only by child processes": (
+        "experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
+    "needs more memory than there is is refused before it starts": (
+        "ui/compare/test_compare.py",
+        "test_too_large_for_memory_is_refused_with_the_bytes_and_the_limit"),
+    "one that takes longer than `SPMD_LAB_RUN_TIMEOUT_S` is ended": (
+        "lab/supervisor/test_engine.py", "test_a_native_computation_that_takes_too_long_is_ended"),
+    "crashes, hangs or runs out of memory costs one run": (
+        "experiment/workloads/own/test_files.py",
+        "test_a_function_that_misbehaves_costs_its_own_run"),
+    "nearly all the memory that is free is ended, and named": (
+        "experiment/workloads/own/test_files.py",
+        "test_a_function_that_eats_memory_is_ended_and_named"),
+    "also while its file is loaded": (
+        "experiment/workloads/own/test_files.py",
+        "test_a_file_that_eats_memory_while_it_loads_is_ended_and_named"),
+    "What viewers may queue and store is limited": (
+        "lab/store/test_limits.py", "test_a_full_store_refuses_viewers_and_names_the_oldest"),
+    "what the server keeps of their searches": (
+        "trials/searching/test_searches.py",
+        "test_the_searches_in_memory_are_few_and_of_few_candidates"),
+    "in the user's own folder (mode 0700)": (
+        "lab/store/test_store.py", "test_the_folder_is_the_users_own_and_the_journal_is_a_rollback_journal"),
 }  # fmt: skip
+# what says how to set something up, where it stands, or how browsers are
+NO_CLAIM = (
+    "Tunnel to it",
+    "Whoever reaches the dashboard can run programs",
+    "Before binding it to another address",
+    "describe your identity provider",
+    "Members are e-mail addresses and domains",
+    "Other users of the machine reach 127.0.0.1 too",
+    "Browsers send a host's cookies to all of its ports",
+    "What visitors submit, cancel, delete, release and search is kept",
+    "Every screen has a link that reproduces it",
+    "See [settings]",
+    "who | can | cannot",
+    "Without a login, every visitor has the same power",
+)
 
 
 @pytest.mark.parametrize("sentence", HELD)
@@ -63,6 +152,47 @@ def test_a_sentence_is_there_and_so_is_its_test(sentence):
     file, name = HELD[sentence]
     assert sentence in DOCUMENT
     assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8")
+
+
+def sentences() -> list[str]:
+    """The document's sentences, and the parts of the cells of its table."""
+    text = re.sub(r"```.*?```", "", TEXT.partition("\n\n")[2], flags=re.DOTALL)
+    found = []
+    for block in text.split("\n\n"):
+        for line in block.splitlines() if block.startswith("|") else [" ".join(block.split())]:
+            if line.startswith("|"):
+                found += re.split(r"\||; ", line.partition("|")[2].partition("|")[2])
+            else:
+                found += re.split(r"(?<=[.:])\**\s+(?=[A-Z`*])", line)
+    headings = re.compile(r"\*\*[\w ]+\.")
+    found = [each.strip() for each in found if re.search(r"\w \w", each)]
+    return [each for each in found if not headings.fullmatch(each)]
+
+
+@pytest.mark.parametrize("sentence", sentences())
+def test_every_sentence_is_held_by_a_test_or_claims_nothing(sentence):
+    assert any(part in sentence for part in (*HELD, *NO_CLAIM)), sentence
+
+
+def test_links_are_neither_unpickled_nor_evaluated():
+    for path in [*(ROOT / "spmd_core/experiment").rglob("*.py"), *(ROOT / "ui").rglob("*.py")]:
+        names = set(
+            re.findall(r"\b(pickle|marshal|shelve|eval|exec)\b(?=[.(])", path.read_text("utf-8"))
+        )
+        assert not names, path
+
+
+def test_who_somebody_is(monkeypatch):
+    def asks(**user):
+        context = SimpleNamespace(ip_address="10.0.0.1", cookies={"_streamlit_xsrf": "a"})
+        monkeypatch.setattr("ui.lab.st", SimpleNamespace(user=user, context=context))
+        return asker()
+
+    visitor, member = asks(), asks(is_logged_in=True, email="a@example.com", email_verified=True)
+    assert (visitor.who, visitor.is_logged_in) == (f"10.0.0.1, browser {visitor.viewer}", False)
+    assert (member.who, member.address, member.is_logged_in) == ("a@example.com", None, True)
+    other = asks(is_logged_in=True, email="a@example.com", iss="https://login", sub="7")
+    assert other.who == "https://login 7", "of an address that nobody confirms"
 
 
 @pytest.fixture

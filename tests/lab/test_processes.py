@@ -253,6 +253,20 @@ def test_runs_that_nobody_waits_for_any_more_are_interrupted(command_line, follo
     assert queued not in runs_started(tmp_path)
 
 
+def test_a_command_line_whose_run_is_cancelled_says_that_it_has_nothing(command_line, follower):
+    working = follower.submit(experiment(standin.ROUNDS))
+    in_progress(follower, working)
+    process, queued = command_line(standin.QUICK)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (
+        130,
+        f"run {queued} cancelled: nothing measured or compiled\n",
+    )
+    told = json.loads(out)
+    assert (told["status"], told["strategies"]) == ("cancelled", {})
+
+
 def test_a_queued_run_of_a_command_line_that_is_gone_is_interrupted_where_nobody_works(
     command_line, follower
 ):

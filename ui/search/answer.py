@@ -69,7 +69,7 @@ def headline(answer: Answer) -> None:
     known = words.FATES[winner.fate]
     goal, price = answer.question.minimize, dict(answer.question.price)
     time, memory = (
-        (f"{'Time of a step' if winner.plan else 'Time'}, {known}", seconds_text(winner.seconds)),
+        (f"{'Time of a step' if winner.step else 'Time'}, {known}", seconds_text(winner.seconds)),
         ("Memory per device", bytes_text(winner.memory_bytes)),
     )
     cost = words.cost_title(winner, goal), words.cost_text(winner, goal, price)
@@ -216,8 +216,8 @@ def actions(candidate: Candidate) -> None:
     experiment = candidate.experiment
     page = cards.page_of(experiment)
     with st.container(horizontal=True, vertical_alignment="center"):
-        title = "Predict" if candidate.plan or experiment.place.is_absent else "Compare"
-        page = f"pages/{title.lower()}.py" if not candidate.plan else page
+        title = "Predict" if candidate.step or experiment.place.is_absent else "Compare"
+        page = f"pages/{title.lower()}.py" if not candidate.step else page
         st.page_link(
             page,
             label=f"**Open on {title}**",
@@ -230,10 +230,10 @@ def actions(candidate: Candidate) -> None:
             "search.py",
             "A Python script of plain JAX that reproduces it.",
         )
-    if candidate.plan is not None:
+    if (plan := candidate.plan) is not None:
         with st.expander("Axis rules for MaxText and Flax"):
-            st.code(axis_rules.maxtext(candidate.plan), language="yaml")
-            st.code(axis_rules.flax(candidate.plan), language="python")
+            st.code(axis_rules.maxtext(plan), language="yaml")
+            st.code(axis_rules.flax(plan), language="python")
 
 
 def every(answer: Answer) -> None:

@@ -27,7 +27,7 @@ def front_chart(
     # by price per token, of steps of other batches: times are per token, too, scaled to the first's
     tokens = entries[0].candidate.tokens if entries else 1
     costs = {
-        each.number: (1e9 if each.plan else 1e6) * score(each, "price", price)
+        each.number: (1e9 if each.step else 1e6) * score(each, "price", price)
         if price
         else float(each.memory_bytes or 0)
         for each in shown

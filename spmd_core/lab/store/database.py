@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spmd_core.base import StorageError
+from spmd_core.base import StorageError, refuse, shorten
 from spmd_core.lab.store.migrations import MIGRATIONS, apply
 
 FILE_NAME = "lab.sqlite3"
@@ -155,6 +155,9 @@ class Database:
     def _sentences(self) -> Iterator[None]:
         try:
             yield
+        except UnicodeEncodeError as error:
+            rule = "has what is no character, and cannot be stored or looked up"
+            raise refuse(f"text {shorten(error.object)}", rule, "leave that out") from error
         except UnicodeDecodeError as error:  # SQLite quotes what it cannot read
             raise StorageError(f"{self.path}: the file is malformed: {_AWAY}") from error
         except (sqlite3.Error, OSError, zlib.error) as error:

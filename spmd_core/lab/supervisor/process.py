@@ -119,14 +119,6 @@ class Child(Generic[T]):
         """Whether it ended, or can no longer be spoken to."""
         return self.is_broken or self._process.poll() is not None
 
-    def resident_bytes(self) -> int:
-        """Main memory that it holds now; 0 where that cannot be read."""
-        try:
-            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        except (OSError, IndexError, ValueError):
-            return 0
-        return pages * os.sysconf("SC_PAGE_SIZE")
-
     def stop(self, grace_s: float) -> int | None:
         """End the process group: SIGTERM, SIGKILL after `grace_s`. The exit status, negative for a
         signal; None where it does not end.

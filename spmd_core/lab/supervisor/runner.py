@@ -16,7 +16,7 @@ from spmd_core.lab.supervisor.host import WorkerHost
 from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.lab.supervisor.unsaved import Ended, UnsavedRuns, say
 from spmd_core.lab.supervisor.wakeup import Wakeup
-from spmd_core.machine import read_hardware
+from spmd_core.machine import read_hardware, resident_bytes, spare_bytes
 from spmd_core.results import (
     CancelCommand,
     Failure,
@@ -28,18 +28,16 @@ from spmd_core.results import (
 )
 
 ENDS = {"cancel": "cancelled", "interrupt": "interrupted"}  # by the kind of a request
-# of the free memory that a function of the user's own may take: a machine without any hangs
-OWN_MEMORY_SHARE = 0.9
 
 
 def _memory_for(experiment: Experiment, worker: Worker) -> int | None:
-    """Bytes that a worker may hold while it runs functions of the user's own, whose needs nobody
-    knows beforehand; None for others, and where the machine does not report its free memory.
+    """Bytes that a worker may hold while it runs functions of the user's own; None for others, and
+    where free memory is unknown.
     """
-    free = read_hardware().available_bytes
-    if free is None or all(each.experiment.what.source is None for each in experiment.members):
+    spare = spare_bytes()
+    if spare is None or all(each.experiment.what.source is None for each in experiment.members):
         return None
-    return worker.resident_bytes() + int(OWN_MEMORY_SHARE * free)
+    return resident_bytes(worker.pid) + spare
 
 
 class Runner:
@@ -138,7 +136,7 @@ class Runner:
             if run.must_be_killed(now):
                 worker.stop(self._settings.terminate_grace_s)
                 run.killed()
-            elif most_bytes and not run.outcome and worker.resident_bytes() > most_bytes:
+            elif most_bytes and not run.outcome and resident_bytes(worker.pid) > most_bytes:
                 worker.stop(self._settings.terminate_grace_s)
                 run.ate_memory(most_bytes)
 

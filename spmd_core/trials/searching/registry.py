@@ -1,7 +1,7 @@
 """The searches, or the tryouts, of this process: each runs in a thread of its own."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -12,11 +12,13 @@ W = TypeVar("W", bound=ThreadedWork)
 
 
 class Registry(Generic[W, S]):
-    """Work by data folder and key, and the store of each folder. `kept` bounds the work that is over
-    and stays in memory; the rest is read from the store.
+    """Work by data folder and key, and the store of each folder. `kept` is how many of those that
+    are over, oldest first, stay in memory; the rest is read from the store.
     """
 
-    def __init__(self, noun: str, kept: int, opened: Callable[[Path], S]) -> None:
+    def __init__(
+        self, noun: str, kept: Callable[[Sequence[W]], int], opened: Callable[[Path], S]
+    ) -> None:
         self._noun, self._kept, self._opened = noun, kept, opened
         self._guard = threading.Lock()
         self._works: dict[tuple[Path, str], W] = {}
@@ -41,7 +43,9 @@ class Registry(Generic[W, S]):
             if known is not None and not known.is_over:
                 return known
             work = self._works[folder, key] = made()
-            for old in [each for each, one in self._works.items() if one.is_over][: -self._kept]:
+            over = [(each, one) for each, one in self._works.items() if one.is_over]
+            count = self._kept([one for _, one in over])
+            for old, _ in over[: len(over) - count]:
                 del self._works[old]
         threading.Thread(target=work.run, name=f"{self._noun} {key}", daemon=True).start()
         return work

@@ -1,6 +1,7 @@
 """Searches of this process: each runs in its own thread, and is found again by its question."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate, islice
 
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, StoredSearch
 from spmd_core.search import Answer
@@ -8,10 +9,19 @@ from spmd_core.trials.searching.registry import Registry
 from spmd_core.trials.searching.search import AnyQuestion, Search
 from spmd_core.trials.searching.work import carried_out
 
-KEPT = 6  # in memory; the others are read from the data folder again
+# that are over and stay in memory: the others are read from the data folder again
+KEPT = 6
+KEPT_CANDIDATES = 100_000  # of all of these: about 80 MB
 AT_ONCE = 2  # that run
 
-_searches = Registry[Search, Searches]("search", KEPT, Searches)
+
+def _kept(over: Sequence[Search]) -> int:
+    """How many of the searches that are over stay in memory, the last one in any case."""
+    counts = accumulate(search.space for search in reversed(over))
+    return max(1, sum(count <= KEPT_CANDIDATES for count in islice(counts, KEPT)))
+
+
+_searches = Registry[Search, Searches]("search", _kept, Searches)
 
 
 def stored(lab: Lab) -> Searches:

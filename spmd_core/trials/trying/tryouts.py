@@ -12,7 +12,7 @@ from spmd_core.trials.trying.tryout import Tryout
 
 KEPT = 8  # in memory; what the others found is read from the data folder
 
-_tryouts = Registry[Tryout, Remedies]("tryout", KEPT, Remedies)
+_tryouts = Registry[Tryout, Remedies]("tryout", lambda over: KEPT, Remedies)
 
 
 def store(lab: Lab) -> Remedies:

@@ -95,12 +95,12 @@ def cost_text(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
     """
     if goal not in ("price", "chip-seconds"):
         return ""
-    value = (1e9 if candidate.plan else 1e6) * score(candidate, goal, price)
+    value = (1e9 if candidate.step else 1e6) * score(candidate, goal, price)
     return money_text(value) if goal == "price" else f"{number_text(value)} chip-seconds"
 
 
 def _unit(candidate: Candidate) -> str:
-    return "a billion tokens" if candidate.plan else "a million calls"
+    return "a billion tokens" if candidate.step else "a million calls"
 
 
 def front_words(
@@ -250,7 +250,7 @@ def next_words(answer: Answer) -> str:
     if winner.fate == "estimated":
         return (
             "Next: compile the best few (a large model takes about a minute each)."
-            if winner.plan
+            if winner.step
             else "Next: give it more seconds, and search on."
         )
     if (

@@ -47,7 +47,7 @@ def time_words(candidate: Candidate) -> str:
     text = seconds_text(candidate.seconds)
     if candidate.measured_s is not None:
         return f"{text} measured"
-    what = "a step" if candidate.plan else "predicted"
+    what = "a step" if candidate.step else "predicted"
     low, high = candidate.span or (0.0, 0.0)
     return f"{text} {what} ({seconds_text(low)} to {seconds_text(high)})"
 
@@ -104,7 +104,7 @@ def beats(
     if difference.by_formula and proven is None:  # one of them was not measured, or not compiled
         verb = f"By the formula alone {verb[:1].lower()}{verb[1:]}"
     times = _times_apart(
-        difference, "" if winner.plan or difference.by_formula else " by the formula"
+        difference, "" if winner.step or difference.by_formula else " by the formula"
     )
     held = _memory_apart(difference)
     sentences = [*held, *times] if goal == "memory" else [*times, *held]

@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from spmd_core.base import Frozen, refuse
+from spmd_core.base import Frozen, bytes_text, refuse
 from spmd_core.experiment.workloads.workload import Array, Workload
+from spmd_core.machine import resident_bytes, spare_bytes
 
 LOAD_S = 30.0
+LOOK_S = 0.1  # between two looks at the memory of what is loaded
 ROOT = Path(__file__).resolve().parents[4]
 TAIL_CHARACTERS = 300
 
@@ -129,10 +132,30 @@ def _run(path: Path, answer: int, errors: int) -> int:
         start_new_session=True,
     ) as child:
         try:
-            return child.wait(LOAD_S)
+            return _ended(child, path)
         finally:
             if child.poll() is None:
                 os.killpg(child.pid, signal.SIGKILL)
+
+
+def _ended(child: subprocess.Popen[bytes], path: Path) -> int:
+    """The exit status of the child, which may take so long and so much memory. TimeoutExpired, or
+    RequestError, where it takes more.
+    """
+    most_bytes, until = spare_bytes(), time.monotonic() + LOAD_S
+    while True:
+        try:
+            return child.wait(LOOK_S)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= until:
+                raise
+        if most_bytes is not None and resident_bytes(child.pid) > most_bytes:
+            raise refuse(
+                path.name,
+                f"took more than {bytes_text(most_bytes)} of memory, nearly all that was free, while "
+                "it was loaded, and was ended",
+                "move what takes memory into the function, or make it smaller",
+            )
 
 
 def _ending(status: int, wrote: str) -> str:

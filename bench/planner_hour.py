@@ -1,0 +1,118 @@
+"""Memory of the Streamlit process after an hour of a planner's day, without the pauses: searches of
+25,000 candidates, predictions and sweeps by the estimate, and some that are compiled.
+
+    python -m bench.planner_hour [--searches 10] [--predictions 12] [--compiles 4] [--json]
+
+One viewer over the websocket, in one session, as in one tab. After each search the viewer opens
+`--predictions` plans of its model, and sweeps each third of them.
+"""
+
+import argparse
+import asyncio
+import itertools
+import sys
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+from bench.dashboard import Viewer, dashboard, memory_mb, viewer
+from bench.figures import Figures
+from bench.server import Server
+from spmd_core.experiment.link import encode
+from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.experiment.plans import experiment_of
+from spmd_core.search import link
+from spmd_core.search.question import ModelQuestion, read_question
+
+LIMIT_MB, OF_SEARCHES_MB = 400.0, 200.0
+MODELS = ("llama-2-7b", "llama-3.1-8b", "llama-2-13b", "llama-2-70b", "llama-3.1-70b")
+CHIPS, BATCH = ("v5p:64", "v6e:64"), 512
+MESHES = ((("fsdp", 64),), (("fsdp", 16), ("tensor", 4)), (("data", 4), ("fsdp", 16)))
+
+
+def questions(count: int) -> Iterator[ModelQuestion]:
+    """Questions of some 25,000 candidates each, all different."""
+    each = itertools.product((2048, 4096, 1024, 8192), CHIPS, MODELS)
+    for sequence, chips, model in itertools.islice(each, count):
+        yield read_question(
+            {"model": model, "chips": [chips], "global_batch": BATCH, "sequence": sequence}
+        )
+
+
+def plans(question: ModelQuestion, count: int) -> Iterator[dict[str, Any]]:
+    """Plans of a question's model, as a planner varies them by hand."""
+    targets = ("tpu:v5p:4x4x4", "tpu:v6e:8x8")
+    each = itertools.product((1, 2, 4, 8), ("full", "minimal"), MESHES, targets)
+    for batch, remat, mesh, target in itertools.islice(each, count):
+        yield {
+            "target": target,
+            "model": question.model,
+            "mesh": mesh,
+            "sequence": question.sequence,
+            "batch_per_device": batch,
+            "remat": remat,
+        }
+
+
+async def until_over(session: Viewer, page: str, query: str, button: str) -> None:
+    """Open a link, press the button of that label, and look until the screen has no timer."""
+    drawn = await session.open(page, query)
+    await session.settle()
+    if button in drawn.buttons:
+        await session.open(page, query, press=drawn.buttons[button])
+        await session.settle()
+    drawn = await session.open(page, query)
+    if drawn.exceptions:
+        raise SystemExit(f"{page} shows {drawn.exceptions[0]}")
+
+
+async def play(server: Server, options: argparse.Namespace) -> dict[str, float]:
+    """The hour: MB of the server at its marks."""
+    assert server.process is not None
+    pid, marks, compiled = server.process.pid, {}, 0
+    async with viewer(server, "", "") as session:
+        await session.rerun()
+        marks["before"] = memory_mb(pid)
+        asked = list(questions(options.searches))
+        for question in asked:
+            await until_over(
+                session, "search", urlencode({"search": link.encode(question)}), "Search"
+            )
+            print(f"{question.model} {question.chips[0]}: {memory_mb(pid):.0f} MB", flush=True)
+        marks["after searches"] = memory_mb(pid)
+        for question in asked:
+            for number, plan in enumerate(plans(question, options.predictions)):
+                code = encode(experiment_of(parse_plan(plan)))
+                await until_over(session, "predict", urlencode({"experiment": code}), "")
+                if number % 3 == 0:
+                    view = {"experiment": code, "sweep": "chips", "scaling": "weak"}
+                    await until_over(session, "predict", urlencode(view), "")
+            if compiled < options.compiles:
+                compiled += 1
+                await until_over(session, "predict", urlencode({"experiment": code}), "Predict")
+            print(f"{question.model}, predicted: {memory_mb(pid):.0f} MB", flush=True)
+        marks["after predictions"] = memory_mb(pid)
+    return marks
+
+
+def main() -> int:
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    ask.add_argument("--searches", type=int, default=10)
+    ask.add_argument("--predictions", type=int, default=12, help="of each search's model")
+    ask.add_argument("--compiles", type=int, default=4)
+    ask.add_argument("--json", action="store_true")
+    options = ask.parse_args()
+    with dashboard([]) as (server, _):
+        marks = asyncio.run(play(server, options))
+    figures = Figures(options.json)
+    note = ", ".join(f"{mb:.0f} MB {when}" for when, mb in marks.items())
+    grown = marks["after searches"] - marks["before"]
+    figures.add(f"kept of {options.searches} searches", grown, "MB", most=OF_SEARCHES_MB, note=note)
+    figures.add("the Streamlit process after an hour", max(marks.values()), "MB", most=LIMIT_MB)
+    return figures.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""Which searches stay in memory."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from spmd_core.trials.searching import searches
+
+
+@pytest.mark.parametrize(
+    ("spaces", "kept"),
+    [
+        ([25_000] * 10, 4),  # as many candidates as may stay
+        ([10] * 10, searches.KEPT),
+        ([10, 250_000], 1),  # the last one, however large
+        ([250_000, 10], 1),
+    ],
+)
+def test_the_searches_in_memory_are_few_and_of_few_candidates(spaces, kept):
+    assert searches._kept([SimpleNamespace(space=space) for space in spaces]) == kept

@@ -68,6 +68,14 @@ from spmd_core.experiment.workloads.catalog import (
     workload_names,
 )
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, GATES, NAME, TABLES
+from spmd_core.experiment.workloads.exported import programs
+from spmd_core.experiment.workloads.exported.description import (
+    Described,
+    Leaf,
+    as_regex,
+    with_replaced,
+)
+from spmd_core.experiment.workloads.exported.held import Finding, Held, Program, findings
 from spmd_core.experiment.workloads.machine import (
     ALL,
     CALIBRATION,
@@ -134,15 +142,20 @@ __all__ = [
     "Array",
     "Axes",
     "Choice",
+    "Described",
     "Divides",
     "Experiment",
+    "Finding",
+    "Held",
     "Integer",
     "Layout",
+    "Leaf",
     "MapPlan",
     "Mesh",
     "ModelSize",
     "Pasted",
     "Plan",
+    "Program",
     "Row",
     "Sharded",
     "ShardedArray",
@@ -151,6 +164,7 @@ __all__ = [
     "Variant",
     "Workload",
     "arrays",
+    "as_regex",
     "axes_json",
     "axes_left",
     "built_in",
@@ -169,6 +183,7 @@ __all__ = [
     "encode",
     "experiment_of",
     "files",
+    "findings",
     "get_model",
     "get_workload",
     "has_newer",
@@ -195,6 +210,7 @@ __all__ = [
     "parse_plan",
     "program_file",
     "program_sizes",
+    "programs",
     "read_pasted",
     "read_plan",
     "read_spec",
@@ -210,6 +226,7 @@ __all__ = [
     "undivided_axes",
     "version_words",
     "with_mesh",
+    "with_replaced",
     "with_shared",
     "with_sizes",
     "workload",

@@ -12,6 +12,11 @@ from spmd_core.words import (
     traces,
 )
 from spmd_core.words.advice.plans import INNER, neighbors, per_token
+from spmd_core.words.advice.programs import (
+    finding_words,
+    program_headline,
+    program_json,
+)
 from spmd_core.words.arrows import way_words
 from spmd_core.words.bandwidth import (
     CEILINGS,
@@ -225,6 +230,7 @@ __all__ = [
     "experiment_words",
     "explained",
     "failures",
+    "finding_words",
     "fit_words",
     "goal_words",
     "group_texts",
@@ -267,6 +273,8 @@ __all__ = [
     "predicted",
     "predicted_words",
     "predictions",
+    "program_headline",
+    "program_json",
     "range_texts",
     "rate_interval_words",
     "rate_words",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -260,6 +261,19 @@ class Workload:
             sum(element_count(array.shape(sizes)) for array in self.results)
             * DTYPE_BYTES[self.result_dtype(dtype)]
         )
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of an element, by the bits that its name has: 8 of float8_e4m3fn, 32 of float32. What
+    is smaller than a byte takes one; a PRNG key takes 8.
+
+    >>> item_bytes("bfloat16"), item_bytes("bool"), item_bytes("complex64")
+    (2, 1, 8)
+    """
+    if dtype.startswith("key"):
+        return 8
+    bits = re.search(r"\d+", dtype)
+    return max(int(bits[0]) // 8, 1) if bits else 1
 
 
 def element_count(shape: tuple[int, ...]) -> int:

@@ -106,7 +106,9 @@ from spmd_core.experiment.workloads.workload import (
     Array,
     Divides,
     Workload,
+    array_bytes,
     element_count,
+    item_bytes,
 )
 
 __all__ = [
@@ -163,6 +165,7 @@ __all__ = [
     "Timing",
     "Variant",
     "Workload",
+    "array_bytes",
     "arrays",
     "as_regex",
     "axes_json",
@@ -187,6 +190,7 @@ __all__ = [
     "get_model",
     "get_workload",
     "has_newer",
+    "item_bytes",
     "ladder",
     "later_options",
     "layout",

@@ -17,7 +17,13 @@ from jaxlib.mlir.dialects import sdy
 
 from spmd_core.base import RequestError, refuse
 from spmd_core.engine.exported.allowed import check_module, operations
-from spmd_core.engine.exported.module import parsed, printed, serialized, with_short_paths
+from spmd_core.engine.exported.module import (
+    own_files,
+    parsed,
+    printed,
+    serialized,
+    with_short_paths,
+)
 from spmd_core.experiment import Described, Leaf, with_replaced
 
 HOW = "docs/your_program.md shows the lines that write one"
@@ -74,7 +80,8 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
         except Exception as error:  # whatever the parser says of a module that it cannot read
             raise refuse("the module of this file", "cannot be read, or is damaged", HOW) from error
         kernels = check_module(module)
-        module = parsed(with_short_paths(printed(module)))
+        text = printed(module)
+        module = parsed(with_short_paths(text))
         kept = serialized(module)
         symbols = ir.SymbolTable(module.operation)
         if "main" not in symbols:
@@ -90,6 +97,7 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
             symbols=_symbols(exported),
             manual_axes=_manual_axes(module),
             kernels=kernels,
+            files=own_files(text),
             bytes=0,
             **_leaves(exported, module, symbols["main"]),
         )
@@ -169,6 +177,8 @@ def _leaves(exported: export.Exported, module: ir.Module, main: Any) -> dict[str
             _paths(exported.out_tree, None), exported.out_avals, results, strict=True
         )
     )
+    if {leaf.path for leaf in outputs} & {leaf.path for leaf in arguments}:
+        outputs = tuple(leaf.model_copy(update={"path": f"output/{leaf.path}"}) for leaf in outputs)
     propagated = _propagated(module, len(outputs)) if exported.nr_devices > 1 else ()
     outputs = tuple(
         leaf.model_copy(update={"propagated": spec})

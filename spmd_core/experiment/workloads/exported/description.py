@@ -53,6 +53,8 @@ class Described(Frozen):
     arguments: tuple[Leaf, ...]
     outputs: tuple[Leaf, ...]
     bytes: int  # of the file
+    flops: int = 0  # of its matrix products and convolutions, over all devices
+    files: tuple[str, ...] = ()  # its author's source files, by the last two parts of their paths
 
     @cached_property
     def leaves(self) -> Mapping[str, Leaf]:

@@ -77,6 +77,14 @@ class Program:
         known = leaf.spec if leaf.spec is not None or self.is_changed else leaf.propagated
         return None if known is None else full(known, len(leaf.sizes))
 
+    def array_specs(self) -> dict[str, Spec]:
+        """Path -> spec of every argument and output; replicated where the compiler decides."""
+        outputs = {
+            leaf.path: self.output_spec(leaf) or ((),) * len(leaf.sizes)
+            for leaf in self.described.outputs
+        }
+        return outputs | {leaf.path: self.spec(leaf) for leaf in self.described.arguments}
+
     @property
     def is_changed(self) -> bool:
         """Whether mesh or specs are others than its file's."""

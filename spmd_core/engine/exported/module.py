@@ -14,7 +14,7 @@ from spmd_core.base import refuse
 from spmd_core.experiment import Mesh, Spec
 
 _FILE = re.compile(r'(loc\(")((?:[^"\\]|\\.)*)(":\d)')
-_LIBRARIES = ("site-packages", "dist-packages", "/lib/python")
+_LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen ")
 _MESH = re.compile(r"^ *sdy\.mesh @.*$", re.MULTILINE)
 _PARTITIONS = re.compile(r"(mhlo\.num_partitions = )\d+")
 

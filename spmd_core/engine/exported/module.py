@@ -124,7 +124,7 @@ class Main:
                 argument.set_type(after)
                 with ir.InsertionPoint.at_block_begin(self.block):
                     converted = stablehlo.convert(before, argument)
-                argument.replace_all_uses_except(converted, converted.owner)
+                argument.replace_all_uses_except(converted, converted.owner.operation)
         self._typed(list(self.main.arg_attrs))
 
     def _typed(self, attributes: list[ir.Attribute]) -> None:

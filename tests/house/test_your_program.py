@@ -8,8 +8,8 @@ import optax
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from bench.exported import abstract_mesh
 from spmd_core.experiment import programs
-from tests.exported import abstract_mesh
 from tests.layers import ROOT
 
 

@@ -11,6 +11,7 @@ from jax import export
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from bench.exported import SPECS, abstract_mesh, sgd_step, written
 from spmd_core.base import RequestError
 from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import Fed, complete, quoted_files
@@ -19,7 +20,6 @@ from spmd_core.engine.lower import execute
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.program import read_collectives
 from spmd_core.script import program_text
-from tests.exported import SPECS, abstract_mesh, sgd_step, written
 
 _KINDS = re.compile(r" (all-\w+|reduce-scatter|collective-permute)\(")
 _BYTES = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
@@ -60,7 +60,7 @@ def test_on_another_mesh_it_is_what_its_python_would_be(mesh, specs, step):
 
 def test_its_collectives_name_the_lines_of_its_author(step):
     experiment, _, found = compiled(step, mesh={"fsdp": 4, "tensor": 2})
-    assert "tests/exported.py" in quoted_files(experiment, "auto")
+    assert "bench/exported.py" in quoted_files(experiment, "auto")
     listed = read_collectives(
         read_module(found), experiment.mesh, file=quoted_files(experiment, "auto")
     )
@@ -101,7 +101,7 @@ def test_symbols_are_given_their_sizes():
     ("fields", "sentence"),
     [
         ({"mesh": {"fsdp": 8}}, "mesh fsdp=8 lacks axis tensor of the program: add tensor=2, or tensor=1"),
-        ({"specs": {"params/**": ["fsdp"]}}, "spec of params/.* with 1 entry does not fit its rank 2"),
+        ({"specs": {"params/**": ["fsdp", None, None]}}, "spec of params/.* with 3 entries does not fit its rank 2"),
         ({"specs": {"**/up": ["x", None]}}, "mesh axis 'x' is not in the mesh"),
         ({"sharding": {"d0": "fsdp"}}, "sharding of program_file is not read"),
     ],

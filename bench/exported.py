@@ -32,7 +32,7 @@ def written(step, arguments, platforms=("cpu", "tpu"), donated=(), outputs=None)
 
     given = [path for path in order if path.partition("/")[0] in donated]
     jitted = jax.jit(flat, donate_argnames=given, out_shardings=outputs)
-    return bytes(export.export(jitted, platforms=platforms)(**arrays).serialize())
+    return bytes(export.export(jitted, platforms=list(platforms))(**arrays).serialize())
 
 
 def _path(path):

@@ -71,7 +71,7 @@ def read_open_spec(word: str) -> Any:
     return found
 
 
-def _opened(experiment: Experiment) -> dict[str, Any]:
+def _opened(experiment: Experiment) -> Any:
     shardings = "specs" if experiment.exported else "sharding"
     return experiment.to_json() | {"mesh": None, shardings: None}
 

@@ -87,19 +87,22 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
         if "main" not in symbols:
             raise refuse("the module of this file", "has no main function", HOW)
         _check_shardings(exported, symbols["main"])
+        mesh, manual = _mesh(module, exported.nr_devices), _manual_axes(module)
+        arguments, outputs = _leaves(exported, module, symbols["main"])  # changes the module
         described = Described(
             program="",
             name="",
             function=exported.fun_name[:200],
             platforms=exported.platforms,
-            mesh=_mesh(module, exported.nr_devices),
+            mesh=mesh,
             devices=exported.nr_devices,
             symbols=_symbols(exported),
-            manual_axes=_manual_axes(module),
+            manual_axes=manual,
             kernels=kernels,
             files=own_files(text),
             bytes=0,
-            **_leaves(exported, module, symbols["main"]),
+            arguments=arguments,
+            outputs=outputs,
         )
         return described, kept
 
@@ -119,7 +122,8 @@ def _check_shardings(exported: export.Exported, main: Any) -> None:
 
 def _mesh(module: ir.Module, devices: int) -> tuple[tuple[str, int], ...]:
     """The mesh of the program: the first one of all its devices."""
-    for op in module.body.operations:
+    operations: Any = module.body.operations
+    for op in operations:
         if op.operation.name == "sdy.mesh":
             axes = [sdy.MeshAxisAttr(axis) for axis in sdy.MeshAttr(op.mesh).axes]
             found = tuple((str(axis.name), int(axis.size)) for axis in axes)
@@ -142,11 +146,13 @@ def _manual_axes(module: ir.Module) -> tuple[str, ...]:
     for op in operations(module.operation):
         if op.name == "sdy.manual_computation":
             axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
-            found |= dict.fromkeys(ir.StringAttr(axis).value for axis in axes)
+            found |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
     return tuple(found)
 
 
-def _leaves(exported: export.Exported, module: ir.Module, main: Any) -> dict[str, tuple[Leaf, ...]]:
+def _leaves(
+    exported: export.Exported, module: ir.Module, main: Any
+) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
     given = [ir.DictAttr(each) for each in main.arg_attrs]
     first = len(given) - len(exported.module_kept_var_idx)
     kept = dict(zip(exported.module_kept_var_idx, given[first:], strict=True))
@@ -184,7 +190,7 @@ def _leaves(exported: export.Exported, module: ir.Module, main: Any) -> dict[str
         leaf.model_copy(update={"propagated": spec})
         for leaf, spec in zip(outputs, propagated or (None,) * len(outputs), strict=True)
     )
-    return {"arguments": arguments, "outputs": with_replaced(arguments, outputs)}
+    return arguments, with_replaced(arguments, outputs)
 
 
 def _paths(tree: Any, names: list[str] | None) -> list[str]:
@@ -296,7 +302,7 @@ def _propagated(module: ir.Module, outputs: int) -> tuple[tuple[tuple[str, ...],
         )
     except Exception:  # the pass is the library's own: without it they are not known
         return ()
-    main = ir.SymbolTable(module.operation)["main"]
+    main: Any = ir.SymbolTable(module.operation)["main"]
     found = [_spec(ir.DictAttr(each)) for each in main.result_attrs]
     return tuple(found[len(found) - outputs :])
 

@@ -65,7 +65,8 @@ class _Traced(ProgramFile):
             lowered = jitted.trace(*self.arguments).lower()
         platform = self.arguments[0].sharding.mesh.devices.flat[0].platform
         # which is private: `tests/engine/exported` watches it on both versions of JAX
-        lowered._lowering._hlo = meshed(program, platform)
+        lowering: Any = lowered._lowering
+        lowering._hlo = meshed(program, platform)
         return lowered
 
 

@@ -5,8 +5,9 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import PurePath
+from typing import Any
 
-from jax._src.lib import _jax
+from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
@@ -14,6 +15,7 @@ from spmd_core.base import refuse
 from spmd_core.experiment import Mesh, Spec
 
 _FILE = re.compile(r'(loc\(")((?:[^"\\]|\\.)*)(":\d)')
+_GPUS = ("cuda", "rocm")
 _LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen ")
 _MESH = re.compile(r"^ *sdy\.mesh @.*$", re.MULTILINE)
 _PARTITIONS = re.compile(r"(mhlo\.num_partitions = )\d+")
@@ -21,7 +23,7 @@ _PARTITIONS = re.compile(r"(mhlo\.num_partitions = )\d+")
 
 def printed(module: ir.Module) -> str:
     """A module as text, with its locations."""
-    return module.operation.get_asm(enable_debug_info=True)
+    return str(module.operation.get_asm(enable_debug_info=True))
 
 
 def parsed(text: str) -> ir.Module:
@@ -73,11 +75,13 @@ class Main:
     """The main function of a module, changed in place."""
 
     def __init__(self, module: ir.Module) -> None:
-        self.main = ir.SymbolTable(module.operation)["main"]
+        self.main: Any = ir.SymbolTable(module.operation)["main"]
         self.block = self.main.entry_block
 
     def choose_platform(self, platforms: Sequence[str], platform: str) -> None:
         """Put a number in the place of the argument that chooses among several platforms."""
+        if platform == "gpu":  # as devices call what a file calls by its maker's interface
+            platform = next((each for each in platforms if each in _GPUS), platform)
         if platform not in platforms:
             raise refuse(
                 f"platform {platform}",

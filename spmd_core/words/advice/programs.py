@@ -32,10 +32,10 @@ def finding_words(finding: Finding, program: Program) -> str:
         case "resharded_state":
             return (
                 f"{path} enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)} in "
-                f"{others[0]}, {held} a device: each call reshards it; give both one sharding"
+                f"{''.join(others)}, {held} a device: each call reshards it; give both one sharding"
             )
         case "missing_donation":
-            count = f"{len(others)} arrays" if len(others) > 1 else others[0]
+            count = f"{len(others)} arrays" if len(others) > 1 else "".join(others)
             return (
                 f"{path} is replaced and not donated ({count}): {held} a device are held twice; "
                 f"name it in donate_argnames"

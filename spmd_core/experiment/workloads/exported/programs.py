@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pydantic import ValidationError
+
 from spmd_core.base import RequestError, ask_child, default_data_folder, refuse, shorten
 from spmd_core.experiment.workloads.exported.description import Described
 
@@ -68,8 +70,9 @@ def held() -> tuple[Described, ...]:
 
 def delete(program: str) -> None:
     """Let go of a program; its runs stay, and say that it is not held."""
+    find(program)
     for kind in ("json", "jaxexport"):
-        _path(find(program).program if kind == "json" else program, kind).unlink(missing_ok=True)
+        _path(program, kind).unlink(missing_ok=True)
 
 
 def artifact(program: str) -> bytes:
@@ -137,5 +140,5 @@ def _described(program: str) -> Described | None:
     path = _path(program, "json")
     try:
         return _read(path, path.stat().st_mtime_ns)
-    except FileNotFoundError:
+    except (FileNotFoundError, ValidationError):  # described by another version: take it again
         return None

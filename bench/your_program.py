@@ -203,7 +203,7 @@ def _compiles(described: Any) -> bool:
     return found is not None and found.status == "ok"
 
 
-def doctored(figures: Figures, count: int = 200) -> None:
+def doctored(figures: Figures, count: int) -> None:
     """Files with changed bytes."""
     data, rng = sgd_step(), random.Random(0)
     bad = []
@@ -232,14 +232,17 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="accidents,meshes,libraries,doctored")
     parser.add_argument("--topology", action="store_true")
+    parser.add_argument("--files", type=int, default=200, help="how many are doctored")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     figures = Figures(arguments.json)
     for name in arguments.only.split(","):
         if name == "libraries":
             libraries(figures, arguments.topology)
+        elif name == "doctored":
+            doctored(figures, arguments.files)
         else:
-            {"accidents": accidents, "meshes": meshes, "doctored": doctored}[name](figures)
+            {"accidents": accidents, "meshes": meshes}[name](figures)
     return figures.finish()
 
 

@@ -40,6 +40,7 @@ from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import execute
 from spmd_core.experiment import Program, findings, parse_experiment, programs
 from spmd_core.script import program_text
+from spmd_core.search.array_question import program_meshes
 
 _COLLECTIVE = re.compile(r"= (\S+) (all-\w+|reduce-scatter|collective-permute)\(")
 _BYTES = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
@@ -190,8 +191,7 @@ def libraries(figures: Figures, topology: bool) -> None:
 def _compiles(described: Any) -> bool:
     from spmd_core.lab import Lab  # its worker owns the compiler
 
-    axes = [name for name, _ in described.mesh] or ["x"]
-    mesh = dict(zip(axes, (16, *[1] * len(axes)), strict=False))
+    mesh = list(program_meshes(described, 16))[-1]  # with as much as possible on the first axis
     given = {"workload": "program_file", "program": described.program, "mesh": mesh}
     lab = Lab.open(serve=False)
     run = lab.submit(parse_experiment(given | {"target": "tpu:v5e:4x4"}))

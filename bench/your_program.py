@@ -13,6 +13,7 @@ in one sentence.
 
 import argparse
 import itertools
+import math
 import os
 import random
 import re
@@ -191,7 +192,8 @@ def libraries(figures: Figures, topology: bool) -> None:
 def _compiles(described: Any) -> bool:
     from spmd_core.lab import Lab  # its worker owns the compiler
 
-    mesh = list(program_meshes(described, 16))[-1]  # with as much as possible on the first axis
+    devices = math.prod(size for _, size in described.mesh) if described.manual_axes else 16
+    mesh = list(program_meshes(described, devices))[-2 if devices == 16 else -1]
     given = {"workload": "program_file", "program": described.program, "mesh": mesh}
     lab = Lab.open(serve=False)
     run = lab.submit(parse_experiment(given | {"target": "tpu:v5e:4x4"}))

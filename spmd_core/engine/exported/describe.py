@@ -28,6 +28,13 @@ from spmd_core.experiment import Described, Leaf, with_replaced
 
 HOW = "docs/your_program.md shows the lines that write one"
 MOST_LEAVES = 20_000
+_BY_HAND = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        *("all_gather", "all_reduce", "all_to_all", "reduce_scatter", "collective_permute"),
+        *("collective_broadcast", "partition_id", "replica_id"),
+    )
+)
 _NEWER = re.compile(r"version|newer", re.IGNORECASE)
 
 
@@ -87,7 +94,8 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
         if "main" not in symbols:
             raise refuse("the module of this file", "has no main function", HOW)
         _check_shardings(exported, symbols["main"])
-        mesh, manual = _mesh(module, exported.nr_devices), _manual_axes(module)
+        mesh = _mesh(module, exported.nr_devices)
+        manual = _manual_axes(module, tuple(name for name, _ in mesh))
         arguments, outputs = _leaves(exported, module, symbols["main"])  # changes the module
         described = Described(
             program="",
@@ -141,9 +149,14 @@ def _symbols(exported: export.Exported) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _manual_axes(module: ir.Module) -> tuple[str, ...]:
+def _manual_axes(module: ir.Module, every: tuple[str, ...]) -> tuple[str, ...]:
+    """The axes whose sizes are part of the program: those of `shard_map`, and all of them where it
+    communicates by hand, since the groups of a collective are numbers of devices.
+    """
     found: dict[str, None] = {}
     for op in operations(module.operation):
+        if op.name in _BY_HAND:
+            return every
         if op.name == "sdy.manual_computation":
             axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
             found |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)

@@ -57,7 +57,7 @@ def _short(path: str) -> str:
 
 
 def on_mesh(text: str, mesh: Mesh) -> str:
-    """The text of a module with these sizes of its mesh axes; new axes come last."""
+    """The text of a module with these sizes of its mesh axes."""
     sizes, devices = dict(mesh), math.prod(size for _, size in mesh)
     text = _PARTITIONS.sub(rf"\g<1>{devices}", text)
     return _MESH.sub(lambda found: _resized(found[0], sizes), text)

@@ -101,6 +101,7 @@ def test_symbols_are_given_their_sizes():
     ("fields", "sentence"),
     [
         ({"mesh": {"fsdp": 8}}, "mesh fsdp=8 lacks axis tensor of the program: add tensor=2, or tensor=1"),
+        ({"mesh": {"tensor": 2, "fsdp": 4}}, "in another order: write fsdp=4, tensor=2"),
         ({"specs": {"params/**": ["fsdp", None, None]}}, "spec of params/.* with 3 entries does not fit its rank 2"),
         ({"specs": {"**/up": ["x", None]}}, "mesh axis 'x' is not in the mesh"),
         ({"sharding": {"d0": "fsdp"}}, "sharding of program_file is not read"),

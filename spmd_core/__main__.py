@@ -35,6 +35,7 @@ COMMANDS = {
     "devices": "what the devices of a target say of themselves",
     "layout": "who holds what, without any device",
     "run": "run an experiment, and print its result",
+    "program": "what each device holds of a program that jax.export wrote",
     "history": "the runs that are stored",
     "script": "a script of plain JAX that reproduces an experiment",
     "predict": "what a program would cost on TPUs that are not attached",

@@ -122,7 +122,7 @@ def asker() -> Asker:
     """Who looks at this page."""
     address, known = _address(), viewer()
     who = _login_name() or f"{address}, browser {known}"
-    return Asker(known, None, address, who, _is_logged_in())
+    return Asker(known, None, address, who, _is_logged_in(), door.is_exposed())
 
 
 def _is_logged_in() -> bool:

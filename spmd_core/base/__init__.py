@@ -1,6 +1,7 @@
 """The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
 from spmd_core.base import login, threads
+from spmd_core.base.child import Answer, ask_child
 from spmd_core.base.errors import (
     AccessError,
     Inexpressible,
@@ -30,6 +31,7 @@ from spmd_core.base.units import (
 
 __all__ = [
     "AccessError",
+    "Answer",
     "AsObject",
     "Frozen",
     "Inexpressible",
@@ -41,6 +43,7 @@ __all__ = [
     "UnreadableRun",
     "WorkerError",
     "WrongResult",
+    "ask_child",
     "bytes_text",
     "count_text",
     "default_data_folder",

@@ -2,7 +2,7 @@
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.commands.printed.table import table
-from spmd_core.search import Answer, Candidate, Ranked, axis_rules
+from spmd_core.search import Answer, Candidate, Ranked, axis_rules, rules_text
 from spmd_core.words import search as words
 
 BEST_NUMBERS = (1, 2, 3, 4, 5)  # columns of the best of each target
@@ -80,10 +80,13 @@ def _row(place: int, entry: Ranked, answer: Answer) -> tuple[str, ...]:
 
 
 def rules(candidate: Candidate) -> list[str]:
-    """The axis rules of a candidate with a plan, as MaxText and Flax write them."""
+    """The axis rules of a candidate with a plan, as MaxText and Flax write them; of an exported
+    program its partition rules.
+    """
     plan = candidate.plan
     if plan is None:
-        return []
+        experiment = candidate.experiment
+        return ["", rules_text(experiment)] if experiment.specs else []
     return [
         "",
         "# MaxText",

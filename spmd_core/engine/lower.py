@@ -88,7 +88,7 @@ def lower(
         compiled = steps("compile", lowered.compile)
     texts = {
         "program": text,
-        "jaxpr": jaxpr_text(traced.jaxpr),
+        "jaxpr": traced.jaxpr and jaxpr_text(traced.jaxpr),
         "stablehlo": lowered.as_text(debug_info=True),
         "hlo": compiled.as_text(),
     }
@@ -97,7 +97,7 @@ def lower(
         unsharded = arguments
         arguments = place(operands, dict(zip(operands, compiled.input_shardings[0], strict=True)))
     return Lowered(
-        compiled,
+        names["calling"](compiled) if "calling" in names else compiled,
         compiled,
         arguments,
         unsharded,

@@ -66,6 +66,14 @@ from spmd_core.experiment.workloads.catalog import (
     workload_names,
 )
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, GATES, NAME, TABLES
+from spmd_core.experiment.workloads.exported import programs
+from spmd_core.experiment.workloads.exported.description import (
+    Described,
+    Leaf,
+    as_regex,
+    with_replaced,
+)
+from spmd_core.experiment.workloads.exported.held import Finding, Held, Program, findings
 from spmd_core.experiment.workloads.machine import (
     ALL,
     CALIBRATION,
@@ -96,7 +104,9 @@ from spmd_core.experiment.workloads.workload import (
     Array,
     Divides,
     Workload,
+    array_bytes,
     element_count,
+    item_bytes,
 )
 
 __all__ = [
@@ -135,15 +145,20 @@ __all__ = [
     "Axes",
     "Choice",
     "Config",
+    "Described",
     "Divides",
     "Experiment",
+    "Finding",
+    "Held",
     "Integer",
     "Layout",
+    "Leaf",
     "MapPlan",
     "Mesh",
     "ModelSize",
     "Pasted",
     "Plan",
+    "Program",
     "Row",
     "Sharded",
     "ShardedArray",
@@ -151,7 +166,9 @@ __all__ = [
     "Timing",
     "Variant",
     "Workload",
+    "array_bytes",
     "arrays",
+    "as_regex",
     "axes_json",
     "axes_left",
     "batch_shards",
@@ -171,10 +188,12 @@ __all__ = [
     "encode",
     "experiment_of",
     "files",
+    "findings",
     "get_model",
     "get_workload",
     "group_rows",
     "has_newer",
+    "item_bytes",
     "ladder",
     "later_options",
     "layout",
@@ -200,6 +219,7 @@ __all__ = [
     "plan_notes",
     "program_file",
     "program_sizes",
+    "programs",
     "read_config",
     "read_pasted",
     "read_plan",
@@ -215,6 +235,7 @@ __all__ = [
     "study_of",
     "version_words",
     "with_mesh",
+    "with_replaced",
     "with_shared",
     "with_sizes",
     "workload",

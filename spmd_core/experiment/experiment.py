@@ -24,6 +24,8 @@ from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.reading import load_json
 from spmd_core.experiment.types import Axes, Fields, MemoryKind, Mesh, Spec, axes_json
 from spmd_core.experiment.workloads.catalog import Workload, get_workload
+from spmd_core.experiment.workloads.exported import programs
+from spmd_core.experiment.workloads.exported.held import Program
 from spmd_core.machine import Target, default_target, parse_target
 
 MAX_TEXT_BYTES = 64 * 1024
@@ -69,10 +71,12 @@ class Experiment(Frozen):
     target: str
     mesh: Mesh
     workload: str
+    program: str = ""  # sha256 of a file of jax.export, where the workload is one
     dims: Annotated[tuple[tuple[str, int], ...], AsObject]
     dtype: str
     sharding: Annotated[tuple[tuple[str, Axes], ...], _AsAxes]
     overrides: Annotated[tuple[tuple[str, Spec], ...], _AsSpecs]
+    specs: Annotated[tuple[tuple[str, Spec], ...], _AsSpecs] = ()  # by pattern, of a program
     memory: Annotated[tuple[tuple[str, MemoryKind], ...], AsObject]
     data: Annotated[tuple[tuple[str, str], ...], AsObject]
     options: Annotated[tuple[tuple[str, str | int | bool], ...], AsObject]
@@ -99,9 +103,14 @@ class Experiment(Frozen):
     def _write(
         self, fields: SerializerFunctionWrapHandler, info: SerializationInfo
     ) -> dict[str, object]:
-        """Variants as what they change, and no field of that name where there are none."""
+        """Variants as what they change, and no field of that name where there are none; nor the
+        fields that only an exported program has.
+        """
         data = fields(self)
         data.pop("variants", None)
+        if not self.program:
+            data.pop("program", None)
+            data.pop("specs", None)
         if self.variants:
             data["variants"] = [
                 {
@@ -120,12 +129,20 @@ class Experiment(Frozen):
     def what(self) -> Workload:
         """The workload's description, as the options make it: looked up once."""
         options = dict(self.options)
-        return get_workload(self.workload, experiment_options.source_of(options)).chosen(options)
+        source = experiment_options.source_of(options)
+        return get_workload(self.workload, source, self.program).chosen(options)
 
     @cached_property
     def plan(self) -> Plan | None:
         """Its plan, where it is a training step; None of any other workload."""
         return self.what.read_plan(dict(self)) if self.what.read_plan else None
+
+    @cached_property
+    def exported(self) -> Program | None:
+        """The exported program that it stands for, on its mesh; None of any other workload."""
+        if not self.program:
+            return None
+        return Program(programs.find(self.program), self.mesh, self.specs, self.sizes)
 
     @cached_property
     def place(self) -> Target:
@@ -187,8 +204,14 @@ class Experiment(Frozen):
 
     def spec(self, array: str) -> Spec:
         """The spec of an operand or result: its override where it has one, else by the table."""
+        if self._exported_specs is not None:
+            return self._exported_specs[array]
         override = dict(self.overrides).get(array)
         return self.table_spec(array) if override is None else override
+
+    @cached_property
+    def _exported_specs(self) -> dict[str, Spec] | None:
+        return self.exported and self.exported.array_specs()
 
     def shape(self, array: str) -> tuple[int, ...]:
         """Global shape of an operand or result."""
@@ -226,12 +249,13 @@ def _canonical_fields(data: Mapping[str, Any]) -> Fields:
     """All fields of an experiment: read, filled in, checked, and in the one form of equal ones."""
     given = reading.read_fields(data)
     options = dict(given.get("options", ()))
-    what = get_workload(given["workload"], experiment_options.source_of(options))
+    source = experiment_options.source_of(options)
+    what = get_workload(given["workload"], source, given.get("program", ""))
     options = experiment_options.fill_options(what, options)
     what = what.chosen(options)
     dims = rules.fill_dims(what, given.get("dims"))
     place = parse_target(given["target"] if "target" in given else default_target())
-    empty = dict.fromkeys(("sharding", "overrides", "memory", "data"), ())
+    empty = dict.fromkeys(("sharding", "overrides", "specs", "memory", "data"), ())
     defaults = {"strategies": what.default_strategies, "dtype": what.dtypes[0]}
     fields = (
         empty

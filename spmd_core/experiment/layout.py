@@ -13,7 +13,7 @@ from spmd_core.base import RequestError, count_text
 from spmd_core.experiment import rules
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Spec, axes_json
-from spmd_core.experiment.workloads.catalog import DTYPE_BYTES, element_count
+from spmd_core.experiment.workloads.workload import element_count, item_bytes
 from spmd_core.machine import device_ids, get_topology, listed, mesh_places, parse_target
 
 MeshAxes = tuple[tuple[str, int], ...]
@@ -135,11 +135,11 @@ class Layout:
 
     def shard_bytes(self, dtype: str) -> int:
         """Bytes that each device holds."""
-        return element_count(self.shard_shape) * DTYPE_BYTES[dtype]
+        return element_count(self.shard_shape) * item_bytes(dtype)
 
     def array_bytes(self, dtype: str) -> int:
         """Bytes of the array, counted once."""
-        return element_count(self.shape) * DTYPE_BYTES[dtype]
+        return element_count(self.shape) * item_bytes(dtype)
 
     def held_bytes(self, dtype: str) -> int:
         """Bytes that all devices hold together, replicas included."""
@@ -217,6 +217,8 @@ def device_numbers(experiment: Experiment) -> Ints | None:
 
 def dtype_of(experiment: Experiment, array: str) -> str:
     """Dtype of an operand or result: a float function of int32 operands gives float32."""
+    if own := experiment.what.array(array).dtype:
+        return own
     is_result = array in {result.name for result in experiment.what.results}
     return experiment.what.result_dtype(experiment.dtype) if is_result else experiment.dtype
 

@@ -20,6 +20,7 @@ _EXAMPLES = {
     "dims": '{"in": 32, "out": 4}',
     "sharding": '{"in": "x"}',
     "overrides": '{"weights": ["x", null]}',
+    "specs": '{"blocks/*/up": ["x", null]}',
     "memory": '{"weights": "pinned_host"}',
     "data": '{"x": "arange"}',
     "options": '{"precision": "highest"}',
@@ -76,19 +77,18 @@ def read_sharding(given: Any) -> Pairs:
     )
 
 
-def read_overrides(given: Any) -> Pairs:
-    """Array -> spec, one entry of axes per dim."""
+def read_overrides(given: Any, field: str = "overrides") -> Pairs:
+    """Array, or pattern of several, -> spec, one entry of axes per dim."""
     specs = []
-    for array, spec in read_pairs("overrides", given):
+    for array, spec in read_pairs(field, given):
+        where = f"{field.removesuffix('s')} of {shorten(array)}"
         if not isinstance(spec, list | tuple):
             raise refuse(
-                f"override of {shorten(array)}={shorten(spec)}",
+                f"{where}={shorten(spec)}",
                 "is not a list",
                 'give one entry per dim, for example ["x", null]',
             )
-        specs.append(
-            (array, tuple(read_axes(f"override of {shorten(array)}", axes) for axes in spec))
-        )
+        specs.append((array, tuple(read_axes(where, axes) for axes in spec)))
     return tuple(specs)
 
 
@@ -117,13 +117,16 @@ def read_choices(field: str, given: Any) -> Pairs:
     return pairs
 
 
+_TEXTS = {"target": "cpu:8", "dtype": "float32", "program": "the sha256 of a file"}
+
+
 def read_text(field: str, given: Any) -> str:
     """A text; `rules` checks whether it is known."""
     if not isinstance(given, str):
         raise refuse(
             f"{field}={shorten(given)}",
             "is not a text",
-            f"write for example {'cpu:8' if field == 'target' else 'float32'}",
+            f"write for example {_TEXTS[field]}",
         )
     return given
 
@@ -202,10 +205,12 @@ READERS = {  # in the order of the JSON form
     "target": lambda given: read_text("target", given),
     "mesh": lambda given: read_sizes("mesh", given),
     "workload": read_workload,
+    "program": lambda given: read_text("program", given),
     "dims": lambda given: read_sizes("dims", given),
     "dtype": lambda given: read_text("dtype", given),
     "sharding": read_sharding,
     "overrides": read_overrides,
+    "specs": lambda given: read_overrides(given, "specs"),
     "memory": lambda given: read_choices("memory", given),
     "data": lambda given: read_choices("data", given),
     "options": lambda given: read_pairs("options", given),

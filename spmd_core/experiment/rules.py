@@ -9,6 +9,8 @@ from typing import Any
 from spmd_core.base import mesh_text, refuse, shorten
 from spmd_core.experiment.options import read_in_axes
 from spmd_core.experiment.types import Axes, Fields, Mesh, Spec
+from spmd_core.experiment.workloads.exported import programs
+from spmd_core.experiment.workloads.exported.held import Program
 from spmd_core.experiment.workloads.strategies import STRATEGIES
 from spmd_core.experiment.workloads.workload import DTYPE_BYTES, Dims, Workload
 from spmd_core.machine import Target
@@ -167,6 +169,8 @@ def check_specs(what: Workload, fields: Fields) -> None:
     """
     sizes, axis_sizes = dict(fields["dims"]), dict(fields["mesh"])
     table, overrides = dict(fields["sharding"]), dict(fields["overrides"])
+    if what.artifact:
+        overrides = _check_program(what, fields)
     for dim, axes in table.items():
         if dim not in what.dims:
             raise refuse(
@@ -183,9 +187,43 @@ def check_specs(what: Workload, fields: Fields) -> None:
         _check_axes(axes, axis_sizes)
         _check_once(axes, f"dim {dim}")
     for array in what.arrays:
-        dims = tuple((dim, sizes[dim]) for dim in array.present(sizes))
+        dims = tuple(zip(array.present(sizes), array.shape(sizes), strict=True))
         spec = overrides[array.name] if array.name in overrides else array.spec(sizes, table)
         check_array(array.name, dims, spec, axis_sizes)
+
+
+def _check_program(what: Workload, fields: Fields) -> dict[str, Spec]:
+    """The specs of an exported program by array, once it fits its mesh: all of its axes are named,
+    and those that its `shard_map` uses have their size; specs are given by pattern.
+    """
+    for field in ("sharding", "overrides", "memory", "data"):
+        if fields[field]:
+            fix = 'use specs, for example {"blocks/*/up": ["x", null]}'
+            raise refuse(f"{field} of {what.name}", "is not read", fix)
+    mesh, described = fields["mesh"], programs.find(what.artifact or "")
+    if not described.mesh:
+        fix = "export it with shardings over an AbstractMesh, as docs/your_program.md shows"
+        raise refuse(f"mesh {mesh_text(mesh)}", "is none of a program without mesh axes", fix)
+    for axis, size in described.mesh:
+        now = dict(mesh).get(axis)
+        if now is None:
+            raise refuse(
+                f"mesh {mesh_text(mesh)}",
+                f"lacks axis {axis} of the program",
+                f"add {axis}={size}, or {axis}=1",
+            )
+        if axis in described.manual_axes and now != size:
+            rule = "is used inside shard_map, where shapes and groups are those of its mesh"
+            raise refuse(f"mesh axis {axis}={now}", rule, f"use {axis}={size}")
+    if [axis for axis, _ in mesh] != [axis for axis, _ in described.mesh]:
+        raise refuse(
+            f"mesh {mesh_text(mesh)}",
+            "has other axes than the program, or in another order",
+            f"write {mesh_text(dict(described.mesh) | dict(mesh))}"
+            if len(mesh) == len(described.mesh)
+            else f"use {', '.join(dict(described.mesh))} alone",
+        )
+    return Program(described, mesh, fields["specs"], dict(fields["dims"])).array_specs()
 
 
 def check_array(array: str, dims: Mesh, spec: Spec, axis_sizes: Mapping[str, int]) -> None:

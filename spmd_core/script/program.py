@@ -38,6 +38,13 @@ def program_text(experiment: Experiment, strategy: str) -> str:
         return decoder_text(experiment.plan)
     if strategy == "as_written":
         return written_text(experiment)
+    if experiment.exported:
+        lines = [
+            header(experiment, strategy),
+            *mesh_lines(experiment),
+            *_sharded_operands(experiment),
+        ]
+        return "\n".join(spaced("\n".join(lines).splitlines())) + "\n"
     parts = [
         header(experiment, strategy),
         operands_text(experiment),
@@ -81,6 +88,8 @@ def header(experiment: Experiment, *strategies: str) -> str:
 
 
 def _uses_partial(experiment: Experiment, strategy: str) -> bool:
+    if experiment.exported:
+        return False
     try:
         return "@partial(" in body_text(experiment, strategy)
     except Inexpressible:

@@ -12,6 +12,7 @@ from spmd_core.search.classics import Classic
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.link import AnyQuestion
 from spmd_core.search.neighborhood import best_neighbors, neighbors
+from spmd_core.search.program_space import ProgramSpace, rules_text
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import (
     GOALS,
@@ -50,6 +51,7 @@ __all__ = [
     "Goal",
     "ModelQuestion",
     "Outcome",
+    "ProgramSpace",
     "Proof",
     "Question",
     "Ranked",
@@ -85,6 +87,7 @@ __all__ = [
     "read_question",
     "rejudged",
     "row_json",
+    "rules_text",
     "score",
     "start",
     "to_compile",

@@ -18,6 +18,11 @@ from spmd_core.words.advice.models import (
     model_json,
     parameters_words,
 )
+from spmd_core.words.advice.programs import (
+    finding_words,
+    program_headline,
+    program_json,
+)
 from spmd_core.words.arrows import way_words
 from spmd_core.words.bandwidth import (
     CEILINGS,
@@ -233,6 +238,7 @@ __all__ = [
     "experiment_words",
     "explained",
     "failures",
+    "finding_words",
     "fit_words",
     "goal_words",
     "group_texts",
@@ -276,6 +282,8 @@ __all__ = [
     "predicted",
     "predicted_words",
     "predictions",
+    "program_headline",
+    "program_json",
     "range_texts",
     "rate_interval_words",
     "rate_words",

@@ -36,7 +36,7 @@ LONG = (
     "calibrate"  # ten seconds: tests/commands/test_collectives.py calls it, and reads what it says
 )
 # used as programs, or through another package
-TOOLS = {"ruff", "pyright", "pytest", "libtpu"}
+TOOLS = {"ruff", "pyright", "pytest", "libtpu", "flatbuffers"}  # the last one jax imports
 MODULES = {
     "vl-convert-python": "vl_convert",
     "pytest-xdist": "xdist",

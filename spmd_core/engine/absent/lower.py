@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 
 from spmd_core.base import Inexpressible, refuse
 from spmd_core.engine.absent.topology import devices_of
+from spmd_core.engine.exported.lower import complete, quoted_files
 from spmd_core.engine.lower import Steps, execute
 from spmd_core.experiment import NAME, STRATEGIES, Experiment, Plan, experiment_of
 from spmd_core.machine import get_topology
@@ -31,7 +32,7 @@ class Ahead:
     lowered: Any
     mesh: Mesh
     texts: dict[str, str]
-    file: str
+    file: str | tuple[str, ...]
     is_step: bool = False
     notes: tuple[str, ...] = ()
 
@@ -65,14 +66,15 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
         file_name(experiment.workload, strategy),
     )
     with _standing_for(devices):
-        names = execute(text, file)
+        names = complete(execute(text, file), experiment)
     shapes = structs(experiment, names)
     traced = steps("trace", lambda: names["program"].trace(*shapes))
     lowered = steps("lower", traced.lower)
     mesh = names.get("mesh")
     if not isinstance(mesh, Mesh):
         mesh = Mesh([devices[0]], ("one",))
-    return Ahead(lowered, mesh, {"program": text, "jaxpr": str(traced.jaxpr)}, file)
+    texts = {"program": text, "jaxpr": str(traced.jaxpr)}
+    return Ahead(lowered, mesh, texts, quoted_files(experiment, strategy))
 
 
 def smaller_blocks_note(plan: Plan, fitting: Plan) -> tuple[str, ...]:
@@ -99,10 +101,11 @@ def structs(experiment: Experiment, names: Mapping[str, Any]) -> list[jax.ShapeD
     """Operands as shapes; one without a placement is replicated over the mesh, since an
     absent device holds no array.
     """
-    dtype = jnp.dtype(experiment.dtype)
     return [
         jax.ShapeDtypeStruct(
-            experiment.shape(array.name), dtype, sharding=names["placed"][array.name]
+            experiment.shape(array.name),
+            jnp.dtype(array.dtype or experiment.dtype),
+            sharding=names["placed"][array.name],
         )
         for array in experiment.what.operands
     ]

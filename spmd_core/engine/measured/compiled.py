@@ -8,6 +8,7 @@ from typing import Any
 
 from spmd_core.base import Inexpressible
 from spmd_core.engine.absent.lower import structs
+from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import Steps, execute
 from spmd_core.engine.measured.prepare import memory_bytes, price, read_program
 from spmd_core.engine.measured.report import strategy_result
@@ -59,9 +60,9 @@ def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]
             f"{trial.strategy} is called, not compiled ahead of time: use auto or shard_map"
         )
     steps = Steps(lambda phase: emit(Phase(phase=phase, strategy=trial.strategy)))
-    names = execute(
-        program_text(experiment, trial.strategy), file_name(experiment.workload, trial.strategy)
-    )
+    text = program_text(experiment, trial.strategy)
+    names = execute(text, file_name(experiment.workload, trial.strategy))
+    names = complete(names, experiment)
     _, order = device_order(names)
     shapes = structs(experiment, names)
     with captured() as log:

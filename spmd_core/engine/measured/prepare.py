@@ -10,6 +10,7 @@ import numpy as np
 
 from spmd_core.engine.absent.topology import coordinates
 from spmd_core.engine.devices import JaxDevice
+from spmd_core.engine.exported.lower import complete, quoted_files
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute, look_into, lower
 from spmd_core.engine.measured import attached
@@ -38,6 +39,7 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
     text = program_text(experiment, trial.strategy)
     trial.texts = {"program": text}
     names = execute(text, file_name(experiment.workload, trial.strategy))
+    names = complete(names, experiment)
     if trial.strategy == "as_written":
         _run_as_written(trial, names, tell)
         return
@@ -92,7 +94,7 @@ def read_program(
     """The collectives and operations of a compiled program. What cannot be read is reported and
     left unknown, never counted as no communication.
     """
-    file = file_name(experiment.workload, trial.strategy)
+    file = quoted_files(experiment, trial.strategy)
     try:
         module = read_module(compiled)
         mesh = () if STRATEGIES[trial.strategy].is_single_device else experiment.mesh

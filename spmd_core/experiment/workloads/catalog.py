@@ -4,6 +4,9 @@ from spmd_core.base import refuse, shorten
 from spmd_core.experiment.workloads import arrays
 from spmd_core.experiment.workloads.arrays import ARRAY_DIMS
 from spmd_core.experiment.workloads.decoder import DECODER
+from spmd_core.experiment.workloads.exported import programs
+from spmd_core.experiment.workloads.exported.description import NAME as PROGRAM
+from spmd_core.experiment.workloads.exported.workload import workload_of
 from spmd_core.experiment.workloads.machine import CALIBRATION, COLLECTIVES_SWEEP
 from spmd_core.experiment.workloads.own import files
 from spmd_core.experiment.workloads.small_programs import SMALL_PROGRAM
@@ -70,10 +73,18 @@ def named_axes(name: object) -> tuple[str, ...]:
     return what.named_axes if (what := built_in(name)) else ()
 
 
-def get_workload(name: str, source: str | None = None) -> Workload:
+def get_workload(name: str, source: str | None = None, program: str = "") -> Workload:
     """The workload of that name; RequestError where there is none. `source` is the hash of the
-    user's file that declared it.
+    user's file that declared it, `program` that of a file of jax.export.
     """
+    if name == PROGRAM:
+        if not program:
+            raise refuse(f"workload {name}", "names no program", "add program, the file's sha256")
+        return workload_of(programs.find(program))
+    if program:
+        raise refuse(
+            f"program of workload {name}", "is not read", f"leave it out, or use {PROGRAM}"
+        )
     if name in WORKLOADS:
         return WORKLOADS[name]
     if (workload := files.find(name, source)) is not None:

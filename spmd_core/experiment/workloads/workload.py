@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -21,12 +22,13 @@ MemoryKind = Literal["device", "pinned_host"]
 @dataclass(frozen=True, slots=True)
 class Array:
     """An operand or a result: a name and the names of its dims, in order; the sharding table does
-    not apply to those in `unsharded`.
+    not apply to those in `unsharded`. `dtype` is its own, "" where it is the experiment's.
     """
 
     name: str
     dims: tuple[str, ...]
     unsharded: tuple[str, ...] = ()
+    dtype: str = ""
 
     def shape(self, sizes: Dims) -> tuple[int, ...]:
         """Sizes of the dims, without omitted optional dims."""
@@ -142,6 +144,7 @@ class Workload:
     options: Mapping[str, Option] = field(default_factory=dict)
     variants: Mapping[str, Workload] = field(default_factory=dict, repr=False)  # by first option
     source: str | None = None  # hash of the file that declares it, where it is the user's own
+    artifact: str | None = None  # hash of the file of jax.export that it is
 
     def array(self, name: str) -> Array:
         """The operand or result of that name."""
@@ -250,16 +253,30 @@ class Workload:
 
     def operand_bytes(self, sizes: Dims, dtype: str) -> int:
         """Bytes of all operands, unsharded."""
-        return (
-            sum(element_count(array.shape(sizes)) for array in self.operands) * DTYPE_BYTES[dtype]
-        )
+        return sum(array_bytes(array, sizes, dtype) for array in self.operands)
 
     def result_bytes(self, sizes: Dims, dtype: str) -> int:
         """Bytes of all results, unsharded."""
-        return (
-            sum(element_count(array.shape(sizes)) for array in self.results)
-            * DTYPE_BYTES[self.result_dtype(dtype)]
-        )
+        dtype = self.result_dtype(dtype)
+        return sum(array_bytes(array, sizes, dtype) for array in self.results)
+
+
+def array_bytes(array: Array, sizes: Dims, dtype: str) -> int:
+    """Bytes of an array, unsharded; `dtype` is the experiment's."""
+    return element_count(array.shape(sizes)) * item_bytes(array.dtype or dtype)
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of an element, by the bits that its name has: 8 of float8_e4m3fn, 32 of float32. What
+    is smaller than a byte takes one; a PRNG key takes 8.
+
+    >>> item_bytes("bfloat16"), item_bytes("bool"), item_bytes("complex64")
+    (2, 1, 8)
+    """
+    if dtype.startswith("key"):
+        return 8
+    bits = re.search(r"\d+", dtype)
+    return max(int(bits[0]) // 8, 1) if bits else 1
 
 
 def element_count(shape: tuple[int, ...]) -> int:

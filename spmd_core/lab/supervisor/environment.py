@@ -8,6 +8,13 @@ from spmd_core.machine import ENVIRONMENT, Hardware, parse_target
 # it to its own chips. GKE describes the slice in each pod, so every variable that does is
 # set or dropped together (pytorch/xla #7714, for the hosts' names and bounds).
 _CHIP_BOUNDS = {1: "1,1,1", 4: "2,2,1", 8: "2,4,1"}
+_NEEDED = frozenset(
+    (
+        *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "TZ", "LANG", "XLA_FLAGS"),
+        *("SPMD_LAB_DATA", "HOME", "XDG_DATA_HOME"),  # where the data folder is
+    )
+)
+_NEEDED_BEGINNINGS = ("LC_", "TPU_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_")
 _OF_THE_SLICE = (
     "TPU_PROCESS_ADDRESSES",
     "TPU_PROCESS_PORT",
@@ -36,6 +43,15 @@ def simulated_devices(count: int, cores: int) -> dict[str, str]:
     """
     threads = max(cores, min(4 * count, count + 64))
     return {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(count), "NPROC": str(threads)}
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a worker needs, of which none is a secret: whatever else is set may be."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in _NEEDED or name.startswith(_NEEDED_BEGINNINGS)
+    }
 
 
 def worker_environment(

@@ -31,11 +31,12 @@ ENDS = {"cancel": "cancelled", "interrupt": "interrupted"}  # by the kind of a r
 
 
 def _memory_for(experiment: Experiment, worker: Worker) -> int | None:
-    """Bytes that a worker may hold while it runs functions of the user's own; None for others, and
-    where free memory is unknown.
+    """Bytes that a worker may hold while it runs functions of the user's own, or a program that
+    somebody handed in, whose needs nobody knows; None for others, and where free memory is unknown.
     """
     spare = spare_bytes()
-    if spare is None or all(each.experiment.what.source is None for each in experiment.members):
+    whats = [each.experiment.what for each in experiment.members]
+    if spare is None or not any(what.source or what.artifact for what in whats):
         return None
     return resident_bytes(worker.pid) + spare
 
@@ -76,7 +77,8 @@ class Runner:
         self._publish(run.status)
         try:
             check_memory(experiment, self._store.environment(experiment.target), read_hardware())
-            worker = self.host.get(experiment.target, compiler_flags(experiment))
+            held = next((each.experiment.program for each in experiment.members), "")
+            worker = self.host.get(experiment.target, compiler_flags(experiment), held)
         except LabError as error:
             self._finish(
                 run,

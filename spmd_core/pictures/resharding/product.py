@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from spmd_core.experiment import DTYPE_BYTES, Array, Axes, Experiment, Spec, Workload, dtype_of
+from spmd_core.experiment import Array, Axes, Experiment, Spec, Workload, dtype_of, item_bytes
 from spmd_core.pictures.resharding.moves import Move, check_size, reshard, time_of
 from spmd_core.time import TimeModel
 
@@ -136,7 +136,7 @@ def _order(experiment: Experiment, dim: str, split: Split) -> Axes:
 
 
 def _named(experiment: Experiment, name: str, before: Spec, after: Spec) -> list[Move]:
-    item = DTYPE_BYTES[dtype_of(experiment, name)]
+    item = item_bytes(dtype_of(experiment, name))
     return [
         replace(move, array=name)
         for move in reshard(experiment.mesh, experiment.shape(name), before, after, item)
@@ -150,7 +150,7 @@ def _sums(experiment: Experiment, computed: Spec, partial: Axes) -> tuple[list[M
     name = experiment.what.results[0].name
     wanted, shape = experiment.spec(name), experiment.shape(name)
     sizes = experiment.axis_sizes
-    item = DTYPE_BYTES[dtype_of(experiment, name)]
+    item = item_bytes(dtype_of(experiment, name))
     nbytes = math.prod(shape) * item // math.prod(sizes[axis] for axes in computed for axis in axes)
     kept = [(axis, dim) for dim, axes in enumerate(wanted) for axis in axes if axis in partial]
     now, sums = [list(axes) for axes in computed], []

@@ -6,7 +6,7 @@ import numpy as np
 
 from spmd_core.machine import Coordinates
 from spmd_core.program.communication.generic import generic
-from spmd_core.program.communication.lines import op_name, source
+from spmd_core.program.communication.lines import File, op_name, source
 from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
 from spmd_core.program.communication.parts import names_by_dims, parts_of, parts_words
 from spmd_core.program.communication.reasons import Reasons
@@ -21,7 +21,7 @@ def read_collectives(
     module: Module,
     mesh: Mesh,
     *,
-    file: str = "",
+    file: File = "",
     positions: tuple[int, ...] | None = None,
     devices: tuple[int, ...] = (),
     places: tuple[Coordinates, ...] = (),
@@ -29,7 +29,7 @@ def read_collectives(
 ) -> tuple[Collective, ...]:
     """Every collective of a program, in the order in which it is written.
 
-    `file` is the name of the program text that `source` quotes lines of. `positions[i]` is the mesh
+    `file` is the name of the program text that `source` quotes lines of, or the names of several. `positions[i]` is the mesh
     position of the program's device i; `devices[p]` the JAX id of the device at mesh position p (p
     itself where left out), and `places[p]` its coordinates, which include its slice. HloError where
     the groups of one cannot be read.

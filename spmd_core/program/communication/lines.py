@@ -6,8 +6,10 @@ from spmd_core.program.hlo.collective_ops import Site
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.requested import call_of
 
+File = str | tuple[str, ...]  # the name of a program's own text, or those of several
 
-def op_name(site: Site, module: Module, file: str) -> str | None:
+
+def op_name(site: Site, module: Module, file: File) -> str | None:
     """The operation in the program; the bare name of an argument only where there is no other."""
     start = site.start
     own = start.inner.op_name or start.outer.op_name
@@ -23,7 +25,7 @@ def op_name(site: Site, module: Module, file: str) -> str | None:
     return next((name for name in names if "/" in name), names[0] if names else None)
 
 
-def source(site: Site, module: Module, file: str) -> str | None:
+def source(site: Site, module: Module, file: File) -> str | None:
     """`file:line` of the innermost line of the program's own text; None if unknown."""
     return next(filter(None, (line_of(each, file) for each in _located(site, module, file))), None)
 
@@ -36,11 +38,12 @@ def line_of(instruction: Instruction, file: str) -> str | None:
     return None
 
 
-def _is(path: str, file: str) -> bool:
-    return path == file or path.endswith(f"/{file}")
+def _is(path: str, file: File) -> bool:
+    names = (file,) if isinstance(file, str) else file
+    return path in names or path.endswith(tuple(f"/{name}" for name in names))
 
 
-def _located(site: Site, module: Module, file: str) -> Iterator[Instruction]:
+def _located(site: Site, module: Module, file: File) -> Iterator[Instruction]:
     """Instructions whose metadata may name the source of a collective, the most reliable first.
 
     The collective, its reduction, its users, its callers, then its operands.

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from spmd_core.base import Inexpressible, bytes_text, refuse
 from spmd_core.experiment import (
-    DTYPE_BYTES,
     STRATEGIES,
     Experiment,
+    array_bytes,
     check_compiles,
     check_fits_target,
     check_present,
     check_traces,
+    dtype_of,
     element_count,
     ladder,
     program_sizes,
@@ -119,16 +120,9 @@ def _shard_bytes(experiment: Experiment, parts: list[int]) -> int:
     """
     total = 0
     for array, count in zip(experiment.what.arrays, parts, strict=True):
-        dtype = (
-            experiment.dtype
-            if array in experiment.what.operands
-            else experiment.what.result_dtype(experiment.dtype)
-        )
-        total += (
-            element_count(array.shape(experiment.sizes)) * DTYPE_BYTES[dtype] // count
-            if count
-            else 0
-        )
+        if count:
+            dtype = dtype_of(experiment, array.name)
+            total += array_bytes(array, experiment.sizes, dtype) // count
     return total
 
 

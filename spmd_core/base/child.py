@@ -1,0 +1,92 @@
+"""A short-lived process of our own that answers on a file descriptor, with limits of time and memory."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TAIL_CHARACTERS = 300
+LOOK_S = 0.02  # between two looks at the memory that it holds
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a child wrote to its descriptor, how it ended, and the tail of its standard error."""
+
+    text: str
+    status: int
+    errors: str
+    stopped: str = ""  # "time" or "memory": the limit that ended it
+
+    @property
+    def ending(self) -> str:
+        """How the process ended, to follow `the process … ended`."""
+        name = signal.Signals(-self.status).name if self.status < 0 else ""
+        how = f"with {name}" if name else f"with exit status {self.status}"
+        last = " ".join(self.errors.split())[-TAIL_CHARACTERS:]
+        return how + (f" ({last})" if last else "")
+
+
+def ask_child(
+    module: str,
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    seconds: float,
+    most_bytes: int | None = None,
+) -> Answer:
+    """Run `python -P -m MODULE FD ARGUMENTS…` and wait for its answer. `environ` is its whole
+    environment, to which the path of this project is added; `most_bytes` bounds its resident memory
+    (a limit of address space breaks XLA).
+    """
+    path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as answer,
+        tempfile.TemporaryFile("w+", errors="replace") as errors,
+    ):
+        number = answer.fileno()
+        with subprocess.Popen(
+            # -P: modules beside a file of the user's are not imported
+            [sys.executable, "-P", "-m", module, str(number), *arguments],
+            cwd=ROOT,
+            env={**environ, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            pass_fds=(number,),
+            start_new_session=True,
+        ) as child:
+            try:
+                stopped = _watch(child, time.monotonic() + seconds, most_bytes)
+            finally:
+                if child.poll() is None:
+                    os.killpg(child.pid, signal.SIGKILL)
+        answer.seek(0)
+        errors.seek(0)
+        return Answer(answer.read(), child.returncode, errors.read(), stopped)
+
+
+def _watch(child: subprocess.Popen[bytes], until: float, most_bytes: int | None) -> str:
+    """Wait for its end, or for the limit that it passes first."""
+    while time.monotonic() < until:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(LOOK_S if most_bytes else until - time.monotonic())
+            return ""
+        if most_bytes and resident_bytes(child.pid) > most_bytes:
+            return "memory"
+    return "time"
+
+
+def resident_bytes(pid: int) -> int:
+    """Bytes of memory that a process holds; 0 where the system does not say, or it is gone."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]
+    except (OSError, IndexError):
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

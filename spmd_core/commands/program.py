@@ -1,0 +1,61 @@
+"""Takes a program that `jax.export` wrote, and prints what each device holds of it, and what in it is
+hardly meant.
+"""
+
+import json
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from spmd_core.base import bytes_text, refuse, shorten
+from spmd_core.commands.printed.table import table
+from spmd_core.experiment import Held, Program, findings, programs, shape_text
+from spmd_core.lab import Lab
+from spmd_core.script import spec_text
+from spmd_core.words import finding_words, program_headline, program_json
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `program`."""
+    parser.add_argument("file", metavar="FILE", help="what `Exported.serialize()` returned")
+    parser.add_argument("--name", default="", help="how it is called in lists")
+
+
+def main(arguments: Namespace) -> int:
+    """Take the program, and print it."""
+    path = Path(arguments.file)
+    try:
+        with path.open("rb") as file:
+            data = file.read(programs.MOST_BYTES + 1)
+    except (OSError, ValueError) as error:  # a name with a NUL
+        reason = getattr(error, "strerror", None) or str(error)
+        raise refuse(
+            f"file {shorten(arguments.file)}", f"cannot be read ({reason.lower()})", programs.HOW
+        ) from None
+    described = Lab.open(serve=False).take_program(data, arguments.name or path.stem)
+    program = Program(described, described.mesh)
+    if arguments.json:
+        print(json.dumps(program_json(program)))
+        return 0
+    print("\n".join(_lines(program)))
+    return 0
+
+
+def _lines(program: Program) -> list[str]:
+    rows = [("argument", "shape", "dtype", "spec", "a device", "copies")]
+    rows += [_row(each) for each in program.arguments()]
+    found = findings(program)
+    return [
+        f"{program.described.name}: {program_headline(program)}",
+        *(f"{finding.kind}: {finding_words(finding, program)}" for finding in found),
+        "",
+        *table(rows, numbers=(4, 5)),
+        "",
+        f'{{"workload": "program_file", "program": "{program.described.program}"}}',
+    ]
+
+
+def _row(held: Held) -> tuple[str, ...]:
+    spec = "by the compiler" if held.spec is None else spec_text(held.spec)
+    copies = "–" if held.copies is None else str(held.copies)
+    shape = shape_text(held.shape)
+    return held.leaf.path, shape, held.leaf.dtype, spec, bytes_text(held.bytes_per_device), copies

@@ -1,0 +1,65 @@
+"""What a program that somebody else wrote may contain. A custom call runs code of the process that
+runs it: one that the library does not guarantee may end the process, or worse.
+"""
+
+from collections.abc import Iterator
+
+from jax._src.export import _export
+from jaxlib.mlir import ir
+
+from spmd_core.base import refuse, shorten
+
+# Its own list, and never what a file says that it may: `disabled_safety_checks` are ignored.
+# A call into TensorFlow runs a graph that nobody has looked at.
+TARGETS = frozenset(_export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE) - {"tf.call_tf_function"}
+# Calls that hold code of one platform: compiled for absent devices, run only where that is allowed
+KERNELS = frozenset(("tpu_custom_call", "mosaic_gpu_v2"))
+TRITON = "__gpu$xla.gpu.triton"
+DIALECTS = frozenset(("stablehlo", "chlo", "func", "sdy", "builtin", "mhlo", "shape"))
+# Operations that reach out of the program
+REFUSED = frozenset(("stablehlo.infeed", "stablehlo.outfeed", "stablehlo.send", "stablehlo.recv"))
+
+
+def check_module(module: ir.Module) -> tuple[str, ...]:
+    """The targets of its kernels. RequestError for an operation, in any region, that is not allowed."""
+    kernels: dict[str, None] = {}
+    for op in operations(module.operation):
+        name = op.name
+        if name.partition(".")[0] not in DIALECTS or name in REFUSED:
+            raise refuse(
+                f"operation {shorten(name)} of this program",
+                "is none of StableHLO or Shardy that may be run here",
+                "export it without callbacks, infeed and operations of other dialects",
+            )
+        if name.endswith(".custom_call"):
+            target = _target(op)
+            if target in KERNELS or target == TRITON:
+                kernels[target] = None
+            elif target not in TARGETS:
+                callback = "callback" in target
+                raise refuse(
+                    f"custom call {shorten(target)} of this program",
+                    "calls back into Python, which a file cannot carry"
+                    if callback
+                    else "is none that JAX guarantees",
+                    "export it without callbacks, debug prints and checks"
+                    if callback
+                    else "write that part in jax.numpy or jax.lax",
+                )
+    return tuple(kernels)
+
+
+def operations(op: ir.Operation) -> Iterator[ir.Operation]:
+    """An operation and those of all its regions, without recursion: a file chooses their depth."""
+    waiting = [op]
+    while waiting:
+        at = waiting.pop()
+        yield at
+        for region in at.regions:
+            for block in region.blocks:
+                waiting += [each.operation for each in block.operations]
+
+
+def _target(op: ir.Operation) -> str:
+    value = op.attributes["call_target_name"]
+    return ir.StringAttr(value).value

@@ -1,0 +1,174 @@
+"""An exported program on the mesh of an experiment, lowered as `jax.jit` would lower its Python."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+from jax._src.interpreters import mlir
+from jaxlib.mlir import ir
+
+from spmd_core.engine.exported import module as modules
+from spmd_core.engine.exported.allowed import check_module
+from spmd_core.experiment import Experiment, Leaf, Program, programs
+from spmd_core.program import file_name
+
+Names = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """What the text of another workload defines as `program`: to be traced and lowered. There is no
+    jaxpr: the file holds what was lowered.
+    """
+
+    experiment: Experiment
+    outputs: Sequence[Any]  # shardings, None where the compiler decides
+    jaxpr: str = ""
+
+    def trace(self, *arguments: Any) -> "ProgramFile":
+        """Itself, with the arguments that it is lowered for."""
+        return _Traced(self.experiment, self.outputs, arguments=arguments)
+
+
+@dataclass(frozen=True)
+class _Traced(ProgramFile):
+    arguments: tuple[Any, ...] = ()
+
+    def lower(self) -> Any:
+        """Lowered by JAX with the module of the file: what JAX lowers is a function of the same
+        arguments and results, whose module is then replaced.
+        """
+        program = self.experiment.exported
+        assert program is not None
+        results = [
+            (program.shape(leaf), jnp.dtype(leaf.dtype)) for leaf in program.described.outputs
+        ]
+        donated = [place for place, leaf in enumerate(_kept(program)) if leaf.is_donated]
+
+        def stands_for(*arrays: Any) -> Any:
+            return tuple(jnp.zeros(shape, dtype) for shape, dtype in results)
+
+        jitted = jax.jit(
+            stands_for,
+            keep_unused=True,
+            donate_argnums=donated,
+            out_shardings=tuple(self.outputs),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of donations that a function of zeros cannot use
+            lowered = jitted.trace(*self.arguments).lower()
+        platform = self.arguments[0].sharding.mesh.devices.flat[0].platform
+        # which is private: `tests/engine/exported` watches it on both versions of JAX
+        lowering: Any = lowered._lowering
+        lowering._hlo = meshed(program, platform)
+        return lowered
+
+
+def complete(names: Names, experiment: Experiment) -> Names:
+    """The names of an executed text that the engine calls, of an exported program."""
+    program = experiment.exported
+    if program is None:
+        return names
+    outputs = [
+        jax.sharding.NamedSharding(names["mesh"], jax.sharding.PartitionSpec(*spec))
+        if leaf.spec is not None and (spec := program.output_spec(leaf)) is not None
+        else None
+        for leaf in program.described.outputs
+    ]
+    return {
+        **names,
+        "program": ProgramFile(experiment, outputs),
+        "make_operands": partial(draw, program, experiment.seed),
+        "calling": partial(Fed, program),
+    }
+
+
+class Fed:
+    """A compiled program that donates arguments, called again and again: what an output replaces is
+    the next call's argument, and what is donated for nothing is copied first.
+    """
+
+    def __init__(self, program: Program, compiled: Any) -> None:
+        self._compiled = compiled
+        self._held: list[jax.Array] = []
+        kept = _kept(program)
+        places = {leaf.path: place for place, leaf in enumerate(kept)}
+        self._donated = [place for place, leaf in enumerate(kept) if leaf.is_donated]
+        self._fed = {
+            places[leaf.replaces]: place
+            for place, leaf in enumerate(program.described.outputs)
+            if leaf.replaces in places
+        }
+
+    def __call__(self, *arguments: jax.Array) -> Any:
+        """Its outputs; `arguments` count the first time, and are not donated themselves."""
+        fresh = self._donated if not self._held else set(self._donated) - set(self._fed)
+        self._held = self._held or list(arguments)
+        given = [jnp.copy(each) if at in fresh else each for at, each in enumerate(self._held)]
+        outputs = self._compiled(*given)
+        for place in set(self._donated) & set(self._fed):
+            output, like = outputs[self._fed[place]], self._held[place].sharding
+            is_alike = output.sharding.is_equivalent_to(like, output.ndim)
+            self._held[place] = output if is_alike else jax.device_put(output, like)
+        return outputs
+
+
+def quoted_files(experiment: Experiment, strategy: str) -> str | tuple[str, ...]:
+    """The files that source lines are quoted of: the program's text, or what its author wrote."""
+    if program := experiment.exported:
+        return program.described.files
+    return file_name(experiment.workload, strategy)
+
+
+def meshed(program: Program, platform: str) -> ir.Module:
+    """The module of a program on its mesh, with its specs and sizes, for one platform. RequestError
+    for one that is not allowed, or not exported for it.
+    """
+    described = program.described
+    exported = export.deserialize(bytearray(programs.artifact(described.program)))
+    with mlir.make_ir_context():
+        found = exported.mlir_module(serialized=False)
+        check_module(found)
+        found = modules.parsed(modules.on_mesh(modules.printed(found), program.mesh))
+        main = modules.Main(found)
+        main.choose_platform(exported.platforms, platform)
+        kept = _kept(program)
+        main.shard_arguments([program.spec(leaf) for leaf in kept])
+        main.shard_results(
+            [
+                program.output_spec(leaf) if leaf.spec is not None else None
+                for leaf in described.outputs
+            ]
+        )
+        if any(not size.isdigit() for leaf in kept for size in leaf.sizes):
+            main.resize([program.shape(leaf) for leaf in kept])
+            found = mlir.refine_polymorphic_shapes(found)
+        return found
+
+
+def draw(program: Program, seed: int) -> dict[str, np.ndarray]:
+    """An array for each argument that the program uses: floats from a normal distribution, small
+    enough to stay finite; integers within the smallest dim that they index.
+    """
+    rng = np.random.default_rng(seed)
+    return {leaf.path: _drawn(rng, leaf, program.shape(leaf)) for leaf in _kept(program)}
+
+
+def _drawn(rng: np.random.Generator, leaf: Leaf, shape: tuple[int, ...]) -> np.ndarray:
+    dtype = jnp.dtype(leaf.dtype)
+    if leaf.dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if jnp.issubdtype(dtype, jnp.integer):
+        return rng.integers(0, leaf.index_below or 2, shape).astype(dtype)
+    values = np.abs(rng.normal(size=shape)) * 0.02
+    return np.asarray(values).astype(dtype)
+
+
+def _kept(program: Program) -> list[Leaf]:
+    return [leaf for leaf in program.described.arguments if leaf.is_kept]

@@ -1,0 +1,146 @@
+"""The module of an exported program as text: read, written, with short paths, and on another mesh."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from spmd_core.base import refuse
+from spmd_core.experiment import Mesh, Spec
+
+_FILE = re.compile(r'(loc\(")((?:[^"\\]|\\.)*)(":\d)')
+_GPUS = ("cuda", "rocm")
+_LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen ")
+_MESH = re.compile(r"^ *sdy\.mesh @.*$", re.MULTILINE)
+_PARTITIONS = re.compile(r"(mhlo\.num_partitions = )\d+")
+
+
+def printed(module: ir.Module) -> str:
+    """A module as text, with its locations."""
+    return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def parsed(text: str) -> ir.Module:
+    """The module of a text, in the context at hand."""
+    return ir.Module.parse(text)
+
+
+def serialized(module: ir.Module) -> bytes:
+    """A module as a portable artifact, as `jax.export` writes it."""
+    version = stablehlo.get_version_from_compatibility_requirement(
+        stablehlo.StablehloCompatibilityRequirement.WEEK_4
+    )
+    return _jax.mlir.serialize_portable_artifact(module, version, True)
+
+
+def with_short_paths(text: str) -> str:
+    """The last two parts of each source file's path: the others name a machine and its users."""
+    return _FILE.sub(lambda found: f"{found[1]}{_short(found[2])}{found[3]}", text)
+
+
+def own_files(text: str) -> tuple[str, ...]:
+    """The source files that its author wrote, short as above: those of no installed library."""
+    paths = dict.fromkeys(found[2] for found in _FILE.finditer(text))
+    own = (path for path in paths if not any(part in path for part in _LIBRARIES))
+    return tuple(dict.fromkeys(map(_short, own)))
+
+
+def _short(path: str) -> str:
+    parts = PurePath(path.replace("\\\\", "/")).parts
+    return "/".join(part for part in parts[-2:] if part != "/")
+
+
+def on_mesh(text: str, mesh: Mesh) -> str:
+    """The text of a module with these sizes of its mesh axes."""
+    sizes, devices = dict(mesh), math.prod(size for _, size in mesh)
+    text = _PARTITIONS.sub(rf"\g<1>{devices}", text)
+    return _MESH.sub(lambda found: _resized(found[0], sizes), text)
+
+
+def _resized(line: str, sizes: dict[str, int]) -> str:
+    for name, size in sizes.items():
+        quoted = f'"{name}"'
+        line = re.sub(rf"{quoted}=\d+", f"{quoted}={size}", line)
+        line = re.sub(rf"(name = {quoted}, size = )\d+", rf"\g<1>{size}", line)
+    return line
+
+
+class Main:
+    """The main function of a module, changed in place."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self.main: Any = ir.SymbolTable(module.operation)["main"]
+        self.block = self.main.entry_block
+
+    def choose_platform(self, platforms: Sequence[str], platform: str) -> None:
+        """Put a number in the place of the argument that chooses among several platforms."""
+        if platform == "gpu":  # as devices call what a file calls by its maker's interface
+            platform = next((each for each in platforms if each in _GPUS), platform)
+        if platform not in platforms:
+            raise refuse(
+                f"platform {platform}",
+                f"is none that this program was exported for ({', '.join(platforms)})",
+                f'export it with platforms=["{platform}", …]',
+            )
+        if len(platforms) < 2:
+            return
+        attributes = list(self.main.arg_attrs)
+        argument = self.block.arguments[0]
+        with ir.InsertionPoint.at_block_begin(self.block), ir.Location.unknown():
+            number = ir.IntegerAttr.get(
+                ir.RankedTensorType(argument.type).element_type, platforms.index(platform)
+            )
+            value = ir.DenseElementsAttr.get_splat(argument.type, number)
+            argument.replace_all_uses_with(stablehlo.constant(value))
+        self.block.erase_argument(0)
+        self._typed(attributes[1:])
+
+    def shard_arguments(self, specs: Sequence[Spec]) -> None:
+        """Give each argument its spec."""
+        self.main.arg_attrs = ir.ArrayAttr.get(
+            [_sharded(old, spec) for old, spec in zip(self.main.arg_attrs, specs, strict=True)]
+        )
+
+    def shard_results(self, specs: Sequence[Spec | None]) -> None:
+        """Give each result its spec; None leaves it to the compiler."""
+        if "res_attrs" in self.main.attributes:
+            self.main.attributes["res_attrs"] = ir.ArrayAttr.get(
+                [
+                    old if spec is None else _sharded(old, spec)
+                    for old, spec in zip(self.main.result_attrs, specs, strict=True)
+                ]
+            )
+
+    def resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Give each argument its shape, where sizes are symbols."""
+        with ir.Location.unknown():
+            for argument, shape in zip(self.block.arguments, shapes, strict=True):
+                before = argument.type
+                after = ir.RankedTensorType.get(shape, ir.RankedTensorType(before).element_type)
+                if after == before:
+                    continue
+                argument.set_type(after)
+                with ir.InsertionPoint.at_block_begin(self.block):
+                    converted = stablehlo.convert(before, argument)
+                argument.replace_all_uses_except(converted, converted.owner.operation)
+        self._typed(list(self.main.arg_attrs))
+
+    def _typed(self, attributes: list[ir.Attribute]) -> None:
+        inputs = [argument.type for argument in self.block.arguments]
+        function = ir.FunctionType.get(inputs, list(self.main.type.results))
+        self.main.attributes["function_type"] = ir.TypeAttr.get(function)
+        self.main.arg_attrs = ir.ArrayAttr.get(attributes)
+
+
+def _sharded(attributes: ir.Attribute, spec: Spec) -> ir.DictAttr:
+    dims = ", ".join(f"{{{', '.join(json.dumps(axis) for axis in axes)}}}" for axes in spec)
+    old = {each.name: each.attr for each in ir.DictAttr(attributes)}
+    old.pop("mhlo.sharding", None)
+    sharding = ir.Attribute.parse(f"#sdy.sharding<@mesh, [{dims}]>")
+    return ir.DictAttr.get(old | {"sdy.sharding": sharding})

@@ -1,0 +1,1 @@
+"""Programs that others wrote, read from files of `jax.export`."""

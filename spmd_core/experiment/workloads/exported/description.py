@@ -1,0 +1,133 @@
+"""What a file of `jax.export` says of its program, before anything is compiled: values, no jax."""
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+
+from spmd_core.base import Frozen
+from spmd_core.experiment.types import Axes, Mesh, Spec
+
+NAME = "program_file"
+
+
+class Leaf(Frozen):
+    """One argument or output: `sizes` are numbers, or expressions of the program's symbols.
+
+    `spec` is None where the program leaves the sharding to the compiler; `propagated` is what
+    Shardy then gives it. `replaces` is the path of the argument that an output takes the place of.
+    """
+
+    path: str
+    sizes: tuple[str, ...]
+    dtype: str
+    spec: Spec | None = None
+    propagated: Spec | None = None
+    is_donated: bool = False
+    is_kept: bool = True  # False: the program does not use it
+    index_below: int | None = None  # an integer that indexes a dim of this size
+    replaces: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The path within its argument: `params/w` and an output `0/w` have the same one."""
+        return self.path.partition("/")[2]
+
+    @property
+    def group(self) -> str:
+        """Its path with `*` for each number but the first part, which is the argument: leaves of
+        repeated layers have the same one.
+        """
+        first, *rest = self.path.split("/")
+        return "/".join([first, *("*" if part.isdigit() else part for part in rest)])
+
+
+class Described(Frozen):
+    """A program as its file describes it; `name` is what its owner calls it."""
+
+    program: str  # sha256 of the file that was taken
+    name: str
+    function: str
+    platforms: tuple[str, ...]
+    mesh: Mesh  # () where it was exported for one device
+    devices: int
+    symbols: tuple[str, ...] = ()
+    manual_axes: Axes = ()  # used inside shard_map, so that their sizes are part of the program
+    kernels: tuple[str, ...] = ()  # targets of custom calls that hold a platform's own code
+    arguments: tuple[Leaf, ...]
+    outputs: tuple[Leaf, ...]
+    bytes: int  # of the file
+    viewer: str = ""  # who handed it in, of a dashboard
+    flops: int = 0  # of its matrix products and convolutions, over all devices
+    files: tuple[str, ...] = ()  # its author's source files, by the last two parts of their paths
+
+    @cached_property
+    def leaves(self) -> Mapping[str, Leaf]:
+        """Arguments by path."""
+        return {leaf.path: leaf for leaf in self.arguments}
+
+    @cached_property
+    def groups(self) -> Mapping[str, tuple[Leaf, ...]]:
+        """Arguments by their group, in order."""
+        found: dict[str, list[Leaf]] = {}
+        for leaf in self.arguments:
+            found.setdefault(leaf.group, []).append(leaf)
+        return {group: tuple(leaves) for group, leaves in found.items()}
+
+    @cached_property
+    def state(self) -> tuple[Leaf, ...]:
+        """The arguments that an output replaces: parameters, and the optimizer's state."""
+        replaced = {leaf.replaces for leaf in self.outputs}
+        return tuple(leaf for leaf in self.arguments if leaf.path in replaced)
+
+    @cached_property
+    def optimizer(self) -> Mapping[str, str]:
+        """Path of a leaf of the optimizer's state -> path of the parameter that it belongs to: one
+        whose path within its argument ends that of the state's leaf, as in `0/mu/embed/kernel`.
+        """
+        by_key = {leaf.key: leaf for leaf in self.state}
+        found = {}
+        for leaf in self.state:
+            parts = leaf.key.split("/")
+            tails = ("/".join(parts[start:]) for start in range(1, len(parts)))
+            owner = next((by_key[tail] for tail in tails if tail in by_key), None)
+            if owner is not None and owner.sizes == leaf.sizes:
+                found[leaf.path] = owner.path
+        return found
+
+
+def with_replaced(arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
+    """Outputs, each with the argument that it replaces: the one of the same path within its
+    argument, sizes and dtype, where there is exactly one.
+    """
+    by_path: dict[tuple[object, ...], list[str]] = {}
+    for leaf in arguments:
+        for key in {leaf.path, leaf.key} - {""}:
+            by_path.setdefault((key, leaf.sizes, leaf.dtype), []).append(leaf.path)
+    found = []
+    for leaf in outputs:
+        keys = ((key, leaf.sizes, leaf.dtype) for key in (leaf.path, leaf.key) if key)
+        matches = next((by_path[key] for key in keys if key in by_path), [])
+        found.append(
+            leaf.model_copy(update={"replaces": matches[0]}) if len(matches) == 1 else leaf
+        )
+    return tuple(found)
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Whether a pattern is that of a path: `*` stands for one part of it, `**` for any number.
+
+    >>> matches("blocks/*/up", "blocks/3/up"), matches("**/up", "blocks/3/up"), matches("*", "a/b")
+    (True, True, False)
+    """
+    return _compiled(pattern).fullmatch(path) is not None
+
+
+def as_regex(pattern: str) -> str:
+    """A pattern as the regular expression that partition rules are written in."""
+    parts = re.split(r"(\*\*/?|\*)", pattern)
+    words = {"**": ".*", "**/": "(?:.*/)?", "*": "[^/]*"}
+    return "".join(words.get(part) or re.escape(part) for part in parts)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(as_regex(pattern))  # which `re` keeps

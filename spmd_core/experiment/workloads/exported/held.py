@@ -1,0 +1,232 @@
+"""What each device holds of a program's arguments and outputs, and what of that is an accident."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from spmd_core.experiment.types import Axes, Mesh, Spec
+from spmd_core.experiment.workloads.exported.description import Described, Leaf, matches
+from spmd_core.experiment.workloads.exported.sizes import size_of
+from spmd_core.experiment.workloads.workload import item_bytes
+
+SMALLEST = 2**16  # bytes: below it a replicated or undonated leaf costs nothing that matters
+SHARE = 0.01  # of the state's bytes on a device: the same
+Kind = Literal["replicated", "resharded_state", "missing_donation", "float32_leak", "rule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An argument or output on a mesh. `spec`, `bytes_per_device` and `copies` are None where the
+    compiler decides.
+    """
+
+    leaf: Leaf
+    shape: tuple[int, ...]
+    spec: Spec | None
+    bytes: int
+    bytes_per_device: int | None
+    copies: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that its author hardly meant; `others` are the paths of what goes with it, and
+    `spec` and `meant` the specs that it is about.
+    """
+
+    kind: Kind
+    path: str
+    bytes_per_device: int
+    others: tuple[str, ...] = ()
+    spec: Spec | None = None
+    meant: Spec | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program on a mesh: `mesh` has a size for each of its axes, `specs` are by pattern, the
+    first that matches counts, `dims` are the sizes of its symbols.
+    """
+
+    described: Described
+    mesh: Mesh
+    specs: tuple[tuple[str, Spec], ...] = ()
+    dims: Mapping[str, int] | None = None
+
+    def arguments(self) -> tuple[Held, ...]:
+        """What each device holds of each argument."""
+        return tuple(self._held(leaf, self.spec(leaf)) for leaf in self.described.arguments)
+
+    def outputs(self) -> tuple[Held, ...]:
+        """The same of each output."""
+        return tuple(self._held(leaf, self.output_spec(leaf)) for leaf in self.described.outputs)
+
+    def spec(self, leaf: Leaf) -> Spec:
+        """The spec of an argument: the first pattern's that matches it, else its file's."""
+        given = next((spec for pattern, spec in self.specs if matches(pattern, leaf.path)), None)
+        return full(given if given is not None else leaf.spec or (), len(leaf.sizes))
+
+    def output_spec(self, leaf: Leaf) -> Spec | None:
+        """The spec of an output: its argument's where its file shards both alike, else its file's,
+        else what Shardy gave it when the file was read; None where that is not known.
+        """
+        of = self.described.leaves.get(leaf.replaces or "")
+        if of is not None and (leaf.spec or leaf.propagated) == of.spec:
+            return self.spec(of)
+        known = leaf.spec if leaf.spec is not None or self.is_changed else leaf.propagated
+        return None if known is None else full(known, len(leaf.sizes))
+
+    def array_specs(self) -> dict[str, Spec]:
+        """Path -> spec of every argument and output; replicated where the compiler decides."""
+        outputs = {
+            leaf.path: self.output_spec(leaf) or ((),) * len(leaf.sizes)
+            for leaf in self.described.outputs
+        }
+        return outputs | {leaf.path: self.spec(leaf) for leaf in self.described.arguments}
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether mesh or specs are others than its file's."""
+        return bool(self.specs) or self.mesh != self.described.mesh
+
+    def shape(self, leaf: Leaf) -> tuple[int, ...]:
+        """Its sizes as numbers; RequestError where a symbol has none."""
+        return tuple(size_of(size, self.dims or {}) for size in leaf.sizes)
+
+    def _held(self, leaf: Leaf, spec: Spec | None) -> Held:
+        shape, sizes = self.shape(leaf), dict(self.mesh)
+        total = math.prod(shape) * item_bytes(leaf.dtype)
+        if spec is None:
+            return Held(leaf, shape, None, total, None, None)
+        parts = math.prod(sizes.get(axis, 1) for axes in spec for axis in axes)
+        return Held(
+            leaf, shape, spec, total, -(-total // parts), math.prod(sizes.values()) // parts
+        )
+
+
+def full(spec: Spec, rank: int) -> Spec:
+    """A spec with an entry for each dim: the last ones may be left out."""
+    return (*spec, *((),) * (rank - len(spec)))
+
+
+def findings(program: Program) -> tuple[Finding, ...]:
+    """What its author hardly meant, the most bytes first."""
+    held = {each.leaf.path: each for each in program.arguments()}
+    checks: tuple[Callable[[Program, Mapping[str, Held]], Iterator[Finding]], ...] = (
+        _replicated,
+        _resharded,
+        _not_donated,
+        _float32,
+        _other_than_its_group,
+        _unmatched,
+    )
+    found = [finding for check in checks for finding in check(program, held)]
+    return tuple(sorted(found, key=lambda finding: -finding.bytes_per_device))
+
+
+def _large(program: Program, held: Mapping[str, Held]) -> float:
+    """Bytes of a device from which on a leaf of the state counts."""
+    state = sum(held[leaf.path].bytes_per_device or 0 for leaf in program.described.state)
+    return max(SMALLEST, SHARE * state)
+
+
+def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
+    """Parameters that every device holds whole where others are sharded, with their state."""
+    described, least = program.described, _large(program, held)
+    sharded = [leaf for leaf in described.state if _axes(held[leaf.path].spec)]
+    if not sharded:  # data parallelism replicates everything, and means it
+        return
+    sizes = dict(program.mesh)
+    smallest = min(sizes[axis] for leaf in sharded for axis in _axes(held[leaf.path].spec))
+    owners = described.optimizer
+    for leaf in described.state:
+        each = held[leaf.path]
+        if leaf.path in owners or _axes(each.spec) or (each.copies or 1) == 1:
+            continue
+        with_it = [
+            path
+            for path, owner in owners.items()
+            if owner == leaf.path and not _axes(held[path].spec)
+        ]
+        total = sum(held[path].bytes_per_device or 0 for path in (leaf.path, *with_it))
+        if total >= least and any(size % smallest == 0 for size in each.shape):
+            yield Finding("replicated", leaf.path, total, tuple(with_it))
+
+
+def _resharded(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
+    """Outputs that are sharded otherwise than the arguments they replace."""
+    for output in program.outputs():
+        of = held.get(output.leaf.replaces or "")
+        if of is None or of.spec is None or output.spec is None or not output.bytes_per_device:
+            continue
+        if _moving(of.spec, program.mesh) != _moving(output.spec, program.mesh):
+            most = max(output.bytes_per_device, of.bytes_per_device or 0)
+            if most >= SMALLEST:
+                yield Finding(
+                    "resharded_state", of.leaf.path, most, (output.leaf.path,), of.spec, output.spec
+                )
+
+
+def _not_donated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
+    """State that is replaced and not donated: both copies are held at once."""
+    kept: dict[str, list[Held]] = {}
+    for leaf in program.described.state:
+        if not leaf.is_donated:
+            kept.setdefault(leaf.path.partition("/")[0], []).append(held[leaf.path])
+    for name, leaves in kept.items():
+        total = sum(each.bytes_per_device or 0 for each in leaves)
+        if total >= SMALLEST:
+            yield Finding("missing_donation", name, total, tuple(each.leaf.path for each in leaves))
+
+
+def _float32(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
+    """Parameters in float32 where most of them are bfloat16."""
+    owners = program.described.optimizer
+    parameters = [held[leaf.path] for leaf in program.described.state if leaf.path not in owners]
+    halves = sum(each.bytes for each in parameters if each.leaf.dtype == "bfloat16")
+    wide = [each for each in parameters if each.leaf.dtype == "float32"]
+    if 2 * halves <= sum(each.bytes for each in wide):
+        return
+    least = max(SMALLEST, SHARE * halves)
+    for each in wide:
+        if each.bytes >= least:
+            yield Finding("float32_leak", each.leaf.path, each.bytes_per_device or 0)
+
+
+def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
+    """Leaves that are sharded otherwise than those of the same path in other layers, and moments
+    otherwise than their parameter.
+    """
+    described = program.described
+    for leaves in described.groups.values():
+        alike = [held[leaf.path] for leaf in leaves if leaf.sizes == leaves[0].sizes]
+        specs = [each.spec or () for each in alike]
+        usual = max(specs, key=specs.count)
+        odd = [each for each in alike if each.spec != usual]
+        if odd and odd[0].bytes >= SMALLEST:
+            total = sum(each.bytes_per_device or 0 for each in odd)
+            others = tuple(each.leaf.path for each in odd[1:])
+            yield Finding("rule", odd[0].leaf.path, total, others, odd[0].spec, usual)
+    for path, owner in described.optimizer.items():
+        each, of = held[path], held[owner]
+        if each.spec != of.spec and each.bytes >= SMALLEST and _axes(of.spec):
+            total = each.bytes_per_device or 0
+            yield Finding("rule", path, total, (owner,), each.spec, of.spec)
+
+
+def _unmatched(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
+    """Patterns that no argument matches."""
+    for pattern, spec in program.specs:
+        if not any(matches(pattern, path) for path in held):
+            yield Finding("rule", pattern, 0, spec=spec)
+
+
+def _axes(spec: Spec | None) -> Axes:
+    return tuple(axis for axes in spec or () for axis in axes)
+
+
+def _moving(spec: Spec, mesh: Mesh) -> Spec:
+    """A spec without axes of size 1, which change nothing."""
+    sizes = dict(mesh)
+    return tuple(tuple(axis for axis in axes if sizes.get(axis, 1) > 1) for axes in spec)

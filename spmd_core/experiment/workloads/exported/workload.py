@@ -1,0 +1,61 @@
+"""A program that somebody exported, as a workload: its arguments are operands of their own sizes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spmd_core.experiment.types import Axes, Spec
+from spmd_core.experiment.workloads.exported.description import NAME, Described, Leaf
+from spmd_core.experiment.workloads.exported.held import full
+from spmd_core.experiment.workloads.exported.sizes import size_of
+from spmd_core.experiment.workloads.workload import FLOATS, Array, Dims, Workload
+
+SYMBOL_SIZE = 64  # of a dim that is not given
+STRATEGY = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class LeafArray(Array):
+    """An argument or output: `sizes` are numbers, or expressions of the program's symbols."""
+
+    sizes: tuple[str, ...] = ()
+    exported: Spec = ()
+
+    def shape(self, sizes: Dims) -> tuple[int, ...]:
+        """Its sizes, those of the symbols filled in."""
+        return tuple(size_of(size, sizes) for size in self.sizes)
+
+    def present(self, sizes: Dims) -> tuple[str, ...]:
+        """Names of its dims: all of them."""
+        return self.dims
+
+    def spec(self, sizes: Dims, table: Mapping[str, Axes]) -> Spec:
+        """The spec that its file gives it."""
+        return self.exported
+
+
+def workload_of(described: Described) -> Workload:
+    """The workload that a program is. Its operands are the arguments that it uses, in order."""
+    operands = tuple(_array(leaf) for leaf in described.arguments if leaf.is_kept)
+    floats = [array.dtype for array in operands if array.dtype in FLOATS]
+    return Workload(
+        name=NAME,
+        title="Exported program",
+        formula=f"{described.function} of {described.name}",
+        dims=described.symbols,
+        defaults=dict.fromkeys(described.symbols, SYMBOL_SIZE),
+        operands=operands,
+        results=tuple(_array(leaf) for leaf in described.outputs),
+        flops=lambda sizes: described.flops,
+        dtypes=(max(FLOATS, key=floats.count),),
+        strategies=(STRATEGY,),
+        default_strategies=(STRATEGY,),
+        artifact=described.program,
+        unit="step",
+    )
+
+
+def _array(leaf: Leaf) -> LeafArray:
+    rank = len(leaf.sizes)
+    spec = leaf.spec if leaf.spec is not None else leaf.propagated or ()
+    dims = tuple(f"d{dim}" for dim in range(rank))
+    return LeafArray(leaf.path, dims, (), leaf.dtype, leaf.sizes, full(spec, rank))

@@ -1,0 +1,101 @@
+"""Sentences about a program that somebody exported: its findings, before anything is compiled."""
+
+from spmd_core.base import bytes_text, count_text, mesh_text
+from spmd_core.experiment import Finding, Held, Program, Spec, as_regex, axes_json
+from spmd_core.experiment import findings as findings_of
+from spmd_core.script import spec_text
+
+
+def program_headline(program: Program) -> str:
+    """A program in a line: its arguments, what they take on each device, and its mesh."""
+    each = sum(held.bytes_per_device or 0 for held in program.arguments())
+    count, devices = len(program.described.arguments), program.described.devices
+    where = f"mesh {mesh_text(program.mesh)}" if program.mesh else "one device, without shardings"
+    platforms = ", ".join(program.described.platforms)
+    return (
+        f"{count_text(count)} arguments take {bytes_text(each)} on each of {devices} devices: "
+        f"{where}; exported for {platforms}"
+    )
+
+
+def finding_words(finding: Finding, program: Program) -> str:
+    """A finding in a sentence: what it costs, and what to change."""
+    held, devices = bytes_text(finding.bytes_per_device), _devices(program)
+    path, others = finding.path, finding.others
+    match finding.kind:
+        case "replicated":
+            too = " with its optimizer state" if others else ""
+            return (
+                f"{path} is replicated on {devices} devices: {held} a device{too}; "
+                "give it a spec that shards its largest dim"
+            )
+        case "resharded_state":
+            return (
+                f"{path} enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)} in "
+                f"{''.join(others)}, {held} a device: each call reshards it; give both one sharding"
+            )
+        case "missing_donation":
+            count = f"{len(others)} arrays" if len(others) > 1 else "".join(others)
+            return (
+                f"{path} is replaced and not donated ({count}): {held} a device are held twice; "
+                f"name it in donate_argnames"
+            )
+        case "float32_leak":
+            return (
+                f"{path} is float32 where most parameters are bfloat16: {held} a device; "
+                "cast it where the parameters are made"
+            )
+    if finding.meant is None:
+        return f"{path} matches no argument: correct the pattern, or leave it out"
+    many = f" and {len(others)} more" if others else ""
+    return (
+        f"{path}{many} has {_spec(finding.spec)} where the arrays beside it have "
+        f"{_spec(finding.meant)}: check the rule that matches it ({as_regex(path)})"
+    )
+
+
+def program_json(program: Program) -> dict[str, object]:
+    """A program as plain JSON values, with its findings in sentences."""
+    described = program.described
+    return {
+        "program": described.program,
+        "name": described.name,
+        "platforms": list(described.platforms),
+        "devices": described.devices,
+        "mesh": [list(axis) for axis in program.mesh],
+        "symbols": list(described.symbols),
+        "arguments": [_held_json(each) for each in program.arguments()],
+        "outputs": [_held_json(each) for each in program.outputs()],
+        "findings": [
+            {
+                "kind": finding.kind,
+                "path": finding.path,
+                "bytes_per_device": finding.bytes_per_device,
+                "sentence": finding_words(finding, program),
+            }
+            for finding in findings_of(program)
+        ],
+    }
+
+
+def _held_json(held: Held) -> dict[str, object]:
+    return {
+        "path": held.leaf.path,
+        "shape": list(held.shape),
+        "dtype": held.leaf.dtype,
+        "spec": None if held.spec is None else [axes_json(axes) for axes in held.spec],
+        "bytes": held.bytes,
+        "bytes_per_device": held.bytes_per_device,
+        "copies": held.copies,
+    }
+
+
+def _devices(program: Program) -> int:
+    count = 1
+    for _, size in program.mesh:
+        count *= size
+    return count
+
+
+def _spec(spec: Spec | None) -> str:
+    return spec_text(spec or ())

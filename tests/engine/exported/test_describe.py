@@ -1,0 +1,117 @@
+"""A file of jax.export, read in a process of its own: what it holds, and what is refused."""
+
+import dataclasses
+import math
+
+import jax
+import pytest
+from jax import export
+from jax._src.interpreters import mlir
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from bench.exported import MESH, SPECS, abstract_mesh, sgd_step
+from spmd_core.base import RequestError
+from spmd_core.engine.exported import module
+from spmd_core.experiment import Program, findings, programs
+
+
+@pytest.fixture(scope="module")
+def step():
+    return sgd_step()
+
+
+@pytest.fixture(scope="module")
+def taken(step):
+    return programs.take(step, "a step")
+
+
+def test_arguments_are_what_jax_says_that_each_device_holds(step, taken):
+    exported = export.deserialize(bytearray(step))
+    held = {each.leaf.path: each for each in Program(taken, taken.mesh).arguments()}
+    assert taken.mesh == tuple(MESH.items()) and taken.devices == 8
+    assert taken.platforms == ("cpu", "tpu") and len(held) == len(exported.in_avals)
+    mesh = abstract_mesh(MESH)
+    for path, aval, sharding in zip(
+        sorted(held), exported.in_avals, exported.in_shardings_jax(mesh), strict=True
+    ):
+        shard = math.prod(sharding.shard_shape(aval.shape)) * aval.dtype.itemsize
+        assert held[path].shape == aval.shape and held[path].bytes_per_device == shard
+    assert held["params/embed/kernel"].spec == (("tensor",), ("fsdp",))
+    assert held["batch"].copies == 2 and held["batch"].leaf.index_below == 4096
+    assert findings(Program(taken, taken.mesh)) == ()
+
+
+def test_an_output_replaces_the_argument_of_its_path(taken):
+    replaced = {leaf.path: leaf.replaces for leaf in taken.outputs}
+    assert replaced["0/layers/1/up"] == "params/layers/1/up"
+    assert replaced["1/mu/embed/kernel"] == "moments/mu/embed/kernel"
+    assert replaced["2"] is None
+    assert taken.optimizer["moments/mu/embed/kernel"] == "params/embed/kernel"
+
+
+def test_no_path_of_a_machine_is_held(taken):
+    held = export.deserialize(bytearray(programs.artifact(taken.program)))
+    with mlir.make_ir_context():
+        text = module.printed(held.mlir_module(serialized=False))
+    assert '"bench/exported.py":' in text
+    assert '("/' not in text
+
+
+def rewritten(data, change):
+    """The file with its module's text changed, and every safety check of its own disabled."""
+    exported = export.deserialize(bytearray(data))
+    with mlir.make_ir_context():
+        text = change(module.printed(exported.mlir_module(serialized=False)))
+        new = module.serialized(module.parsed(text))
+    return bytes(
+        dataclasses.replace(
+            exported,
+            mlir_module_serialized=new,
+            disabled_safety_checks=[export.DisabledSafetyCheck.custom_call("ALL")],
+        ).serialize()
+    )
+
+
+@pytest.mark.parametrize("target", ["xla_ffi_python_cpu_callback", "tf.call_tf_function", "mine"])
+def test_a_custom_call_that_is_not_on_the_list_is_refused(target, step):
+    line = f"stablehlo.custom_call @{target}() {{has_side_effect = true}} : () -> ()\n    return"
+    doctored = rewritten(step, lambda text: text.replace("    return", f"    {line}", 1))
+    with pytest.raises(RequestError, match=f"custom call '{target}' of this program"):
+        programs.take(doctored)
+
+
+def test_a_custom_call_inside_a_loop_is_refused():
+    mesh = abstract_mesh({"x": 8})
+    given = jax.ShapeDtypeStruct((8, 4), "float32", sharding=NamedSharding(mesh, P("x")))
+    looped = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: y * 2, x))
+    data = bytes(export.export(looped, platforms=["cpu"])(given).serialize())
+    line = "stablehlo.custom_call @mine() {has_side_effect = true} : () -> ()\n"
+    doctored = rewritten(
+        data, lambda text: text.replace("stablehlo.return", f"{line} stablehlo.return", 1)
+    )
+    with pytest.raises(RequestError, match="custom call 'mine'"):
+        programs.take(doctored)
+
+
+def test_what_is_no_program_ends_in_one_sentence(step):
+    held = len(programs.held())
+    for data in (b"", b"no program", step[: len(step) // 2], b"\0" * 4096):
+        with pytest.raises(RequestError) as told:
+            programs.take(data)
+        assert "\n" not in str(told.value) and "docs/your_program.md" in str(told.value)
+    with pytest.raises(RequestError, match="is larger than"):
+        programs.take(bytes(programs.MOST_BYTES + 1))
+    assert len(programs.held()) == held
+
+
+ACCIDENTS = {
+    "replicated": lambda: sgd_step(specs=SPECS | {"kernel": P()}),
+    "missing_donation": lambda: sgd_step(donated=("params",)),
+}
+
+
+@pytest.mark.parametrize("kind", ACCIDENTS)
+def test_an_accident_is_found_before_compiling(kind):
+    described = programs.take(ACCIDENTS[kind]())
+    assert kind in {each.kind for each in findings(Program(described, described.mesh))}

@@ -1,0 +1,42 @@
+"""The candidates of an exported program: meshes of its axes, the classics, and its rules."""
+
+import math
+import re
+
+import pytest
+
+from bench.exported import sgd_step
+from spmd_core.experiment import programs
+from spmd_core.search import ProgramSpace, read_array_question, rules_text
+
+
+@pytest.fixture(scope="module")
+def found():
+    program = programs.take(sgd_step()).program
+    spec = {"workload": "program_file", "program": program, "mesh": None, "specs": None}
+    question = read_array_question(spec | {"target": "tpu:v5e:2x4"})
+    space = ProgramSpace(question, 2)
+    candidates = list(space.candidates())
+    assert len(candidates) == space.size
+    return candidates
+
+
+def test_every_mesh_fills_the_topology_and_keeps_the_order_of_the_axes(found):
+    meshes = {each.point.mesh for each in found}
+    assert meshes == {(("fsdp", size), ("tensor", 8 // size)) for size in (1, 2, 4, 8)}
+    assert {each.point.kind for each in found} == {"", "data", "fsdp", "tensor", "mixed"}
+
+
+def test_what_fits_becomes_an_experiment_that_divides(found):
+    ranked = [each for each in found if each.fate == "estimated"]
+    assert ranked and all(each.seconds > 0 and each.bound_s > 0 for each in ranked)
+    for each in ranked[::7]:
+        assert math.prod(each.experiment.axis_sizes.values()) == 8
+
+
+def test_the_winner_is_written_as_rules(found):
+    fsdp = next(each for each in found if each.point.kind == "fsdp" and each.fate == "estimated")
+    rules = re.findall(r"^    \('(.*)', P\((.*)\)\),$", rules_text(fsdp.experiment), re.MULTILINE)
+    first = next(spec for pattern, spec in rules if re.fullmatch(pattern, "params/layers/1/up"))
+    axes = dict(fsdp.point.mesh)
+    assert all(name in first for name, size in axes.items() if size > 1)

@@ -36,7 +36,6 @@ _EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives", "programs"
 _OWN_WAIT_S = 3.0
 _OWN_LOOK_S = 0.5
 _OWN_SCREENS = ("overview", "compare")  # where the user's own workloads are looked for
-_LOOPBACK = ("127.0.0.1", "localhost", "::1", "")
 
 
 def open_page(screen: str) -> DeltaGenerator:
@@ -161,7 +160,7 @@ def _link_notice(screen: str) -> None:
 def _address_banner() -> None:
     """Anyone who can reach an unprotected address can run programs on these devices: say so."""
     address = st.get_option("server.address") or ""
-    if st.get_option("server.address") in _LOOPBACK[:3] or door.is_login_set_up():
+    if not door.is_exposed():
         return
     st.warning(
         f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it can use "

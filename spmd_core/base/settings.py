@@ -16,6 +16,7 @@ _ADDRESS = re.compile(
     r"(?P<scheme>tcp|tls)://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})"
 )
 _TLS_FILES = ("SPMD_LAB_DASK_CA", "SPMD_LAB_DASK_CERT", "SPMD_LAB_DASK_KEY")
+UPLOADS = ("off", "compile", "run", "kernels")  # each allows what those before it do
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
 _MEMBER = re.compile(r"([^@\s]+@|@)?[\w-]+(\.[\w-]+)+")
 
@@ -50,6 +51,9 @@ class Settings:
     members: tuple[str, ...] = ()
     anonymous: str = ""  # viewer: who has not logged in may only look, and estimate
     token: str = ""  # that a link carries once, before anything is served
+    # what may be done with programs that others hand in: off, compile, run or kernels; "": run,
+    # and off for visitors of a dashboard that anybody can reach
+    uploads: str = ""
     proxies: tuple[str, ...] = ()  # addresses whose X-Forwarded-For is believed
 
     def longest_s(self, is_compiling: bool) -> float:
@@ -79,7 +83,8 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         dask=(address := _address(environ)),
         dask_tls=tuple(_file(environ, name) for name in _TLS_FILES * address.startswith("tls://")),
         members=_members(environ, "SPMD_LAB_MEMBERS"),
-        anonymous=_anonymous(environ, "SPMD_LAB_ANONYMOUS"),
+        anonymous=_choice(environ, "SPMD_LAB_ANONYMOUS", ("viewer",)),
+        uploads=_choice(environ, "SPMD_LAB_UPLOADS", UPLOADS),
         token=_token(environ, "SPMD_LAB_TOKEN"),
         proxies=_proxies(environ, "SPMD_LAB_PROXY"),
     )
@@ -136,12 +141,11 @@ def _members(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(word.removeprefix("@") for word in words)
 
 
-def _anonymous(environ: Mapping[str, str], name: str) -> str:
+def _choice(environ: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
     text = environ.get(name, "").strip()
-    if text not in ("", "viewer"):
-        raise refuse(
-            f"{name}={shorten(text)}", "is not known", f"use {name}=viewer, or leave it out"
-        )
+    if text not in ("", *choices):
+        fix = f"use {name}={' or '.join(choices)}, or leave it out"
+        raise refuse(f"{name}={shorten(text)}", "is not known", fix)
     return text
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from spmd_core.base import bytes_text, refuse, shorten
 from spmd_core.commands.printed.table import table
 from spmd_core.experiment import Held, Program, findings, programs, shape_text
+from spmd_core.lab import Lab
 from spmd_core.script import spec_text
 from spmd_core.words import finding_words, program_headline, program_json
 
@@ -30,7 +31,7 @@ def main(arguments: Namespace) -> int:
         raise refuse(
             f"file {shorten(arguments.file)}", f"cannot be read ({reason.lower()})", programs.HOW
         ) from None
-    described = programs.take(data, arguments.name or path.stem)
+    described = Lab.open(serve=False).take_program(data, arguments.name or path.stem)
     program = Program(described, described.mesh)
     if arguments.json:
         print(json.dumps(program_json(program)))

@@ -109,7 +109,8 @@ class Experiment(Frozen):
         data = fields(self)
         data.pop("variants", None)
         if not self.program:
-            del data["program"], data["specs"]
+            data.pop("program", None)
+            data.pop("specs", None)
         if self.variants:
             data["variants"] = [
                 {

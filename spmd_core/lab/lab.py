@@ -20,10 +20,18 @@ from spmd_core.base import (
     resolved,
     shorten,
 )
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Described, Experiment, programs
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.store.actions import Action
-from spmd_core.lab.store.limits import COMMAND_LINE, Asker, Room, check_asker, check_may_act, room
+from spmd_core.lab.store.limits import (
+    COMMAND_LINE,
+    Asker,
+    Room,
+    check_asker,
+    check_may_act,
+    check_program,
+    room,
+)
 from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
@@ -304,6 +312,27 @@ class Lab:
     def unread(self) -> tuple[Unread, ...]:
         """Stored runs that this version cannot read, newest first: they can only be deleted."""
         return self._store.unread()
+
+    # Programs -----------------------------------------------------------------------------------
+
+    def take_program(self, data: bytes, name: str, asker: Asker = COMMAND_LINE) -> Described:
+        """Hold a program that `jax.export` wrote. RequestError where it is none, is not allowed, or
+        more than `asker` may hand in.
+        """
+        check_program(self._settings, asker)
+        check_may_act(self._settings, asker)
+        described = programs.take(data, name, asker.viewer or "")
+        self._note(asker, "program", described.program)
+        return described
+
+    def programs(self) -> tuple[Described, ...]:
+        """The programs that are held, the one taken last first."""
+        return programs.held()
+
+    def delete_program(self, program: str, asker: Asker = COMMAND_LINE) -> None:
+        """Let go of a program; its runs stay. RequestError where `asker` may only look."""
+        self.allow(asker, "delete program", program)
+        programs.delete(program)
 
     # Devices ------------------------------------------------------------------------------------
 

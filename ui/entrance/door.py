@@ -21,6 +21,7 @@ from spmd_core.base import (
 )
 
 # of Streamlit's reader: it does not parse, cannot be opened, is no text, is nested too deep
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _UNREADABLE = (StreamlitSecretNotFoundError, OSError, ValueError, RecursionError)
 
 
@@ -100,6 +101,11 @@ def _secrets() -> login.Secrets:
     if any(os.path.isdir(path) for path in paths):  # of files that change without it
         return _read(paths)
     return _read_once(paths, tuple(_state(path) for path in paths))
+
+
+def is_exposed() -> bool:
+    """Whether whoever can reach this machine may come in: it listens beyond it, without a login."""
+    return st.get_option("server.address") not in LOOPBACK and not is_login_set_up()
 
 
 def _state(path: str) -> object:

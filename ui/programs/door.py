@@ -34,7 +34,7 @@ def experiment_of(described: Described) -> Experiment:
     }
     target = f"cpu:{min(described.devices, _MOST_SIMULATED)}"
     if "tpu" in described.platforms or described.devices > _MOST_SIMULATED:
-        target = nearest_of_chips("v5e", described.devices)
+        target = nearest_of_chips("v5e", described.devices).target
     return parse_experiment(spec | {"target": target})
 
 

@@ -1,7 +1,7 @@
 """An exported program on the mesh of an experiment, lowered as `jax.jit` would lower its Python."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from spmd_core.engine.exported.allowed import check_module
 from spmd_core.experiment import Experiment, Leaf, Program, programs
 from spmd_core.program import file_name
 
-Names = dict[str, Any]
+Names = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ def complete(names: Names, experiment: Experiment) -> Names:
         else None
         for leaf in program.described.outputs
     ]
-    return names | {
+    return {
+        **names,
         "program": ProgramFile(experiment, outputs),
         "make_operands": partial(draw, program, experiment.seed),
         "calling": partial(Fed, program),

@@ -19,6 +19,7 @@ class Asker:
     address: str | None = None  # of who has not logged in
     who: str = ""  # for what is kept of who did what
     is_logged_in: bool = False
+    is_exposed: bool = False  # at a dashboard that anybody can reach, without a login
 
 
 COMMAND_LINE = Asker()
@@ -63,6 +64,33 @@ def check_may_act(settings: Settings, asker: Asker) -> None:
         )
 
 
+def check_program(settings: Settings, asker: Asker, experiment: Experiment | None = None) -> None:
+    """RequestError where `asker` may not hand in a program, or not run this experiment of one."""
+    allowed = settings.uploads or ("off" if asker.is_exposed else "run")
+    if allowed == "off":
+        raise refuse(
+            "programs of visitors",
+            "are not taken here",
+            "whoever starts the dashboard allows them with SPMD_LAB_UPLOADS=compile or run",
+        )
+    for each in experiment.members if experiment else ():
+        program, place = each.experiment.exported, each.experiment.place
+        if program is None or place.is_absent or allowed == "kernels":
+            continue
+        if allowed == "compile":
+            raise refuse(
+                f"target {place.text}",
+                "would run this program, and programs are only compiled here",
+                "use a topology such as tpu:v5e:4x4",
+            )
+        if kernels := program.described.kernels:
+            raise refuse(
+                f"target {place.text}",
+                f"would run code that this program carries for one platform ({', '.join(kernels)})",
+                "use a topology such as tpu:v5e:4x4, or SPMD_LAB_UPLOADS=kernels",
+            )
+
+
 def room(store: Store, settings: Settings, viewer: str, address: str | None = None) -> Room:
     """How much room there is for a viewer."""
     queued, own, beside = store.queue_lengths(viewer, address)
@@ -81,6 +109,8 @@ def room(store: Store, settings: Settings, viewer: str, address: str | None = No
 def check_asker(store: Store, settings: Settings, asker: Asker, experiment: Experiment) -> None:
     """RequestError where a viewer may not queue this experiment now."""
     check_may_act(settings, asker)
+    if any(each.experiment.program for each in experiment.members):
+        check_program(settings, asker, experiment)
     if asker.viewer is None:
         return
     check_flags(experiment)

@@ -21,6 +21,13 @@ _OF_THE_SLICE = (
     "MEGASCALE_SLICE_ID",
     "MEGASCALE_PORT",
 )
+_NEEDED = frozenset(
+    (
+        *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "TZ", "LANG", "XLA_FLAGS"),
+        *("SPMD_LAB_DATA", "HOME", "XDG_DATA_HOME"),  # where the data folder is
+    )
+)
+_NEEDED_BEGINNINGS = ("LC_", "TPU_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_")
 # where no chip is owned: what the compiler for absent topologies wants, should a study need it
 _COMPILER = {**ENVIRONMENT, "LIBTPU_INIT_ARGS": ""}
 
@@ -36,6 +43,15 @@ def simulated_devices(count: int, cores: int) -> dict[str, str]:
     """
     threads = max(cores, min(4 * count, count + 64))
     return {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(count), "NPROC": str(threads)}
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a worker needs, of which none is a secret: whatever else is set may be."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in _NEEDED or name.startswith(_NEEDED_BEGINNINGS)
+    }
 
 
 def worker_environment(

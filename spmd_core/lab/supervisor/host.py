@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from spmd_core.base import Settings, WorkerError
-from spmd_core.lab.supervisor.environment import worker_environment
+from spmd_core.lab.supervisor.environment import without_secrets, worker_environment
 from spmd_core.lab.supervisor.process import Worker
 from spmd_core.machine import parse_target, read_hardware
 
@@ -20,6 +20,7 @@ class WorkerHost:
         self._settings = settings
         self._worker: Worker | None = None
         self._flags: dict[str, str] = {}
+        self._program = ""  # that somebody handed in, and the worker holds
         self._idle_since = time.monotonic()
 
     @property
@@ -27,15 +28,17 @@ class WorkerHost:
         """Whether no worker holds any device."""
         return self._worker is None
 
-    def get(self, target: str, flags: Mapping[str, str] | None = None) -> Worker:
+    def get(self, target: str, flags: Mapping[str, str] | None = None, program: str = "") -> Worker:
         """A worker for `target`, started where none fits. WorkerError where another process holds
-        the devices.
+        the devices. One that holds a `program` that somebody handed in runs nothing else, and knows
+        no secrets of the environment.
 
         One worker compiles for all topologies in turn; `flags` are its compiler's, None: whichever
         it was loaded with.
         """
         if (
             self._worker
+            and self._program == program
             and self._fits(self._worker, target, flags)
             and self._is_there(self._worker)
         ):
@@ -49,8 +52,9 @@ class WorkerHost:
             raise WorkerError(
                 f"{holder.device_file} is held by process {holder.pid} ({holder.name}): end it, or use cpu:8"
             )
-        self._flags = dict(flags or {})
-        self._worker = Worker(target, worker_environment(target, hardware, os.environ, self._flags))
+        self._flags, self._program = dict(flags or {}), program
+        inherited = without_secrets(os.environ) if program else os.environ
+        self._worker = Worker(target, worker_environment(target, hardware, inherited, self._flags))
         self.pid = self._worker.pid
         return self._worker
 

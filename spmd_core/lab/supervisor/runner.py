@@ -33,11 +33,12 @@ OWN_MEMORY_SHARE = 0.9
 
 
 def _memory_for(experiment: Experiment, worker: Worker) -> int | None:
-    """Bytes that a worker may hold while it runs functions of the user's own, whose needs nobody
-    knows beforehand; None for others, and where the machine does not say what is free.
+    """Bytes that a worker may hold while it runs functions of the user's own, or a program that
+    somebody handed in, whose needs nobody knows beforehand; None for others, and where the machine does not say what is free.
     """
     free = read_hardware().available_bytes
-    if free is None or all(each.experiment.what.source is None for each in experiment.members):
+    whats = [each.experiment.what for each in experiment.members]
+    if free is None or not any(what.source or what.artifact for what in whats):
         return None
     return worker.resident_bytes() + int(OWN_MEMORY_SHARE * free)
 
@@ -78,7 +79,8 @@ class Runner:
         self._publish(run.status)
         try:
             check_memory(experiment, self._store.environment(experiment.target), read_hardware())
-            worker = self.host.get(experiment.target, compiler_flags(experiment))
+            held = next((each.experiment.program for each in experiment.members), "")
+            worker = self.host.get(experiment.target, compiler_flags(experiment), held)
         except LabError as error:
             self._finish(
                 run,

@@ -53,6 +53,7 @@ class Described(Frozen):
     arguments: tuple[Leaf, ...]
     outputs: tuple[Leaf, ...]
     bytes: int  # of the file
+    viewer: str = ""  # who handed it in, of a dashboard
     flops: int = 0  # of its matrix products and convolutions, over all devices
     files: tuple[str, ...] = ()  # its author's source files, by the last two parts of their paths
 

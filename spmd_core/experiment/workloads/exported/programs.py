@@ -14,6 +14,7 @@ from spmd_core.experiment.workloads.exported.description import Described
 MOST_BYTES = 64 * 2**20  # of one file
 MOST_BYTES_HELD = 2 * 2**30  # of all files of a data folder
 MOST_HELD = 200
+MOST_OF_VIEWER = 20
 MOST_NAME = 100
 PARSE_S = 60.0
 PARSE_BYTES = 4 * 2**30  # of memory that the parser may hold
@@ -23,9 +24,10 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _taking = threading.Lock()
 
 
-def take(data: bytes, name: str = "") -> Described:
-    """Hold a program that somebody gives, and describe it. RequestError, in one sentence, where it
-    is none, is too large, or asks for what is not allowed; nothing is held then.
+def take(data: bytes, name: str = "", viewer: str = "") -> Described:
+    """Hold a program that somebody gives, and describe it; `viewer` is who, where they have limits.
+    RequestError, in one sentence, where it is none, is too large, or asks for what is not allowed;
+    nothing is held then.
     """
     if len(data) > MOST_BYTES:
         raise refuse(
@@ -38,8 +40,8 @@ def take(data: bytes, name: str = "") -> Described:
     with _taking:
         found = _described(program)
         if found is None:
-            _check_room(len(data))
-            found = _parse(program, data)
+            _check_room(len(data), viewer)
+            found = _parse(program, data).model_copy(update={"viewer": viewer})
         found = found.model_copy(update={"name": name})
         _write(_path(program, "json"), found.model_dump_json().encode())
     return found
@@ -84,7 +86,9 @@ def _path(program: str, kind: str) -> Path:
     return folder() / f"{program}.{kind}"
 
 
-def _check_room(size: int) -> None:
+def _check_room(size: int, viewer: str) -> None:
+    if viewer and sum(each.viewer == viewer for each in held()) >= MOST_OF_VIEWER:
+        raise refuse(f"{MOST_OF_VIEWER} programs of yours", "are held already", "delete some first")
     files = list(folder().glob("*.jaxexport"))
     if len(files) >= MOST_HELD:
         raise refuse(f"{len(files)} programs", "are held already", "delete some first")

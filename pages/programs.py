@@ -18,6 +18,7 @@ if program is None:
         "what each device holds, what would communicate and why, on devices that you have or not."
     )
     door.drop()
+    door.example()
     door.guide(is_open=True)
     door.held("")
     links.share_box(share, "programs")

@@ -88,7 +88,9 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
     what = experiment.what
     if bool(experiment.program) != (screen == "programs"):
         where = link.screen_of(experiment).capitalize()
-        return str(refuse(what.name, f"is not shown on {screen.capitalize()}", f"open it on {where}"))
+        return str(
+            refuse(what.name, f"is not shown on {screen.capitalize()}", f"open it on {where}")
+        )
     if experiment.variants and screen != "compare":
         return str(
             refuse(

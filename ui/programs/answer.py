@@ -6,7 +6,15 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.base import bytes_text, count_text
-from spmd_core.experiment import Held, Program, findings, layout_of, parse_experiment, shape_text
+from spmd_core.experiment import (
+    Finding,
+    Held,
+    Program,
+    findings,
+    layout_of,
+    parse_experiment,
+    shape_text,
+)
 from spmd_core.results import RunStatus
 from spmd_core.script import spec_text
 from spmd_core.words import ago, finding_words, program_headline
@@ -21,7 +29,7 @@ from ui.predict import answer as predicted
 from ui.programs import treemap
 from ui.tables import escaped, sheet
 
-SHOWN_FINDINGS = 6
+SHOWN_FINDINGS = 8
 _TITLES = {
     "replicated": "Replicated",
     "resharded_state": "Resharded on each call",
@@ -35,21 +43,21 @@ def before(program: Program) -> None:
     """Findings first, then the numbers, the picture and the table."""
     st.subheader(plain(program_headline(program)), anchor=False)
     found = findings(program)
-    for finding in found[:SHOWN_FINDINGS]:
-        st.warning(
-            f"**{_TITLES[finding.kind]}** · {plain(finding_words(finding, program))}",
-            icon=":material/search_insights:",
-        )
-    if len(found) > SHOWN_FINDINGS:
-        with st.expander(f"{len(found) - SHOWN_FINDINGS} more findings"):
-            for finding in found[SHOWN_FINDINGS:]:
-                st.markdown(f"**{_TITLES[finding.kind]}** · {plain(finding_words(finding, program))}")
+    if found:
+        lines = [_line(finding, program) for finding in found]
+        more = len(lines) - SHOWN_FINDINGS
+        rest = [f"- and {more} more, which `program FILE` lists"] if more > 0 else []
+        st.warning("\n".join([*lines[:SHOWN_FINDINGS], *rest]), icon=":material/search_insights:")
     if not found:
         st.caption(
             "Nothing stands out: no large array is replicated beside sharded ones, and the state is "
             "donated and keeps its sharding."
         )
     _arrays(program)
+
+
+def _line(finding: Finding, program: Program) -> str:
+    return f"- **{_TITLES[finding.kind]}**: {plain(finding_words(finding, program))}"
 
 
 def _arrays(program: Program) -> None:
@@ -71,7 +79,10 @@ def _arrays(program: Program) -> None:
         _picked(program, arguments, event)
     for title, arrays, is_open in (("Arguments", arguments, True), ("Outputs", outputs, False)):
         with st.expander(
-            f"{title}: {count_text(len(arrays))}", is_open, key=f"program-{title}", on_change="rerun"
+            f"{title}: {count_text(len(arrays))}",
+            is_open,
+            key=f"program-{title}",
+            on_change="rerun",
         ) as box:
             if box.open:
                 st.dataframe(sheet(table(arrays)), hide_index=True)

@@ -12,7 +12,9 @@ from ui.lab import delete_program, lab, take_program
 from ui.markdown import coded, option, plain
 
 SCREEN = "programs"
-GUIDE = Path(__file__).parents[2] / "docs/your_program.md"
+_ROOT = Path(__file__).parents[2]
+GUIDE = _ROOT / "docs/your_program.md"
+EXAMPLE = _ROOT / "spmd_core/recipes/example.jaxexport"  # tests/example_program.py writes it
 _MOST_SIMULATED = 256
 
 
@@ -50,7 +52,9 @@ def drop() -> None:
         if problem := state.aside(SCREEN, "refused"):
             shell.refusal(problem)
         return
-    state.set_aside(SCREEN, "dropped", generation + 1)  # a new field: the server lets go of the file
+    state.set_aside(
+        SCREEN, "dropped", generation + 1
+    )  # a new field: the server lets go of the file
     state.set_aside(SCREEN, "refused", None)
     with st.spinner("Reading the program…"):
         try:
@@ -58,6 +62,19 @@ def drop() -> None:
         except RequestError as error:
             state.set_aside(SCREEN, "refused", str(error))
     st.rerun()
+
+
+def example() -> None:
+    """A button that takes the program that came with the lab."""
+    if st.button("Try an example", icon=":material/play_lesson:", key="example_program"):
+        if sentence := shell.attempt(_take_example):
+            shell.refusal(sentence)
+        else:
+            st.rerun()
+
+
+def _take_example() -> None:
+    open_program(take_program(EXAMPLE.read_bytes(), "Example: a step of two-layer blocks"))
 
 
 def guide(is_open: bool) -> None:

@@ -13,21 +13,31 @@ from ui import inputs, state
 from ui.markdown import code, option
 
 SCREEN = "programs"
+Form = dict[str, Any]
 TOPOLOGIES = ("tpu:v5e:2x4", "tpu:v5e:4x4", "tpu:v5p:2x2x2", "tpu:v6e:4x4", "tpu:tpu7x:2x2x2")
 
 
-def program_fields(program: Program) -> dict[str, Any]:
+def program_fields(program: Program) -> Form:
     """The experiment that the fields describe, as its JSON form."""
     draft = state.draft(SCREEN)
     mesh = [
-        [axis, int(inputs.number_input(SCREEN, f"mesh.{axis}", f"Mesh axis {axis}", size, text=_fixed(program, axis)))]
+        [
+            axis,
+            int(
+                inputs.number_input(
+                    SCREEN, f"mesh.{axis}", f"Mesh axis {axis}", size, text=_fixed(program, axis)
+                )
+            ),
+        ]
         for axis, size in draft["mesh"]
     ]
-    fields: dict[str, Any] = {"target": _target(draft["target"]), "mesh": mesh}
+    fields: Form = {"target": _target(draft["target"]), "mesh": mesh}
     if symbols := program.described.symbols:
         sizes = dict(draft["dims"])
         fields["dims"] = {
-            name: int(inputs.number_input(SCREEN, f"dim.{name}", f"Size of {name}", sizes.get(name) or 64))
+            name: int(
+                inputs.number_input(SCREEN, f"dim.{name}", f"Size of {name}", sizes.get(name) or 64)
+            )
             for name in symbols
         }
     fields["specs"] = _specs(program, dict(draft["specs"]), mesh)
@@ -37,7 +47,9 @@ def program_fields(program: Program) -> dict[str, Any]:
 def _target(now: str) -> str:
     local = ["local"] if accelerator_files() else []
     key = state.seed(state.key(SCREEN, "target"), now)
-    options = list(dict.fromkeys([now, *TOPOLOGIES, *local, "cpu:8", "cpu:16", st.session_state[key]]))
+    options = list(
+        dict.fromkeys([now, *TOPOLOGIES, *local, "cpu:8", "cpu:16", st.session_state[key]])
+    )
     chosen = st.selectbox(
         "Target",
         options,
@@ -55,12 +67,10 @@ def _fixed(program: Program, axis: str) -> str | None:
     return None
 
 
-def _specs(program: Program, now: dict[str, Any], mesh: list[list[Any]]) -> dict[str, Any]:
+def _specs(program: Program, now: Form, mesh: list[list[Any]]) -> Form:
     """A spec of its own for one group of arguments; those of others stay."""
     groups = {
-        group: leaves
-        for group, leaves in program.described.groups.items()
-        if leaves[0].sizes
+        group: leaves for group, leaves in program.described.groups.items() if leaves[0].sizes
     }
     if not groups:
         return now

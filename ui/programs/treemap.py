@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import Held, shape_text
 from spmd_core.script import spec_text
+from ui.charts.base import Spec
 
 MOST = 500  # rectangles: above it, arrays of the same path in several layers are one
 HEIGHT = 340
@@ -64,9 +64,7 @@ def _grouped(arrays: Sequence[Held]) -> list[Tile]:
     return [*most[: MOST - 1], *([Tile("the smaller arrays", tuple(rest))] if rest else [])]
 
 
-def _placed(
-    listed: Sequence[Tile], place: tuple[float, float, float, float]
-) -> Iterator[Tile]:
+def _placed(listed: Sequence[Tile], place: tuple[float, float, float, float]) -> Iterator[Tile]:
     """Rectangles in proportion to their weights: halves of nearly equal weight, cut across the
     longer side, until one is left.
     """
@@ -100,7 +98,7 @@ def _how(held: Held) -> str:
     return f"over {', '.join(sorted(axes))}" if axes else REPLICATED
 
 
-def chart(placed: Sequence[Tile]) -> dict[str, Any]:
+def chart(placed: Sequence[Tile]) -> Spec:
     """The Vega-Lite chart of the rectangles; a click selects one."""
     kinds = sorted({how(tile) for tile in placed}, key=lambda kind: (kind != REPLICATED, kind))
     colors = iter(_COLORS * (len(kinds) // len(_COLORS) + 1))
@@ -128,7 +126,7 @@ def chart(placed: Sequence[Tile]) -> dict[str, Any]:
         )
     ]
     rectangles = {
-        "params": [{"name": "picked", "select": {"type": "point", "fields": ["path"]}}],
+        "name": "tiles",
         "mark": {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"},
         "encoding": encoding
         | {
@@ -153,6 +151,13 @@ def chart(placed: Sequence[Tile]) -> dict[str, Any]:
         },
     }
     return {
+        "params": [
+            {
+                "name": "picked",
+                "select": {"type": "point", "fields": ["path"]},
+                "views": ["tiles"],
+            }
+        ],
         "data": {"values": [_row(tile) for tile in placed]},
         "layer": [rectangles, labels],
         "height": HEIGHT,
@@ -160,11 +165,12 @@ def chart(placed: Sequence[Tile]) -> dict[str, Any]:
     }
 
 
-def _row(tile: Tile) -> dict[str, Any]:
+def _row(tile: Tile) -> Spec:
     x, y, width, height = tile.place
     first, count = tile.arrays[0], len(tile.arrays)
-    name = tile.path.rpartition("/")[2] or tile.path
-    is_roomy = width * 1000 > 7 * max(len(name), 8) and height * HEIGHT > 32
+    names = (tile.path, tile.path.rpartition("/")[2])  # as much as there is room for
+    name = next((each for each in names if width * 850 > 7 * max(len(each), 8)), "")
+    is_roomy = name and height * HEIGHT > 32
     spec = "by the compiler" if first.spec is None else spec_text(first.spec)
     return {
         "path": tile.path,

@@ -2,7 +2,7 @@
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.commands.printed.table import table
-from spmd_core.search import Answer, Candidate, Ranked, axis_rules
+from spmd_core.search import Answer, Candidate, Ranked, axis_rules, rules_text
 from spmd_core.words import search as words
 
 _HEAD = ("candidate", "", "time", "between", "memory", "known by", "alike")  # "": what it costs
@@ -61,9 +61,12 @@ def _row(place: int, entry: Ranked, answer: Answer) -> tuple[str, ...]:
 
 
 def rules(candidate: Candidate) -> list[str]:
-    """The axis rules of a candidate with a plan, as MaxText and Flax write them."""
+    """The axis rules of a candidate with a plan, as MaxText and Flax write them; of an exported
+    program its partition rules.
+    """
     if candidate.plan is None:
-        return []
+        found = candidate.experiment
+        return ["", rules_text(found)] if found.specs else []
     return [
         "",
         "# MaxText",

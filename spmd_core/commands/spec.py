@@ -59,9 +59,9 @@ def read_open_spec(word: str) -> Any:
     """
     data = _read(sys.stdin.buffer) if word == "-" else _file(word)
     if data is None:
-        return read_one(word).to_json() | {"mesh": None, "sharding": None}
+        return _opened(read_one(word))
     if data.strip()[:1] != b"{":  # what was read is not there to be read again
-        return _one(_from_bytes(data)).to_json() | {"mesh": None, "sharding": None}
+        return _opened(_one(_from_bytes(data)))
     if len(data) > MAX_TEXT_BYTES:
         return _from_bytes(data)
     found = load_json(data)
@@ -69,6 +69,11 @@ def read_open_spec(word: str) -> Any:
         if isinstance(found, dict) and isinstance(found.get(field), list):
             raise _several(len(found[field]))
     return found
+
+
+def _opened(experiment: Experiment) -> dict[str, Any]:
+    shardings = "specs" if experiment.exported else "sharding"
+    return experiment.to_json() | {"mesh": None, shardings: None}
 
 
 def _file(word: str) -> bytes | None:

@@ -84,6 +84,8 @@ def _repair(
     mesh = data["mesh"] = _mesh(
         data["mesh"], _available(data["target"], device_count), data["target"], say
     )
+    if what.artifact:  # whose axes and specs are its own
+        return data
     sizes = _dims(what, data.get("dims"), say)
     table = _sharding(what, data, mesh, sizes, say)
     overrides = _overrides(what, data, mesh, sizes, say)

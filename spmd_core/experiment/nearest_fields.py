@@ -47,7 +47,7 @@ def workload(data: Mapping[str, Any], report: Report) -> Workload:
     name, given = reading.read_text("workload", data["workload"]), data.get("options")
     source = source_of(given) if isinstance(given, Mapping) else None
     try:
-        return get_workload(name, source)
+        return get_workload(name, source, reading.read_text("program", data.get("program", "")))
     except RequestError:
         if source is None:
             raise

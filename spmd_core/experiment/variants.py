@@ -16,7 +16,10 @@ from spmd_core.machine import parse_target
 MAX_VARIANTS, MAX_ROWS = 24, 96  # rows: variants x strategies
 MAX_NAME = 60
 # what may differ, in the order in which a name tells it; of a training step its batch as well
-VARYING = ("target", "mesh", "sharding", "overrides", "memory", "dtype", "options", "strategies")
+VARYING = (
+    *("target", "mesh", "sharding", "overrides", "specs", "memory", "dtype", "options"),
+    "strategies",
+)
 _BATCH = "batch"
 _NAMING = ("target", "mesh", "dims", *VARYING[2:-1])  # a row says its own strategy
 EXAMPLE = (
@@ -264,8 +267,9 @@ def _pairs_words(field: str, now: Fields, forms: Sequence[Fields]) -> Iterator[s
             continue
         if field == "memory":
             yield f"{name} in {value or 'device'}"
-        elif field == "overrides":
-            yield f"{name} as the table says" if value is None else f"{name} {_spec(value)}"
+        elif field in ("overrides", "specs"):
+            unsaid = "as the table says" if field == "overrides" else "as exported"
+            yield f"{name} {unsaid if value is None else _spec(value)}"
         else:
             yield _option_words(name, value)
 

@@ -10,6 +10,7 @@ from spmd_core.search.candidate import MOST, Candidate
 from spmd_core.search.classics import Classic
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.link import AnyQuestion
+from spmd_core.search.program_space import ProgramSpace, rules_text
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import (
     GOALS,
@@ -49,6 +50,7 @@ __all__ = [
     "ModelQuestion",
     "Outcome",
     "Point",
+    "ProgramSpace",
     "Proof",
     "Question",
     "Ranked",
@@ -79,6 +81,7 @@ __all__ = [
     "read_question",
     "rejudged",
     "row_json",
+    "rules_text",
     "score",
     "start",
     "to_compile",

@@ -1,18 +1,18 @@
 """What is asked of a search over the shardings of an experiment: which of its fields are open."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field, StrictInt, ValidationError
 
 from spmd_core.base import mesh_text, refuse, shorten
-from spmd_core.experiment import STRATEGIES, Experiment, parse_experiment
+from spmd_core.experiment import STRATEGIES, Described, Experiment, Mesh, parse_experiment, programs
 from spmd_core.machine import Target, default_target, get_topology, parse_target
 from spmd_core.search.question import MOST_GIB, Question, check_prices, refusal_of, require_prices
 
-Open = Literal["mesh", "sharding", "overrides"]
-OPEN: tuple[Open, ...] = ("mesh", "sharding", "overrides")
+Open = Literal["mesh", "sharding", "overrides", "specs"]
+OPEN: tuple[Open, ...] = ("mesh", "sharding", "overrides", "specs")
 _EXAMPLES = {"sharding": '{"batch": "x"}', "overrides": '{"weights": ["x", null]}'}
 
 
@@ -81,6 +81,12 @@ class ArrayQuestion(Question):
             )
         )
 
+    @property
+    def described(self) -> Described | None:
+        """The exported program that is searched; None where it is another workload."""
+        program = self.spec.get("program")
+        return programs.find(str(program)) if program else None
+
     @cached_property
     def sample(self) -> Experiment:
         """The experiment on its first target, unsharded over one axis of all devices."""
@@ -91,6 +97,8 @@ class ArrayQuestion(Question):
         """The same on another target."""
         if mesh := self.spec.get("mesh"):
             return self.experiment(target, mesh=mesh)
+        if self.described:
+            return self.experiment(target, mesh=self.described.mesh)
         return self.experiment(target, mesh={"x": self.count(target)}, sharding={}, overrides={})
 
     @property
@@ -121,7 +129,8 @@ def read_array_question(data: Any, devices: int | None = None, **more: Any) -> A
     searched: tuple[Open, ...] = tuple(name for name in OPEN if name in data and data[name] is None)
     if "mesh" not in data:
         searched = (OPEN[0], *searched)
-    if searched == ("mesh",) and not data.get("sharding") and not data.get("overrides"):
+    given = any(data.get(name) for name in ("sharding", "overrides", "program"))
+    if searched == ("mesh",) and not given:
         searched = ("mesh", "sharding")
     if not searched:
         raise refuse(
@@ -154,6 +163,27 @@ def read_array_question(data: Any, devices: int | None = None, **more: Any) -> A
     _check(question)
     _check_price(question)
     return question
+
+
+def program_meshes(described: Described, devices: int) -> Iterator[Mesh]:
+    """Every mesh of a program's axes for a number of devices; the axes that its `shard_map` uses
+    keep their size.
+    """
+    axes = [
+        (name, (size,) if name in described.manual_axes else range(1, devices + 1))
+        for name, size in described.mesh
+    ]
+
+    def sizes(left: int, place: int) -> Iterator[tuple[int, ...]]:
+        if place == len(axes):
+            yield from [()] * (left == 1)
+            return
+        for size in axes[place][1]:
+            if left % size == 0:
+                yield from ((size, *rest) for rest in sizes(left // size, place + 1))
+
+    for found in sizes(devices, 0):
+        yield tuple(zip((name for name, _ in axes), found, strict=True))
 
 
 def _place(text: Any) -> Target:

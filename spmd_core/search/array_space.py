@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from spmd_core.experiment import Array, Axes, Experiment, Mesh, Sharded, Spec, Workload, rows_dim
-from spmd_core.search.array_question import ArrayQuestion
+from spmd_core.search.array_question import ArrayQuestion, program_meshes
 from spmd_core.search.factors import MAX_AXES, factorizations
 
 NAMES = ("x", "y", "z")
@@ -34,6 +34,9 @@ def meshes(question: ArrayQuestion, target: str) -> Iterator[Mesh]:
         yield tuple(given if isinstance(given, list | tuple) else given.items())
         return
     devices, named = question.count(target), question.named_axes
+    if question.described is not None:
+        yield from program_meshes(question.described, devices)
+        return
     if named:
         if "sharding" not in question.searched:
             for sizes in _products(devices, len(named)):

@@ -2,11 +2,11 @@
 
 import pytest
 
+from bench.exported import MESH, sgd_step
 from spmd_core.base import RequestError, Settings, read_settings
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_program
 from spmd_core.lab.supervisor.environment import without_secrets
-from tests.exported import MESH, sgd_step
 
 VISITOR = Asker("v")
 EXPOSED = Asker("v", is_exposed=True)

@@ -14,7 +14,7 @@ from spmd_core.base import refuse
 from spmd_core.experiment import Mesh, Spec
 
 _FILE = re.compile(r'(loc\(")((?:[^"\\]|\\.)*)(":\d)')
-_LIBRARIES = ("site-packages", "dist-packages", "/lib/python")
+_LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen ")
 _MESH = re.compile(r"^ *sdy\.mesh @.*$", re.MULTILINE)
 _PARTITIONS = re.compile(r"(mhlo\.num_partitions = )\d+")
 
@@ -124,7 +124,7 @@ class Main:
                 argument.set_type(after)
                 with ir.InsertionPoint.at_block_begin(self.block):
                     converted = stablehlo.convert(before, argument)
-                argument.replace_all_uses_except(converted, converted.owner)
+                argument.replace_all_uses_except(converted, converted.owner.operation)
         self._typed(list(self.main.arg_attrs))
 
     def _typed(self, attributes: list[ir.Attribute]) -> None:

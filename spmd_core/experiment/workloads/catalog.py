@@ -78,6 +78,8 @@ def get_workload(name: str, source: str | None = None, program: str = "") -> Wor
     user's file that declared it, `program` that of a file of jax.export.
     """
     if name == PROGRAM:
+        if not program:
+            raise refuse(f"workload {name}", "names no program", "add program, the file's sha256")
         return workload_of(programs.find(program))
     if program:
         raise refuse(

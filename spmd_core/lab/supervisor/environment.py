@@ -8,6 +8,13 @@ from spmd_core.machine import ENVIRONMENT, Hardware, parse_target
 # it to its own chips. GKE describes the slice in each pod, so every variable that does is
 # set or dropped together (pytorch/xla #7714, for the hosts' names and bounds).
 _CHIP_BOUNDS = {1: "1,1,1", 4: "2,2,1", 8: "2,4,1"}
+_NEEDED = frozenset(
+    (
+        *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "TZ", "LANG", "XLA_FLAGS"),
+        *("SPMD_LAB_DATA", "HOME", "XDG_DATA_HOME"),  # where the data folder is
+    )
+)
+_NEEDED_BEGINNINGS = ("LC_", "TPU_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_")
 _OF_THE_SLICE = (
     "TPU_PROCESS_ADDRESSES",
     "TPU_PROCESS_PORT",
@@ -21,13 +28,6 @@ _OF_THE_SLICE = (
     "MEGASCALE_SLICE_ID",
     "MEGASCALE_PORT",
 )
-_NEEDED = frozenset(
-    (
-        *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "TZ", "LANG", "XLA_FLAGS"),
-        *("SPMD_LAB_DATA", "HOME", "XDG_DATA_HOME"),  # where the data folder is
-    )
-)
-_NEEDED_BEGINNINGS = ("LC_", "TPU_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_")
 # where no chip is owned: what the compiler for absent topologies wants, should a study need it
 _COMPILER = {**ENVIRONMENT, "LIBTPU_INIT_ARGS": ""}
 

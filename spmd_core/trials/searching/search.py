@@ -13,6 +13,7 @@ from spmd_core.search import (
     ArrayQuestion,
     Candidate,
     ModelQuestion,
+    ProgramSpace,
     Proof,
     Space,
     models,
@@ -135,7 +136,8 @@ class Search(Work):
         else:
             known = calibrations_of(self._lab, question)
             self._notes = rates_words(question.targets, known)
-            space = Space(question, self._lab.hardware().cores, known)
+            kind = ProgramSpace if question.described else Space
+            space = kind(question, self._lab.hardware().cores, known)
             self.space = space.size
             found = space.candidates(lambda: self.is_cancelled)
         if self.space > MOST:

@@ -10,10 +10,10 @@ from jax._src.interpreters import mlir
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from bench.exported import MESH, SPECS, abstract_mesh, sgd_step
 from spmd_core.base import RequestError
 from spmd_core.engine.exported import module
 from spmd_core.experiment import Program, findings, programs
-from tests.exported import MESH, SPECS, abstract_mesh, sgd_step
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_no_path_of_a_machine_is_held(taken):
     held = export.deserialize(bytearray(programs.artifact(taken.program)))
     with mlir.make_ir_context():
         text = module.printed(held.mlir_module(serialized=False))
-    assert '"tests/exported.py":' in text
+    assert '"bench/exported.py":' in text
     assert '("/' not in text
 
 

@@ -34,8 +34,11 @@ class Leaf(Frozen):
 
     @property
     def group(self) -> str:
-        """Its path with `*` for each number: leaves of repeated layers have the same one."""
-        return "/".join("*" if part.isdigit() else part for part in self.path.split("/"))
+        """Its path with `*` for each number but the first part, which is the argument: leaves of
+        repeated layers have the same one.
+        """
+        first, *rest = self.path.split("/")
+        return "/".join([first, *("*" if part.isdigit() else part for part in rest)])
 
 
 class Described(Frozen):

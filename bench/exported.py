@@ -3,17 +3,18 @@
 import jax
 import jax.numpy as jnp
 from jax import export
-from jax.sharding import AbstractMesh, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-SHAPES = {"embed": {"kernel": (4096, 64)}, "layers": [{"up": (64, 128), "down": (128, 64)}] * 2}
+SHAPES = {"embed": {"kernel": (4096, 256)}, "layers": [{"up": (256, 512), "down": (512, 256)}] * 2}
 SPECS = {"kernel": P("tensor", "fsdp"), "up": P("fsdp", "tensor"), "down": P("tensor", "fsdp")}
 MESH = {"fsdp": 4, "tensor": 2}
 
 
 def abstract_mesh(sizes):
     """A mesh of no devices."""
-    return AbstractMesh(tuple(sizes.values()), tuple(sizes))
+    types = (AxisType.Auto,) * len(sizes)
+    return AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=types)
 
 
 def written(step, arguments, platforms=("cpu", "tpu"), donated=(), outputs=None):

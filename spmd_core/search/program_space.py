@@ -1,0 +1,298 @@
+"""The candidates of an exported program: meshes of its axes, and specs for groups of its arguments."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+from spmd_core.base import bytes_text, mesh_text
+from spmd_core.experiment import (
+    Axes,
+    Experiment,
+    Held,
+    Mesh,
+    Program,
+    Spec,
+    as_regex,
+    axes_json,
+    programs,
+    spec_code,
+)
+from spmd_core.machine import get_topology, parse_target
+from spmd_core.results import Estimate
+from spmd_core.search.array_question import ArrayQuestion
+from spmd_core.search.array_space import meshes
+from spmd_core.search.candidate import Candidate, Reason
+from spmd_core.time import Calibration, Duration, TimeModel, time_model
+
+# How far the estimate may be off, either way: a guess, since it only orders
+_LOW, _HIGH = 0.25, 4.0
+_GATHERS = 3  # of a parameter that is sharded over the batch's axes: forward, backward, gradient
+STRATEGY = "auto"
+Specs = tuple[tuple[str, Spec], ...]
+
+
+@dataclass(frozen=True)
+class ProgramPoint:
+    """A program on a mesh with specs by pattern; `kind` is the classic that it is, "" for none."""
+
+    question: ArrayQuestion
+    target: str
+    mesh: Mesh
+    specs: Specs
+    kind: str
+
+    def experiment(self, strategies: tuple[str, ...]) -> Experiment:
+        """As it is compiled or run; RequestError where it cannot be."""
+        specs = {name: [axes_json(axes) for axes in spec] for name, spec in self.specs}
+        given = {"specs": specs} if "specs" in self.question.searched else {}
+        return self.question.experiment(self.target, mesh=self.mesh, strategies=strategies, **given)
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """Equal for meshes that differ in the order of their sizes only."""
+        return self.target, self.specs, tuple(sorted(size for _, size in self.mesh))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What one compile answers."""
+        return self.target, self.mesh, self.specs
+
+
+class ProgramSpace:
+    """The candidates of a question about an exported program, in an order of the question alone."""
+
+    def __init__(
+        self,
+        question: ArrayQuestion,
+        cores: int,
+        known: Mapping[str, Calibration] = MappingProxyType({}),
+    ):
+        self.question, self._cores, self._known = question, cores, known
+        self._described = programs.find(str(question.spec["program"]))
+
+    @cached_property
+    def size(self) -> int:
+        """Candidates, before anything is pruned."""
+        return sum(1 for _ in self._points())
+
+    def candidates(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Candidate]:
+        """Every candidate in order, pruned or estimated; until `stop`."""
+        seen: dict[object, int] = {}
+        models = {target: self._times(target) for target in self.question.targets}
+        for number, point in enumerate(self._points()):
+            if stop():
+                return
+            yield self._candidate(number, point, models[point.target], seen)
+
+    def _points(self) -> Iterator[ProgramPoint]:
+        for target in self.question.targets:
+            for mesh in meshes(self.question, target):
+                for kind, specs in self._choices(mesh):
+                    yield ProgramPoint(self.question, target, mesh, specs, kind)
+
+    def _choices(self, mesh: Mesh) -> Iterator[tuple[str, Specs]]:
+        """Its file's specs; where specs are searched also the classics, and each group changed."""
+        given = dict(self.question.spec.get("specs") or {})
+        yield "", tuple((name, tuple(map(_axes, spec))) for name, spec in given.items())
+        if "specs" not in self.question.searched:
+            return
+        axes = tuple(name for name, size in mesh if size > 1)
+        for kind, rows, weights in _CLASSICS:
+            if kind != "mixed" or len(axes) > 1:
+                yield kind, self._classic(mesh, rows(axes), weights(axes))
+        program = Program(self._described, mesh, (), self._dims)
+        for group, leaves in self._described.groups.items():
+            if leaves[0].path in self._parameters:
+                for spec in _specs(program.shape(leaves[0]), mesh):
+                    yield "", self._with_state(group, spec)
+
+    def _classic(self, mesh: Mesh, rows: Axes, weights: tuple[Axes, ...]) -> Specs:
+        """Specs of all groups: the batch's first dim over `rows`, parameters over `weights`: the
+        largest dim that divides over the first of these, the next over the second.
+        """
+        program = Program(self._described, mesh, (), self._dims)
+        sizes, found = dict(mesh), dict[str, Spec]()
+        for group, leaves in self._described.groups.items():
+            shape = program.shape(leaves[0])
+            is_state = leaves[0].path in self._state
+            found[group] = (
+                _largest(shape, weights, sizes)
+                if is_state
+                else _largest(shape[:1], (rows,), sizes) + ((),) * (len(shape) - 1)
+            )
+        return tuple((group, spec) for group, spec in found.items())
+
+    def _with_state(self, group: str, spec: Spec) -> Specs:
+        """A group's spec, and that of the optimizer's state which belongs to it."""
+        owners = self._described.optimizer
+        groups = {
+            leaf.group: None
+            for leaf in self._described.arguments
+            if leaf.group == group or self._group_of.get(owners.get(leaf.path, "")) == group
+        }
+        return tuple((name, spec) for name in groups)
+
+    @cached_property
+    def _group_of(self) -> dict[str, str]:
+        return {leaf.path: leaf.group for leaf in self._described.arguments}
+
+    @cached_property
+    def _state(self) -> frozenset[str]:
+        return frozenset(leaf.path for leaf in self._described.state)
+
+    @cached_property
+    def _parameters(self) -> frozenset[str]:
+        return self._state - self._described.optimizer.keys()
+
+    @property
+    def _dims(self) -> dict[str, int]:
+        return self.question.sample.sizes
+
+    def _times(self, target: str) -> TimeModel:
+        sample = self.question.sample_on(target)
+        model = time_model(sample, self._known.get(target), self._cores)
+        return model.for_order(sample, self._cores)
+
+    def _candidate(
+        self, number: int, point: ProgramPoint, model: TimeModel, seen: dict[object, int]
+    ) -> Candidate:
+        program = Program(self._described, point.mesh, point.specs, self._dims)
+        held = program.arguments()
+        problem = _ruled_out(held, point, self.question.memory_bytes)
+        specs = tuple(each.spec for each in held)
+        same = seen.setdefault((point.target, point.mesh, specs), number)
+        changed = point.specs[:1]  # the state of a group goes with it
+        words = point.kind or " ".join(f"{name} {spec_code(spec)}" for name, spec in changed)
+        name = f"{mesh_text(point.mesh, ',')} · {words or 'as exported'}"
+        if problem is None and same != number:
+            problem = "equal to another by renaming", f"is candidate {same} by another name"
+        chips = math.prod(size for _, size in point.mesh)
+        each = sum(leaf.bytes_per_device or 0 for leaf in held)
+        if problem is not None:
+            reason, detail = problem
+            equal = same if same != number else None
+            return Candidate(
+                number, name, point.target, chips, "pruned", reason, detail, STRATEGY,
+                memory_bytes=each, equal=equal, point=point,
+            )  # fmt: skip
+        parts = {
+            "memory": _seconds(model.memory(each)),
+            "communication": self._moved(held, model, point.mesh),
+        }
+        seconds = sum(parts.values())
+        return Candidate(
+            number, name, point.target, chips, "estimated", strategy=STRATEGY,
+            predicted=Estimate(low=_LOW * seconds, estimate=seconds, high=_HIGH * seconds),
+            memory_bytes=each, parts=tuple(parts.items()), point=point,
+            bound_s=_bound_s(point.target, each),
+        )  # fmt: skip
+
+    def _moved(self, held: tuple[Held, ...], model: TimeModel, mesh: Mesh) -> float:
+        """Seconds of gathered parameters and of added gradients, and of the partial sums that a
+        parameter makes which is sharded over other axes than the batch.
+        """
+        batch = [each for each in held if each.leaf.path not in self._state]
+        rows = tuple({axis: None for each in batch for axes in each.spec or () for axis in axes})
+        tokens = max((each.bytes_per_device or 0 for each in batch), default=0)
+        total = 0.0
+        for each in held:
+            if each.leaf.path not in self._parameters or not each.bytes_per_device:
+                continue
+            own = {axis for axes in each.spec or () for axis in axes}
+            shared = tuple(axis for axis in rows if axis in own)
+            others = tuple(axis for axis in rows if axis not in own)
+            inner = tuple(own - set(rows))
+            sizes = dict(mesh)
+            if shared:
+                whole = each.bytes_per_device * math.prod(sizes[axis] for axis in shared)
+                total += _GATHERS * _seconds(model.collective("all-gather", mesh, shared, whole))
+            if others:
+                total += _seconds(
+                    model.collective("all-reduce", mesh, others, each.bytes_per_device)
+                )
+            if inner:
+                width = min(each.shape, default=1)
+                total += 2 * _seconds(model.collective("all-reduce", mesh, inner, tokens * width))
+        return total
+
+
+def rules_text(experiment: Experiment) -> str:
+    """The specs of a program as partition rules, to paste: regular expression, PartitionSpec."""
+    rows = [
+        f"    ({as_regex(pattern)!r}, {spec_code(spec)})," for pattern, spec in experiment.specs
+    ]
+    return "\n".join([f"# mesh: {mesh_text(experiment.mesh)}", "rules = (", *rows, ")"])
+
+
+_CLASSICS: tuple[tuple[str, Callable[[Axes], Axes], Callable[[Axes], tuple[Axes, ...]]], ...] = (
+    ("data", lambda axes: axes, lambda axes: ()),
+    ("fsdp", lambda axes: axes, lambda axes: (axes,)),
+    ("tensor", lambda axes: (), lambda axes: (axes,)),
+    ("mixed", lambda axes: axes[:1], lambda axes: (axes[:1], axes[1:])),
+)
+
+
+def _axes(entry: str | list[str] | None) -> Axes:
+    if entry is None:
+        return ()
+    return (entry,) if isinstance(entry, str) else tuple(entry)
+
+
+def _largest(shape: tuple[int, ...], weights: tuple[Axes, ...], sizes: Mapping[str, int]) -> Spec:
+    """The largest dim that divides over the first axes, the largest of the others over the next."""
+    spec: list[Axes] = [()] * len(shape)
+    left = sorted(range(len(shape)), key=lambda dim: -shape[dim])
+    for axes in weights:
+        parts = math.prod(sizes[axis] for axis in axes)
+        dim = next((dim for dim in left if parts > 1 and shape[dim] % parts == 0), None)
+        if dim is not None:
+            spec[dim] = axes
+            left.remove(dim)
+    return tuple(spec)
+
+
+def _specs(shape: tuple[int, ...], mesh: Mesh) -> Iterator[Spec]:
+    """Replicated, one dim over one axis, and two dims over two axes, where they divide."""
+    rank, used = len(shape), [(name, size) for name, size in mesh if size > 1]
+    yield ((),) * rank
+    one = [(dim, name) for dim in range(rank) for name, size in used if shape[dim] % size == 0]
+    for dim, name in one:
+        yield tuple((name,) if at == dim else () for at in range(rank))
+    for dim, name in one:
+        for other, second in one:
+            if dim < other and name != second:
+                chosen = {dim: (name,), other: (second,)}
+                yield tuple(chosen.get(at, ()) for at in range(rank))
+
+
+def _ruled_out(
+    held: tuple[Held, ...], point: ProgramPoint, most: int | None
+) -> tuple[Reason, str] | None:
+    sizes, total = dict(point.mesh), 0
+    for each in held:
+        total += each.bytes_per_device or 0
+        for dim, (size, axes) in enumerate(zip(each.shape, each.spec or (), strict=True)):
+            parts = math.prod(sizes.get(axis, 1) for axis in axes)
+            if size % parts:
+                over = " and ".join(f"{axis}={sizes[axis]}" for axis in axes)
+                detail = f"dim {dim} of {each.leaf.path}, {size}, does not divide over {over}"
+                return "does not divide", detail
+    place = parse_target(point.target)
+    room = get_topology(place).chip.device_hbm_bytes if place.is_absent else None
+    limit = min((each for each in (room, most) if each is not None), default=None)
+    if limit is not None and total > limit:
+        detail = f"its arguments take {bytes_text(total)} of {bytes_text(limit)} of a device"
+        return "does not fit", detail
+    return None
+
+
+def _bound_s(target: str, nbytes: int) -> float | None:
+    """What reading its arguments once takes at least, on a topology."""
+    place = parse_target(target)
+    return nbytes / get_topology(place).chip.device_hbm_bandwidth if place.is_absent else None
+
+
+def _seconds(found: object) -> float:
+    return found.seconds if isinstance(found, Duration) else 0.0

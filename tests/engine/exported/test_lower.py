@@ -1,0 +1,113 @@
+"""An exported program on a mesh: compiled as its own Python exported with that mesh, and run."""
+
+import re
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from bench.exported import SPECS, abstract_mesh, sgd_step, written
+from spmd_core.base import RequestError
+from spmd_core.engine.absent.lower import structs
+from spmd_core.engine.exported.lower import Fed, complete, quoted_files
+from spmd_core.engine.hlo import read_module
+from spmd_core.engine.lower import execute
+from spmd_core.experiment import parse_experiment, programs
+from spmd_core.program import read_collectives
+from spmd_core.script import program_text
+
+_KINDS = re.compile(r" (all-\w+|reduce-scatter|collective-permute)\(")
+_BYTES = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
+
+
+def compiled(data, **fields):
+    """The experiment of a file, and its program compiled for simulated devices."""
+    program = programs.take(data).program
+    given = {"workload": "program_file", "program": program, "target": "cpu:8", **fields}
+    experiment = parse_experiment(given)
+    names = complete(execute(program_text(experiment, "auto"), "f.py"), experiment)
+    shapes = structs(experiment, names)
+    return experiment, names, names["program"].trace(*shapes).lower().compile()
+
+
+def account(program):
+    """What a compiled program communicates, and the memory that it takes."""
+    memory = program.memory_analysis()
+    return Counter(_KINDS.findall(program.as_text())), [getattr(memory, name) for name in _BYTES]
+
+
+@pytest.fixture(scope="module")
+def step():
+    return sgd_step()
+
+
+@pytest.mark.parametrize(
+    ("mesh", "specs"),
+    [({"fsdp": 2, "tensor": 4}, SPECS), ({"fsdp": 8, "tensor": 1}, SPECS | {"up": P("fsdp")})],
+)
+def test_on_another_mesh_it_is_what_its_python_would_be(mesh, specs, step):
+    given = {f"*/**/{name}": list(spec) for name, spec in specs.items() if spec != SPECS[name]}
+    given = {pattern: [*spec, *[None] * (2 - len(spec))] for pattern, spec in given.items()}
+    _, _, found = compiled(step, mesh=mesh, specs=given)
+    _, _, again = compiled(sgd_step(mesh, specs), mesh=mesh)
+    assert account(found) == account(again)
+
+
+def test_its_collectives_name_the_lines_of_its_author(step):
+    experiment, _, found = compiled(step, mesh={"fsdp": 4, "tensor": 2})
+    assert "bench/exported.py" in quoted_files(experiment, "auto")
+    listed = read_collectives(
+        read_module(found), experiment.mesh, file=quoted_files(experiment, "auto")
+    )
+    assert listed and all(re.fullmatch(r"exported\.py:\d+", each.source or "") for each in listed)
+
+
+def test_it_computes_what_its_python_computes(step):
+    experiment, names, found = compiled(step, mesh={"fsdp": 2, "tensor": 4})
+    drawn = names["make_operands"]()
+    assert drawn["batch"].max() < 4096 and drawn["batch"].min() >= 0
+    placed = [jax.device_put(drawn[path], names["placed"][path]) for path in drawn]
+    fed = Fed(experiment.exported, found)
+    first, second = ([np.asarray(each) for each in fed(*placed)] for _ in range(2))
+    exported = export.deserialize(bytearray(step))
+    one = Mesh(np.array(jax.devices()).reshape(4, 2), ("fsdp", "tensor"))
+    given = {
+        path: jax.device_put(drawn[path], NamedSharding(one, P(*experiment.spec(path))))
+        for path in drawn
+    }
+    right = exported.call(**given)
+    for array, leaf in zip(first, experiment.what.results, strict=True):
+        np.testing.assert_allclose(array, right[leaf.name], rtol=2e-5, atol=1e-6)
+    assert any(not np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_symbols_are_given_their_sizes():
+    mesh = abstract_mesh({"x": 8})
+    (batch,) = export.symbolic_shape("b")
+    x = jax.ShapeDtypeStruct((8 * batch, 16), jnp.float32, sharding=NamedSharding(mesh, P("x")))
+    w = jax.ShapeDtypeStruct((16, 4), jnp.float32, sharding=NamedSharding(mesh, P()))
+    data = written(lambda x, w: x @ w, {"x": x, "w": w})
+    experiment, _, found = compiled(data, mesh={"x": 8}, dims={"b": 4})
+    assert experiment.shape("x") == (32, 16) and experiment.id
+    assert "f32[4,4]" in found.as_text()
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"mesh": {"fsdp": 8}}, "mesh fsdp=8 lacks axis tensor of the program: add tensor=2, or tensor=1"),
+        ({"specs": {"params/**": ["fsdp", None, None]}}, "spec of params/.* with 3 entries does not fit its rank 2"),
+        ({"specs": {"**/up": ["x", None]}}, "mesh axis 'x' is not in the mesh"),
+        ({"sharding": {"d0": "fsdp"}}, "sharding of program_file is not read"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(fields, sentence, step):
+    program = programs.take(step).program
+    given = {"workload": "program_file", "program": program, "mesh": {"fsdp": 4, "tensor": 2}}
+    with pytest.raises(RequestError, match=sentence):
+        parse_experiment(given | fields)

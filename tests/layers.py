@@ -52,6 +52,7 @@ UI_FLOORS = (
     ("layout",),
     ("predict",),
     ("compare", "collectives"),
+    ("programs",),
     ("search",),
     ("side_by_side",),
     ("history",),

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import RequestError, is_confirmed, read_settings
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Described, Experiment
 from spmd_core.lab import Asker, Batch, Lab, Room, doctor
 from spmd_core.results import RunStatus
 from spmd_core.words import Check
@@ -64,6 +64,16 @@ def cancel_mine() -> None:
 def delete(runs: Sequence[str]) -> None:
     """Delete runs that are over."""
     lab().delete(runs, asker())
+
+
+def take_program(data: bytes, name: str) -> Described:
+    """Hold a program that whoever looks at this page drops."""
+    return lab().take_program(data, name, asker())
+
+
+def delete_program(program: str) -> None:
+    """Let go of a program."""
+    lab().delete_program(program, asker())
 
 
 def release() -> None:

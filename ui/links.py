@@ -86,6 +86,11 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
     Each screen draws the fields of some kinds of workload, and has none for the others.
     """
     what = experiment.what
+    if bool(experiment.program) != (screen == "programs"):
+        where = link.screen_of(experiment).capitalize()
+        return str(
+            refuse(what.name, f"is not shown on {screen.capitalize()}", f"open it on {where}")
+        )
     if experiment.variants and screen != "compare":
         return str(
             refuse(
@@ -137,6 +142,8 @@ def _screen_for(experiment: Experiment) -> str:
     what = experiment.what
     if experiment.variants:
         return "compare"
+    if experiment.program:
+        return "programs"
     if what.is_of_machine:
         return "collectives"
     if what.is_bare_array:

@@ -26,6 +26,7 @@ _BUTTONS = {
     "predict": "Predict",
     "layout": "Place it on devices",
     "collectives": "Measure",
+    "programs": "Run",
 }
 MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twice a second
 # twice a second: a first median that is there within a second is also seen within a second

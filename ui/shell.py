@@ -24,12 +24,13 @@ PAGES = {
     "search": ("pages/search.py", "Search", ":material/travel_explore:"),
     "collectives": ("pages/collectives.py", "Collectives", ":material/network_check:"),
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
+    "programs": ("pages/programs.py", "Programs", ":material/deployed_code:"),
     # Add a screen above this line.
     "history": ("pages/history.py", "History", ":material/history:"),
 }
 # an icon by name would be fetched from the network
 _ICON = str(Path(__file__).with_name("icon.png"))
-_EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives")
+_EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives", "programs")
 # for files of the user's own, when the first screen is drawn; later ones are told of what takes
 # longer
 _OWN_WAIT_S = 3.0

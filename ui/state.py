@@ -48,6 +48,8 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "predict": DEFAULT_SPEC,
     "collectives": {"mesh": [["x", 2], ["y", 4]], "workload": "collectives"},
+    # none is open: a program of one's own takes its place
+    "programs": {"mesh": [["x", 8]], "workload": "elementwise"},
 }
 
 
@@ -65,6 +67,12 @@ def _first(screen: str) -> Experiment:
     if screen != "compare" or found.place.is_simulated:
         return found
     return found.vary(dims={"rows": 16384, "cols": 4096})
+
+
+def forget(screen: str) -> None:
+    """Let the screen begin again with what it has by default."""
+    replace(screen, _first(screen))
+    set_run(screen, None)
 
 
 def draft(screen: str) -> dict[str, Any]:

@@ -210,11 +210,13 @@ def looks_like_link(text: str) -> bool:
 
 
 def screen_of(experiment: Experiment) -> str:
-    """The screen that shows an experiment: `predict` on absent TPUs, elsewhere `layout` for a bare
+    """The screen that shows an experiment: `programs` for one that was exported, `predict` on absent TPUs, elsewhere `layout` for a bare
     array and `compare` for a computation; a study is always on `compare`.
     """
     if experiment.variants:
         return "compare"
+    if experiment.program:
+        return "programs"
     if experiment.what.is_of_machine:
         return "collectives"
     if experiment.place.is_absent:

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.responses import PlainTextResponse, Response
 
 from spmd_core.base import read_settings
-from ui.entrance import door, token, version
+from ui.entrance import door, token, uploads, version
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -86,4 +86,6 @@ def _instead(scope: MutableMapping[str, Any]) -> Response | None:
     if sentence := door.closed():
         return PlainTextResponse(f"{sentence}\n", UNAVAILABLE, {"cache-control": "no-store"})
     asked = read_settings().token
-    return token.answer(scope, asked) if asked else None
+    if asked and (answer := token.answer(scope, asked)):
+        return answer
+    return uploads.answer(scope)

@@ -1,0 +1,63 @@
+"""The Programs screen: drop a step that jax.export wrote, and learn what each device holds, what
+would communicate, and what would be better.
+"""
+
+import streamlit as st
+
+from ui import links, live, shell, state
+from ui.markdown import code, plain
+from ui.programs import answer, door, fields
+
+share = shell.open_page("programs")
+experiment = state.experiment("programs")
+program = experiment.exported
+if program is None:
+    st.title("Programs", anchor=False)
+    st.markdown(
+        "Drop a jitted step of your own, written by `jax.export`: which array is replicated by accident, "
+        "what each device holds, what would communicate and why, on devices that you have or not."
+    )
+    door.drop()
+    door.example()
+    door.guide(is_open=True)
+    door.held("")
+    links.share_box(share, "programs")
+    st.stop()
+
+with st.sidebar:
+    changed = fields.program_fields(program)
+experiment, refusal = state.edit("programs", changed)
+program = experiment.exported or program
+run = state.run("programs")
+at_work = live.is_at_work(run)
+misfit = None if refusal else links.misfit(experiment)
+verb = "Compile and predict" if experiment.place.is_absent else "Run"
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.title(plain(program.described.name), width="stretch", anchor=False)
+    pressed = st.button(
+        verb,
+        type="primary",
+        icon=":material/play_arrow:",
+        key="run_program",
+        disabled=bool(refusal or misfit) or at_work,
+    )
+st.caption(
+    f"{code(program.described.function)}, exported for {plain(', '.join(program.described.platforms))}, "
+    f"on {plain(experiment.target)}"
+)
+if refusal:
+    shell.refusal(refusal)
+    st.caption("What you see is of the last fields that were valid.")
+elif misfit:
+    shell.offer_nearest("programs", misfit)
+elif pressed:
+    live.ask("programs", experiment)
+if status := live.follow("programs", experiment, run, at_work):
+    answer.after(status)
+answer.before(program)
+with st.expander("Another program"):
+    door.drop()
+    door.held(program.described.program)
+door.guide(is_open=False)
+links.write_query("programs", experiment, run)
+links.share_box(share, "programs", experiment, run)

@@ -1,0 +1,137 @@
+"""The Programs screen: the example taken, its findings in front, fields that make experiments, and
+uploads that are refused before the server holds them.
+"""
+
+import itertools
+import math
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.experiment import Program, link, programs
+from spmd_core.experiment.workloads.exported.description import Leaf
+from spmd_core.experiment.workloads.exported.held import Held
+from tests.layers import ROOT
+from ui.entrance import door as entrance
+from ui.entrance import uploads
+from ui.programs import door, treemap
+
+
+@pytest.fixture
+def screen(data_folder):
+    test = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
+    return test.switch_page("pages/programs.py").run()
+
+
+def button(screen, label):
+    return next(each for each in screen.button if each.label == label)
+
+
+def test_the_example_opens_with_its_findings_and_its_fields(screen):
+    assert not screen.exception
+    assert "export.export(program" in screen.code[0].value
+    button(screen, "Try an example").click().run()
+    assert not screen.exception
+    (warning,) = screen.warning
+    for words in ("embed is replicated on 8 devices: 62.5 MiB", "Not donated", "layers/3/up has"):
+        assert words in warning.value.replace("\\", "")
+    assert [each.label for each in screen.number_input] == ["Mesh axis fsdp", "Mesh axis tensor"]
+    screen.number_input[0].set_value(8).run()
+    assert "on each of 8 devices: mesh fsdp=8, tensor=2" not in screen.error  # refused or shown
+    screen.number_input[1].set_value(1).run()
+    assert any("mesh fsdp=8, tensor=1" in each.value for each in screen.subheader)
+
+
+def test_a_spec_of_a_group_makes_another_experiment(screen):
+    button(screen, "Try an example").click().run()
+    group = next(each for each in screen.selectbox if each.label == "Spec of")
+    group.select("params/embed").run()
+    sharded = next(each for each in screen.multiselect if each.label.startswith("Dim 0"))
+    sharded.select("fsdp").run()
+    experiment = link.decode(screen.query_params["experiment"])
+    assert experiment.to_json()["specs"] == {"params/embed": ["fsdp", None]}
+    assert any("params/embed" in each.value and "fsdp" in each.value for each in screen.caption)
+    assert "params/embed is replicated" not in screen.warning[0].value
+
+
+def test_a_link_to_a_program_that_is_not_held_asks_for_its_file(data_folder):
+    held = programs.take(door.EXAMPLE.read_bytes(), "example")
+    code = link.encode(door.experiment_of(held))
+    programs.delete(held.program)
+    test = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
+    test.query_params["experiment"] = code
+    test.switch_page("pages/programs.py").run()
+    assert not test.exception
+    assert any("is not held here" in each.value for each in [*test.error, *test.warning])
+
+
+def held(path, size, axes=()):
+    leaf = Leaf(path=path, sizes=(str(size),), dtype="float32")
+    return Held(leaf, (size,), (axes,), 4 * size, 4 * size, 1)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 480, 5000])
+def test_rectangles_are_as_large_as_their_bytes_and_do_not_overlap(count):
+    arrays = [held(f"params/layers/{n}/{'ab'[n % 2]}", 1 + n * n % 97) for n in range(count)]
+    placed = treemap.tiles(arrays)
+    assert len(placed) <= treemap.MOST
+    total = sum(tile.weight for tile in placed)
+    assert total == sum(each.bytes for each in arrays)
+    for tile in placed:
+        assert math.isclose(tile.place[2] * tile.place[3], tile.weight / total, rel_tol=1e-6)
+    assert math.isclose(sum(tile.place[2] * tile.place[3] for tile in placed), 1.0)
+    edges = sorted(tile.place for tile in placed)
+    for one, other in itertools.pairwise(edges):
+        x, y, width, height = one
+        apart = (
+            other[0] >= x + width - 1e-9
+            or other[1] >= y + height - 1e-9
+            or other[1] + other[3] <= y + 1e-9
+        )
+        assert apart
+
+
+def test_the_program_on_its_mesh_is_the_experiment(data_folder):
+    described = programs.take(door.EXAMPLE.read_bytes(), "example")
+    experiment = door.experiment_of(described)
+    assert (experiment.target, dict(experiment.mesh)) == ("tpu:v5e:2x4", {"fsdp": 4, "tensor": 2})
+    assert experiment.exported == Program(described, experiment.mesh, (), {})
+
+
+def put(size, address="10.0.0.1", headers=None):
+    length = [(b"content-length", str(size).encode())] if headers is None else headers
+    scope = {
+        "path": f"{uploads.ROUTE}a/b",
+        "method": "PUT",
+        "headers": length,
+        "client": (address, 1),
+    }
+    refused = uploads.answer(scope)
+    return refused.status_code if refused else None
+
+
+@pytest.fixture
+def nobody_yet(monkeypatch):
+    monkeypatch.setattr(uploads, "_taken", type(uploads._taken)())
+
+
+def test_uploads_are_bounded_before_they_are_held(nobody_yet, monkeypatch):
+    monkeypatch.setattr(entrance, "is_exposed", lambda: False)
+    assert put(1000) is None
+    assert put(0, headers=[]) == 411
+    assert put(uploads.MOST_BYTES + 1) == 413
+    assert [put(uploads.MOST_BYTES - 1000) for _ in range(5)][-1] == 429
+    assert put(1000, "10.0.0.2") is None
+    many = [put(uploads.MOST_BYTES, f"10.0.1.{n}") for n in range(20)]
+    assert many.count(None) == 12
+    assert uploads.answer({"path": "/", "method": "PUT", "headers": []}) is None
+
+
+def test_uploads_are_refused_where_anybody_could_send_them(nobody_yet, monkeypatch):
+    monkeypatch.setattr(entrance, "is_exposed", lambda: True)
+    assert put(1000) == 403
+    monkeypatch.setenv("SPMD_LAB_UPLOADS", "compile")
+    assert put(1000) is None
+    monkeypatch.setattr(entrance, "is_exposed", lambda: False)
+    monkeypatch.setenv("SPMD_LAB_UPLOADS", "off")
+    assert put(1000) == 403

@@ -1,0 +1,131 @@
+"""How a program comes in: dropped as a file, or chosen among those that are held."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from spmd_core.base import RequestError, bytes_text, count_text, mesh_text
+from spmd_core.experiment import Described, Experiment, parse_experiment
+from spmd_core.machine import nearest_of_chips
+from ui import shell, state
+from ui.lab import delete_program, lab, take_program
+from ui.markdown import coded, option, plain
+
+SCREEN = "programs"
+_ROOT = Path(__file__).parents[2]
+GUIDE = _ROOT / "docs/your_program.md"
+EXAMPLE = _ROOT / "spmd_core/recipes/example.jaxexport"  # tests/example_program.py writes it
+_MOST_SIMULATED = 256
+
+
+def open_program(described: Described) -> None:
+    """Make a program the screen's experiment, as its author sharded it."""
+    state.replace(SCREEN, experiment_of(described))
+    state.set_run(SCREEN, None)
+    state.set_notice(SCREEN, None)
+
+
+def experiment_of(described: Described) -> Experiment:
+    """A program on its own mesh: of as many v5e chips where there is such a topology, else on
+    simulated devices.
+    """
+    spec = {
+        "workload": "program_file",
+        "program": described.program,
+        "mesh": described.mesh or (("x", 1),),
+    }
+    target = f"cpu:{min(described.devices, _MOST_SIMULATED)}"
+    if "tpu" in described.platforms or described.devices > _MOST_SIMULATED:
+        target = nearest_of_chips("v5e", described.devices).target
+    return parse_experiment(spec | {"target": target})
+
+
+def drop() -> None:
+    """The field to drop a file into; the program that it holds opens at once."""
+    generation = state.aside(SCREEN, "dropped") or 0
+    file = st.file_uploader(
+        "A file that `jax.export` wrote, up to 64 MiB",
+        key=state.key(SCREEN, f"file.{generation}"),
+        help="The file is data: nothing in it runs when it is taken. It is kept in the data folder.",
+    )
+    if file is None:
+        if problem := state.aside(SCREEN, "refused"):
+            shell.refusal(problem)
+        return
+    state.set_aside(
+        SCREEN, "dropped", generation + 1
+    )  # a new field: the server lets go of the file
+    state.set_aside(SCREEN, "refused", None)
+    with st.spinner("Reading the program…"):
+        try:
+            open_program(take_program(file.getvalue(), Path(file.name).stem))
+        except RequestError as error:
+            state.set_aside(SCREEN, "refused", str(error))
+    st.rerun()
+
+
+def example() -> None:
+    """A button that takes the program that came with the lab."""
+    if st.button("Try an example", icon=":material/play_lesson:", key="example_program"):
+        if sentence := shell.attempt(_take_example):
+            shell.refusal(sentence)
+        else:
+            st.rerun()
+
+
+def _take_example() -> None:
+    open_program(take_program(EXAMPLE.read_bytes(), "Example: a step of two-layer blocks"))
+
+
+def guide(is_open: bool) -> None:
+    """The lines that export a program, from the page that documents them."""
+    with st.expander("How to write such a file: ten lines where your step is jitted", is_open):
+        st.markdown(
+            "Paste them where your step is jitted. Nothing runs and no data is needed: abstract "
+            "arguments are enough."
+        )
+        st.code(lines(), language="python")
+
+
+def lines() -> str:
+    """The first block of Python in docs/your_program.md."""
+    return GUIDE.read_text("utf-8").split("```python\n", 1)[1].split("```", 1)[0].rstrip()
+
+
+def held(chosen: str) -> None:
+    """The programs that are held, each with its name, size and mesh."""
+    listed = lab().programs()
+    if not listed:
+        return
+    st.subheader("Programs held here", anchor=False)
+    for described in listed:
+        with st.container(border=True, horizontal=True, vertical_alignment="center"):
+            mesh = mesh_text(described.mesh) if described.mesh else "one device"
+            st.markdown(
+                f"**{plain(described.name)}**  \n:small[{count_text(len(described.arguments))} arguments · "
+                f"mesh {plain(mesh)} · {plain(', '.join(described.platforms))} · "
+                f"{bytes_text(described.bytes)} · {coded(described.program[:12])}]",
+                width="stretch",
+            )
+            if described.program != chosen and st.button(
+                "Open", key=state.key(SCREEN, f"open.{described.program}")
+            ):
+                open_program(described)
+                st.rerun()
+            if st.button(
+                "Delete",
+                key=state.key(SCREEN, f"delete.{described.program}"),
+                icon=":material/delete:",
+                help=option(f"Lets go of {described.name}. Its stored runs stay."),
+            ):
+                _delete(described, chosen)
+
+
+def _delete(described: Described, chosen: str) -> None:
+    if sentence := shell.attempt(delete_program, described.program):
+        shell.refusal(sentence)
+        return
+    if described.program == chosen:
+        state.forget(SCREEN)
+        st.query_params.clear()
+    st.rerun()

@@ -1,0 +1,199 @@
+"""Where the bytes of a program are: a rectangle for each array, as large as its bytes per device."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from spmd_core.base import bytes_text, count_text
+from spmd_core.experiment import Held, shape_text
+from spmd_core.script import spec_text
+from ui.charts.base import Spec
+
+MOST = 500  # rectangles: above it, arrays of the same path in several layers are one
+HEIGHT = 340
+REPLICATED, BY_COMPILER = "replicated", "by the compiler"
+_COLORS = ("#3b76c4", "#5aa6a0", "#7a5cc7", "#8d8a5e", "#c07a2c", "#4f8a5b", "#a3598f", "#6c7686")
+_ALARM, _UNKNOWN = "#c9485b", "#a9b4c2"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A rectangle of arrays: `place` is x, y, width, height in a square of side 1."""
+
+    path: str
+    arrays: tuple[Held, ...]
+    place: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)
+
+    @property
+    def weight(self) -> int:
+        """Bytes on each device."""
+        return sum(weight(each) for each in self.arrays)
+
+
+def weight(held: Held) -> int:
+    """Bytes of an array on each device; all of them where its sharding is not known."""
+    return held.bytes if held.bytes_per_device is None else held.bytes_per_device
+
+
+def tiles(arrays: Sequence[Held]) -> tuple[Tile, ...]:
+    """The arrays as rectangles, those of one argument side by side."""
+    by_path = [Tile(each.leaf.path, (each,)) for each in arrays if weight(each)]
+    listed = by_path if len(by_path) <= MOST else _grouped(arrays)
+    roots: dict[str, list[Tile]] = {}
+    for tile in sorted(listed, key=lambda tile: -tile.weight):
+        roots.setdefault(tile.path.partition("/")[0], []).append(tile)
+    whole = [
+        Tile(root, tuple(each for tile in inner for each in tile.arrays))
+        for root, inner in roots.items()
+    ]
+    placed = []
+    for root in _placed(sorted(whole, key=lambda tile: -tile.weight), (0.0, 0.0, 1.0, 1.0)):
+        placed += _placed(roots[root.path], root.place)
+    return tuple(placed)
+
+
+def _grouped(arrays: Sequence[Held]) -> list[Tile]:
+    groups: dict[str, list[Held]] = {}
+    for each in arrays:
+        if weight(each):
+            groups.setdefault(each.leaf.group, []).append(each)
+    most = sorted(
+        (Tile(group, tuple(listed)) for group, listed in groups.items()),
+        key=lambda tile: -tile.weight,
+    )
+    rest = [each for tile in most[MOST - 1 :] for each in tile.arrays]
+    return [*most[: MOST - 1], *([Tile("the smaller arrays", tuple(rest))] if rest else [])]
+
+
+def _placed(listed: Sequence[Tile], place: tuple[float, float, float, float]) -> Iterator[Tile]:
+    """Rectangles in proportion to their weights: halves of nearly equal weight, cut across the
+    longer side, until one is left.
+    """
+    if len(listed) <= 1:
+        yield from (Tile(tile.path, tile.arrays, place) for tile in listed)
+        return
+    total, first, count = sum(tile.weight for tile in listed), 0, 0
+    while count < len(listed) - 1 and (first + listed[count].weight / 2 <= total / 2 or not count):
+        first += listed[count].weight
+        count += 1
+    x, y, width, height = place
+    share = first / total
+    if width >= height * HEIGHT / 1000:  # the picture is about 1000 pixels wide
+        parts = (x, y, width * share, height), (x + width * share, y, width * (1 - share), height)
+    else:
+        parts = (x, y, width, height * share), (x, y + height * share, width, height * (1 - share))
+    yield from _placed(listed[:count], parts[0])
+    yield from _placed(listed[count:], parts[1])
+
+
+def how(tile: Tile) -> str:
+    """How the arrays of a rectangle are sharded, in the legend's words."""
+    words = {_how(each) for each in tile.arrays}
+    return words.pop() if len(words) == 1 else "several ways"
+
+
+def _how(held: Held) -> str:
+    if held.spec is None:
+        return BY_COMPILER
+    axes = [axis for entry in held.spec for axis in entry]
+    return f"over {', '.join(sorted(axes))}" if axes else REPLICATED
+
+
+def chart(placed: Sequence[Tile]) -> Spec:
+    """The Vega-Lite chart of the rectangles; a click selects one."""
+    kinds = sorted({how(tile) for tile in placed}, key=lambda kind: (kind != REPLICATED, kind))
+    colors = iter(_COLORS * (len(kinds) // len(_COLORS) + 1))
+    known = {REPLICATED: _ALARM, BY_COMPILER: _UNKNOWN}
+    scale = [known.get(kind) or next(colors) for kind in kinds]
+    encoding = {
+        "x": {"field": "x", "type": "quantitative", "axis": None, "scale": {"domain": [0, 1]}},
+        "x2": {"field": "x2"},
+        "y": {
+            "field": "y",
+            "type": "quantitative",
+            "axis": None,
+            "scale": {"domain": [0, 1], "reverse": True},
+        },
+        "y2": {"field": "y2"},
+    }
+    tooltip = [
+        {"field": name, "title": title}
+        for name, title in (
+            ("path", "Array"),
+            ("bytes", "Per device"),
+            ("how", "Sharded"),
+            ("shape", "Shape"),
+            ("spec", "Spec"),
+        )
+    ]
+    rectangles = {
+        "name": "tiles",
+        "mark": {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"},
+        "encoding": encoding
+        | {
+            "color": {
+                "field": "how",
+                "type": "nominal",
+                "title": None,
+                "scale": {"domain": kinds, "range": scale},
+                "legend": {"orient": "top", "labelLimit": 240},
+            },
+            "tooltip": tooltip,
+            "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.55},
+        },
+    }
+    labels = {
+        "transform": [{"filter": "datum.label != ''"}],
+        "mark": {"type": "text", "color": "#ffffff", "fontSize": 11, "lineBreak": "\n"},
+        "encoding": {
+            "x": encoding["x"] | {"field": "middle_x"},
+            "y": encoding["y"] | {"field": "middle_y"},
+            "text": {"field": "label"},
+        },
+    }
+    return {
+        "params": [
+            {
+                "name": "picked",
+                "select": {"type": "point", "fields": ["path"]},
+                "views": ["tiles"],
+            }
+        ],
+        "data": {"values": [_row(tile) for tile in placed]},
+        "layer": [rectangles, labels],
+        "height": HEIGHT,
+        "config": {"view": {"stroke": None}},
+    }
+
+
+def _row(tile: Tile) -> Spec:
+    x, y, width, height = tile.place
+    first, count = tile.arrays[0], len(tile.arrays)
+    names = (tile.path, tile.path.rpartition("/")[2])  # as much as there is room for
+    name = next((each for each in names if width * 850 > 7 * max(len(each), 8)), "")
+    is_roomy = name and height * HEIGHT > 32
+    spec = "by the compiler" if first.spec is None else spec_text(first.spec)
+    return {
+        "path": tile.path,
+        "x": x,
+        "x2": x + width,
+        "y": y,
+        "y2": y + height,
+        "middle_x": x + width / 2,
+        "middle_y": y + height / 2,
+        "bytes": bytes_text(tile.weight),
+        "how": how(tile),
+        "shape": shape_text(first.shape) if count == 1 else f"{count_text(count)} arrays",
+        "spec": spec if count == 1 else "",
+        "label": f"{name}\n{bytes_text(tile.weight)}" if is_roomy else "",
+    }
+
+
+def alt(placed: Sequence[Tile]) -> str:
+    """The picture in words: its largest rectangles."""
+    total = sum(tile.weight for tile in placed) or 1
+    largest = sorted(placed, key=lambda tile: -tile.weight)[:5]
+    words = "; ".join(
+        f"{tile.path} {bytes_text(tile.weight)}, {tile.weight / total:.0%}, {how(tile)}"
+        for tile in largest
+    )
+    return f"Bytes per device by array. The largest: {words}"

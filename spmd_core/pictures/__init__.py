@@ -11,7 +11,7 @@ from spmd_core.pictures.timeline import text
 from spmd_core.pictures.timeline.facts import ProgramFacts
 from spmd_core.pictures.timeline.of_walk import timeline_of
 from spmd_core.pictures.timeline.perfetto import trace_text, traces_text
-from spmd_core.pictures.timeline.recorded import HOST, Event, Recorded
+from spmd_core.pictures.timeline.recorded import HOST, Event, Execution, Recorded
 from spmd_core.pictures.timeline.text import NAME, TRACED, from_text, to_text
 from spmd_core.pictures.timeline.traced import of_host, of_recorded
 from spmd_core.pictures.timeline.values import (
@@ -41,6 +41,7 @@ __all__ = [
     "ArrowScene",
     "ChipLink",
     "Event",
+    "Execution",
     "Groups",
     "Move",
     "Node",

@@ -69,5 +69,7 @@ class Trace(Frozen):
     devices: tuple[TracedDevice, ...] = ()
     operations: tuple[TracedOperation, ...] = ()  # the longest first
     other_operations: int = 0  # that are not listed
+    # devices that recorded asynchronous operations, where not all did: their means are over these
+    asynchronous_on: int | None = None
     left_out: int = 0  # events of a long trace that were not read
     notes: tuple[str, ...] = ()  # for those who read: not stored

@@ -53,6 +53,8 @@ def _notes(trace: Trace, median_s: float | None, environment: Environment) -> It
     yield calls_words(len(trace.calls_s), trace.step_s, median_s)
     if environment.simulated and environment.cores and len(trace.devices) > environment.cores:
         yield shared_words(len(trace.devices), environment.cores)
+    if trace.asynchronous_on is not None:
+        yield asynchronous_words(trace.asynchronous_on, len(trace.devices))
     if trace.left_out:
         yield left_words(trace.left_out)
 
@@ -118,6 +120,14 @@ RUNNING = (
 def left_words(left: int) -> str:
     """That a trace was too long to be read to its end."""
     return f"{left:,} events were left out: trace a smaller program for all of them"
+
+
+def asynchronous_words(recorded: int, devices: int) -> str:
+    """That only some devices recorded what runs beside their operations."""
+    return (
+        f"{recorded} of {devices} devices recorded asynchronous operations: their seconds, and those "
+        "of communication, are means over these"
+    )
 
 
 def operation_words(each: TracedOperation) -> str:

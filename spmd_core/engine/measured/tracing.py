@@ -17,6 +17,7 @@ from spmd_core.pictures import (
     HOST,
     TRACED,
     Event,
+    Execution,
     ProgramFacts,
     Recorded,
     Timeline,
@@ -33,6 +34,7 @@ MOST_EVENTS = 300_000  # read of one trace, about 3 s
 _CALL = "spmd_lab_call"
 _DEVICE = re.compile(r"/device:(?:TPU|GPU|[A-Z]+):(\d+)$")
 _LINES = ("XLA Ops", "Async XLA Ops")  # of a TPU; of a GPU the streams
+_MODULES = "XLA Modules"  # a line of a TPU, with an event for each execution
 _NS = 1e-9
 # Of host threads: events of the thread pools themselves, and the ends of what has begun
 _NOISE = ("ThreadpoolListener", "end: ")
@@ -125,6 +127,7 @@ def read(data: Any) -> Recorded:
 
 def _read(data: Any) -> Recorded:
     events, calls, host, seen = list[Event](), list[tuple[float, float]](), list[Event](), 0
+    executions = list[Execution]()
     for plane in data.planes:
         device = _DEVICE.match(plane.name)
         for line in plane.lines:
@@ -132,6 +135,7 @@ def _read(data: Any) -> Recorded:
                 of_line = list(_of_device(line, int(device[1])))
                 seen += len(of_line)
                 events += of_line
+                executions += _executions(line, int(device[1]))
                 continue
             own, marked, others = _of_host(line)
             seen += len(own)
@@ -143,7 +147,20 @@ def _read(data: Any) -> Recorded:
         if seen <= MOST_EVENTS
         else sorted(events, key=lambda event: event.start_s)[:MOST_EVENTS]
     )
-    return Recorded(tuple(kept), tuple(sorted(calls)), tuple(host), seen - len(kept))
+    return Recorded(
+        tuple(kept), tuple(sorted(calls)), tuple(host), seen - len(kept), tuple(executions)
+    )
+
+
+def _executions(line: Any, device: int) -> Iterator[Execution]:
+    """Executions of compiled programs, as a TPU records them; a program's name without its hash."""
+    if line.name != _MODULES:
+        return
+    for event in line.events:
+        start_s = event.start_ns * _NS
+        yield Execution(
+            device, event.name.partition("(")[0], start_s, start_s + event.duration_ns * _NS
+        )
 
 
 def _of_device(line: Any, device: int) -> Iterator[Event]:

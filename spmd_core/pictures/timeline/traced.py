@@ -79,7 +79,17 @@ def pieces_of(events: Sequence[Event], facts: ProgramFacts) -> list[Piece]:
     by_device: dict[int, list[Event]] = defaultdict(list)
     for event in sorted(events, key=lambda event: (event.start_s, -event.length_s)):
         by_device[event.device].append(event)
-    kept = {device: list(_without_groups(listed, facts)) for device, listed in by_device.items()}
+    # what runs beside is on the device's own track too, while it is issued: a few ns, which are no
+    # time of the operation. A chip may record the track beside for all others.
+    issued = {event.name for event in events if event.beside}
+    kept = {
+        device: [
+            event
+            for event in _without_groups(listed, facts)
+            if event.beside or event.name not in issued
+        ]
+        for device, listed in by_device.items()
+    }
     arrivals = _arrivals(kept, facts)
     pieces: list[Piece] = []
     for listed in kept.values():
@@ -163,12 +173,15 @@ def account(pieces: Sequence[Piece], facts: ProgramFacts, step_s: float) -> Trac
         by_device[piece.device].append(piece)
     devices = tuple(_device(device, by_device[device], step_s) for device in sorted(by_device))
     computing = [each.compute_s for each in devices]
+    beside = {piece.device for piece in pieces if piece.beside}
+    communicating = [each for each in devices if not beside or each.device in beside]
     operations = _operations(pieces, facts, tuple(sorted(by_device)))
     return Trace(
         step_s=step_s,
         compute_s=fmean(computing),
-        collectives_s=fmean(each.collectives_s for each in devices),
-        exposed_s=fmean(each.exposed_s for each in devices),
+        collectives_s=fmean(each.collectives_s for each in communicating),
+        exposed_s=fmean(each.exposed_s for each in communicating),
+        asynchronous_on=len(communicating) if len(communicating) < len(devices) else None,
         waits_s=fmean(each.waits_s for each in devices),
         skew=(max(computing) - min(computing)) / max(computing)
         if len(computing) > 1 and max(computing)
@@ -220,7 +233,9 @@ def _operations(
         seconds[key][piece.device] += piece.length_s
         counts[key][piece.device] += 1
     operations = []
+    beside = {(piece.name, piece.kind) for piece in pieces if piece.beside}
     for (name, kind), on in seconds.items():
+        recorded = tuple(on) if (name, kind) in beside else devices
         fact, slowest = facts.of(name), max(on, key=lambda device: on[device])
         operations.append(
             TracedOperation(
@@ -229,8 +244,8 @@ def _operations(
                 op=fact.op,
                 source=fact.source,
                 count=max(counts[name, kind].values()),
-                mean_s=sum(on.values()) / len(devices),
-                least_s=min(on.get(device, 0.0) for device in devices),
+                mean_s=sum(on.values()) / len(recorded),
+                least_s=min(on.get(device, 0.0) for device in recorded),
                 most_s=on[slowest],
                 slowest=slowest,
                 device_s=tuple(on.get(device) for device in devices)

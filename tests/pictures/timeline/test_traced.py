@@ -4,13 +4,13 @@ import pytest
 
 from spmd_core.pictures.timeline import traced
 from spmd_core.pictures.timeline.facts import ProgramFacts
-from spmd_core.pictures.timeline.recorded import HOST, Event, Recorded
+from spmd_core.pictures.timeline.recorded import HOST, Event, Execution, Recorded
 from spmd_core.pictures.timeline.text import from_text, to_text
 from spmd_core.pictures.timeline.traced import of_host, of_recorded
 from spmd_core.program.hlo.text import parse_module
 from spmd_core.results.collective import Collective
 from spmd_core.words.timeline import names_of, row_words
-from spmd_core.words.traces import operation_words, trace_words
+from spmd_core.words.traces import asynchronous_words, operation_words, trace_words
 
 PROGRAM = """HloModule jit_f, num_partitions=2
 
@@ -177,3 +177,44 @@ def test_without_device_events_there_is_what_the_host_did():
 )
 def test_an_instruction_of_another_program_is_told_by_its_name(name, kind):
     assert FACTS.of(name).kind == kind
+
+
+def test_a_device_clock_ahead_of_the_host_loses_no_operation():
+    """As on a TPU: the devices' executions tell the calls apart, not the host's clock."""
+    begins = (0.0, 20.0, 40.0)
+    events = tuple(event for begin in begins for event in call(begin))
+    executions = tuple(
+        Execution(device, "jit_f", begin, begin + 5.0) for device in (0, 1) for begin in begins
+    )
+    late = 7.0  # of the host's clock
+    calls = tuple((begin + late, begin + late + 5.5) for begin in begins)
+    timeline, trace = of_recorded(Recorded(events, calls, executions=executions), FACTS)
+    assert trace.calls_s == (5.0, 5.0, 5.0)
+    assert trace.step_s == 5.0
+    assert [each.device for each in trace.devices] == [0, 1]
+    by_host = of_recorded(Recorded(events, calls), FACTS)
+    assert by_host is None or by_host[1].step_s != 5.0
+
+
+def test_executions_of_several_programs_are_shared_among_the_calls():
+    events = tuple(Event(0, "fusion", at, 0.5) for at in (0.0, 1.0, 10.0, 11.0))
+    executions = tuple(
+        Execution(0, name, at, at + 0.5)
+        for name, at in (("jit_a", 0.0), ("jit_b", 1.0), ("jit_a", 10.0), ("jit_b", 11.0))
+    )
+    two = Recorded(events, ((0.0, 2.0), (10.0, 12.0)), executions=executions).split()
+    assert [len(each.events) for each in two] == [2, 2]
+    three = Recorded(events, ((0.0, 1.0),) * 3, executions=executions).split()
+    assert [len(each.events) for each in three] == [1, 1]  # executions of one program
+
+
+def test_an_asynchronous_operation_counts_once_and_over_the_devices_that_recorded_it():
+    """One chip has the track beside for all four, and the start is on both of its tracks."""
+    events = [Event(0, "copy-start.1", 0.5, 6.0, beside=True)]
+    for device in range(4):
+        events += [Event(device, "copy-start.1", 0.5, 6e-9), Event(device, "fusion", 0.0, 2.0)]
+    _, trace = of_recorded(Recorded(tuple(events), ()), FACTS)
+    (copy,) = [each for each in trace.operations if each.name == "copy-start.1"]
+    assert (copy.count, copy.mean_s, copy.device_s) == (1, 6.0, (6.0, None, None, None))
+    assert trace.asynchronous_on == 1
+    assert "1 of 4 devices recorded asynchronous operations" in asynchronous_words(1, 4)

@@ -1,7 +1,7 @@
 """The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
 from spmd_core.base import login, threads
-from spmd_core.base.child import Answer, ask_child
+from spmd_core.base.child import Answer, ask_child, resident_bytes
 from spmd_core.base.errors import (
     AccessError,
     Inexpressible,
@@ -54,6 +54,7 @@ __all__ = [
     "ordinal_text",
     "read_settings",
     "refuse",
+    "resident_bytes",
     "resolved",
     "scaled_text",
     "seconds_text",

@@ -7,7 +7,7 @@ from spmd_core.machine.dumps import dump_folder, size_bytes
 from spmd_core.machine.hardware import Hardware, read_hardware
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
 from spmd_core.machine.of_chips import nearest_of_chips, nearest_topology, topology_of_chips
-from spmd_core.machine.own_memory import resident_bytes, spare_bytes
+from spmd_core.machine.own_memory import spare_bytes
 from spmd_core.machine.targets import (
     Target,
     accelerator_files,
@@ -41,7 +41,6 @@ __all__ = [
     "nearest_topology",
     "parse_target",
     "read_hardware",
-    "resident_bytes",
     "shape_text",
     "size_bytes",
     "spare_bytes",

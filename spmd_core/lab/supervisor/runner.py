@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from spmd_core.base import LabError, Settings, StorageError, WorkerError
+from spmd_core.base import LabError, Settings, StorageError, WorkerError, resident_bytes
 from spmd_core.experiment import Experiment, compiler_flags
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, RunEnd
@@ -16,7 +16,7 @@ from spmd_core.lab.supervisor.host import WorkerHost
 from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.lab.supervisor.unsaved import Ended, UnsavedRuns, say
 from spmd_core.lab.supervisor.wakeup import Wakeup
-from spmd_core.machine import read_hardware, resident_bytes, spare_bytes
+from spmd_core.machine import read_hardware, spare_bytes
 from spmd_core.results import (
     CancelCommand,
     Failure,

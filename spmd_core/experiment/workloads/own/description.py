@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from spmd_core.base import Frozen, ask_child, refuse
+from spmd_core.base import Frozen, ask_child, bytes_text, refuse
 from spmd_core.experiment.workloads.workload import Array, Workload
+from spmd_core.machine import spare_bytes
 
 LOAD_S = 30.0
 _DESCRIBE = "spmd_core.experiment.workloads.own.describe"

@@ -2,6 +2,7 @@
 
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import (
+    MARGIN,
     MAX_TEXT_BYTES,
     Experiment,
     Row,
@@ -117,6 +118,7 @@ __all__ = [
     "DTYPE_BYTES",
     "FLOATS",
     "GATES",
+    "MARGIN",
     "MAX_MESH_AXES",
     "MAX_NAME",
     "MAX_TEXT_BYTES",

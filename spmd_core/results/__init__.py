@@ -8,7 +8,7 @@ from spmd_core.results.environment import Device, Environment
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.placement import difference
-from spmd_core.results.predicted import compare_predicted, estimates, overlap
+from spmd_core.results.predicted import compare_predicted, estimates, predicted_verdict
 from spmd_core.results.prediction import (
     PROGRAM,
     Binds,
@@ -98,9 +98,9 @@ from spmd_core.results.stats import (
     Summary,
     median_s,
     summarize,
-    too_few,
 )
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
+from spmd_core.results.verdicts import Settles, Verdict
 
 __all__ = [
     "ACTIVE",
@@ -175,6 +175,7 @@ __all__ = [
     "RunCommand",
     "RunStatus",
     "RunSummary",
+    "Settles",
     "ShardReport",
     "Shardings",
     "Spec",
@@ -188,6 +189,7 @@ __all__ = [
     "TracedDevice",
     "TracedOperation",
     "Unsharded",
+    "Verdict",
     "Wrong",
     "WrongElement",
     "arithmetic",
@@ -210,7 +212,7 @@ __all__ = [
     "measure_error",
     "median_s",
     "multiplier_note",
-    "overlap",
+    "predicted_verdict",
     "references",
     "resolved",
     "result_json",
@@ -221,6 +223,5 @@ __all__ = [
     "steps_drawn",
     "summarize",
     "thinned",
-    "too_few",
     "uniform",
 ]

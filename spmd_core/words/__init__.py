@@ -130,7 +130,7 @@ from spmd_core.words.search.answer import (
     search_headline,
 )
 from spmd_core.words.search.candidates import why_not
-from spmd_core.words.strategies import PAIRED_NOTE, compared, predicted, ratio_words, verdict
+from spmd_core.words.strategies import PAIRED_NOTE, compared, predicted
 from spmd_core.words.studies import PAIRED, explained, whose
 from spmd_core.words.sweep import (
     SIZE_COLUMNS,
@@ -271,7 +271,6 @@ __all__ = [
     "rate_interval_words",
     "rate_words",
     "rates_words",
-    "ratio_words",
     "read_price",
     "remedies",
     "roofline_words",
@@ -309,7 +308,6 @@ __all__ = [
     "traces",
     "value_words",
     "values_text",
-    "verdict",
     "verdict_words",
     "way_words",
     "what_words",

@@ -23,13 +23,27 @@ def titles(strategies: Sequence[str]) -> str:
     return listed([title(name) for name in strategies])
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], last: str = "and") -> str:
     """Names with commas and an `and`.
 
     >>> listed(["a"]), listed(["a", "b", "c"])
     ('a', 'a, b and c')
     """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def processes_words(count: int) -> str:
+    """A number of processes: `1 process`, `3 processes`."""
+    return f"{count} process{'' if count == 1 else 'es'}"
+
+
+def share_text(share: float) -> str:
+    """A share with one digit where it has one.
+
+    >>> share_text(0.03), share_text(0.025)
+    ('3 %', '2.5 %')
+    """
+    return f"{100 * share:.3g} %"
 
 
 def workload_title(name: str) -> str:

@@ -91,7 +91,7 @@ def against(result: Result) -> dict[str, str]:
     for answer, kind in ((result.comparison, "measured"), (result.predicted, "predicted")):
         if answer is not None:
             verdicts[answer.fastest] = f"fastest {kind}" if both else "fastest"
-            verdicts |= {ratio.strategy: strategies.verdict(ratio) for ratio in answer.ratios}
+            verdicts |= {ratio.strategy: strategies.against_words(ratio) for ratio in answer.ratios}
     return verdicts
 
 

@@ -14,7 +14,6 @@ from spmd_core.results.stats import (
     rounds_to_add,
     signed_rank_interval,
     summarize,
-    too_few,
     two_best,
 )
 from spmd_core.words.strategies import ratio_words
@@ -211,11 +210,12 @@ def test_close_and_noisy_pairs_are_measured_longer():
     assert two_best({"a": near["a"]}) is None
 
 
-def test_too_few_rounds_are_named_where_times_lie_far_apart():
+def test_of_too_few_rounds_nothing_can_be_told_however_far_apart():
     found = compare({"a": [(1e-6,), (1.1e-6,)], "b": [(30e-6,), (33e-6,)]})
-    assert found and found.tied == ("b",) and too_few(found.ratios[0])
+    assert found and found.tied == ("b",)
+    assert (found.ratios[0].verdict, found.ratios[0].settles) == ("cannot tell", "more rounds")
     alike = compare({"a": [(1e-6,), (1.1e-6,)], "b": [(1.1e-6,), (1e-6,)]})
-    assert alike and not too_few(alike.ratios[0])
+    assert alike and alike.ratios[0].verdict == "cannot tell"
 
 
 def test_what_is_near_the_fastest_and_not_told_from_it_is_measured_further():

@@ -26,7 +26,6 @@ from spmd_core.words import (
     off_words,
     predicted_words,
     rate_words,
-    ratio_words,
     roofline_words,
     run_headline,
     studies,
@@ -87,10 +86,7 @@ def _next(result: Result) -> list[str]:
 
 def _measured(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was timed, the fastest first."""
-    found_ratios = result.comparison.ratios if result.comparison else ()
-    ratios = {ratio.strategy: ratio_words(ratio) for ratio in found_ratios}
-    if result.comparison:
-        ratios[result.comparison.fastest] = "fastest"
+    ratios = studies.against(result)
     rows: list[tuple[str, ...]] = [
         (
             "strategy",

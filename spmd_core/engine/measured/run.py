@@ -121,7 +121,9 @@ def _result(
             row.key: strategy_result(trial, row.experiment, floor_of[row.key], sampler.stopped)
             for row, trial in zip(rows, trials, strict=True)
         },
-        comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples),
+        comparison=stats.compare(
+            rankable_rounds(trials), experiment.timing.samples, margin=experiment.timing.margin
+        ),
     )
 
 

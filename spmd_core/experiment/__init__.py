@@ -4,6 +4,7 @@ from spmd_core.experiment import link
 from spmd_core.experiment.experiment import (
     MARGIN,
     MAX_TEXT_BYTES,
+    STUDY_PROCESSES,
     Experiment,
     Row,
     Timing,
@@ -128,6 +129,7 @@ __all__ = [
     "PRESETS",
     "RULES",
     "STRATEGIES",
+    "STUDY_PROCESSES",
     "TABLES",
     "TRANSFERS",
     "USUAL_POINTS",

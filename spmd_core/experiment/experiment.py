@@ -49,7 +49,7 @@ class Timing(Frozen):
     margin: float = MARGIN
 
     @model_serializer(mode="wrap")
-    def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, float]:
+    def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, int | float]:
         """Without fields later than version 1 where they are at their default."""
         data = fields(self)
         later = {"processes": 0, "margin": MARGIN}

@@ -18,6 +18,8 @@ from spmd_core.results.prediction import (
     PredictedMemory,
     Prediction,
 )
+from spmd_core.results.processes import next_process, with_process
+from spmd_core.results.ranking import compare_rows, compare_variants
 from spmd_core.results.reference.bounds import (
     EPS,
     LARGEST,
@@ -201,6 +203,8 @@ __all__ = [
     "check_memory",
     "check_runs_here",
     "compare_predicted",
+    "compare_rows",
+    "compare_variants",
     "csv_text",
     "difference",
     "encode",
@@ -212,6 +216,7 @@ __all__ = [
     "measure_error",
     "median_s",
     "multiplier_note",
+    "next_process",
     "predicted_verdict",
     "references",
     "resolved",
@@ -224,4 +229,5 @@ __all__ = [
     "summarize",
     "thinned",
     "uniform",
+    "with_process",
 ]

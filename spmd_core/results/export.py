@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from spmd_core.base import mesh_text
+from spmd_core.results.ranking import compare_rows
 from spmd_core.results.result import Result, StrategyResult
-from spmd_core.results.stats import compare
 
 
 def json_text(result: Result) -> str:
@@ -32,13 +32,7 @@ def result_json(result: Result) -> dict[str, Any]:
 
 def _ranked(alone: Result) -> Result:
     """The result of one variant with how its own strategies compare, by the rounds that it has."""
-    rounds = {
-        name: outcome.turns_s
-        for name, outcome in alone.strategies.items()
-        if outcome.turns_s and outcome.status == "ok" and outcome.correct
-    }
-    compared = compare(rounds, alone.experiment.timing.samples)
-    return alone.model_copy(update={"comparison": compared})
+    return alone.model_copy(update={"comparison": compare_rows(alone, alone.strategies)})
 
 
 CSV_COLUMNS = (

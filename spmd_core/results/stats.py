@@ -67,8 +67,13 @@ def summarize(samples_s: Sequence[float], seed: int = 0) -> Summary:
 def bootstrap_interval(samples: np.ndarray, seed: int = 0) -> tuple[float, float]:
     """95 % percentile interval of the median, over RESAMPLES resamples drawn at once."""
     draws = np.random.default_rng(seed).integers(0, len(samples), (RESAMPLES, len(samples)))
+    return percentile_interval(np.median(samples[draws], axis=1))
+
+
+def percentile_interval(values: np.ndarray) -> tuple[float, float]:
+    """The middle 95 % of resampled values."""
     tail = 50 * (1 - MEDIAN_CONFIDENCE)
-    low, high = np.percentile(np.median(samples[draws], axis=1), [tail, 100 - tail])
+    low, high = np.percentile(values, [tail, 100 - tail])
     return float(low), float(high)
 
 
@@ -206,11 +211,12 @@ def compare(
     measured = {name: values for name, values in rounds.items() if values}
     if not measured:
         return None
+    further = {name: [each[name] for each in again if each.get(name)] for name in measured}
     order = sorted(
         measured,
         key=lambda name: (
-            not any(name in each for each in again) if again else False,
-            median_of_processes(measured[name][:planned], again, name),
+            bool(again) and not further[name],  # which was far behind in the first process
+            median_of_processes([measured[name][:planned], *further[name]]),
         ),
     )
     ratios = ratios_to(order, measured, again, margin)
@@ -218,10 +224,23 @@ def compare(
     return Comparison(fastest=order[0], ratios=tuple(ratios), tied=tied)
 
 
-def median_of_processes(first: Rounds, again: Sequence[Measured], name: str) -> float:
-    """Median over processes of a strategy's medians, in seconds."""
-    medians = [median_s(first), *(median_s(each[name]) for each in again if each.get(name))]
-    return float(np.median(medians))
+def median_of_processes(every: Sequence[Rounds]) -> float:
+    """Median over processes of the medians of a strategy's rounds, in seconds."""
+    return float(np.median([median_s(rounds) for rounds in every]))
+
+
+def hierarchical_interval(every: Sequence[Rounds], seed: int = 0) -> tuple[float, float]:
+    """95 % percentile interval of that median: processes are resampled, and the rounds of each."""
+    generator = np.random.default_rng(seed)
+    samples = [np.array([np.median(turns) for turns in rounds]) for rounds in every]
+    drawn = np.array(
+        [
+            np.median(each[generator.integers(0, len(each), (RESAMPLES, len(each)))], axis=1)
+            for each in samples
+        ]
+    )
+    chosen = generator.integers(0, len(every), (len(every), RESAMPLES))
+    return percentile_interval(np.median(np.take_along_axis(drawn, chosen, axis=0), axis=0))
 
 
 def ratios_to(

@@ -22,6 +22,7 @@ _PHASES = {
     "first_run": "running once",
     "warm_up": "warming up",
     "sample": "measuring",
+    "repeat": "measuring the best again, in another process",
     "train": "training",
     "profile": "tracing a step of",
     "shardings": "reading the shardings of",

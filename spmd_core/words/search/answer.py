@@ -7,6 +7,7 @@ from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.machine import parse_target
 from spmd_core.search import Answer, Candidate, Goal, Proof, score
 from spmd_core.words.costs import money_text
+from spmd_core.words.names import processes_words
 from spmd_core.words.search.candidates import FATES, time_words
 from spmd_core.words.strategies import paired_words
 
@@ -163,7 +164,9 @@ def sure_words(answer: Answer) -> str:
 def proof_words(proof: Proof) -> str:
     """The outcome of a run of the best few side by side, in the words of Compare."""
     rounds = "1 shuffled round" if proof.rounds == 1 else f"{proof.rounds} shuffled rounds"
-    together = f"{len(proof.numbers)} measured side by side in {rounds}"
+    count = proof.best.processes
+    where = "this process" if count == 1 else processes_words(count)
+    together = f"{len(proof.numbers)} measured side by side in {rounds} in {where}"
     if proof.comparison.tied:
         return f"{proof.comparison.sentence} {together}."
     other = proof.best

@@ -59,7 +59,7 @@ def of_study() -> tuple[str, Won]:
 
 
 def of_search() -> tuple[str, Won]:
-    proof = asked(["search", "--seconds", BUDGET_S], SEARCH)["proof"]
+    proof = asked(["search", "--budget", BUDGET_S], SEARCH)["proof"]
     if proof is None:
         return "nothing was proven", set()
     return proof["sentence"], {

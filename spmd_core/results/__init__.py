@@ -19,7 +19,7 @@ from spmd_core.results.prediction import (
     Prediction,
 )
 from spmd_core.results.processes import next_process, with_process
-from spmd_core.results.ranking import compare_rows, compare_variants
+from spmd_core.results.ranking import best_rows, of_rows
 from spmd_core.results.reference.bounds import (
     EPS,
     LARGEST,
@@ -196,6 +196,7 @@ __all__ = [
     "WrongElement",
     "arithmetic",
     "behind",
+    "best_rows",
     "beyond_note",
     "bound",
     "by_curve",
@@ -203,8 +204,6 @@ __all__ = [
     "check_memory",
     "check_runs_here",
     "compare_predicted",
-    "compare_rows",
-    "compare_variants",
     "csv_text",
     "difference",
     "encode",
@@ -217,6 +216,7 @@ __all__ = [
     "median_s",
     "multiplier_note",
     "next_process",
+    "of_rows",
     "predicted_verdict",
     "references",
     "resolved",

@@ -1,8 +1,8 @@
-"""Compares rows of a stored result anew, by the rounds of all its processes: all of them, those of
-one variant, or the variants.
+"""Compares some rows of a stored result, by the rounds of all its processes: those of a variant, of
+one strategy, or the best of each variant.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from spmd_core.results.predicted import compare_predicted, estimates
 from spmd_core.results.result import Comparison, Result
@@ -28,32 +28,44 @@ def compare_rows(result: Result, names: Iterable[str]) -> Comparison | None:
     return compare(rounds, timing.samples, again, timing.margin)
 
 
-def compare_variants(result: Result, strategy: str | None = None) -> dict[str, Comparison]:
-    """How the variants of a study compare, `measured` and `predicted`, each by its fastest row, or
-    by that of one strategy: a comparison whose names are rows. Empty where no two can be compared.
+def best_rows(result: Result) -> tuple[str, ...]:
+    """The fastest row of each variant of a study, in the order of their times: measured ones, then
+    predicted ones. Variants without a time are left out.
     """
-    found = {}
-    for kind, answer in (("measured", result.comparison), ("predicted", result.predicted)):
-        if answer is None:
-            continue
-        best: dict[str, str] = {}
-        for name in (answer.fastest, *(each.strategy for each in answer.ratios)):
-            row = result.row(name)
-            if strategy in (None, row.strategy):
-                best.setdefault(row.variant, name)
-        compared = _among(result, answer, tuple(best.values()))
-        if compared is not None and compared.ratios:
-            found[kind] = compared
-    return found
+    best: dict[str, str] = {}
+    for answer in (result.comparison, result.predicted):
+        for name in names_of(answer):
+            best.setdefault(result.row(name).variant, name)
+    return tuple(best.values())
 
 
-def _among(result: Result, answer: Comparison, names: tuple[str, ...]) -> Comparison | None:
-    """How some of the rows of a comparison compare with the fastest of them."""
-    if answer.fastest in names:
-        ratios = tuple(each for each in answer.ratios if each.strategy in names)
-        tied = tuple(name for name in answer.tied if name in names)
-        return answer.model_copy(update={"ratios": ratios, "tied": tied, "sentence": ""})
-    if any(result.strategies[name].turns_s for name in names):
-        return compare_rows(result, names)
+def names_of(answer: Comparison | None) -> tuple[str, ...]:
+    """Every row of a comparison, the fastest first; none of no comparison."""
+    return (answer.fastest, *(each.strategy for each in answer.ratios)) if answer else ()
+
+
+def of_rows(result: Result, names: Collection[str]) -> Result:
+    """A study with some of its rows alone, and how they compare."""
+    return result.model_copy(
+        update={
+            "strategies": {name: result.strategies[name] for name in names},
+            "comparison": _among(result, result.comparison, names),
+            "predicted": _among(result, result.predicted, names),
+        }
+    )
+
+
+def _among(result: Result, answer: Comparison | None, names: Collection[str]) -> Comparison | None:
+    if answer is None or answer.fastest in names:
+        return answer and answer.model_copy(
+            update={
+                "ratios": tuple(each for each in answer.ratios if each.strategy in names),
+                "tied": tuple(name for name in answer.tied if name in names),
+                "sentence": "",
+            }
+        )
+    listed = [name for name in names_of(answer) if name in names]
+    if any(result.strategies[name].turns_s for name in listed):
+        return compare_rows(result, listed)
     times = estimates(result)
-    return compare_predicted({name: times[name] for name in names if name in times})
+    return compare_predicted({name: times[name] for name in listed if name in times})

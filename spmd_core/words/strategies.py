@@ -13,6 +13,8 @@ from spmd_core.results import (
     Result,
     Settles,
     StrategyResult,
+    best_rows,
+    of_rows,
     predicted_verdict,
 )
 from spmd_core.words.names import listed, processes_words, share_text, title
@@ -37,6 +39,26 @@ LISTED = 3  # rows of a study that a sentence names: of more, the first and how 
 
 
 def measured(result: Result) -> str:
+    """Which strategy is fastest; of a study first which variant, each by its fastest row, then which
+    strategy within the best one.
+    """
+    best = best_rows(result) if result.experiment.variants else ()
+    if not result.comparison or len(best) in (0, len(result.strategies)):
+        return _measured(result, _Called(result))
+    variant = result.row(best[0]).variant
+    within = of_rows(
+        result, [name for name in result.strategies if result.row(name).variant == variant]
+    )
+    sentence = _measured(of_rows(result, best), _Called(result))
+    answer = within.comparison
+    if not answer or not answer.ratios:
+        return sentence
+    called = _Called(result, is_within=True)
+    margin = result.experiment.timing.margin
+    return f"{sentence} Within {variant}: {compared(answer, result.medians_s, called, margin)}"
+
+
+def _measured(result: Result, called: "_Called") -> str:
     """Which strategy is fastest and by how much, which take the same time, or that it is not
     known.
     """
@@ -45,7 +67,6 @@ def measured(result: Result) -> str:
         for name, found in result.strategies.items()
         if found.median_s is not None and found.correct is not False
     }
-    called = _Called(result)
     if not timed:
         return "No strategy was measured to the end."
     answer = result.comparison
@@ -116,16 +137,18 @@ def predicted(result: Result) -> str:
     """Which strategy is predicted fastest, what may be as fast, which compile to one
     program, and which do not fit."""
     called = _Called(result)
+    best = best_rows(result) if result.experiment.variants else ()
     names = [
         name
         for name in result.strategies
         if not result.experiment.is_mixed or result.row(name).experiment.place.is_absent
     ]
     found = {name: result.strategies[name] for name in names}
+    ranked = {name: each for name, each in found.items() if not best or name in best}
     groups = [
         (alike, _scaled(time, result.tokens(alike[0])))
         for alike, time in same_programs(
-            found, {name: result.row(name).experiment.target for name in names}
+            ranked, {name: result.row(name).experiment.target for name in names}
         )
     ]
     groups.sort(key=lambda group: group[1].estimate)
@@ -150,19 +173,21 @@ def mixed(result: Result) -> str:
 
 class _Called:
     """What the rows of a result (None: of no one run) are called in its sentences: a study's by
-    their variants alone where all have one strategy.
+    their variants alone where all have one strategy, by their strategies alone within a variant.
     """
 
-    def __init__(self, result: Result | None):
-        self._result = result
+    def __init__(self, result: Result | None, is_within: bool = False):
+        self._result, self._is_within = result, is_within
         self._is_study = result is None or bool(result.experiment.variants)
         self._alone = (
             result is not None and len({row.strategy for row in result.experiment.rows}) == 1
         )
 
     def __call__(self, name: str) -> str:
-        row = self._result.row(name) if self._result and self._alone else None
-        return row.variant if row and row.variant else title(name)
+        row = self._result.row(name) if self._result else None
+        if row and row.variant and self._is_within:
+            return title(row.strategy)
+        return row.variant if row and row.variant and self._alone else title(name)
 
     @property
     def unit(self) -> str:

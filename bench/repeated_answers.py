@@ -31,7 +31,7 @@ STUDY = {
 SEARCH = {name: value for name, value in LAYER.items() if name not in ("mesh", "strategies")} | {
     "mesh": None
 }
-BUDGET_S = "60"
+BUDGET_S = "120"
 Won = set[tuple[str, str]]  # (faster, slower), by verdict
 
 
@@ -63,18 +63,19 @@ def of_search() -> tuple[str, Won]:
     if proof is None:
         return "nothing was proven", set()
     return proof["sentence"], {
-        (proof["faster"], each["name"])
-        for each in proof["compared"]
-        if each["verdict"] == "faster"
+        (proof["faster"], each["name"]) for each in proof["compared"] if each["verdict"] == "faster"
     }
 
 
 def contradictions(answers: list[Won]) -> int:
     """Pairs of answers in which one has a faster than b, and the other b faster than a."""
-    return sum(
-        any((slower, faster) in other for faster, slower in one)
-        for one, other in permutations(answers, 2)
-    ) // 2
+    return (
+        sum(
+            any((slower, faster) in other for faster, slower in one)
+            for one, other in permutations(answers, 2)
+        )
+        // 2
+    )
 
 
 def main() -> int:

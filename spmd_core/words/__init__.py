@@ -11,6 +11,7 @@ from spmd_core.words import (
     texts,
     traces,
 )
+from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation
 from spmd_core.words.advice.plans import INNER, neighbors, per_token
 from spmd_core.words.arrows import way_words
 from spmd_core.words.bandwidth import (
@@ -108,6 +109,7 @@ from spmd_core.words.runs import (
     is_predicted,
     kept_words,
     left_out_words,
+    match_words,
     merged_notes,
     paused_words,
     peak_words,
@@ -172,6 +174,8 @@ __all__ = [
     "ABOUT",
     "CEILINGS",
     "COMPONENT",
+    "CONFIRM",
+    "CONFIRM_PLAN",
     "DEFINITIONS",
     "DOES_NOT_FIT",
     "GUESSED",
@@ -209,6 +213,7 @@ __all__ = [
     "compact",
     "compared",
     "compile_words",
+    "confirmation",
     "coordinate_texts",
     "cost_of",
     "cost_title",
@@ -239,6 +244,7 @@ __all__ = [
     "layouts",
     "left_out_words",
     "listed",
+    "match_words",
     "merged_notes",
     "mesh_words",
     "model_words",

@@ -10,11 +10,14 @@ from spmd_core.recipes import differences_of
 from spmd_core.results import Point, Result, Shardings, Step, StrategyResult
 from spmd_core.time import measured
 from spmd_core.words import (
+    CONFIRM,
+    CONFIRM_PLAN,
     DEFINITIONS,
     PAIRED_NOTE,
     axes_words,
     bound_words,
     collectives_words,
+    confirmation,
     environment_words,
     experiment_words,
     fit_words,
@@ -22,6 +25,7 @@ from spmd_core.words import (
     is_predicted,
     kept_words,
     kind_title,
+    match_words,
     merged_notes,
     off_words,
     predicted_words,
@@ -80,8 +84,9 @@ def report(result: Result) -> list[str]:
 
 
 def _next(result: Result) -> list[str]:
-    """What to try next, in a line."""
-    return [f"next: {result.next.sentence}"] if result.next else []
+    """How to confirm the answer, and what to try next, in a line each."""
+    confirm = [f"note: {CONFIRM} ({CONFIRM_PLAN})"] if confirmation(result) else []
+    return [*confirm, *([f"next: {result.next.sentence}"] if result.next else [])]
 
 
 def _measured(result: Result) -> list[tuple[str, ...]]:
@@ -239,7 +244,6 @@ def _of_machine(result: Result) -> list[str]:
 def _point_rows(points: tuple[Point, ...]) -> list[tuple[str, ...]]:
     rows = [("collective", "over", "bytes", "time", "algorithm", "bus", "predicted", "values")]
     for point in points:
-        right = {True: "right", False: "✗ wrong", None: "–"}[point.correct]
         rows.append(
             (
                 kind_title(point.kind),
@@ -249,7 +253,7 @@ def _point_rows(points: tuple[Point, ...]) -> list[tuple[str, ...]]:
                 rate_words(point.algbw),
                 rate_words(point.busbw),
                 seconds_text(point.predicted_s),
-                point.error or right,
+                point.error or match_words(point.correct, "–"),
             )
         )
     return rows

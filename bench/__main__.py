@@ -26,6 +26,7 @@ SHARED = {
     "real_cells",
     "server",
     "values",
+    "verdict_pairs",
 }
 # Minutes each: the reader of one of them asks for it by its name.
 SLOW = {
@@ -49,14 +50,14 @@ SLOW = {
     "remedies",
     "right_answers",
     "same_list",
-    "same_or_different",
     "search_block",
     "settling",
     "small_predictions",
-    "study_rates",
+    "repeated_answers",
     "sweep_repeated",
     "timeline_speed",
     "trace_speed",
+    "verdicts",
     "viewers",
     "visitors_apart",
     "closed_doors",

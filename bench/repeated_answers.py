@@ -28,8 +28,7 @@ STUDY = {
         for dim in ("batch", "out", "in")
     ]
 }
-SEARCH = {name: value for name, value in LAYER.items() if name not in ("mesh", "strategies")} | {
-    "mesh": None
+SEARCH = {**LAYER, "sharding": None, "strategies": ["auto"]}
 }
 BUDGET_S = "120"
 Won = set[tuple[str, str]]  # (faster, slower), by verdict

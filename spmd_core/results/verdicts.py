@@ -34,16 +34,19 @@ def over_processes(
     """(mean, low, high) of the log of a ratio, from (estimate, standard error) of each of several
     processes.
 
-    Student's interval of the mean. Its variance is that between the processes, moderated (Smyth
-    2004) by what is expected of it: PLACEMENT, and the errors within them.
+    Student's interval of the mean, in which each process weighs by what is expected of its variance:
+    PLACEMENT, and its own error. Where the processes differ by more than that, the interval is wider
+    by as much (Birge 1932), moderated since they are few (Smyth 2004).
     """
-    count = len(known)
-    mean = sum(estimate for estimate, _ in known) / count
-    expected = PLACEMENT**2 + sum(error**2 for _, error in known) / count
-    spread = sum((estimate - mean) ** 2 for estimate, _ in known)
-    degrees = PRIOR + count - 1
-    variance = (PRIOR * expected + spread) / degrees
-    half = _student_quantile(degrees, 1 - alpha / 2) * math.sqrt(variance / count)
+    weights = [1 / (PLACEMENT**2 + error**2) for _, error in known]
+    total = sum(weights)
+    mean = sum(weight * each for weight, (each, _) in zip(weights, known, strict=True)) / total
+    excess = sum(
+        weight * (each - mean) ** 2 for weight, (each, _) in zip(weights, known, strict=True)
+    )
+    degrees = PRIOR + len(known) - 1
+    variance = (PRIOR + excess) / degrees / total
+    half = _student_quantile(degrees, 1 - alpha / 2) * math.sqrt(variance)
     return mean, mean - half, mean + half
 
 

@@ -29,7 +29,6 @@ STUDY = {
     ]
 }
 SEARCH = {**LAYER, "sharding": None, "strategies": ["auto"]}
-}
 BUDGET_S = "120"
 Won = set[tuple[str, str]]  # (faster, slower), by verdict
 

@@ -65,7 +65,7 @@ def loaded(every: list[dict[str, Any]], most: int) -> Judged:
     cells: dict[tuple[float, int, int], list[Process]] = {}
     for each in every:
         for pair in each["pairs"]:
-            programs = dict(zip(("first", "slower"), pair["rounds"], strict=True))
+            programs: Process = dict(zip(("first", "slower"), pair["rounds"], strict=True))
             cells.setdefault((pair["apart"], pair["case"], pair["copy"]), []).append(programs)
     draw, counts = random.Random(0), Counter()
     for shares, pairs in (((0.0,), EQUAL), (SHARES, APART)):

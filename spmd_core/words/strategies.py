@@ -43,7 +43,7 @@ def measured(result: Result) -> str:
     strategy within the best one.
     """
     best = best_rows(result) if result.experiment.variants else ()
-    if not result.comparison or len(best) in (0, len(result.strategies)):
+    if not result.comparison or not best or len(best) == len(result.strategies):
         return _measured(result, _Called(result))
     variant = result.row(best[0]).variant
     within = of_rows(

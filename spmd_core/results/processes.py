@@ -1,13 +1,11 @@
 """A result over several processes: what a further one is to measure, and the result with it."""
 
-import math
-
 from spmd_core.experiment import STUDY_PROCESSES
 from spmd_core.results.ranking import compare_rows
 from spmd_core.results.result import Comparison, Result, StrategyResult
 from spmd_core.results.stats import hierarchical_interval, median_of_processes
 
-CONFIRMED_BELOW = 0.20  # log of a ratio: what is slower by more is not measured again
+CONFIRMED_BELOW = 1.5  # what surely takes so many times as long is not measured again
 MOST_PROCESSES = 5  # where those of the plan leave a verdict open, and it has no number of its own
 
 
@@ -23,7 +21,7 @@ def next_process(result: Result) -> tuple[str, ...]:
     near = [
         each.strategy
         for each in answer.ratios
-        if math.log(each.interval[0]) < CONFIRMED_BELOW or each == answer.ratios[0]
+        if each.interval[0] < CONFIRMED_BELOW or each == answer.ratios[0]
     ]
     return (answer.fastest, *near)
 

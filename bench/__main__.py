@@ -26,6 +26,7 @@ SHARED = {
     "real_cells",
     "server",
     "values",
+    "verdict_pairs",
 }
 # Minutes each: the reader of one of them asks for it by its name.
 SLOW = {
@@ -47,9 +48,11 @@ SLOW = {
     "real_sizes",
     "remedies",
     "right_answers",
+    "repeated_answers",
     "search_block",
     "settling",
     "small_predictions",
+    "verdicts",
     "viewers",
     "visitors_apart",
     "closed_doors",

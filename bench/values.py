@@ -73,6 +73,7 @@ def comparison(fastest: str, *ratios: tuple[str, float, bool]) -> dict[str, Any]
                 "ratio": ratio,
                 "interval": [0.9 * ratio, 1.1 * ratio],
                 "differs": differs,
+                "rounds": 20,
             }
             for name, ratio, differs in ratios
         ],

@@ -9,7 +9,6 @@ from ui.compare import answer, changed, communication, inputs, study, variants
 from ui.compare import view as views
 from ui.lab import lab
 from ui.markdown import code, plain
-from ui.tables import escaped
 
 share = shell.open_page("compare")
 with st.sidebar:
@@ -49,7 +48,7 @@ if status := live.follow("compare", experiment, run, at_work):
             st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
         if view.times:
             with st.container(key="rows"):
-                st.table(escaped(view.times_table), hide_index=True, border="horizontal")
+                study.ranked(view)
             st.caption(plain(" ".join(explained(view.result))))
         curve.draw_result(view.result)
         next_step.draw(view.result)

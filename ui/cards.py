@@ -75,11 +75,9 @@ def page_of(experiment: Experiment) -> str:
     return f"pages/{link.screen_of(experiment)}.py"
 
 
-def state_badge(state: str, partial: bool = False) -> str:
-    """A run state as Markdown: words on a colour."""
-    return (
-        f":{_COLORS.get(state, 'red')}-badge[{state_words(state)}{', partial' if partial else ''}]"
-    )
+def state_badge(state: str, words: str) -> str:
+    """How a run ended as Markdown: words on a color."""
+    return f":{_COLORS.get(state, 'red')}-badge[{words}]"
 
 
 def run_row(summary: RunSummary) -> None:
@@ -89,7 +87,7 @@ def run_row(summary: RunSummary) -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
     ):
-        st.markdown(state_badge(summary.state, summary.partial), width=124)
+        st.markdown(state_badge(summary.state, outcome_words(summary)), width=124)
         st.page_link(
             page_of(summary.experiment),
             label=plain(experiment_words(summary.experiment)),

@@ -10,8 +10,9 @@ TAB, STRATEGY, TEXT, VIEW = "tab", "strategy", "text", "view"  # in the query st
 SHOWN = "show"  # one of a screen's views, such as the sweep
 ARROWS = "arrows"  # whose bytes the mesh with arrows shows
 ONCE = "once"  # each of them as often as it runs, or one execution
+RANKED = "by"  # the strategy by which a study ranks its variants
 TO = "to"  # the spec that Layout reshards to
-LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, TO)
+LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, RANKED, TO)
 
 
 def rename_tab(old: Mapping[str, str]) -> None:

@@ -3,12 +3,21 @@
 import streamlit as st
 
 from spmd_core.results import Result
+from spmd_core.words import CONFIRM, confirmation
 from ui import cards
 from ui.markdown import coded
 
 
 def draw(result: Result) -> None:
-    """What to try next, where there is something."""
+    """What to try next, where there is something, and the same in several processes."""
+    if (confirmed := confirmation(result)) is not None:
+        with st.container(key="confirm"):
+            st.page_link(
+                cards.page_of(confirmed),
+                label=coded(f"{CONFIRM}."),
+                icon=":material/repeat:",
+                query_params=cards.query(confirmed),
+            )
     if result.next is None:
         return
     with st.container(key="next"):

@@ -16,9 +16,9 @@ from spmd_core.words import (
     outcome_words,
     parts_words,
     peak_words,
+    studies,
     time_words,
     title,
-    verdict,
     verdict_words,
 )
 from spmd_core.words import rows as cost_rows
@@ -55,7 +55,7 @@ def _shown(cell: object) -> object:
 def times_table(result: Result) -> pd.DataFrame:
     """Median, interval, ratio to the fastest and verdict on the values, one row per strategy, the
     fastest first (two for `constrained`)."""
-    compared = against(result)
+    compared = studies.against(result)
     rows = []
     for name, found in result.ordered:
         rows.append(
@@ -74,15 +74,6 @@ def times_table(result: Result) -> pd.DataFrame:
                 )
             )
     return without_empty(pd.DataFrame(rows), _RATE, _PREDICTED, PAIRED_RATIO)
-
-
-def against(result: Result) -> dict[str, str]:
-    """How each strategy that is ranked compares with the fastest, in words."""
-    if result.comparison is None:
-        return {}
-    return {result.comparison.fastest: "fastest"} | {
-        ratio.strategy: verdict(ratio) for ratio in result.comparison.ratios
-    }
 
 
 def _times_row(label: str, median_s: float | None, found: StrategyResult) -> dict[str, str]:

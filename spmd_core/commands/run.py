@@ -223,6 +223,7 @@ def sizes_json(points: list[SizePoint]) -> dict[str, object]:
                 "best": point.best,
                 "best_s": point.best_s,
                 "sharding_wins": point.wins,
+                "ratio": point.ratio.model_dump(mode="json") if point.ratio else None,
                 "experiment": point.experiment.to_json(),
             }
             for point in points

@@ -2,7 +2,9 @@
 
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import (
+    MARGIN,
     MAX_TEXT_BYTES,
+    STUDY_PROCESSES,
     Experiment,
     Row,
     Timing,
@@ -125,6 +127,7 @@ __all__ = [
     "DTYPE_BYTES",
     "FLOATS",
     "GATES",
+    "MARGIN",
     "MAX_CONFIG_BYTES",
     "MAX_MESH_AXES",
     "MAX_NAME",
@@ -135,6 +138,7 @@ __all__ = [
     "PRESETS",
     "RULES",
     "STRATEGIES",
+    "STUDY_PROCESSES",
     "TABLES",
     "TRANSFERS",
     "USUAL_POINTS",

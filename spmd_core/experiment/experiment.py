@@ -35,11 +35,27 @@ _AsSpecs = PlainSerializer(
 )
 
 
+STUDY_PROCESSES = 3  # unless its timing plan has a number
+MARGIN = 0.03  # ratios within so much of 1 count as the same time
+
+
 class Timing(Frozen):
-    """The timing plan: samples per strategy, and the least seconds spent sampling each."""
+    """The timing plan: samples per strategy, and the least seconds spent sampling each; in how many
+    processes the best are timed (0: one, of a study three or more), and within what share of 1 a
+    ratio counts as the same time.
+    """
 
     samples: int = 20
     min_seconds: float = 0.2
+    processes: int = 0
+    margin: float = MARGIN
+
+    @model_serializer(mode="wrap")
+    def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, int | float]:
+        """Without fields later than version 1 where they are at their default."""
+        data = fields(self)
+        later = {"processes": 0, "margin": MARGIN}
+        return {name: value for name, value in data.items() if value != later.get(name)}
 
 
 class Variant(Frozen):
@@ -192,6 +208,11 @@ class Experiment(Frozen):
     def is_mixed(self) -> bool:
         """Whether some variants are measured and others, on absent topologies, are predicted."""
         return len({each.experiment.place.is_absent for each in self.members}) > 1
+
+    @property
+    def processes(self) -> int:
+        """In how many processes the best of its rows are timed."""
+        return self.timing.processes or (STUDY_PROCESSES if self.variants else 1)
 
     @property
     def tokens(self) -> int:

@@ -5,7 +5,7 @@ rule and a fix.
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 
@@ -28,6 +28,7 @@ _EXAMPLES = {
 }
 CHOICES = {"memory": get_args(MemoryKind), "data": DRAWS}
 MAX_SAMPLES, MAX_SECONDS, MAX_SEED = 1000, 60, 2**32 - 1
+MAX_PROCESSES, MAX_MARGIN = 12, 0.5
 
 
 def is_integer(value: Any) -> bool:
@@ -143,34 +144,52 @@ def read_strategies(given: Any) -> tuple[str, ...]:
 
 
 def read_timing(given: Any) -> dict[str, object]:
-    """Samples per strategy, and seconds spent sampling each."""
+    """Samples per strategy, seconds spent sampling each, processes, and the margin of a tie."""
     timing = dict(read_pairs("timing", given))
     for name, value in timing.items():
-        if name == "samples" and not (is_integer(value) and 1 <= value <= MAX_SAMPLES):
+        if name not in _TIMING:
             raise refuse(
-                f"samples={shorten(value)}",
-                "is not a number of samples",
-                f"use a whole number from 1 to {MAX_SAMPLES}",
+                f"timing field {shorten(name)}",
+                "is not known here",
+                f"use {', '.join(_TIMING)}",
             )
-        if name == "min_seconds" and not (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and 0 <= value <= MAX_SECONDS
-        ):
-            raise refuse(
-                f"min_seconds={shorten(value)}",
-                "is not a duration",
-                f"use 0 to {MAX_SECONDS} seconds",
-            )
-        if name not in ("samples", "min_seconds"):
-            raise refuse(
-                f"timing field {shorten(name)}", "is not known here", "use samples and min_seconds"
-            )
+        field = _TIMING[name]
+        is_number = is_integer(value) or (isinstance(value, float) and not field.is_whole)
+        if not (is_number and field.least <= value <= field.most):
+            raise refuse(f"{name}={shorten(value)}", f"is not {field.what}", field.fix)
     # + 0.0: no minus zero
     return {
-        name: float(value) + 0.0 if name == "min_seconds" else value
+        name: value if _TIMING[name].is_whole else float(value) + 0.0
         for name, value in timing.items()
     }
+
+
+class _Number(NamedTuple):
+    what: str
+    least: int
+    most: float
+    is_whole: bool
+    fix: str
+
+
+_TIMING = {
+    "samples": _Number(
+        "a number of samples",
+        1,
+        MAX_SAMPLES,
+        True,
+        f"use a whole number from 1 to {MAX_SAMPLES}",
+    ),
+    "min_seconds": _Number("a duration", 0, MAX_SECONDS, False, f"use 0 to {MAX_SECONDS} seconds"),
+    "processes": _Number(
+        "a number of processes",
+        0,
+        MAX_PROCESSES,
+        True,
+        f"use 1 to {MAX_PROCESSES}, or 0 for as many as usual",
+    ),
+    "margin": _Number("a share of a time", 0, MAX_MARGIN, False, f"use 0 to {MAX_MARGIN}"),
+}
 
 
 def read_seed(given: Any) -> int:

@@ -8,7 +8,7 @@ from spmd_core.results.environment import Device, Environment
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.placement import difference
-from spmd_core.results.predicted import compare_predicted, estimates, overlap
+from spmd_core.results.predicted import compare_predicted, estimates, predicted_verdict
 from spmd_core.results.prediction import (
     PROGRAM,
     Binds,
@@ -18,6 +18,8 @@ from spmd_core.results.prediction import (
     PredictedMemory,
     Prediction,
 )
+from spmd_core.results.processes import next_process, with_process
+from spmd_core.results.ranking import best_rows, of_rows
 from spmd_core.results.reference.bounds import (
     EPS,
     LARGEST,
@@ -98,9 +100,9 @@ from spmd_core.results.stats import (
     Summary,
     median_s,
     summarize,
-    too_few,
 )
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
+from spmd_core.results.verdicts import Settles, Verdict
 
 __all__ = [
     "ACTIVE",
@@ -175,6 +177,7 @@ __all__ = [
     "RunCommand",
     "RunStatus",
     "RunSummary",
+    "Settles",
     "ShardReport",
     "Shardings",
     "Spec",
@@ -188,10 +191,12 @@ __all__ = [
     "TracedDevice",
     "TracedOperation",
     "Unsharded",
+    "Verdict",
     "Wrong",
     "WrongElement",
     "arithmetic",
     "behind",
+    "best_rows",
     "beyond_note",
     "bound",
     "by_curve",
@@ -210,7 +215,9 @@ __all__ = [
     "measure_error",
     "median_s",
     "multiplier_note",
-    "overlap",
+    "next_process",
+    "of_rows",
+    "predicted_verdict",
     "references",
     "resolved",
     "result_json",
@@ -221,6 +228,6 @@ __all__ = [
     "steps_drawn",
     "summarize",
     "thinned",
-    "too_few",
     "uniform",
+    "with_process",
 ]

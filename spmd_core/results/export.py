@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from spmd_core.base import mesh_text
+from spmd_core.results.ranking import best_rows, compare_rows, of_rows
 from spmd_core.results.result import Result, StrategyResult
-from spmd_core.results.stats import compare
 
 
 def json_text(result: Result) -> str:
@@ -18,7 +18,7 @@ def json_text(result: Result) -> str:
 
 def result_json(result: Result) -> dict[str, Any]:
     """A result as plain JSON values; of a study the results of its variants, and how all rows
-    (`variant/strategy`) compare.
+    (`variant/strategy`), and the best one of each variant, compare.
     """
     if not result.experiment.variants:
         return result.model_dump(mode="json")
@@ -27,18 +27,14 @@ def result_json(result: Result) -> dict[str, Any]:
         {"name": each.name} | _ranked(result.of_variant(each.name)).model_dump(mode="json")
         for each in result.experiment.variants
     ]
-    return {"run": result.run, "variants": variants} | fields
+    best = of_rows(result, best_rows(result))
+    ranked = best.model_dump(mode="json", include={"comparison", "predicted"})
+    return {"run": result.run, "variants": variants, "best_of_variants": ranked} | fields
 
 
 def _ranked(alone: Result) -> Result:
     """The result of one variant with how its own strategies compare, by the rounds that it has."""
-    rounds = {
-        name: outcome.turns_s
-        for name, outcome in alone.strategies.items()
-        if outcome.turns_s and outcome.status == "ok" and outcome.correct
-    }
-    compared = compare(rounds, alone.experiment.timing.samples)
-    return alone.model_copy(update={"comparison": compared})
+    return alone.model_copy(update={"comparison": compare_rows(alone, alone.strategies)})
 
 
 CSV_COLUMNS = (

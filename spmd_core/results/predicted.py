@@ -1,14 +1,15 @@
-"""Compares rows that were only predicted: they differ if their intervals do not overlap."""
+"""Compares rows that were only predicted, by their intervals."""
 
 from collections.abc import Mapping
 
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import Comparison, Ratio, Result
+from spmd_core.results.verdicts import Verdict, verdict
 
 
-def overlap(one: Estimate, other: Estimate) -> bool:
-    """Whether two predicted times are too close to rank: their intervals overlap."""
-    return one.low <= other.high and other.low <= one.high
+def predicted_verdict(time: Estimate, best: Estimate) -> Verdict:
+    """The verdict on two predicted times: by the widest interval of their ratio that theirs allow."""
+    return verdict(_interval(time, best))
 
 
 def estimates(result: Result) -> dict[str, Estimate]:
@@ -33,17 +34,24 @@ def compare_predicted(times: Mapping[str, Estimate]) -> Comparison | None:
     if not order:
         return None
     best = times[order[0]]
-    ratios = tuple(
-        Ratio(
-            strategy=name,
-            ratio=times[name].estimate / best.estimate,
-            interval=(times[name].low / best.high, times[name].high / best.low),
-            differs=not overlap(best, times[name]),
-        )
-        for name in order[1:]
-    )
+    ratios = tuple(_ratio(name, times[name], best) for name in order[1:])
     return Comparison(
         fastest=order[0],
         ratios=ratios,
         tied=tuple(each.strategy for each in ratios if not each.differs),
     )
+
+
+def _ratio(name: str, time: Estimate, best: Estimate) -> Ratio:
+    judged = predicted_verdict(time, best)
+    return Ratio(
+        strategy=name,
+        ratio=time.estimate / best.estimate,
+        interval=_interval(time, best),
+        verdict=judged,
+        differs=judged == "faster",
+    )
+
+
+def _interval(time: Estimate, best: Estimate) -> tuple[float, float]:
+    return time.low / best.high, time.high / best.low

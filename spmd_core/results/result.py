@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment, Row
@@ -15,6 +15,7 @@ from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, P
 from spmd_core.results.prediction import Estimate, Prediction
 from spmd_core.results.shardings import Shardings
 from spmd_core.results.trace import Trace
+from spmd_core.results.verdicts import Settles, Verdict, verdict
 
 Status = Literal["ok", "error", "cancelled"]
 INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding
@@ -121,9 +122,11 @@ class StrategyResult(Frozen):
     phases_s: Phases = Phases()
     # one per round: seconds per call, the median of the round's turns
     samples_s: tuple[float, ...] = ()
-    remeasured_s: tuple[float, ...] = ()  # the further rounds of the two best
+    remeasured_s: tuple[float, ...] = ()  # further rounds in the same process
     # what samples_s, then remeasured_s are the medians of: every block of calls
     turns_s: tuple[tuple[float, ...], ...] = ()
+    # of each further process: its rounds, as turns_s has them; () where it was not measured there
+    again_s: tuple[tuple[tuple[float, ...], ...], ...] = ()
     calls_per_sample: int | None = None
     median_s: float | None = None
     iqr_s: float | None = None
@@ -173,14 +176,28 @@ class StrategyResult(Frozen):
 
 
 class Ratio(Frozen):
-    """Time of `strategy` over that of the fastest, over the rounds they share: centre and interval,
-    corrected for how many are compared.
+    """Time of `strategy` over that of the fastest, over the rounds they share: center and interval,
+    corrected for how many are compared. `faster`: the fastest is faster than `strategy`.
     """
 
     strategy: str
     ratio: float
     interval: tuple[float, float]
-    differs: bool
+    verdict: Verdict
+    differs: bool  # whether the verdict is `faster`
+    settles: Settles | None = None  # what a verdict of `cannot tell` needs
+    rounds: int | None = None  # that they share; None where nothing was timed, and before
+    processes: int = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, data: Any) -> Any:
+        """With the verdict of a ratio that was stored before there were three."""
+        if not isinstance(data, dict) or "verdict" in data:
+            return data
+        is_same = verdict(data["interval"]) == "the same"
+        unsure: Verdict = "the same" if is_same else "cannot tell"
+        return data | {"verdict": "faster" if data["differs"] else unsure}
 
 
 class Comparison(Frozen):
@@ -190,7 +207,7 @@ class Comparison(Frozen):
 
     fastest: str
     ratios: tuple[Ratio, ...]
-    tied: tuple[str, ...]  # strategies that cannot be told from the fastest
+    tied: tuple[str, ...]  # strategies that are the same as the fastest, or may be
     sentence: str = ""  # the answer in words, for those who read: not stored
 
 

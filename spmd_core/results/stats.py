@@ -7,15 +7,19 @@ from functools import cache
 
 import numpy as np
 
+from spmd_core.experiment import MARGIN
 from spmd_core.results.result import Comparison, Ratio
+from spmd_core.results.verdicts import CONFIDENCE, Settles, over_processes, verdict
 
-CONFIDENCE = 0.95
+MEDIAN_CONFIDENCE = 0.95
+FAMILY = 0.05  # probability of a false difference among all that are compared
 RESAMPLES = 2000
 SPREAD_NOTICE, SPREAD_WARNING = 0.10, 0.25  # inter-quartile range over median
 OUTLIER_FENCE = 3.0  # inter-quartile ranges beyond a quartile (Tukey's "far out")
 LEAST_OUTLIER_SAMPLES = 4
 # up to here the distribution of the signed-rank sum is exact, above it is approximated as normal
 EXACT_ROUNDS = 60
+ONE_ERROR = 0.3173  # an interval of so much more is one standard error wide on each side
 PRECISE_WITHIN = 0.02  # half width of a ratio's interval that needs no further rounds
 # The placement of buffers and code changes a program's time by as much: smaller ratios do not count
 # as a difference. The fastest of many is the luckiest of them: 95 % of the distances of normal
@@ -27,6 +31,7 @@ MORE_ROUNDS = 3  # at most this many times the planned rounds are measured again
 
 # of a strategy: for each round, seconds per call of each of its turns
 Rounds = Sequence[Sequence[float]]
+Measured = Mapping[str, Rounds]  # of each strategy, in one process
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +67,13 @@ def summarize(samples_s: Sequence[float], seed: int = 0) -> Summary:
 def bootstrap_interval(samples: np.ndarray, seed: int = 0) -> tuple[float, float]:
     """95 % percentile interval of the median, over RESAMPLES resamples drawn at once."""
     draws = np.random.default_rng(seed).integers(0, len(samples), (RESAMPLES, len(samples)))
-    tail = 50 * (1 - CONFIDENCE)
-    low, high = np.percentile(np.median(samples[draws], axis=1), [tail, 100 - tail])
+    return percentile_interval(np.median(samples[draws], axis=1))
+
+
+def percentile_interval(values: np.ndarray) -> tuple[float, float]:
+    """The middle 95 % of resampled values."""
+    tail = 50 * (1 - MEDIAN_CONFIDENCE)
+    low, high = np.percentile(values, [tail, 100 - tail])
     return float(low), float(high)
 
 
@@ -135,8 +145,8 @@ def two_best(rounds: Mapping[str, Rounds]) -> tuple[str, str] | None:
 
 
 def contenders(rounds: Mapping[str, Rounds], planned: int | None = None) -> tuple[str, ...] | None:
-    """The fastest, and those near it that do not differ from it yet; the two best if all others
-    differ. None if there are fewer.
+    """The fastest, and those near it whose verdict is open; the two best if there are none.
+    None if there are fewer.
     """
     compared = compare(rounds, planned)
     if compared is None or not compared.ratios:
@@ -144,14 +154,16 @@ def contenders(rounds: Mapping[str, Rounds], planned: int | None = None) -> tupl
     near = [
         each.strategy
         for each in compared.ratios
-        if not each.differs and abs(math.log(each.ratio)) <= NEAR
+        if each.verdict == "cannot tell" and abs(math.log(each.ratio)) <= NEAR
     ]
     return (compared.fastest, *near) if near else two_best(rounds)
 
 
 def corrected(count: int) -> float:
-    """The probability of a false difference that each pair among `count` may have (Bonferroni)."""
-    return (1 - CONFIDENCE) / max(1, count * (count - 1) // 2)
+    """The probability of a false difference that each pair among `count` may have: with the best,
+    which the data choose, each of the others is compared (Hsu 1984, by Bonferroni).
+    """
+    return min(1 - CONFIDENCE, FAMILY / max(1, count - 1))
 
 
 def luck(count: int) -> float:
@@ -183,50 +195,117 @@ def rounds_to_add(
     )
 
 
-def compare(rounds: Mapping[str, Rounds], planned: int | None = None) -> Comparison | None:
+def compare(
+    rounds: Measured,
+    planned: int | None = None,
+    again: Sequence[Measured] = (),
+    margin: float = MARGIN,
+) -> Comparison | None:
     """Which strategy is fastest, and how the others compare by the rounds that they share; None
-    without a strategy.
+    without a strategy. `again`: what further processes measured of some of them.
 
     One statistic makes the order, the median that a reader sees first: of the `planned` rounds,
     since only the two best are measured longer. A strategy is called slower only if the rounds that
-    it shares with the fastest confirm it; otherwise there is no difference. The data also choose
-    the fastest, so the intervals are corrected (Bonferroni) for every pair that could have been
-    compared.
+    it shares with the fastest confirm it.
     """
     measured = {name: values for name, values in rounds.items() if values}
     if not measured:
         return None
-    order = sorted(measured, key=lambda name: median_s(measured[name][:planned]))
-    fastest, ratios = order[0], ratios_to(order, measured)
-    tied = tuple(ratio.strategy for ratio in ratios if not ratio.differs)
-    return Comparison(fastest=fastest, ratios=tuple(ratios), tied=tied)
-
-
-def ratios_to(order: Sequence[str], measured: Mapping[str, Rounds]) -> list[Ratio]:
-    """Every other strategy against the first, in this order, by the rounds that they share."""
-    alpha = corrected(len(order))
-    ratios = []
-    for name in order[1:]:
-        centre, low, high, apart = signed_rank_interval(
-            log_ratios(measured[name], measured[order[0]]), alpha
-        )
-        differs = apart and centre >= luck(len(order))
-        ratios.append(
-            Ratio(
-                strategy=name,
-                ratio=math.exp(centre),
-                interval=(math.exp(low), math.exp(high)),
-                differs=differs,
-            )
-        )
-    return ratios
-
-
-def too_few(ratio: Ratio) -> bool:
-    """Whether the times differ by more than chance, but the samples are too few for significance."""
-    low, high = ratio.interval
-    return (
-        not ratio.differs
-        and not low <= 1 <= high
-        and abs(math.log(ratio.ratio)) >= math.log1p(LUCK)
+    further = {name: [each[name] for each in again if each.get(name)] for name in measured}
+    order = sorted(
+        measured,
+        key=lambda name: (
+            bool(again) and not further[name],  # which was far behind in the first process
+            median_of_processes([measured[name][:planned], *further[name]]),
+        ),
     )
+    ratios = ratios_to(order, measured, again, margin)
+    tied = tuple(ratio.strategy for ratio in ratios if not ratio.differs)
+    return Comparison(fastest=order[0], ratios=tuple(ratios), tied=tied)
+
+
+def median_of_processes(every: Sequence[Rounds]) -> float:
+    """Median over processes of the medians of a strategy's rounds, in seconds."""
+    return float(np.median([median_s(rounds) for rounds in every]))
+
+
+def hierarchical_interval(every: Sequence[Rounds], seed: int = 0) -> tuple[float, float]:
+    """95 % percentile interval of that median: processes are resampled, and the rounds of each."""
+    generator = np.random.default_rng(seed)
+    samples = [np.array([np.median(turns) for turns in rounds]) for rounds in every]
+    drawn = np.array(
+        [
+            np.median(each[generator.integers(0, len(each), (RESAMPLES, len(each)))], axis=1)
+            for each in samples
+        ]
+    )
+    chosen = generator.integers(0, len(every), (len(every), RESAMPLES))
+    return percentile_interval(np.median(np.take_along_axis(drawn, chosen, axis=0), axis=0))
+
+
+def ratios_to(
+    order: Sequence[str],
+    measured: Measured,
+    again: Sequence[Measured] = (),
+    margin: float = MARGIN,
+) -> list[Ratio]:
+    """Every other strategy against the first, in this order, by the rounds that they share."""
+    every = [measured, *again]
+    return [
+        _ratio(
+            name,
+            [
+                log_ratios(each[name], each[order[0]])
+                for each in every
+                if each.get(name) and each.get(order[0])
+            ],
+            len(order),
+            margin,
+        )
+        for name in order[1:]
+    ]
+
+
+def _ratio(name: str, logs: Sequence[np.ndarray], count: int, margin: float) -> Ratio:
+    """The verdict on a strategy by the log ratios of each process' rounds; `count` are compared.
+
+    In one process the interval is that of its rounds, wider on both sides by what placement may
+    make of equal programs.
+    """
+    alpha = corrected(count)
+    if len(logs) == 1:
+        center, low, high, _ = signed_rank_interval(logs[0], alpha)
+        low, high = low - luck(count), high + luck(count)
+    else:
+        center, low, high = over_processes([standard_error(each) for each in logs], alpha)
+    interval = (math.exp(low), math.exp(high))
+    judged = verdict(interval, margin)
+    is_contrary = judged == "faster" and center < 0  # to the order of the medians
+    if is_contrary or (len(logs) == 1 and _critical_rank_sum(len(logs[0]), alpha) is None):
+        judged = "cannot tell"
+    return Ratio(
+        strategy=name,
+        ratio=math.exp(center),
+        interval=interval,
+        verdict=judged,
+        differs=judged == "faster",
+        settles=_settles(logs) if judged == "cannot tell" else None,
+        rounds=sum(map(len, logs)),
+        processes=len(logs),
+    )
+
+
+def standard_error(logs: np.ndarray) -> tuple[float, float]:
+    """(estimate, standard error) of the center of log ratios of one process' rounds."""
+    estimate, low, high, _ = signed_rank_interval(logs, ONE_ERROR)
+    return estimate, (high - low) / 2
+
+
+def _settles(logs: Sequence[np.ndarray]) -> Settles:
+    """What would settle a comparison: the machine where rounds scatter by more than SPREAD_NOTICE,
+    else more of what there is least of.
+    """
+    spread = max(float(np.subtract(*np.percentile(each, [75, 25]))) for each in logs)
+    if spread > SPREAD_NOTICE:
+        return "a quieter machine"
+    return "more rounds" if len(logs) == 1 else "more processes"

@@ -14,8 +14,8 @@ class Proof:
     """One run of several candidates in the same shuffled rounds, compared as Compare compares them.
 
     `comparison` and `medians_s` name candidates, the fastest first in `medians_s`; `numbers` are
-    theirs in the search, in the same order. `rounds` is how many the best two share; `partial`:
-    the time was over before it was done.
+    theirs in the search, in the same order. `rounds` is how many the best two share, in all
+    processes; `partial`: the time was over before it was done.
     """
 
     run: str
@@ -61,6 +61,9 @@ class Proof:
             "ratio": next_best.ratio,
             "interval": next_best.interval,
             "differs": next_best.differs,
+            "verdict": next_best.verdict,
+            "settles": next_best.settles,
+            "processes": next_best.processes,
             "rounds": self.rounds,
             "run": self.run,
             "link": self._link,
@@ -79,6 +82,7 @@ class Proof:
             "ratio": ratio.ratio if ratio else None,
             "interval": ratio.interval if ratio else None,
             "differs": ratio.differs if ratio else None,
+            "verdict": ratio.verdict if ratio else None,
         }
 
     @property

@@ -18,6 +18,7 @@ from spmd_core.words.advice.models import (
     model_json,
     parameters_words,
 )
+from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation
 from spmd_core.words.advice.programs import (
     finding_words,
     program_headline,
@@ -119,6 +120,7 @@ from spmd_core.words.runs import (
     is_predicted,
     kept_words,
     left_out_words,
+    match_words,
     merged_notes,
     paused_words,
     peak_words,
@@ -141,7 +143,7 @@ from spmd_core.words.search.answer import (
     search_headline,
 )
 from spmd_core.words.search.candidates import why_not
-from spmd_core.words.strategies import PAIRED_NOTE, compared, predicted, ratio_words, verdict
+from spmd_core.words.strategies import PAIRED_NOTE, compared, predicted
 from spmd_core.words.studies import PAIRED, explained, whose
 from spmd_core.words.sweep import (
     SIZE_COLUMNS,
@@ -183,6 +185,8 @@ __all__ = [
     "ABOUT",
     "CEILINGS",
     "COMPONENT",
+    "CONFIRM",
+    "CONFIRM_PLAN",
     "DEFINITIONS",
     "DOES_NOT_FIT",
     "GUESSED",
@@ -221,6 +225,7 @@ __all__ = [
     "compact",
     "compared",
     "compile_words",
+    "confirmation",
     "convention_words",
     "coordinate_texts",
     "cost_of",
@@ -254,6 +259,7 @@ __all__ = [
     "layouts",
     "left_out_words",
     "listed",
+    "match_words",
     "merged_notes",
     "mesh_words",
     "model_json",
@@ -288,7 +294,6 @@ __all__ = [
     "rate_interval_words",
     "rate_words",
     "rates_words",
-    "ratio_words",
     "read_price",
     "remedies",
     "roofline_words",
@@ -326,7 +331,6 @@ __all__ = [
     "traces",
     "value_words",
     "values_text",
-    "verdict",
     "verdict_words",
     "way_words",
     "what_words",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from spmd_core.base import bytes_text, scaled_text
 from spmd_core.experiment import (
+    MARGIN,
     Experiment,
     Plan,
     Timing,
@@ -12,7 +13,14 @@ from spmd_core.experiment import (
     option_choices,
     version_words,
 )
-from spmd_core.words.names import listed, mesh_words, titles, workload_title
+from spmd_core.words.names import (
+    listed,
+    mesh_words,
+    processes_words,
+    share_text,
+    titles,
+    workload_title,
+)
 
 # Options that look into a run, when they are on
 _LOOKS = {"trace": "traced", "shardings": "shardings of every step"}
@@ -65,9 +73,16 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
         yield titles(experiment.strategies)
     timing, usual = experiment.timing, Timing()
     if timing != usual:
-        yield f"{timing.samples} samples in at least {timing.min_seconds:g} s"
+        yield timing_words(timing)
     if experiment.seed:
         yield f"seed {experiment.seed}"
+
+
+def timing_words(timing: Timing) -> str:
+    """A timing plan: `20 samples in at least 0.2 s`, and what of it is not usual."""
+    processes = f" in {processes_words(timing.processes)}" if timing.processes else ""
+    margin = "" if timing.margin == MARGIN else f", the same within {share_text(timing.margin)}"
+    return f"{timing.samples} samples in at least {timing.min_seconds:g} s{processes}{margin}"
 
 
 def parts_words(experiment: Experiment) -> dict[str, str]:
@@ -105,7 +120,7 @@ def parts_words(experiment: Experiment) -> dict[str, str]:
     return parts | {
         "strategies": titles(experiment.strategies),
         "seed": str(experiment.seed),
-        "timing": f"{timing.samples} samples in at least {timing.min_seconds:g} s",
+        "timing": timing_words(timing),
     }
 
 

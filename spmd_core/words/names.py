@@ -23,13 +23,27 @@ def titles(strategies: Sequence[str]) -> str:
     return listed([title(name) for name in strategies])
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], last: str = "and") -> str:
     """Names with commas and an `and`.
 
     >>> listed(["a"]), listed(["a", "b", "c"])
     ('a', 'a, b and c')
     """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def processes_words(count: int) -> str:
+    """A number of processes: `1 process`, `3 processes`."""
+    return f"{count} process{'' if count == 1 else 'es'}"
+
+
+def share_text(share: float) -> str:
+    """A share with one digit where it has one.
+
+    >>> share_text(0.03), share_text(0.025)
+    ('3 %', '2.5 %')
+    """
+    return f"{100 * share:.3g} %"
 
 
 def workload_title(name: str) -> str:
@@ -44,7 +58,7 @@ def state_words(state: str) -> str:
 
 def outcome_words(run: RunSummary) -> str:
     """How a stored run ended, and of one that succeeded whether its time was measured or predicted:
-    `Measured`, `Does not fit`, `Cancelled, partial`.
+    `Measured`, `Measured, 1 of 3 failed`, `Does not fit`, `Cancelled, partial`.
     """
     words = state_words(run.state)
     if run.state == "succeeded" and run.answer is not None:
@@ -55,7 +69,24 @@ def outcome_words(run: RunSummary) -> str:
         words = "Predicted" if run.experiment.place.is_absent else "Measured"
     elif run.state == "succeeded" and run.experiment.place.is_absent:
         words = DOES_NOT_FIT  # on no strategy, or there would be a time
+    if run.state == "succeeded" and (without := _without_time(run)):
+        words = f"{words}, {without}"
     return f"{words}, partial" if run.partial else words
+
+
+def _without_time(run: RunSummary) -> str:
+    """How many of a run's strategies have no time beside some that have: failed, or where they are
+    predicted, not fitting; "" where all or none have one.
+    """
+    missing = [
+        name
+        for name, median in run.medians_s.items()
+        if median is None and name not in run.predicted_s
+    ]
+    if not missing or run.answer is None:
+        return ""
+    why = "without a time" if run.answer[2] else "failed"
+    return f"{len(missing)} of {len(run.medians_s)} {why}"
 
 
 def ago(moment: float, now: float | None = None) -> str:

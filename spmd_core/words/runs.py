@@ -22,6 +22,7 @@ _PHASES = {
     "first_run": "running once",
     "warm_up": "warming up",
     "sample": "measuring",
+    "repeat": "measuring the best again, in another process",
     "train": "training",
     "profile": "tracing a step of",
     "shardings": "reading the shardings of",
@@ -176,7 +177,12 @@ def verdict_words(outcome: StrategyResult) -> str:
     """Whether the values were right, or why there are none."""
     if outcome.status != "ok":
         return "failed" if outcome.status == "error" else outcome.status
-    return {True: "right", False: "✗ wrong", None: "not checked"}[outcome.correct]
+    return match_words(outcome.correct)
+
+
+def match_words(correct: bool | None, unknown: str = "not checked") -> str:
+    """Whether values match the reference; `unknown` where they were not compared."""
+    return {True: "match", False: "✗ wrong", None: unknown}[correct]
 
 
 def time_words(outcome: StrategyResult) -> str | None:

@@ -4,23 +4,26 @@ import math
 from collections.abc import Mapping, Sequence
 
 from spmd_core.base import seconds_text
+from spmd_core.experiment import MARGIN
 from spmd_core.results import (
     PROGRAM,
     Comparison,
     Estimate,
     Ratio,
     Result,
+    Settles,
     StrategyResult,
-    overlap,
-    too_few,
+    best_rows,
+    of_rows,
+    predicted_verdict,
 )
-from spmd_core.words.names import listed, title
+from spmd_core.words.names import listed, processes_words, share_text, title
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
 PAIRED_NOTE = (
     "Strategies are in the order of their medians. The paired ratio compares the calls that "
     "they made side by side in each round, so that a slow stretch of the machine counts "
-    "for all of them: it decides what is called slower, and can differ from the quotient of "
+    "for all of them: its interval decides the verdict, and it can differ from the quotient of "
     "the medians."
 )
 MIXED = (
@@ -29,19 +32,41 @@ MIXED = (
 )
 BY_INTERVALS = (
     "The ratio is that of the estimates, with what both rows' intervals allow: a row is "
-    "called slower only where they do not overlap."
+    "called slower only where that excludes 1."
 )
+_SETTLES: tuple[Settles, ...] = ("a quieter machine", "more processes", "more rounds")
 LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
 
 
 def measured(result: Result) -> str:
-    """Which strategy is fastest and by how much, or that no difference can be told."""
+    """Which strategy is fastest; of a study first which variant, each by its fastest row, then which
+    strategy within the best one.
+    """
+    best = best_rows(result) if result.experiment.variants else ()
+    if not result.comparison or not best or len(best) == len(result.strategies):
+        return _measured(result, _Called(result))
+    variant = result.row(best[0]).variant
+    within = of_rows(
+        result, [name for name in result.strategies if result.row(name).variant == variant]
+    )
+    sentence = _measured(of_rows(result, best), _Called(result))
+    answer = within.comparison
+    if not answer or not answer.ratios:
+        return sentence
+    called = _Called(result, is_within=True)
+    margin = result.experiment.timing.margin
+    return f"{sentence} Within {variant}: {compared(answer, result.medians_s, called, margin)}"
+
+
+def _measured(result: Result, called: "_Called") -> str:
+    """Which strategy is fastest and by how much, which take the same time, or that it is not
+    known.
+    """
     timed = {
         name: found
         for name, found in result.strategies.items()
         if found.median_s is not None and found.correct is not False
     }
-    called = _Called(result)
     if not timed:
         return "No strategy was measured to the end."
     answer = result.comparison
@@ -54,40 +79,76 @@ def measured(result: Result) -> str:
         low, high = map(seconds_text, interval or (None, None))
         between = f" (95 % interval {low} to {high})" if interval else ""
         return f"{called(fastest)} takes {takes} per call{between}."
-    return compared(answer, result.medians_s, called)
+    return compared(answer, result.medians_s, called, result.experiment.timing.margin)
 
 
 def compared(
-    answer: Comparison, medians_s: Mapping[str, float | None], called: "_Called | None" = None
+    answer: Comparison,
+    medians_s: Mapping[str, float | None],
+    called: "_Called | None" = None,
+    margin: float = MARGIN,
 ) -> str:
     """The same of a comparison of several, and their medians."""
     called = called or _Called(None)
-    apart = [ratio for ratio in answer.ratios if ratio.differs]
+    same, unsure, apart = (
+        [each for each in answer.ratios if each.verdict == verdict]
+        for verdict in ("the same", "cannot tell", "faster")
+    )
     slower = min(apart, key=lambda ratio: medians_s[ratio.strategy] or math.inf, default=None)
     after = f" Next is {called(slower.strategy)}: {_slower(medians_s, slower)}." if slower else ""
-    fastest = answer.fastest
+    here = " in this process" if all(each.processes == 1 for each in answer.ratios) else ""
     if not answer.tied:
-        takes = seconds_text(medians_s[fastest])
-        return f"{called(fastest)} is fastest: {takes} per call.{after}"
-    few = " Too few samples: take more." if any(map(too_few, answer.ratios)) else ""
-    tied = called.with_times(medians_s, (fastest, *answer.tied), all_tie=not apart)
-    return f"No difference between {tied}.{few}{after}"
+        takes = seconds_text(medians_s[answer.fastest])
+        return f"{called(answer.fastest)} is fastest{here}: {takes} per call.{after}"
+    parts, best = [], [answer.fastest, *(each.strategy for each in same)]
+    if same:
+        named = called.with_times(medians_s, best, all_tie=not (unsure or apart))
+        parts.append(f"{named} take the same time{here}, within {share_text(margin)}.")
+    if unsure:
+        others = [each.strategy for each in unsure]
+        if same:
+            verb = "is" if len(others) == 1 else "are"
+            question = f"whether {called.with_times(medians_s, others)} {verb} slower"
+        else:
+            question = f"{called.which(medians_s, [answer.fastest, *others])}{here}"
+        parts.append(f"Cannot tell {question}: {_unsure_words(unsure)}.")
+    return " ".join(parts) + after
+
+
+def _unsure_words(unsure: Sequence[Ratio]) -> str:
+    """The intervals of ratios whose verdict is open, and what would settle that."""
+    settles = {each.settles for each in unsure}
+    needed = next((each for each in _SETTLES if each in settles), None)
+    if len(unsure) == 1:
+        interval = paired_words(unsure[0])
+    else:
+        low, high = (
+            _factor(end)
+            for end in (
+                min(each.interval[0] for each in unsure),
+                max(each.interval[1] for each in unsure),
+            )
+        )
+        interval = f"paired ratios {low}× to {high}×"
+    return f"{interval}; {needed} would settle it" if needed else interval
 
 
 def predicted(result: Result) -> str:
-    """Which strategy is predicted fastest, what cannot be told from it, which compile to one
+    """Which strategy is predicted fastest, what may be as fast, which compile to one
     program, and which do not fit."""
     called = _Called(result)
+    best = best_rows(result) if result.experiment.variants else ()
     names = [
         name
         for name in result.strategies
         if not result.experiment.is_mixed or result.row(name).experiment.place.is_absent
     ]
     found = {name: result.strategies[name] for name in names}
+    ranked = {name: each for name, each in found.items() if not best or name in best}
     groups = [
         (alike, _scaled(time, result.tokens(alike[0])))
         for alike, time in same_programs(
-            found, {name: result.row(name).experiment.target for name in names}
+            ranked, {name: result.row(name).experiment.target for name in names}
         )
     ]
     groups.sort(key=lambda group: group[1].estimate)
@@ -112,19 +173,21 @@ def mixed(result: Result) -> str:
 
 class _Called:
     """What the rows of a result (None: of no one run) are called in its sentences: a study's by
-    their variants alone where all have one strategy.
+    their variants alone where all have one strategy, by their strategies alone within a variant.
     """
 
-    def __init__(self, result: Result | None):
-        self._result = result
+    def __init__(self, result: Result | None, is_within: bool = False):
+        self._result, self._is_within = result, is_within
         self._is_study = result is None or bool(result.experiment.variants)
         self._alone = (
             result is not None and len({row.strategy for row in result.experiment.rows}) == 1
         )
 
     def __call__(self, name: str) -> str:
-        row = self._result.row(name) if self._result and self._alone else None
-        return row.variant if row and row.variant else title(name)
+        row = self._result.row(name) if self._result else None
+        if row and row.variant and self._is_within:
+            return title(row.strategy)
+        return row.variant if row and row.variant and self._alone else title(name)
 
     @property
     def unit(self) -> str:
@@ -139,21 +202,33 @@ class _Called:
         return self._cut([self(name) for name in names])
 
     def with_times(
-        self, medians_s: Mapping[str, float | None], names: Sequence[str], all_tie: bool = False
+        self,
+        medians_s: Mapping[str, float | None],
+        names: Sequence[str],
+        all_tie: bool = False,
+        last: str = "and",
     ) -> str:
         """Several rows that were measured, with their medians."""
-        return self.tied([(name, medians_s[name] or 0.0) for name in names], all_tie)
+        return self.tied([(name, medians_s[name] or 0.0) for name in names], all_tie, last)
 
-    def tied(self, timed: Sequence[tuple[str, float]], all_tie: bool) -> str:
+    def which(self, medians_s: Mapping[str, float | None], names: Sequence[str]) -> str:
+        """The question of which row is fastest: `whether A (1 ms) or B (2 ms) is faster`."""
+        if len(names) == 2:
+            return f"whether {self.with_times(medians_s, names, last='or')} is faster"
+        return f"which of {self.with_times(medians_s, names)} is fastest"
+
+    def tied(
+        self, timed: Sequence[tuple[str, float]], all_tie: bool = False, last: str = "and"
+    ) -> str:
         """Several rows with their times, the fastest first: of many in a study that one, how many
         others, and the slowest.
         """
         shown = [f"{self(name)} ({seconds_text(seconds)})" for name, seconds in timed]
         if not self._is_study or len(shown) <= LISTED:
-            return listed(shown)
+            return listed(shown, last)
         slowest = max(seconds for _, seconds in timed)
         every = f"any of the {len(shown)} rows: " if all_tie else ""
-        return f"{every}{self._cut(shown)}, up to {seconds_text(slowest)}"
+        return f"{every}{self._cut(shown)} (up to {seconds_text(slowest)})"
 
     def _cut(self, shown: Sequence[str]) -> str:
         if not self._is_study or len(shown) <= LISTED:
@@ -167,10 +242,9 @@ def ratio_words(ratio: Ratio) -> str:
     return f"{_factor(ratio.ratio)}× ({_factor(low)} to {_factor(high)})"
 
 
-def verdict(ratio: Ratio) -> str:
-    """That ratio, and where it tells no difference that it does not."""
-    few = ", too few samples" if too_few(ratio) else ", no difference"
-    return ratio_words(ratio) + ("" if ratio.differs else few)
+def against_words(ratio: Ratio) -> str:
+    """That ratio, and its verdict where that is not that the fastest is faster."""
+    return ratio_words(ratio) + ("" if ratio.differs else f", {ratio.verdict}")
 
 
 def same_programs(
@@ -196,9 +270,28 @@ def _scaled(time: Estimate, tokens: int) -> Estimate:
 
 
 def paired_words(ratio: Ratio) -> str:
-    """A paired ratio with the name of its interval: `paired ratio 1.08× (95 % interval …)`."""
+    """A paired ratio with its interval, and what it is of: `paired ratio 1.08× (99 % interval 1.05
+    to 1.10, 60 rounds in 3 processes)`.
+    """
     low, high = ratio.interval
-    return f"paired ratio {_factor(ratio.ratio)}× (95 % interval {_factor(low)} to {_factor(high)})"
+    share = "95" if ratio.rounds is None else "99"  # before there were three verdicts
+    of = f", {rounds_words(ratio)}" if ratio.rounds else ""
+    interval = f"{share} % interval {_factor(low)} to {_factor(high)}{of}"
+    return f"paired ratio {_factor(ratio.ratio)}× ({interval})"
+
+
+def near_words(ratio: Ratio) -> str:
+    """What takes the same time as the winner, or may: the verdict, and the ratio."""
+    same = ratio.verdict == "the same"
+    judged = "the same time as the winner's" if same else "cannot tell whether it is slower"
+    return f"{judged}: {paired_words(ratio)}"
+
+
+def rounds_words(ratio: Ratio) -> str:
+    """How many rounds a ratio is of, and in how many processes."""
+    rounds = f"{ratio.rounds} round{'' if ratio.rounds == 1 else 's'}"
+    several = f" in {processes_words(ratio.processes)}" if ratio.processes > 1 else ""
+    return f"{rounds}{several}"
 
 
 def _slower(medians_s: Mapping[str, float | None], ratio: Ratio) -> str:
@@ -220,8 +313,9 @@ def _order(groups: Sequence[Group], called: _Called) -> str:
     if not others:
         same = "" if len(names) == 1 else " compile to the same program, which"
         return f"{called.several(names)}{same} is predicted to take {takes}."
-    close = [group for group in others if overlap(best, group[1])]
-    apart = next((group for group in others if not overlap(best, group[1])), None)
+    verdicts = [predicted_verdict(time, best) for _, time in others]
+    close = [group for group, each in zip(others, verdicts, strict=True) if each != "faster"]
+    apart = next((group for group in others if group not in close), None)
     slower = ""
     if apart:
         time = apart[1].estimate
@@ -230,11 +324,12 @@ def _order(groups: Sequence[Group], called: _Called) -> str:
     if not close:
         fastest = _do(names, "is", "are")
         return f"{called.several(names)} {fastest} predicted fastest: {takes}.{slower}"
-    told = called.tied(
-        [(name, time.estimate) for group, time in (groups[0], *close) for name in group],
-        all_tie=apart is None,
-    )
-    return f"No difference between {told}{called.unit}: their predicted intervals overlap.{slower}"
+    timed = [(name, time.estimate) for group, time in (groups[0], *close) for name in group]
+    if "cannot tell" not in verdicts:
+        named = called.tied(timed, all_tie=apart is None)
+        return f"{named}{called.unit} are predicted to take the same time.{slower}"
+    question = called.which(dict(timed), [name for name, _ in timed])
+    return f"Cannot tell {question}{called.unit}: their predicted intervals overlap.{slower}"
 
 
 def _do(names: Sequence[str], one: str, several: str) -> str:

@@ -2,10 +2,11 @@
 line.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from spmd_core.base import bytes_text, number_text, seconds_text
-from spmd_core.results import Result, StrategyResult
+from spmd_core.results import Result, StrategyResult, of_rows
 from spmd_core.words import strategies
 from spmd_core.words.costs import mfu_text
 from spmd_core.words.names import title
@@ -18,8 +19,9 @@ KINDS = 2  # of collectives with their axes that a row names
 
 
 def rows(result: Result) -> list[dict[str, str]]:
-    """A row for each variant and strategy, the fastest first, those that were measured before those
-    that were predicted; empty columns are left out.
+    """A row for each variant and strategy: variants by their fastest row, those that were measured
+    before those that were predicted, and the rows of each by their times. Empty columns are left
+    out.
     """
     is_plain = not (result.experiment.is_mixed or is_predicted(result))
     compared = against(result)
@@ -35,7 +37,7 @@ def rows(result: Result) -> list[dict[str, str]]:
             "MFU": mfu_text(each),
             "Values": verdict_words(each) if each.median_s is not None else _fits(each),
         }
-        for name, each in result.ordered
+        for name, each in _by_variant(result)
     ]
     dropped = {
         column for column in _OPTIONAL if all(row.get(column, NONE) == NONE for row in listed)
@@ -45,6 +47,27 @@ def rows(result: Result) -> list[dict[str, str]]:
     return [
         {column: cell for column, cell in row.items() if column not in dropped} for row in listed
     ]
+
+
+def _by_variant(result: Result) -> list[tuple[str, StrategyResult]]:
+    variants = list(dict.fromkeys(result.row(name).variant for name in result.order))
+    return sorted(result.ordered, key=lambda each: variants.index(result.row(each[0]).variant))
+
+
+def strategies_shared(result: Result) -> tuple[str, ...]:
+    """The strategies by which the variants can be ranked, each of at least two; none where it is
+    only one.
+    """
+    counts = Counter(row.strategy for row in result.experiment.rows)
+    shared = tuple(name for name, count in counts.items() if count > 1)
+    return shared if len(counts) > 1 else ()
+
+
+def of_strategy(result: Result, strategy: str) -> Result:
+    """A study with the rows of one strategy alone."""
+    return of_rows(
+        result, [name for name in result.strategies if result.row(name).strategy == strategy]
+    )
 
 
 def explained(result: Result) -> list[str]:
@@ -91,7 +114,7 @@ def against(result: Result) -> dict[str, str]:
     for answer, kind in ((result.comparison, "measured"), (result.predicted, "predicted")):
         if answer is not None:
             verdicts[answer.fastest] = f"fastest {kind}" if both else "fastest"
-            verdicts |= {ratio.strategy: strategies.verdict(ratio) for ratio in answer.ratios}
+            verdicts |= {ratio.strategy: strategies.against_words(ratio) for ratio in answer.ratios}
     return verdicts
 
 

@@ -10,6 +10,7 @@ from spmd_core.search import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.words.costs import StepCost, cost
 from spmd_core.words.names import title, titles
 from spmd_core.words.predictions import bound_words
+from spmd_core.words.strategies import paired_words, ratio_words
 
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
@@ -175,18 +176,30 @@ def size_headline(points: Sequence[SizePoint]) -> str:
         return "No size was computed to the end."
     first, largest = begins(points), known[-1]
     if first is None:
-        best = f"{title(largest.best or '')} {seconds_text(largest.best_s)}"
         return (
-            f"Sharding does not win up to {point_size_words(largest)}: {best} against "
-            f"{seconds_text(largest.alone_s)} on one device."
+            f"Sharding does not win up to {point_size_words(largest)}: {_size_times(largest)}, "
+            f"{_wins_words(largest)}."
         )
-    times = (
-        f"{title(first.best or '')} {seconds_text(first.best_s)} against "
-        f"{seconds_text(first.alone_s)} on one device"
-    )
     if first is known[0]:
-        return f"Sharding wins at all of these sizes: {times} at {point_size_words(first)}."
-    return f"Sharding begins to win at {point_size_words(first)}: {times}."
+        return (
+            f"Sharding wins at all of these sizes: {_size_times(first)} at "
+            f"{point_size_words(first)}."
+        )
+    return f"Sharding begins to win at {point_size_words(first)}: {_size_times(first)}."
+
+
+def _size_times(point: SizePoint) -> str:
+    best = f"{title(point.best or '')} {seconds_text(point.best_s)}"
+    ratio = f", {paired_words(point.ratio)}" if point.ratio and point.ratio.rounds else ""
+    return f"{best} against {seconds_text(point.alone_s)} on one device{ratio}"
+
+
+def _wins_words(point: SizePoint) -> str:
+    if point.ratio is None:
+        return "–"
+    if point.ratio.verdict == "faster":
+        return "yes" if point.wins else "one device is faster"
+    return point.ratio.verdict
 
 
 def size_rows(points: Sequence[SizePoint]) -> list[tuple[str, ...]]:
@@ -198,14 +211,8 @@ def size_rows(points: Sequence[SizePoint]) -> list[tuple[str, ...]]:
             seconds_text(point.alone_s),
             title(point.best) if point.best else "–",
             seconds_text(point.best_s),
-            _size_speedup(point),
-            {True: "yes", False: "no", None: "–"}[point.wins],
+            ratio_words(point.ratio) if point.ratio else "–",
+            _wins_words(point),
         )
         for point in points
     ]
-
-
-def _size_speedup(point: SizePoint) -> str:
-    if not point.alone_s or not point.best_s:
-        return "–"
-    return f"{point.alone_s / point.best_s:.2f}×"

@@ -144,7 +144,11 @@ def _measure(target: str, commands: Commands, emit: Callable[[Event], None]) -> 
                 "the worker started with: run it again"
             )
         work = compiled.compile_experiment if command.compile_only else run.run_experiment
-        finished = work(command.experiment, command.run, environment, emit, commands.is_cancelled)
+        given = (command.experiment, command.run, environment, emit, commands.is_cancelled)
+        if command.again:
+            emit(run.run_again(*given, command.again, command.process))
+            continue
+        finished = work(*given)
         if command.experiment.is_mixed and not command.compile_only:
             from spmd_core.engine.absent import run as predict_run  # what only such a study needs
 

@@ -266,8 +266,13 @@ REFUSED = [
     ),
     ({"timing": {"min_seconds": "1"}}, "min_seconds='1' is not a duration: use 0 to 60 seconds"),
     (
+        {"timing": {"processes": 13}},
+        "processes=13 is not a number of processes: use 1 to 12, or 0 for as many as usual",
+    ),
+    ({"timing": {"margin": 3}}, "margin=3 is not a share of a time: use 0 to 0.5"),
+    (
         {"timing": {"rounds": 3}},
-        "timing field 'rounds' is not known here: use samples and min_seconds",
+        "timing field 'rounds' is not known here: use samples, min_seconds, processes, margin",
     ),
     ({"seed": -1}, "seed=-1 is not a seed: use a whole number from 0 to 4294967295"),
     ({"seed": 1.0}, "seed=1.0 is not a seed: use a whole number from 0 to 4294967295"),

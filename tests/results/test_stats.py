@@ -14,7 +14,6 @@ from spmd_core.results.stats import (
     rounds_to_add,
     signed_rank_interval,
     summarize,
-    too_few,
     two_best,
 )
 from spmd_core.words.strategies import ratio_words
@@ -211,11 +210,12 @@ def test_close_and_noisy_pairs_are_measured_longer():
     assert two_best({"a": near["a"]}) is None
 
 
-def test_too_few_rounds_are_named_where_times_lie_far_apart():
+def test_of_too_few_rounds_nothing_can_be_told_however_far_apart():
     found = compare({"a": [(1e-6,), (1.1e-6,)], "b": [(30e-6,), (33e-6,)]})
-    assert found and found.tied == ("b",) and too_few(found.ratios[0])
+    assert found and found.tied == ("b",)
+    assert (found.ratios[0].verdict, found.ratios[0].settles) == ("cannot tell", "more rounds")
     alike = compare({"a": [(1e-6,), (1.1e-6,)], "b": [(1.1e-6,), (1e-6,)]})
-    assert alike and not too_few(alike.ratios[0])
+    assert alike and alike.ratios[0].verdict == "cannot tell"
 
 
 def test_what_is_near_the_fastest_and_not_told_from_it_is_measured_further():
@@ -233,3 +233,52 @@ def test_what_is_near_the_fastest_and_not_told_from_it_is_measured_further():
     assert rounds_to_add(noisy, ("a", "b"), 20, corrected(12)) >= rounds_to_add(
         noisy, ("a", "b"), 20
     )
+
+
+def processes(center, placed, count, noise=0.01, seed=0):
+    """Rounds of two programs in several processes; each places them otherwise, by `placed`."""
+    generator = np.random.default_rng(seed)
+
+    def one(factor):
+        own = factor * np.exp(generator.normal(0, placed))
+        return [tuple(own * np.exp(generator.normal(0, noise, 5))) for _ in range(20)]
+
+    return [{"a": one(1e-3), "b": one(center * 1e-3)} for _ in range(count)]
+
+
+def test_what_differs_between_processes_is_in_the_interval():
+    """In one process placement looks like a difference: of equal programs none is called faster."""
+    faster, same = 0, 0
+    for seed in range(100):
+        first, *again = processes(1.0, 0.02, 3, seed=seed)
+        (ratio,) = compare(first, 20, again).ratios
+        faster += ratio.verdict == "faster"
+        same += compare(first, 20).ratios[0].verdict == "faster"
+        assert (ratio.processes, ratio.rounds) == (3, 60)
+    assert faster <= 2 < same
+
+
+def test_several_processes_find_what_is_the_same_and_what_is_slower():
+    first, *again = processes(1.0, 0.002, 5)
+    assert compare(first, 20, again).ratios[0].verdict == "the same"
+    first, *again = processes(1.08, 0.005, 3)
+    (ratio,) = compare(first, 20, again).ratios
+    assert ratio.verdict == "faster" and ratio.interval[0] < 1.08 < ratio.interval[1]
+    assert compare(first, 20, again, margin=0.2).ratios[0].verdict == "the same"
+
+
+def test_a_process_that_was_disturbed_weighs_less():
+    first, *again = processes(1.1, 0.002, 3)
+    wild = processes(0.8, 0.0, 1, noise=1.0)
+    (ratio,) = compare(first, 20, again).ratios
+    (beside,) = compare(first, 20, [*again, *wild]).ratios
+    assert beside.ratio == pytest.approx(ratio.ratio, rel=0.02)
+
+
+def test_what_cannot_be_told_names_what_would_settle_it():
+    noisy = {"a": rounds(1e-3, noise=0.6, seed=1), "b": rounds(1.02e-3, noise=0.6, seed=2)}
+    assert compare(noisy).ratios[0].settles == "a quieter machine"
+    few = {"a": rounds(1e-3, 4, seed=1), "b": rounds(1.02e-3, 4, seed=2)}
+    assert compare(few).ratios[0].settles == "more rounds"
+    first, *again = processes(1.0, 0.03, 3, seed=3)
+    assert compare(first, 20, again).ratios[0].settles == "more processes"

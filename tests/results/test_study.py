@@ -78,7 +78,7 @@ def test_csv_says_the_variant_with_its_own_mesh():
 def test_the_answer_names_variant_and_strategy():
     lines = report(RESULT)
     assert lines[0].startswith(
-        "a/b · Automatic is fastest: 10 µs per call. Next is cut · shard_map: 20 µs"
+        "a/b · Automatic is fastest in this process: 10 µs per call. Next is cut · shard_map: 20 µs"
     )
     assert title("a/b/auto") == "a/b · Automatic"
     assert experiment_words(STUDY).startswith("Study of 2 variants (cut; a/b): Dense layer")
@@ -140,13 +140,13 @@ def test_two_that_are_predicted_differ_only_where_their_intervals_do_not_meet():
     assert (close.differs, far.differs) == (False, True)
     assert far.ratio == pytest.approx(3) and far.interval == pytest.approx((28 / 13, 34 / 9))
     assert run_headline(result) == (
-        "No difference between v6e:2x4 (10 µs) and v5p:2x2x2 (15 µs): their predicted intervals "
-        "overlap. v5e:2x4 takes 30 µs, 3× as long."
+        "Cannot tell whether v6e:2x4 (10 µs) or v5p:2x2x2 (15 µs) is faster: their predicted "
+        "intervals overlap. v5e:2x4 takes 30 µs, 3× as long."
     )
     rows = studies.rows(result.model_copy(update={"comparison": compared}))
     assert [row["Against the fastest"] for row in rows] == [
         "fastest",
-        "1.50× (0.96 to 1.89), no difference",
+        "1.50× (0.96 to 1.89), cannot tell",
         "3.00× (2.15 to 3.78)",
     ]
 
@@ -158,9 +158,9 @@ def test_measured_and_predicted_rows_have_one_table_and_an_answer_each():
     result = result.model_copy(update={"predicted": compared})
     assert result.experiment.place.is_simulated
     assert run_headline(result) == (
-        "cpu:8 takes 2 ms per call (95 % interval 1.96 ms to 2.04 ms). No difference between "
-        "v6e:2x4 (10 µs) and v5p:2x2x2 (15 µs): their predicted intervals overlap. v5e:2x4 takes "
-        "30 µs, 3× as long."
+        "cpu:8 takes 2 ms per call (95 % interval 1.96 ms to 2.04 ms). Cannot tell whether "
+        "v6e:2x4 (10 µs) or v5p:2x2x2 (15 µs) is faster: their predicted intervals overlap. v5e:2x4 "
+        "takes 30 µs, 3× as long."
     )
     rows = studies.rows(result)
     assert [(row["Variant"], row["Against the fastest"].split()[0]) for row in rows] == [
@@ -232,12 +232,16 @@ def test_many_that_tie_are_counted():
         )
 
     assert said() == (
-        "No difference between any of the 5 rows: a (2 ms) and 4 others, up to 2.4 ms."
+        "Cannot tell which of a (2 ms) and 4 others (up to 2.4 ms) is fastest in this process: "
+        "paired ratios 0.99× to 1.21×."
     )
     assert said("e").startswith(
-        "No difference between a (2 ms) and 3 others, up to 2.3 ms. Next is e: 2.4 ms"
+        "Cannot tell which of a (2 ms) and 3 others (up to 2.3 ms) is fastest in this process: "
+        "paired ratios 0.99× to 1.21×. Next is e: 2.4 ms"
     )
-    assert said("c", "d", "e").startswith("No difference between a (2 ms) and b (2.1 ms). Next")
+    assert said("c", "d", "e").startswith(
+        "Cannot tell whether a (2 ms) or b (2.1 ms) is faster in this process: paired ratio 1.10×"
+    )
 
 
 def test_what_is_changed_by_variant_is_changed_in_its_own_rows():

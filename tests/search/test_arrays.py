@@ -209,7 +209,7 @@ def test_an_empty_space_names_the_rule():
 
 def proof(differs: bool) -> Proof:
     """b took 1.2 times as long as a, which was measured slower when it was measured alone."""
-    ratio = Ratio(strategy="b", ratio=1.2, interval=(1.1, 1.3), differs=differs)
+    ratio = Ratio(strategy="b", ratio=1.2, interval=(1.1, 1.3), differs=differs, rounds=20)
     medians = {"a": 1.0, "b": 1.21}
     said = Comparison(fastest="a", ratios=(ratio,), tied=() if differs else ("b",))
     said = said.model_copy(update={"sentence": compared(said, medians)})
@@ -236,10 +236,15 @@ def measured(number: int, name: str, seconds: float) -> Candidate:
         (
             True,
             [],
-            "Proven against b: 1.21 s, paired ratio 1.20× (95 % interval 1.10 to 1.30). "
-            "2 measured side by side in 40 shuffled rounds.",
+            "Proven against b: 1.21 s, paired ratio 1.20× (99 % interval 1.10 to 1.30, 20 rounds). "
+            "2 measured side by side in 40 shuffled rounds in this process.",
         ),
-        (False, ["b"], "No difference between a (1 s) and b (1.21 s)."),
+        (
+            False,
+            ["b"],
+            "Cannot tell whether a (1 s) or b (1.21 s) is faster in this process: paired ratio 1.20× "
+            "(99 % interval 1.10 to 1.30, 20 rounds).",
+        ),
     ],
 )
 def test_an_answer_says_what_its_proof_says(differs, ties, said):
@@ -253,7 +258,9 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     assert listed["link"].startswith("/compare?experiment=1.") and listed["run"] in listed["link"]
     classic = words.classic_words(answer, Classic("data", every[1]))
     assert (
-        "Beats it, paired ratio 1.20×" if differs else "No difference from the winner: "
+        "Beats it, paired ratio 1.20×"
+        if differs
+        else "Cannot tell whether it is slower: paired ratio 1.20×"
     ).lower() in classic.lower()
     guessed = replace(
         every[1],
@@ -271,7 +278,7 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
         "data: slow. The winner beats it by 1.4×"
     )
     assert (
-        "paired ratio" if differs else "no difference from the winner: paired"
+        "paired ratio" if differs else "cannot tell whether it is slower: paired"
     ) in words.why_not(answer, every[1])
     order = Answer(
         answer.question, 4, [*every, slow, replace(guessed, number=4)], True, proof=answer.proof

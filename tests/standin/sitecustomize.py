@@ -25,7 +25,9 @@ import types
     NO_DEVICES,
     HALF_LINE,
     SUMS,
-) = range(15)
+    ENDS_AGAIN,
+    STOPS_AGAIN,
+) = range(17)
 # rounds: ten minutes, so that no machine is too slow to find such a run at work
 LONG = int(os.environ.get("STANDIN_LONG", 30_000))
 
@@ -83,6 +85,21 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
     return _finished(
         experiment, run_id, environment, notes=("x" * size,), renew=experiment.seed == RENEW
     )
+
+
+def run_again(experiment, run_id, environment, emit, cancelled, again, process):
+    """As if measured in a further process: in the same time, unless its seed ends or stops it."""
+    if log := os.environ.get("STANDIN_LOG"):
+        with open(log, "a") as file:
+            file.write(f"{run_id} {os.getpid()} {os.getppid()}\n")
+    if experiment.seed == ENDS_AGAIN:
+        os.abort()
+    if experiment.seed == STOPS_AGAIN:
+        while not cancelled():
+            _progress(emit, 1)
+            time.sleep(0.01)
+        return _finished(experiment, run_id, environment, partial=True)
+    return _finished(experiment, run_id, environment)
 
 
 def compile_experiment(experiment, run_id, environment, emit, cancelled):
@@ -150,6 +167,7 @@ def _finished(experiment, run_id, environment, partial=False, notes=(), renew=Fa
             median_s=seconds,
             samples_s=(seconds,),
             turns_s=turns if experiment.variants else (),
+            correct=True if experiment.variants else None,
         )
     comparison = None
     if experiment.variants:
@@ -217,7 +235,7 @@ if "-m" in sys.orig_argv and "spmd_core.worker" in sys.orig_argv:
     engine = types.ModuleType("spmd_core.engine")
     engine.devices = types.SimpleNamespace(describe=describe)
     engine.measured = types.ModuleType("spmd_core.engine.measured")
-    engine.measured.run = types.SimpleNamespace(run_experiment=run_experiment)
+    engine.measured.run = types.SimpleNamespace(run_experiment=run_experiment, run_again=run_again)
     engine.measured.compiled = types.SimpleNamespace(compile_experiment=compile_experiment)
     engine.absent = types.ModuleType("spmd_core.engine.absent")
     engine.absent.topology_devices = types.SimpleNamespace(describe=describe)

@@ -9,7 +9,7 @@ from bench.values import result as measured_result
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.program.hlo.fingerprint import fingerprint
-from spmd_core.results.predicted import overlap
+from spmd_core.results.predicted import predicted_verdict
 from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.result import Result
 from spmd_core.words.strategies import measured, predicted, same_programs
@@ -63,12 +63,17 @@ def result(**strategies):
         ),
         (
             {"auto": one(9, 10, 12), "explicit": one(9, 11, 13)},
-            "No difference between Automatic (10 µs) and Explicit (11 µs): their predicted intervals overlap.",
+            "Cannot tell whether Automatic (10 µs) or Explicit (11 µs) is faster: their predicted "
+            "intervals overlap.",
         ),
         (
             {"single": one(40, 50, 60), "explicit": one(9, 11, 13), "auto": one(9, 10, 12)},
-            "No difference between Automatic (10 µs) and Explicit (11 µs): their predicted intervals "
-            "overlap. Single device takes 50 µs, 5× as long.",
+            "Cannot tell whether Automatic (10 µs) or Explicit (11 µs) is faster: their predicted "
+            "intervals overlap. Single device takes 50 µs, 5× as long.",
+        ),
+        (
+            {"explicit": one(10, 10.1, 10.1), "auto": one(10, 10, 10.1)},
+            "Automatic (10 µs) and Explicit (10.1 µs) are predicted to take the same time.",
         ),
         (
             {"auto": one(9, 10, 12, "a"), "shard_map": one(9, 10, 12, "a")},
@@ -104,18 +109,19 @@ def test_the_answer(strategies, words):
     [
         (
             (("auto", 2.5, True),),
-            "Single device is fastest: 10 µs per call. Next is Automatic: 25 µs, paired ratio 2.50× "
-            "(95 % interval 2.25 to 2.75).",
+            "Single device is fastest in this process: 10 µs per call. Next is Automatic: 25 µs, "
+            "paired ratio 2.50× (99 % interval 2.25 to 2.75, 20 rounds).",
         ),
         (
             (("auto", 1.01, False), ("shard_map", 3.0, True)),
-            "No difference between Single device (10 µs) and Automatic (25 µs). Next is shard_map: 30 µs, "
-            "paired ratio 3.00× (95 % interval 2.70 to 3.30).",
+            "Cannot tell whether Single device (10 µs) or Automatic (25 µs) is faster in this process: "
+            "paired ratio 1.01× (99 % interval 0.91 to 1.11, 20 rounds). Next is shard_map: 30 µs, "
+            "paired ratio 3.00× (99 % interval 2.70 to 3.30, 20 rounds).",
         ),
         (
-            (("auto", 30.0, False),),
-            "No difference between Single device (10 µs) and Automatic (25 µs). "
-            "Too few samples: take more.",
+            (("auto", 1.01, False), ("shard_map", 1.2, False)),
+            "Cannot tell which of Single device (10 µs), Automatic (25 µs) and shard_map (30 µs) is "
+            "fastest in this process: paired ratios 0.91× to 1.32×.",
         ),
     ],
 )
@@ -130,6 +136,32 @@ def test_the_answer_of_what_was_measured(ratios, words):
         comparison=comparison("single", *ratios),
     )
     assert measured(found) == words
+
+
+def test_the_same_time_and_what_would_settle_the_rest():
+    """Measured in three processes: what is the same comes first, then what cannot be told."""
+    several = {"rounds": 60, "processes": 3}
+    said = comparison("single", ("auto", 1.001, False), ("shard_map", 1.04, False))
+    said["ratios"][0] |= several | {"interval": [0.99, 1.012], "verdict": "the same"}
+    said["ratios"][1] |= several | {
+        "interval": [0.98, 1.1],
+        "verdict": "cannot tell",
+        "settles": "more processes",
+    }
+    medians = {"single": 10e-6, "auto": 10.01e-6, "shard_map": 10.4e-6}
+    found = measured_result(
+        {name: strategy(median) for name, median in medians.items()}, comparison=said
+    )
+    assert measured(found) == (
+        "Single device (10 µs) and Automatic (10 µs) take the same time, within 3 %. Cannot tell "
+        "whether shard_map (10.4 µs) is slower: paired ratio 1.04× (99 % interval 0.98 to 1.10, 60 "
+        "rounds in 3 processes); more processes would settle it."
+    )
+    assert list(times_table(found)[PAIRED_RATIO]) == [
+        "fastest",
+        "1.00× (0.99 to 1.01), the same",
+        "1.04× (0.98 to 1.10), cannot tell",
+    ]
 
 
 def test_one_order_by_the_medians():
@@ -155,12 +187,13 @@ def test_one_order_by_the_medians():
     assert rows[1:4] == ["Single", "shard_map", "Automatic"]
 
 
-def test_times_are_told_apart_where_their_intervals_do_not_meet():
+def test_predicted_times_are_compared_by_their_intervals():
     near, far = Estimate(low=9, estimate=10, high=12), Estimate(low=12.5, estimate=13, high=15)
-    assert not overlap(near, far) and not overlap(far, near)
-    close = Estimate(low=11.5, estimate=13, high=15)  # neither estimate lies in the other interval
-    assert overlap(near, close) and overlap(close, near)
-    assert overlap(Estimate(low=1, estimate=13, high=15), near)
+    assert predicted_verdict(far, near) == predicted_verdict(near, far) == "faster"
+    close = Estimate(low=11.5, estimate=13, high=15)  # neither estimate is in the other interval
+    assert predicted_verdict(close, near) == predicted_verdict(near, close) == "cannot tell"
+    narrow = Estimate(low=9.9, estimate=10, high=10.1)
+    assert predicted_verdict(narrow, narrow) == "the same"
 
 
 def test_programs_without_a_fingerprint_are_not_taken_for_the_same():

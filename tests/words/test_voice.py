@@ -25,7 +25,7 @@ BANNED = {
     r"neighbours?|colou?red along [xyz]-|colours?|coloured|centres?|behaviour|favour|metres?": "American spelling",
     r"priced|price of": "estimated, cost",
     r"parts of a sum|adds? (it|them) up whole": "partial sums",
-    r"cannot be told apart|no difference can be told": "no difference between",
+    r"cannot be told apart|no difference (can|between|from)": "the same, or cannot tell",
     r"floating-point operations": "FLOP",
 }
 # What only looks like one: keys of stored JSON, output of small programs, CSS and Vega-Lite.

@@ -17,6 +17,7 @@ from spmd_core.words import (
     failures,
     interval_words,
     kind_title,
+    match_words,
     plan_words,
     rate_interval_words,
     rate_words,
@@ -204,8 +205,5 @@ def points_table(points: tuple[Point, ...]) -> dict[str, list[object]]:
         "algorithm GB/s": [per_s(point.algbw) for point in points],
         "bus GB/s": [per_s(point.busbw) for point in points],
         "predicted (µs)": [micro(point.predicted_s) for point in points],
-        "values": [
-            point.error or {True: "right", False: "✗ wrong", None: "–"}[point.correct]
-            for point in points
-        ],
+        "values": [point.error or match_words(point.correct, "–") for point in points],
     }

@@ -6,6 +6,7 @@ import streamlit as st
 
 from spmd_core.experiment import (
     BY_POSITION,
+    STUDY_PROCESSES,
     WORKLOADS,
     Choice,
     Integer,
@@ -198,7 +199,14 @@ def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
             step=0.1,
             text="Seconds spent sampling each strategy.",
         )
-        options |= {"device_order": _option("device_order", what)}
+        processes = inputs.number_input(
+            _SCREEN,
+            "processes",
+            "Processes",
+            draft["timing"].get("processes", 0),
+            text=f"That time the best in turn. 0: one, or {STUDY_PROCESSES} and more of a study.",
+        )
+    options |= {"device_order": _option("device_order", what)}
     if what.uses_precision:
         options |= {"precision": _option("precision", what)}
     later = later_options(what)
@@ -226,7 +234,12 @@ def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
     chosen = {
         name: value for name, value in options.items() if name not in later or value != later[name]
     }
-    return {"timing": {"samples": samples, "min_seconds": least}, "seed": seed, "options": chosen}
+    timing = draft["timing"] | {
+        "samples": samples,
+        "min_seconds": least,
+        "processes": processes,
+    }
+    return {"timing": timing, "seed": seed, "options": chosen}
 
 
 def _option(name: str, what: Workload) -> Any:

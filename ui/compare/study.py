@@ -6,14 +6,16 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.experiment import Experiment, Plan, Variant
-from spmd_core.words import listed, mesh_words, sharding_words, titles
+from spmd_core.words import listed, mesh_words, sharding_words, studies, title, titles
 from spmd_core.words import runs as words
-from ui import state, tables
+from ui import choices, state, tables
+from ui.compare import rows
 from ui.compare import view as views
 from ui.lab import find
 from ui.markdown import plain
 from ui.tables import escaped
 
+BEST = "best"  # of the choices of a strategy: each variant by its fastest
 _STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""
 
 
@@ -30,6 +32,24 @@ def before(experiment: Experiment) -> None:
         icon=":material/play_circle:",
     )
     st.table(escaped(_members(experiment.members)), hide_index=True, border="horizontal")
+
+
+def ranked(view: views.View) -> None:
+    """The table of the rows; of several strategies, a choice of the one by which the variants are
+    ranked, with the answer of its rows alone.
+    """
+    table, offered = view.times_table, studies.strategies_shared(view.result)
+    if offered:
+        chosen = choices.one_of("Variants by", [BEST, *offered], choices.RANKED, _ranked_by)
+        if chosen != BEST:
+            alone = studies.of_strategy(view.result, chosen)
+            st.markdown(f"**{plain(words.run_headline(alone))}**")
+            table = rows.rows_table(alone)
+    st.table(escaped(table), hide_index=True, border="horizontal")
+
+
+def _ranked_by(name: str) -> str:
+    return "Variants by their best" if name == BEST else f"by {title(name)}"
 
 
 def _differences(before: Experiment, now: Experiment) -> None:

@@ -10,11 +10,14 @@ from spmd_core.recipes import differences_of
 from spmd_core.results import Point, Result, Shardings, Step, StrategyResult
 from spmd_core.time import measured
 from spmd_core.words import (
+    CONFIRM,
+    CONFIRM_PLAN,
     DEFINITIONS,
     PAIRED_NOTE,
     axes_words,
     bound_words,
     collectives_words,
+    confirmation,
     environment_words,
     experiment_words,
     fit_words,
@@ -22,11 +25,11 @@ from spmd_core.words import (
     is_predicted,
     kept_words,
     kind_title,
+    match_words,
     merged_notes,
     off_words,
     predicted_words,
     rate_words,
-    ratio_words,
     roofline_words,
     run_headline,
     studies,
@@ -81,16 +84,14 @@ def report(result: Result) -> list[str]:
 
 
 def _next(result: Result) -> list[str]:
-    """What to try next, in a line."""
-    return [f"next: {result.next.sentence}"] if result.next else []
+    """How to confirm the answer, and what to try next, in a line each."""
+    confirm = [f"note: {CONFIRM} ({CONFIRM_PLAN})"] if confirmation(result) else []
+    return [*confirm, *([f"next: {result.next.sentence}"] if result.next else [])]
 
 
 def _measured(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was timed, the fastest first."""
-    ratios_of_pairs = result.comparison.ratios if result.comparison else ()
-    ratios = {ratio.strategy: ratio_words(ratio) for ratio in ratios_of_pairs}
-    if result.comparison:
-        ratios[result.comparison.fastest] = "fastest"
+    ratios = studies.against(result)
     rows: list[tuple[str, ...]] = [
         (
             "strategy",
@@ -230,7 +231,6 @@ def _of_machine(result: Result) -> list[str]:
 def _point_rows(points: tuple[Point, ...]) -> list[tuple[str, ...]]:
     rows = [("collective", "over", "bytes", "time", "algorithm", "bus", "predicted", "values")]
     for point in points:
-        right = {True: "right", False: "✗ wrong", None: "–"}[point.correct]
         rows.append(
             (
                 kind_title(point.kind),
@@ -240,7 +240,7 @@ def _point_rows(points: tuple[Point, ...]) -> list[tuple[str, ...]]:
                 rate_words(point.algbw),
                 rate_words(point.busbw),
                 seconds_text(point.predicted_s),
-                point.error or right,
+                point.error or match_words(point.correct, "–"),
             )
         )
     return rows

@@ -27,6 +27,7 @@ from spmd_core.results import (
     Finished,
     Phase,
     Result,
+    StrategyResult,
     Texts,
     stats,
 )
@@ -67,6 +68,49 @@ def run_experiment(
     result = _result(experiment, run_id, environment, trials, sampler)
     forget_now_and_then()
     return Finished(result=result, renew_worker=any(map(_ran_out, trials)))
+
+
+def run_again(
+    experiment: Experiment,
+    run_id: str,
+    environment: Environment,
+    emit: Emit,
+    cancelled: Cancelled,
+    again: Sequence[str],
+    process: int,
+) -> Finished:
+    """The planned rounds of some rows, that another process has measured and checked; what differs
+    between processes is in the spread of the two. Nothing else of them is reported.
+    """
+    _wake_compiler()
+    trials = [Trial(row.strategy, row) for row in _rows(experiment) if row.key in again]
+    checkers = Checkers(environment.platform)
+    sampler = Sampler(experiment, trials, emit, cancelled, process)
+    for trial in trials:
+        if not cancelled():
+            _prepare(trial, checkers.of(trial).operands, _without_texts(emit))
+    sampler.warm_up()
+    sampler.measure()
+    result = Result(
+        run=run_id,
+        experiment=experiment,
+        environment=environment,
+        strategies={trial.key: _timed(trial) for trial in trials},
+        partial=sampler.stopped,
+    )
+    return Finished(result=result)
+
+
+def _without_texts(emit: Emit) -> Emit:
+    return lambda event: None if isinstance(event, Texts) else emit(event)
+
+
+def _timed(trial: Trial) -> StrategyResult:
+    return StrategyResult(
+        status="error" if trial.failure else "ok",
+        error=trial.failure,
+        turns_s=tuple(trial.program.rounds) if trial.program else (),
+    )
 
 
 def _rows(experiment: Experiment) -> list[Row]:
@@ -120,7 +164,9 @@ def _result(
             row.key: strategy_result(trial, row.experiment, floor_of[row.key], sampler.stopped)
             for row, trial in zip(rows, trials, strict=True)
         },
-        comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples),
+        comparison=stats.compare(
+            rankable_rounds(trials), experiment.timing.samples, margin=experiment.timing.margin
+        ),
     )
 
 

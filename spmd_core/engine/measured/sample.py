@@ -10,6 +10,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import Event, Phase, Progress, stats
 
 PROGRESS_INTERVAL_S = 0.1
+SEEDS = 10_000  # of the shuffles of a process: more than it has rounds
 MORE_ROUNDS_S = 3.0  # more rounds than planned are added only up to this many seconds
 
 
@@ -21,6 +22,7 @@ class Sampler:
     trials: Sequence[Trial]
     emit: Callable[[Event], None]
     cancelled: Callable[[], bool]
+    process: int = 1  # each shuffles otherwise
     stopped: bool = False
     _reported_at: float = float("-inf")
 
@@ -46,12 +48,12 @@ class Sampler:
         if self._stop():
             return
         planned = self.experiment.timing.samples
-        self.emit(Phase(phase="sample"))
+        self.emit(Phase(phase="sample" if self.process == 1 else "repeat"))
         self._rounds(self.trials, planned, before=0, of=planned)
 
     def remeasure(self) -> None:
-        """Further rounds of the two best of those with right values; in a study of all that cannot
-        be distinguished from the fastest, since many are compared and few rounds separate few pairs.
+        """Further rounds of the two best of those with right values; in a study of all near
+        the fastest whose verdict is open, since many are compared and few rounds settle few pairs.
         """
         rounds = rankable_rounds(self.trials)
         planned = self.experiment.timing.samples
@@ -91,7 +93,7 @@ class Sampler:
             done = timing.sample_rounds(
                 programs,
                 count,
-                seed=self.experiment.seed + before,
+                seed=self.experiment.seed + before + SEEDS * (self.process - 1),
                 cancelled=self.cancelled,
                 after_round=after_round,
             )

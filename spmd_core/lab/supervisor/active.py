@@ -18,9 +18,12 @@ from spmd_core.results import (
     Progress,
     Ready,
     Result,
+    RunCommand,
     RunStatus,
     StrategyResult,
     Texts,
+    next_process,
+    with_process,
 )
 from spmd_core.time import fits
 
@@ -58,14 +61,29 @@ class ActiveRun:
         self.outcome: RunEnd | None = None
         self.environment: Environment | None = None
         self.is_sent = False
+        self.again: tuple[str, ...] = ()  # what a further process is to measure
+        self.process = 1
+        self._before: RunEnd | None = None  # of the processes before this one
         self._settings = settings
         self._timeout_s = settings.longest_s(self._is_compiling)
         if status.experiment.is_mixed:  # measured, then compiled
             self._timeout_s += settings.longest_s(True)
+        self._begun = now
         self._deadline = now + self._timeout_s
         self._paused_at: float | None = None
         self._kill_at: float | None = None
         self._requested: str | None = None  # the terminal state that it was requested to stop in
+
+    @property
+    def command(self) -> RunCommand:
+        """What its worker is sent."""
+        return RunCommand(
+            run=self.status.run,
+            experiment=self.status.experiment,
+            compile_only=self.status.compile_only,
+            again=self.again,
+            process=self.process,
+        )
 
     def ready(self, environment: Environment) -> None:
         """The worker has the run's devices, and is sent the run."""
@@ -97,10 +115,30 @@ class ActiveRun:
             case Finished():
                 self.outcome = self._finished(event)
             case Failed():
-                self.outcome = RunEnd("failed", self._partial(), event.error, renew_worker=True)
+                self.outcome = self._before or RunEnd(
+                    "failed", self._partial(), event.error, renew_worker=True
+                )
             # a worker that compiles for absent devices names them anew for each topology
             case Ready():
                 self.environment = event.environment if self.is_sent else self.environment
+
+    def repeat(self) -> bool:
+        """Begin to measure the best in a further process, where the answer wants one; whether it
+        does.
+        """
+        ended = self.outcome
+        if ended is None or ended.state != "succeeded" or ended.result is None or self._requested:
+            return False
+        took_s = (time.monotonic() - self._begun) / self.process
+        if ended is self._before or time.monotonic() + took_s > self._deadline:
+            return False  # the last process failed, or the next one would be ended
+        self.again = () if self._is_compiling else next_process(ended.result)
+        if not self.again:
+            return False
+        self._before, self.outcome, self.is_sent = ended, None, False
+        self.process += 1
+        self.status = replace(self.status, phase="repeat", strategy=None)
+        return True
 
     def stop(self, state: str, now: float) -> bool:
         """Begin to stop it for `cancelled` or `timed_out`; True the first time, when the worker gets
@@ -138,6 +176,9 @@ class ActiveRun:
 
     def killed(self) -> None:
         """It did not stop, and was killed."""
+        if self._before:
+            self.outcome = self._stopped_again()
+            return
         self.outcome = RunEnd(self._requested or "cancelled", self._partial(), self._stop_error())
 
     def ate_memory(self, most_bytes: int) -> None:
@@ -154,6 +195,9 @@ class ActiveRun:
         """The worker is gone, and no outcome came; `words` are the line that names the cause."""
         if self._requested:
             self.killed()
+            return
+        if self._before:
+            self.outcome = self._before
             return
         phase = f" in {self.status.phase}" if self.status.phase else " while it started"
         strategy = f" of {self.status.strategy}" if self.status.strategy else ""
@@ -174,6 +218,11 @@ class ActiveRun:
         )
 
     def _finished(self, event: Finished) -> RunEnd:
+        if self._before and self._before.result:
+            if event.result.partial:
+                return self._stopped_again()
+            merged = with_process(self._before.result, event.result)
+            return RunEnd("succeeded", merged)
         if event.result.partial and self._requested:
             return RunEnd(self._requested, event.result, self._stop_error(), event.renew_worker)
         failures = [
@@ -184,6 +233,12 @@ class ActiveRun:
         if failures and len(failures) == len(event.result.strategies):
             return RunEnd("failed", event.result, failures[0], event.renew_worker)
         return RunEnd("succeeded", event.result, None, event.renew_worker)
+
+    def _stopped_again(self) -> RunEnd:
+        """It was stopped in a further process: what those before it measured is the result."""
+        assert self._before and self._before.result
+        result = self._before.result.model_copy(update={"partial": True})
+        return RunEnd(self._requested or "cancelled", result, self._stop_error())
 
     def _stop_error(self) -> Failure | None:
         if self._requested != "timed_out":

@@ -19,9 +19,9 @@ from spmd_core.lab.supervisor.wakeup import Wakeup
 from spmd_core.machine import read_hardware, spare_bytes
 from spmd_core.results import (
     CancelCommand,
+    Failed,
     Failure,
     Ready,
-    RunCommand,
     RunStatus,
     Started,
     check_memory,
@@ -87,6 +87,14 @@ class Runner:
             )
             return
         self._follow(run, worker)
+        while run.repeat():  # in a worker of its own: what differs between processes counts
+            self.host.release()
+            try:
+                worker = self.host.get(experiment.target, compiler_flags(experiment))
+            except LabError as error:
+                run.take(Failed(error=Failure(kind=type(error).__name__, message=str(error))))
+            else:
+                self._follow(run, worker)
         if run.outcome is None:  # this process ends, and its supervisor gives the run back
             self.host.release()
             self._withdraw(run.status.run)
@@ -111,13 +119,7 @@ class Runner:
             if worker.environment and not run.is_sent:
                 self._before_sending(run)
                 run.ready(worker.environment)
-                worker.send(
-                    RunCommand(
-                        run=run.status.run,
-                        experiment=experiment,
-                        compile_only=run.status.compile_only,
-                    )
-                )
+                worker.send(run.command)
                 next_note = 0.0
                 most_bytes = _memory_for(experiment, worker)
             status, now = replace(run.status, worker_pid=worker.pid), time.monotonic()

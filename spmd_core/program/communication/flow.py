@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from spmd_core.program.hlo.collectives import Site
+from spmd_core.program.hlo.collective_ops import Site
 from spmd_core.program.hlo.module import Instruction, Module
 from spmd_core.program.ir.needed import ELEMENTWISE
 

@@ -18,6 +18,9 @@ class RunCommand(Frozen):
     run: str
     experiment: Experiment
     compile_only: bool = False
+    # of these rows only their rounds, since other processes have measured them: which process it is
+    again: tuple[str, ...] = ()
+    process: int = 1
 
 
 class CancelCommand(Frozen):
@@ -62,7 +65,7 @@ class Ready(Frozen):
 
 
 class Phase(Frozen):
-    """Up: a phase begins: trace, lower, compile, first_run, warm_up, sample, check, write."""
+    """Up: a phase begins: trace, lower, compile, first_run, warm_up, sample, check, write, repeat."""
 
     event: Literal["phase"] = "phase"
     phase: str

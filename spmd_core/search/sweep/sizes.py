@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from spmd_core.base import RequestError, refuse
 from spmd_core.experiment import STRATEGIES, Experiment
-from spmd_core.results import Result, StrategyResult
+from spmd_core.results import (
+    Ratio,
+    Result,
+    StrategyResult,
+    compare_predicted,
+    estimates,
+)
 
 POINTS, MOST_POINTS = 5, 12
 # Operands of the largest size, in bytes: simulated devices share the memory and the cores of one
@@ -18,8 +24,8 @@ MOST_SHARDED = 2  # strategies beside one device: of each point all are timed
 @dataclass(frozen=True, slots=True)
 class SizePoint:
     """One size: seconds on one device and of the best sharded strategy, measured else predicted;
-    None where they are not known. `wins`: whether sharding is faster beyond what the statistics, or
-    the predicted intervals, leave open; None while that is not known.
+    None where they are not known. `ratio`: the time on one device over that of the best sharded
+    strategy, and the verdict on it; None while that is not known.
     """
 
     experiment: Experiment
@@ -27,7 +33,12 @@ class SizePoint:
     alone_s: float | None = None
     best: str | None = None
     best_s: float | None = None
-    wins: bool | None = None
+    ratio: Ratio | None = None
+
+    @property
+    def wins(self) -> bool | None:
+        """Whether sharding is faster by the verdict; None while that is not known."""
+        return self.ratio and self.ratio.verdict == "faster" and self.ratio.ratio > 1
 
 
 def at_sizes(experiment: Experiment, points: int = POINTS) -> tuple[Experiment, ...]:
@@ -92,7 +103,7 @@ def point_of(experiment: Experiment, result: Result | None) -> SizePoint:
     alone = times.get("single")
     if best is None or alone is None:
         return SizePoint(experiment, result.run, alone, best, sharded.get(best or ""))
-    return SizePoint(experiment, result.run, alone, best, sharded[best], _wins(result, best))
+    return SizePoint(experiment, result.run, alone, best, sharded[best], _ratio(result, best))
 
 
 def _seconds(found: StrategyResult) -> float | None:
@@ -101,15 +112,18 @@ def _seconds(found: StrategyResult) -> float | None:
     return found.predicted_s.estimate if found.predicted_s else None
 
 
-def _wins(result: Result, best: str) -> bool:
-    """Whether a sharded strategy is faster than one device, and surely so."""
-    answer = result.comparison
-    if answer is not None:
-        return not STRATEGIES[answer.fastest].is_single_device and any(
-            each.strategy == "single" and each.differs for each in answer.ratios
-        )
-    one, other = result.strategies["single"].predicted_s, result.strategies[best].predicted_s
-    return bool(one and other and other.estimate < one.low and other.high < one.estimate)
+def _ratio(result: Result, best: str) -> Ratio | None:
+    """The time on one device over that of the best sharded strategy, as they were compared."""
+    answer = result.comparison or compare_predicted(estimates(result))
+    ratios = {each.strategy: each for each in answer.ratios} if answer else {}
+    if answer and answer.fastest == best:
+        return ratios.get("single")
+    found = ratios.get(best)
+    if found is None:
+        return None
+    low, high = found.interval
+    turned = {"strategy": "single", "ratio": 1 / found.ratio, "interval": (1 / high, 1 / low)}
+    return found.model_copy(update=turned)
 
 
 def begins(points: Sequence[SizePoint]) -> SizePoint | None:

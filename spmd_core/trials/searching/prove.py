@@ -7,7 +7,7 @@ from itertools import groupby
 from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, study_of
 from spmd_core.lab import Lab
-from spmd_core.results import Comparison, Result, StrategyResult, stats
+from spmd_core.results import Comparison, Result, StrategyResult
 from spmd_core.search import Answer, Candidate, Proof
 from spmd_core.trials.searching.outcomes import answered, experiment_of, run_key
 from spmd_core.trials.searching.runs import Runs
@@ -100,51 +100,33 @@ def stored_proof(lab: Lab, found: Sequence[Candidate]) -> Proof | None:
 
 def proof_of(chosen: Sequence[Candidate], result: Result) -> Proof | None:
     """What a run of these candidates says of them; None where it could not compare any two."""
-    said, keys = result.comparison, _keys(chosen, result)
-    if said is None or not said.ratios:
+    answer, keys = result.comparison, _keys(chosen, result)
+    if answer is None or not answer.ratios:
         return None
     named = {keys[each.number]: each for each in chosen if each.number in keys}
-    order = _order(said, result)
-    rounds = {key: result.strategies[key].turns_s for key in order}
-    ratios = tuple(
-        ratio.model_copy(
-            update={
-                "strategy": named[ratio.strategy].name,
-                "differs": ratio.strategy not in (said.fastest, *said.tied),
-            }
-        )
-        for ratio in stats.ratios_to(order, rounds)
+    listed = {answer.fastest, *(each.strategy for each in answer.ratios)}
+    order = [key for key in result.order if key in listed]
+    comparison = Comparison(
+        fastest=named[answer.fastest].name,
+        ratios=tuple(
+            each.model_copy(update={"strategy": named[each.strategy].name})
+            for each in answer.ratios
+        ),
+        tied=tuple(named[key].name for key in answer.tied),
     )
     medians = {named[key].name: result.strategies[key].median_s or 0.0 for key in order}
-    comparison = Comparison(
-        fastest=named[order[0]].name,
-        ratios=ratios,
-        tied=tuple(each.strategy for each in ratios if not each.differs),
+    margin = result.experiment.timing.margin
+    comparison = comparison.model_copy(
+        update={"sentence": compared(comparison, medians, margin=margin)}
     )
-    comparison = comparison.model_copy(update={"sentence": compared(comparison, medians)})
     return Proof(
         result.run,
         result.experiment,
         comparison,
         medians,
         tuple(named[key].number for key in order),
-        min(len(rounds[key]) for key in order[:2]),
+        comparison.ratios[0].rounds or 0,
         result.partial,
-    )
-
-
-def _order(said: Comparison, result: Result) -> list[str]:
-    """Rows from the best to the worst, as Compare has them. But where Compare tells no difference
-    since medians and paired rounds contradict each other, what was ahead in the rounds comes first:
-    they are more than the medians are of.
-    """
-    listed = {said.fastest, *(each.strategy for each in said.ratios)}
-    ahead = sorted(
-        (each for each in said.ratios if each.interval[1] < 1), key=lambda each: each.ratio
-    )
-    first = [*(each.strategy for each in ahead), said.fastest]
-    return list(
-        dict.fromkeys([*first, *said.tied, *(key for key in result.order if key in listed)])
     )
 
 

@@ -1,8 +1,29 @@
 """The next thing to try after a result: the first rule whose number says so."""
 
+from spmd_core.experiment import STUDY_PROCESSES, Experiment
 from spmd_core.results import Next, Result
 from spmd_core.words.advice.arrays import RULES, Facts
 from spmd_core.words.advice.plans import next_plan
+
+CONFIRM = (
+    f"These verdicts are of one process; another one may place code and buffers otherwise: measure in "
+    f"{STUDY_PROCESSES} processes"
+)
+
+CONFIRM_PLAN = f'"timing": {{"processes": {STUDY_PROCESSES}}}'  # of a spec
+
+
+def confirmation(result: Result) -> Experiment | None:
+    """The experiment with a timing plan of several processes, to confirm what one process measured;
+    None where nothing is compared, or it was measured in several.
+    """
+    answer, experiment = result.comparison, result.experiment
+    if answer is None or not answer.ratios or experiment.place.is_absent:
+        return None
+    if any(each.processes > 1 for each in answer.ratios) or experiment.variants:
+        return None
+    timing = experiment.timing.model_dump() | {"processes": STUDY_PROCESSES}
+    return experiment.vary(timing=timing)
 
 
 def next_step(result: Result) -> Next | None:

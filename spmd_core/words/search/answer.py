@@ -15,6 +15,7 @@ from spmd_core.search import (
     score,
 )
 from spmd_core.words.costs import money_text
+from spmd_core.words.names import processes_words
 from spmd_core.words.search.candidates import FATES, memory_words, time_words
 from spmd_core.words.strategies import paired_words
 
@@ -190,7 +191,9 @@ def sure_words(answer: Answer) -> str:
 def proof_words(proof: Proof) -> str:
     """The outcome of a run of the best few side by side, in the words of Compare."""
     rounds = "1 shuffled round" if proof.rounds == 1 else f"{proof.rounds} shuffled rounds"
-    together = f"{len(proof.numbers)} measured side by side in {rounds}"
+    count = proof.best.processes
+    where = "this process" if count == 1 else processes_words(count)
+    together = f"{len(proof.numbers)} measured side by side in {rounds} in {where}"
     if proof.comparison.tied:
         return f"{proof.comparison.sentence} {together}."
     other = proof.best

@@ -18,7 +18,7 @@ from spmd_core.search import (
 )
 from spmd_core.words.costs import money_text
 from spmd_core.words.predictions import share_words
-from spmd_core.words.strategies import paired_words
+from spmd_core.words.strategies import near_words, paired_words
 
 FATES = {
     "measured": "measured",
@@ -171,7 +171,7 @@ def why_not(answer: Answer, other: Candidate) -> str:
         known = winner if other.fate == "estimated" else other
         slower = f"not {FATES[known.fate]}, and by the formula alone {slower}"
     if proof and (ratio := proof.ratio_of(other.name)):
-        slower = ("" if ratio.differs else "no difference from the winner: ") + paired_words(ratio)
+        slower = paired_words(ratio) if ratio.differs else near_words(ratio)
         first = first if ratio.differs else ""
     return f"{other.name}: {time_words(other)}{_memory(other)}; {slower}.{first}"
 
@@ -207,10 +207,7 @@ def classic_words(answer: Answer, classic: Classic) -> str:
         )
     ratio = proof.ratio_of(classic.candidate.name) if proof else None
     if ratio is not None and not ratio.differs:
-        return (
-            f"{classic.title}: {classic.candidate.name}. No difference from the winner: "
-            f"{paired_words(ratio)}."
-        )
+        return f"{classic.title}: {classic.candidate.name}. {_capital(near_words(ratio))}."
     text = beats(winner, classic.candidate, "it", ratio, answer.question.minimize)
     return f"{classic.title}: {classic.candidate.name}. The winner {text[:1].lower()}{text[1:]}"
 

@@ -188,7 +188,7 @@ def test_a_device_clock_ahead_of_the_host_loses_no_operation():
     )
     late = 7.0  # of the host's clock
     calls = tuple((begin + late, begin + late + 5.5) for begin in begins)
-    timeline, trace = of_recorded(Recorded(events, calls, executions=executions), FACTS)
+    _, trace = of_recorded(Recorded(events, calls, executions=executions), FACTS)
     assert trace.calls_s == (5.0, 5.0, 5.0)
     assert trace.step_s == 5.0
     assert [each.device for each in trace.devices] == [0, 1]

@@ -81,9 +81,16 @@ def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
     assert begins(points) is points[2]
     size = " ".join(f"{dim}={count}" for dim, count in third.dims)
     assert size_headline(points) == (
-        f"Sharding begins to win at {size}: Automatic 1 ms against 3 ms on one device."
+        f"Sharding begins to win at {size}: Automatic 1 ms against 3 ms on one device, paired ratio "
+        "2.00× (99 % interval 1.80 to 2.20, 20 rounds)."
     )
-    assert size_rows(points)[2][3:] == ("Automatic", "1 ms", "3.00×", "yes")
+    assert size_rows(points)[2][3:] == ("Automatic", "1 ms", "2.00× (1.80 to 2.20)", "yes")
+    assert [row[-1] for row in size_rows(points)] == [
+        "one device is faster",
+        "cannot tell",
+        "yes",
+        "–",
+    ]
     assert sizes_json(points)["begins"] == dict(third.dims)
     assert size_headline(points[:2]).startswith("Sharding does not win up to")
     assert size_headline(points[2:3]).startswith("Sharding wins at all of these sizes")

@@ -125,7 +125,9 @@ def test_a_link_opens_a_study_with_its_answer_which_stays_greyed_while_a_field_i
     screen.query_params["run"] = RESULT.run
     screen.run()
     assert shown(screen) == STUDY
-    assert "is fastest: 10 µs per call" in screen.subheader[0].value.replace("\\", "")
+    assert "is fastest in this process: 10 µs per call" in screen.subheader[0].value.replace(
+        "\\", ""
+    )
     rows = screen.table[0].value
     assert "Strategy" not in rows and "MFU" not in rows  # one strategy, and no peak that is known
     assert list(rows["Time"]) == ["10\u00a0µs", "30\u00a0µs"]
@@ -139,7 +141,7 @@ def test_a_link_opens_a_study_with_its_answer_which_stays_greyed_while_a_field_i
     assert "2 of 2 variants are not in the answer below" in "".join(
         each.value for each in screen.caption
     )
-    assert "is fastest: 10 µs" in screen.subheader[0].value.replace(
+    assert "is fastest in this process: 10 µs" in screen.subheader[0].value.replace(
         "\\", ""
     )  # and it is still there, greyed
     assert "run" not in screen.query_params

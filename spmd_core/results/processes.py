@@ -1,0 +1,63 @@
+"""A result over several processes: what a further one is to measure, and the result with it."""
+
+from spmd_core.experiment import STUDY_PROCESSES
+from spmd_core.results.ranking import compare_rows
+from spmd_core.results.result import Comparison, Result, StrategyResult
+from spmd_core.results.stats import hierarchical_interval, median_of_processes
+
+CONFIRMED_BELOW = 1.5  # what surely takes so many times as long is not measured again
+MOST_PROCESSES = 5  # where those of the plan leave a verdict open, and it has no number of its own
+
+
+def next_process(result: Result) -> tuple[str, ...]:
+    """The rows that a further process is to measure: the fastest, the next one, and all that may be
+    near; none where it was measured in enough processes.
+    """
+    answer = result.comparison
+    if result.partial or answer is None or not answer.ratios or not _is_wanted(result, answer):
+        return ()
+    if measured := tuple(name for name, each in result.strategies.items() if each.again_s):
+        return measured
+    near = [
+        each.strategy
+        for each in answer.ratios
+        if each.interval[0] < CONFIRMED_BELOW or each == answer.ratios[0]
+    ]
+    return (answer.fastest, *near)
+
+
+def _is_wanted(result: Result, answer: Comparison) -> bool:
+    done = 1 + max(len(each.again_s) for each in result.strategies.values())
+    if done < result.experiment.processes:
+        return True
+    is_open = any(ratio.verdict == "cannot tell" for ratio in answer.ratios)
+    is_usual = result.experiment.processes == STUDY_PROCESSES and not (
+        result.experiment.timing.processes
+    )
+    return is_usual and is_open and done < MOST_PROCESSES
+
+
+def with_process(result: Result, further: Result) -> Result:
+    """The result with the rounds that a further process measured of its rows, and verdicts on all
+    rounds.
+    """
+    names = next_process(result)
+    found = result.strategies | {
+        name: _with_rounds(result.strategies[name], further.strategies.get(name)) for name in names
+    }
+    changed = result.model_copy(update={"strategies": found})
+    return changed.model_copy(update={"comparison": compare_rows(changed, found)})
+
+
+def _with_rounds(before: StrategyResult, further: StrategyResult | None) -> StrategyResult:
+    """A row with what a further process measured of it: nothing where it failed there."""
+    again = (*before.again_s, further.turns_s if further else ())
+    planned = before.turns_s[: len(before.samples_s)]
+    every = [each for each in (planned, *again) if each]
+    return before.model_copy(
+        update={
+            "again_s": again,
+            "median_s": median_of_processes(every),
+            "ci95_s": hierarchical_interval(every),
+        }
+    )

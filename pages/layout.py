@@ -8,7 +8,7 @@ from spmd_core.base import RequestError, bytes_text, count_text
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
 from spmd_core.words import layout_headline, not_placed_words
-from ui import course, inputs, links, live, shell, state
+from ui import cards, course, inputs, links, live, shell, state
 from ui.layout import moves, paste, placing, product
 from ui.layout import picture as layout_charts
 from ui.markdown import code, plain
@@ -87,9 +87,9 @@ with beside:
     )
     if status := live.follow("layout", experiment, run, at_work):
         placing.outcome(found, status)
-    elif run is None:
+    elif run is None and not cards.stored(experiment):
         st.caption(
-            "Nothing here has touched a device. *Place it on devices* puts the real array there and compares."
+            "Not placed on devices yet. *Place it on devices* puts the real array there and compares."
         )
     try:
         st.code(three_lines(experiment), language="python", wrap_lines=True)

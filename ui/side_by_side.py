@@ -7,13 +7,13 @@ import streamlit as st
 from spmd_core.recipes import differences_of
 from spmd_core.results import Result, RunSummary
 from spmd_core.words import ago, experiment_words, run_headline
-from ui import price, tables
+from ui import price, run_tables
 from ui.charts import base
 from ui.lab import lab
 from ui.markdown import plain
 from ui.tables import escaped
 
-FEWEST, MOST = 2, len(tables.NAMES)
+FEWEST, MOST = 2, len(run_tables.NAMES)
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
@@ -21,12 +21,12 @@ def draw(runs: Sequence[RunSummary]) -> None:
     st.subheader("Side by side", anchor=False)
     found = []
     with st.container(key="side-by-side"):
-        for name, column, run in zip(tables.NAMES, st.columns(len(runs)), runs, strict=False):
+        for name, column, run in zip(run_tables.NAMES, st.columns(len(runs)), runs, strict=False):
             with column.container(border=True, height="stretch"):
                 if result := _card(name, run):
                     found.append((name, result))
     _times(found)
-    differences = tables.differences_table([run.experiment for run in runs])
+    differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
         st.markdown("**What differs in the experiments**")
         st.table(escaped(differences), hide_index=True, border="horizontal")
@@ -57,5 +57,5 @@ def _times(found: Sequence[tuple[str, Result]]) -> None:
     if any(each.prediction for _, result in found for each in result.strategies.values()):
         with st.container(width=230):
             price.field()
-    answers = tables.answers_table(found, price.now())
+    answers = run_tables.answers_table(found, price.now())
     st.table(escaped(answers), hide_index=True, border="horizontal")

@@ -66,7 +66,10 @@ def draw(result: Result, when: str) -> None:
 
 
 def before(experiment: Experiment) -> None:
-    """What is known before anything is measured: the ceilings of the last calibration."""
+    """What is known before anything is measured: stored runs, and the ceilings of the last
+    calibration.
+    """
+    cards.stored(experiment)
     if not experiment.what.has_formula:
         st.markdown(plain(CEILINGS))
         return

@@ -7,9 +7,9 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text, count_text
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
-from spmd_core.words import layout_headline, not_placed_words
-from ui import cards, course, inputs, links, live, shell, state
-from ui.layout import moves, paste, placing, product
+from spmd_core.words import layout_headline, not_placed_words, numbers_words
+from ui import cards, course, inputs, links, live, mesh_fields, shell, state
+from ui.layout import element, moves, paste, placing, product
 from ui.layout import picture as layout_charts
 from ui.markdown import code, plain
 from ui.tables import sheet
@@ -21,7 +21,7 @@ if is_product:
     product.screen(share)
     st.stop()
 with st.sidebar:
-    mesh = inputs.mesh_input("layout")
+    mesh = mesh_fields.mesh_input("layout")
     fields = inputs.shape_input("layout", mesh)
     left, right = st.columns(2, gap="small")
     with left:
@@ -64,7 +64,7 @@ st.subheader(plain(layout_headline(found, experiment.dtype)), anchor=False)
 picture, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
 with picture:
     st.caption(
-        "Numbers in cells are devices: positions in the mesh's device order. Same color, same data. Point at a cell for what it holds, "
+        f"{numbers_words(found)} Same color, same data. Point at a cell for what it holds, "
         "and to light every device that holds the same."
     )
     alt = layout_charts.alt_text(found, experiment.dtype)
@@ -72,6 +72,7 @@ with picture:
         layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch", key="picture"
     )
     st.markdown(layout_charts.notes(found))
+    element.field(found)
 with beside:
     with st.container(horizontal=True):
         st.metric("On each device", bytes_text(found.shard_bytes(experiment.dtype)))

@@ -31,7 +31,7 @@ if (
 at_work = search is not None and not search.is_over
 
 with st.container(horizontal=True, vertical_alignment="center"):
-    st.title("Search", width="stretch")
+    st.title("Find a sharding", width="stretch")
     if search and budget_s:
         label = "Search on"
     elif search:

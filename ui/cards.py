@@ -19,6 +19,7 @@ from spmd_core.words import (
 )
 from ui.lab import find, lab
 from ui.markdown import coded, plain
+from ui.shell import PAGES
 
 _ICONS = {
     "layout": ":material/grid_view:",
@@ -49,7 +50,7 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
         ]
         for column, start in zip(places, STARTS, strict=False):
             with column.container(border=True, height="stretch"):
-                st.markdown(f"#### {_ICONS[start.screen]} {plain(start.screen.capitalize())}")
+                st.markdown(f"#### {_ICONS[start.screen]} {plain(PAGES[start.screen][1])}")
                 st.markdown(coded(start.words))
                 if start.screen in now:
                     now[start.screen]()

@@ -11,7 +11,8 @@ SHOWN = "show"  # one of a screen's views, such as the sweep
 ARROWS = "arrows"  # whose bytes the mesh with arrows shows
 ONCE = "once"  # each of them as often as it runs, or one execution
 TO = "to"  # the spec that Layout reshards to
-LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, TO)
+ELEMENT = "element"  # of the array on Layout, whose devices are named
+LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, TO, ELEMENT)
 
 
 def rename_tab(old: Mapping[str, str]) -> None:

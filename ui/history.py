@@ -59,7 +59,7 @@ def listed(
         plain(searched_words(len(of_searches))),
         key="searched",
         bind="query-params",
-        help="What a search measured or compiled on its way, which Search lists, too; "
+        help="What a search measured or compiled on its way, which Find a sharding lists, too; "
         "and what was compiled to see what would remove a collective.",
     )
     return stored(None if shown else False), len(of_searches)

@@ -21,7 +21,7 @@ PAGES = {
     "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),
     "compare": ("pages/compare.py", "Compare", ":material/speed:"),
     "predict": ("pages/predict.py", "Predict", ":material/online_prediction:"),
-    "search": ("pages/search.py", "Search", ":material/travel_explore:"),
+    "search": ("pages/search.py", "Find a sharding", ":material/travel_explore:"),
     "collectives": ("pages/collectives.py", "Collectives", ":material/network_check:"),
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
     # Add a screen above this line.

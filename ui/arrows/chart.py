@@ -19,6 +19,7 @@ _STEP_PX, _LABELLED_PX, _TALLEST_PX = 64.0, 100.0, 560.0
 _LABELLED = 40  # arrows: with more, their bytes are told by pointing at them
 _ROOMY_PX = 44  # between nodes, below which arrows are drawn thinner
 _ROOM_PX = 98  # between nodes, below which labels of arrows vanish
+_CHARACTER_PX, _LINE_PX = 5.8, 12.0  # of labels of arrows
 _NODE, _NODE_INK = "#c3d0e6", "#15181d"  # light, with dark labels, in both themes
 _SHADES = ["#8fa9cf", "#e0a33a", "#d9603b", "#c4203f"]  # from little to as much as the busiest
 _BUSIEST = "#c4203f"
@@ -53,6 +54,7 @@ def chart(stand: Placed, drawn: ArrowScene) -> Spec:
     arrows = [
         _arrow(stand, arrow, most, at_once=number == 0) for number, arrow in enumerate(drawn.arrows)
     ]
+    _part_labels(arrows, height / tall)
     arrows.reverse()  # the busiest is drawn last, above the others
     layers = [
         {
@@ -126,6 +128,22 @@ def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
             },
         },
     ]
+
+
+def _part_labels(arrows: list[dict[str, Any]], step_px: float) -> None:
+    """Empty the labels that would overlap one before them, in the narrowest picture that has labels;
+    `step_px`: pixels of a step down. The busiest arrows come first and keep theirs.
+    """
+    taken: list[tuple[float, float, float]] = []  # center and half the width, in pixels
+    for arrow in arrows:
+        x, y = arrow["tx"] * _ROOM_PX, arrow["ty"] * step_px
+        half = _CHARACTER_PX * len(arrow["label"]) / 2
+        if any(
+            abs(x - left) < half + width and abs(y - top) < _LINE_PX for left, top, width in taken
+        ):
+            arrow["label"] = ""
+        elif arrow["label"]:
+            taken.append((x, y, half))
 
 
 def _node(stand: Placed, node: Node) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.machine import default_target
 from spmd_core.words import workload_title
-from ui import inputs, state
+from ui import inputs, mesh_fields, state
 from ui.markdown import plain
 
 SCREEN = "collectives"
@@ -65,7 +65,7 @@ def fields(what: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "workload": what,
         "target": inputs.target_input(SCREEN),
-        "mesh": inputs.mesh_input(SCREEN),
+        "mesh": mesh_fields.mesh_input(SCREEN),
     }
     options = {name: value for name, value in draft["options"].items() if name == "device_order"}
     if what == COLLECTIVES_SWEEP.name:

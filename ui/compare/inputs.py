@@ -19,7 +19,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.recipes import RECIPES
 from spmd_core.words import texts, traces, workload_title
-from ui import inputs, state
+from ui import inputs, mesh_fields, state
 from ui.compare import changed, variants
 from ui.markdown import code, plain
 from ui.predict import inputs as predicted
@@ -79,7 +79,7 @@ def compare_fields() -> dict[str, Any]:
         st.rerun()
     fields: dict[str, Any] = {"workload": name, "target": inputs.target_input(_SCREEN)}
     mesh = fields["mesh"] = (
-        inputs.mesh_input(_SCREEN)
+        mesh_fields.mesh_input(_SCREEN)
         if _is_here(fields["target"])
         else predicted.mesh_fields(_SCREEN, draft | fields)
     )
@@ -115,7 +115,7 @@ def _program_fields() -> dict[str, Any]:
         "workload": "program",
         "options": {"program": chosen} | _sizes(chosen, now),
         "target": inputs.target_input(_SCREEN),
-        "mesh": inputs.mesh_input(_SCREEN),
+        "mesh": mesh_fields.mesh_input(_SCREEN),
     }
 
 

@@ -18,7 +18,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.pictures import is_product, product, time_of
 from spmd_core.words import layouts as words
-from ui import inputs, links, shell, state
+from ui import inputs, links, mesh_fields, shell, state
 from ui.lab import lab
 from ui.layout import moves, paste, picture, together
 from ui.markdown import coded, plain
@@ -71,13 +71,10 @@ def begun(before: Experiment, kind: str) -> Experiment:
 def fields() -> dict[str, Any]:
     """Mesh, sizes, and a spec for each array that is drawn, as text."""
     now = state.experiment(SCREEN)
-    mesh = inputs.mesh_input(SCREEN)
+    mesh = mesh_fields.mesh_input(SCREEN)
     dims = inputs.dims_input(SCREEN, now.what, mesh)
-    left, right = st.columns(2, gap="small")
-    with left:
-        dtype = inputs.dtype_input(SCREEN, now.what)
-    with right:
-        target = inputs.target_input(SCREEN)
+    dtype = inputs.dtype_input(SCREEN, now.what)
+    target = inputs.target_input(SCREEN)
     overrides = dict(state.draft(SCREEN)["overrides"])
     for array in drawn(now):
         spec = _spec_input(now, array)

@@ -27,6 +27,7 @@ from spmd_core.machine import (
     tpu_target,
 )
 from ui import inputs, state
+from ui import mesh_fields as axis_fields
 from ui.markdown import plain
 from ui.predict import drafts
 
@@ -65,7 +66,7 @@ def plan_fields(screen: str) -> dict[str, Any]:
     """Draw the fields of a training step; what they say now, as above."""
     draft = _on_topology(screen, state.draft(screen))
     mesh = mesh_fields(screen, draft)
-    devices = math.prod(size for _, size in mesh)
+    devices = math.prod(size or 0 for _, size in mesh)
     return draft | {"mesh": mesh} | _model_fields(screen, draft, devices)
 
 
@@ -136,10 +137,10 @@ def mesh_fields(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
     except RequestError:
         topology = None
     named = named_axes(draft["workload"])
-    mesh = _model_mesh(screen, draft) if named else inputs.mesh_input(screen)
+    mesh = _model_mesh(screen, draft) if named else axis_fields.mesh_input(screen)
     if topology is None:
         return mesh
-    devices = math.prod(int(size) for _, size in mesh)
+    devices = math.prod(int(size or 0) for _, size in mesh)
     words = " × ".join(f"{size}" for _, size in mesh)
     if devices == topology.devices:
         st.caption(
@@ -153,7 +154,8 @@ def mesh_fields(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
         words = f"Use {mesh_text((name, size) for name, size in full)}"
         if st.button(plain(words), key=f"{screen}:fill", icon=":material/auto_fix_high:"):
             _redraw(
-                screen, drafts.with_mesh(draft, full, math.prod(size for _, size in draft["mesh"]))
+                screen,
+                drafts.with_mesh(draft, full, math.prod(size or 0 for _, size in draft["mesh"])),
             )
     with st.container(horizontal=True, gap="small"):
         for words, preset in drafts.presets(draft["workload"], topology, mesh).items():
@@ -166,7 +168,9 @@ def mesh_fields(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
             ):
                 _redraw(
                     screen,
-                    drafts.with_mesh(draft, preset, math.prod(size for _, size in draft["mesh"])),
+                    drafts.with_mesh(
+                        draft, preset, math.prod(size or 0 for _, size in draft["mesh"])
+                    ),
                 )
     return mesh
 
@@ -183,7 +187,9 @@ def _model_mesh(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
     ) or len(old)
     mesh: list[list[Any]] = []
     for position in range(count):
-        name, size = inputs.axis_at(screen, position, old, mesh, ("fsdp", "tensor", "data", *AXES))
+        name, size = axis_fields.axis_at(
+            screen, position, old, mesh, ("fsdp", "tensor", "data", *AXES)
+        )
         names = list(AXES) if name in AXES else [name, *AXES]
         left, right = st.columns(2, gap="small")
         chosen = left.selectbox(
@@ -201,7 +207,7 @@ def _model_mesh(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
         )
         mesh.append([chosen, length or 0])
     if len(mesh) < len(old):
-        inputs.remove_axes(screen, old, len(mesh))
+        axis_fields.remove_axes(screen, old, len(mesh))
     return mesh
 
 
@@ -216,7 +222,7 @@ def _model_fields(screen: str, draft: dict[str, Any], devices: int) -> dict[str,
     }
     left, right = st.columns(2, gap="small")
     with left:
-        before = dims["batch"] / max(1, math.prod(size for _, size in draft["mesh"]))
+        before = dims["batch"] / max(1, math.prod(size or 0 for _, size in draft["mesh"]))
         each = st.number_input(
             "Sequences per device",
             value=None,

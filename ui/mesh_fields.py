@@ -31,17 +31,18 @@ def mesh_input(screen: str) -> list[list[Any]]:
     for position in range(count):
         name, size = axis_at(screen, position, old, mesh, _NEW_AXES)
         left, right = st.columns(2, gap="small")
+        labels: Any = "visible" if position == 0 else "collapsed"  # the first stand for all
         name_key = state.seed(state.key(screen, f"mesh.name.{position}"), name)
         size_key = state.seed(state.key(screen, f"mesh.size.{position}"), size)
         chosen = left.text_input(
-            f"Axis {position + 1} name", key=name_key, max_chars=64, label_visibility="collapsed"
+            f"Axis {position + 1} name", key=name_key, max_chars=64, label_visibility=labels
         )
         devices = right.number_input(
             f"Axis {position + 1} size",
             value=None,
             step=1,
             key=size_key,
-            label_visibility="collapsed",
+            label_visibility=labels,
         )
         mesh.append([(chosen or "").strip(), devices])
     if len(mesh) < len(old):

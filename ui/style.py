@@ -32,8 +32,14 @@ _CSS = """<style>
   .st-key-side-by-side [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
 @media (max-width: 640px), (hover: none) {{
-  [data-testid="stCodeCopyButton"] {{ opacity: 1 !important; transform: none !important; }}
-  [data-testid="stElementToolbar"] {{ opacity: 1 !important; display: block !important; }}
+  [data-testid="stCode"] > div:has(> div > [data-testid="stElementToolbarButton"]),
+  [data-testid="stElementToolbar"] {{
+    opacity: 1 !important; visibility: visible !important; pointer-events: auto !important;
+  }}
+}}
+@media (max-width: 640px) {{
+  [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {{ flex-wrap: nowrap; }}
+  [data-testid="stSidebar"] [data-testid="stColumn"] {{ min-width: 0; }}
 }}
 @media print {{
   [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],

@@ -19,7 +19,7 @@ _STEP_PX, _LABELLED_PX, _TALLEST_PX = 64.0, 100.0, 560.0
 _LABELLED = 40  # arrows: with more, their bytes are told by pointing at them
 _ROOMY_PX = 44  # between nodes, below which arrows are drawn thinner
 _ROOM_PX = 98  # between nodes, below which labels of arrows vanish
-_CHARACTER_PX, _LINE_PX = 5.8, 12.0  # of labels of arrows
+_CHARACTER_PX, _LINE_PX, _CLEAR_PX = 5.8, 12.0, 6.0  # of labels of arrows; between them and these
 _NODE, _NODE_INK = "#c3d0e6", "#15181d"  # light, with dark labels, in both themes
 _SHADES = ["#8fa9cf", "#e0a33a", "#d9603b", "#c4203f"]  # from little to as much as the busiest
 _BUSIEST = "#c4203f"
@@ -54,7 +54,7 @@ def chart(stand: Placed, drawn: ArrowScene) -> Spec:
     arrows = [
         _arrow(stand, arrow, most, at_once=number == 0) for number, arrow in enumerate(drawn.arrows)
     ]
-    _part_labels(arrows, height / tall)
+    _put_labels(arrows, drawn, height / tall)
     arrows.reverse()  # the busiest is drawn last, above the others
     layers = [
         {
@@ -130,22 +130,6 @@ def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
     ]
 
 
-def _part_labels(arrows: list[dict[str, Any]], step_px: float) -> None:
-    """Empty the labels that would overlap one before them, in the narrowest picture that has labels;
-    `step_px`: pixels of a step down. The busiest arrows come first and keep theirs.
-    """
-    taken: list[tuple[float, float, float]] = []  # center and half the width, in pixels
-    for arrow in arrows:
-        x, y = arrow["tx"] * _ROOM_PX, arrow["ty"] * step_px
-        half = _CHARACTER_PX * len(arrow["label"]) / 2
-        if any(
-            abs(x - left) < half + width and abs(y - top) < _LINE_PX for left, top, width in taken
-        ):
-            arrow["label"] = ""
-        elif arrow["label"]:
-            taken.append((x, y, half))
-
-
 def _node(stand: Placed, node: Node) -> dict[str, Any]:
     places = [stand.places[at] for at in node.positions] if stand.places else []
     sizes = [size for _, size in stand.mesh]
@@ -206,11 +190,38 @@ def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> dict[str,
         "over": ", ".join(link.axes) or "–",
         "bytes": bytes_text(link.nbytes),
         "way": way_words(stand, link),
-        "tx": round(x + right * (begin + end) / 2 + aside[0] - 0.16 * down, 4),
-        # (above arrows that pass by, which carry what the others of their ring do)
-        "ty": round(y + down * (begin + end) / 2 + aside[1] + 0.1 * right - 0.08 * abs(down), 4),
+        # (none at arrows that pass by, which carry what the others of their ring do)
         "label": "" if past else bytes_text(link.nbytes),
     }
+
+
+def _put_labels(arrows: list[dict[str, Any]], drawn: ArrowScene, step_px: float) -> None:
+    """Give each label its place: below or above the squares of an arrow across, beside an arrow down.
+    Labels that would overlap a square or a label before them, in the narrowest picture that has
+    labels, are emptied.
+    `step_px`: pixels of a step down. The busiest arrows come first and keep theirs.
+    """
+    taken = [  # center, half the width and half the height, in pixels
+        (node.column * _ROOM_PX, node.row * step_px, _HALF * _ROOM_PX, _HALF * step_px)
+        for node in drawn.nodes
+    ]
+    for arrow in arrows:
+        right, down = arrow["dx"], arrow["dy"]
+        half = _CHARACTER_PX * len(arrow["label"]) / 2
+        x, y = (arrow["x"] + arrow["x2"]) / 2, (arrow["y"] + arrow["y2"]) / 2
+        if abs(right) > abs(down):
+            y += right * (_HALF - _ASIDE + _LINE_PX / step_px)
+        else:
+            x -= down * (half + _CLEAR_PX) / _ROOM_PX
+        arrow |= {"tx": round(x, 4), "ty": round(y, 4)}
+        x, y = x * _ROOM_PX, y * step_px
+        if any(
+            abs(x - left) < half + wide and abs(y - top) < _LINE_PX / 2 + tall
+            for left, top, wide, tall in taken
+        ):
+            arrow["label"] = ""
+        elif arrow["label"]:
+            taken.append((x, y, half, _LINE_PX / 2))
 
 
 def _labels(drawn: ArrowScene, place: Spec, wide: float) -> Spec:

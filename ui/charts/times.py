@@ -11,7 +11,7 @@ from ui.charts.base import CONFIG, INK, LABELS, SECONDS, Spec, unit
 
 _ROW_PX = 58
 _LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
-_FAR = 2.0  # the end of the axis over the slowest median, or the end of its interval
+_FAR, _WIDEST = 1.5, 3.0  # the end of the axis over the slowest median: of samples, of intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +158,10 @@ def _axis(rows: list[_Row], size: float, log: bool) -> dict[str, Any]:
         for at, sample in enumerate(row.samples)
         if at not in row.outliers
     ] + [row.median / size for row in rows]
-    typical = max(max(row.median, row.interval[1]) / size for row in rows)
-    low, high = min(inside), min(max(inside), _FAR * typical)
+    slowest = max(row.median for row in rows) / size
+    known = max(row.interval[1] for row in rows) / size
+    known = min(known, _WIDEST * slowest)
+    low, high = min(inside), max(known, min(max(inside), _FAR * slowest))
     if not log:
         return {"scale": {"domain": [0, 1.06 * high], "nice": False, "clamp": True}}
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

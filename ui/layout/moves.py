@@ -44,7 +44,7 @@ def table(moves: Sequence[Move], time_of: words.TimeOf, why: Callable[[Move], st
         "Time": [_time(move, time_of) for move in moves],
         "Why": [why(move) for move in moves],
     }
-    st.table(escaped(steps), border="horizontal")
+    st.table(escaped(steps), hide_index=True, border="horizontal")
 
 
 def _time(move: Move, time_of: words.TimeOf) -> str:

@@ -103,11 +103,11 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
                 for label, each in timed.items()
             ),
         )
-    st.table(escaped(numbers_table(here, there, price.now())), border="horizontal")
+    st.table(escaped(numbers_table(here, there, price.now())), hide_index=True, border="horizontal")
     st.markdown("**Collectives that differ**, by kind, axes and bytes")
     differ = collectives_difference(here, there)
     if differ["Collective"]:
-        st.table(escaped(differ), border="horizontal")
+        st.table(escaped(differ), hide_index=True, border="horizontal")
     else:
         st.caption("Both programs communicate alike.")
     fields = run_tables.differences_table([result.experiment, other.experiment])

@@ -192,18 +192,19 @@ def _model_mesh(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
         )
         names = list(AXES) if name in AXES else [name, *AXES]
         left, right = st.columns(2, gap="small")
+        labels: Any = "visible" if position == 0 else "collapsed"  # the first stand for all
         chosen = left.selectbox(
             f"Axis {position + 1} name",
             names,
             key=state.seed(state.key(screen, f"axis.{position}"), name),
-            label_visibility="collapsed",
+            label_visibility=labels,
         )
         length = right.number_input(
             f"Axis {position + 1} size",
             value=None,
             step=1,
             key=state.seed(state.key(screen, f"size.{position}"), size),
-            label_visibility="collapsed",
+            label_visibility=labels,
         )
         mesh.append([chosen, length or 0])
     if len(mesh) < len(old):

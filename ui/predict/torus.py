@@ -56,7 +56,7 @@ def show(experiment: Experiment) -> None:
                 width="content",
                 key=f"torus:{order}",
             )
-            st.table(escaped(axes_table(found[order])), border="horizontal")
+            st.table(escaped(axes_table(found[order])), hide_index=True, border="horizontal")
     st.caption(
         plain(
             f"{torus_chart.caption(topology)} Colors go from the first place along {axis} (blue) to the last (red), and the line joins "

@@ -42,6 +42,7 @@ with st.container(border=True):
             shell.refusal(sentence)
     with place:
         hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
+    hardware_view.draw_self_test()
 
 st.subheader("Where to start", anchor=False)
 cards.starts({"predict": lambda: nearest.verdict(state.experiment("predict"))})

@@ -35,6 +35,7 @@ COMMANDS = {
     "search": "which sharding is best for a model on chips, or for a spec",
     "collectives": "time and bandwidth of each collective, size by size",
     "calibrate": "the ceilings of this machine: copies, matmuls, collectives",
+    "doctor": "a self-test of this machine: what works, and what to do",
     "link": "the link that opens an experiment in the dashboard",
     "who": "who did what on the dashboard",
     "login": "whether the dashboard requires a login, and how to end that",

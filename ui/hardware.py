@@ -1,13 +1,21 @@
 """What machine this is, drawn: the devices of its default target, who holds them, and the host."""
 
+import threading
+
+import pandas as pd
 import streamlit as st
 
-from spmd_core.base import bytes_text
+from spmd_core.base import RequestError, bytes_text
 from spmd_core.machine import Hardware
 from spmd_core.results import Environment
+from spmd_core.words import Check
 from ui import tables
+from ui.lab import self_test
 from ui.markdown import plain
 from ui.tables import sheet
+
+_testing = threading.Lock()  # one at a time: two would share the devices
+_MARKS = {"ok": "✓", "warn": "!", "fail": "✗", "unknown": "?"}
 
 
 def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[str, str], ...]:
@@ -28,7 +36,7 @@ def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[st
     if environment:
         devices = str(environment.device_count)
     elif hardware.accelerator:
-        devices = str(len(hardware.device_files))
+        devices = str(hardware.chips)
     if memory:
         memory_text = bytes_text(memory)
     elif environment and environment.simulated:
@@ -51,7 +59,7 @@ def headline(hardware: Hardware, environment: Environment | None, target: str) -
     count, name = (
         (environment.device_count, environment.device_kind)
         if environment
-        else (len(hardware.device_files), hardware.name)
+        else (hardware.chips, hardware.name)
     )
     return f"{count} × {name}."
 
@@ -105,3 +113,69 @@ def draw(
                     + (f", {environment.platform_version}" if environment.platform_version else "")
                 )
             )
+
+
+def tested_headline(checks: list[Check]) -> str:
+    """What the lines amount to, in a sentence.
+
+    >>> tested_headline([Check(name="psum", status="fail", value="", meaning="collectives do not work")])
+    '1 of 1 tests failed: collectives do not work.'
+    """
+    failed = [each for each in checks if each.status == "fail"]
+    if failed:
+        return f"{len(failed)} of {len(checks)} tests failed: {failed[0].meaning}."
+    warned = [each.name.replace("_", " ") for each in checks if each.status != "ok"]
+    look = f"; look at {', '.join(warned)}" if warned else ""
+    return f"Nothing failed in {len(checks)} tests{look}."
+
+
+def draw_self_test() -> None:
+    """A button, and the lines of the last test of this visit."""
+    with st.expander("Self-test: versions, devices, memory kinds, a collective, a trace"):
+        if st.button("Test this machine", icon=":material/stethoscope:", key="self_test_button"):
+            try:
+                st.session_state["self_test"] = _tested()
+            except RequestError as error:
+                st.error(plain(str(error)))
+        checks: list[Check] = st.session_state.get("self_test", [])
+        if checks:
+            _show_tested(checks)
+        else:
+            st.caption("Takes about 20 seconds. On the command line: `python -m spmd_core doctor`.")
+
+
+def _tested() -> list[Check]:
+    if not _testing.acquire(blocking=False):
+        raise RequestError("the self-test runs for another viewer: press again when it is done")
+    try:
+        checks = []
+        with st.status("Testing…") as status:
+            for each in self_test():
+                checks.append(each)
+                status.update(label=f"Tested {each.name.replace('_', ' ')}…")
+        return checks
+    finally:
+        _testing.release()
+
+
+def _show_tested(checks: list[Check]) -> None:
+    (st.error if any(each.status == "fail" for each in checks) else st.info)(
+        plain(tested_headline(checks))
+    )
+    rows = [
+        {
+            "": _MARKS[each.status],
+            "Test": each.name.replace("_", " "),
+            "Value": each.value,
+            "Meaning": each.meaning,
+            "What to do": each.do,
+        }
+        for each in sorted(
+            checks, key=lambda each: ("fail", "warn", "unknown", "ok").index(each.status)
+        )
+    ]
+    st.dataframe(
+        sheet(pd.DataFrame(rows)),
+        hide_index=True,
+        alt="Each test with its value, what it means, and what to do",
+    )

@@ -2,15 +2,16 @@
 
 import hashlib
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import RequestError, is_confirmed, read_settings
 from spmd_core.experiment import Experiment
-from spmd_core.lab import Asker, Batch, Lab, Room
+from spmd_core.lab import Asker, Batch, Lab, Room, doctor
 from spmd_core.results import RunStatus
+from spmd_core.words import Check
 from ui.entrance import door
 
 _COOKIE = "_streamlit_xsrf"  # one for each browser, which all its tabs share
@@ -73,6 +74,12 @@ def release() -> None:
 def probe(target: str) -> None:
     """Ask a target's devices what they are, and wait."""
     lab().probe(target, asker=asker())
+
+
+def self_test() -> Iterator[Check]:
+    """Test this machine, line by line; RequestError as `begin`."""
+    begin("the self-test")
+    return doctor.examine()
 
 
 def begin(what: str) -> Asker:

@@ -1,5 +1,6 @@
 """Submit, queue, follow, keep, cancel: one object behind the screens and the command line."""
 
+from spmd_core.lab import doctor
 from spmd_core.lab.batch import Batch, why
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, Room
@@ -15,5 +16,6 @@ __all__ = [
     "Room",
     "Searches",
     "StoredSearch",
+    "doctor",
     "why",
 ]

@@ -1,6 +1,6 @@
 """What a machine is: attached, simulated or absent."""
 
-from spmd_core.machine import dumps
+from spmd_core.machine import dumps, surroundings
 from spmd_core.machine.absent import ENVIRONMENT, description, split_over_slices
 from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, Chip
 from spmd_core.machine.dumps import dump_folder, size_bytes
@@ -43,6 +43,7 @@ __all__ = [
     "shape_text",
     "size_bytes",
     "split_over_slices",
+    "surroundings",
     "topology_of_chips",
     "tpu_target",
 ]

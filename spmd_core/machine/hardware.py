@@ -1,7 +1,7 @@
 """What this machine is, read from device files, /proc and the environment, without jax."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +9,9 @@ from spmd_core.machine.chips import TITLES_BY_PCI_ID
 from spmd_core.machine.host_in_slice import slice_position
 
 _GOOGLE_PCI_VENDOR = "0x1ae0"
+# v2 and v3 have one device id; tpu_info/device.py (AI-Hypercomputer/cloud-accelerator-diagnostics)
+_V2_V3_PCI_ID, _BY_SUBSYSTEM = "0x0027", {"0x004e": "TPU v2", "0x004f": "TPU v3"}
+_FILES_PER_CHIP = {"TPU7x": 2}
 _FILES = (
     ("tpu", "dev", "accel[0-9]*"),
     ("nvidia", "dev", "nvidia[0-9]*"),
@@ -28,8 +31,8 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """This machine: accelerator kind (`tpu`, `nvidia`, `amd` or None), its device files, CPU cores,
-    memory in bytes.
+    """This machine: accelerator kind (`tpu`, `nvidia`, `amd` or None), its device files and chips
+    (TPU7x has two files for each), CPU cores, memory in bytes.
     """
 
     accelerator: str | None
@@ -41,11 +44,12 @@ class Hardware:
     available_bytes: int | None
     slice_host: int | None = None  # this host's number in its TPU slice, from 0
     slice_hosts: int = 1
+    chips: int = 0
 
     @property
     def sentence(self) -> str:
         """The machine in a sentence."""
-        what = f"{len(self.device_files)} × {self.name}" if self.accelerator else "no accelerator"
+        what = f"{self.chips} × {self.name}" if self.accelerator else "no accelerator"
         place = (
             f"; this host is one of {self.slice_hosts} of a slice" if self.slice_hosts > 1 else ""
         )
@@ -54,12 +58,13 @@ class Hardware:
 
 def read_hardware(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> Hardware:
     """Reads hardware facts under `root`: `/`, or a test's copy of it."""
-    kind, files = _device_files(root)
+    kind, files = device_files(root)
+    name = _name(root, kind)
     host, hosts = slice_position(environ) if kind == "tpu" else (None, 1)
     total, available = _memory(root)
     return Hardware(
         accelerator=kind,
-        name=_name(root, kind),
+        name=name,
         device_files=files,
         holders=_holders(root, files) if kind == "tpu" else (),
         cores=_cores(),
@@ -67,26 +72,69 @@ def read_hardware(root: Path = Path("/"), environ: Mapping[str, str] = os.enviro
         available_bytes=available,
         slice_host=host,
         slice_hosts=hosts,
+        chips=_chips(root, kind, name, len(files)),
     )
 
 
-def _device_files(root: Path) -> tuple[str | None, tuple[str, ...]]:
+def device_files(root: Path = Path("/")) -> tuple[str | None, tuple[str, ...]]:
+    """The accelerator's kind and its device files; None and nothing where there is none."""
     for kind, folder, pattern in _FILES:
-        if files := sorted(
-            (root / folder).glob(pattern), key=lambda path: (len(path.name), path.name)
-        ):
+        files = [
+            path
+            for path in sorted(
+                (root / folder).glob(pattern), key=lambda path: (len(path.name), path.name)
+            )
+            if folder != "dev/vfio" or _is_tpu_group(root, path.name)
+        ]
+        if files:
             return kind, tuple("/" + str(path.relative_to(root)) for path in files)
     return None, ()
 
 
+def _is_tpu_group(root: Path, group: str) -> bool:
+    """Whether an IOMMU group holds a TPU: a network card can be at /dev/vfio/96 as well. Where a
+    container hides the group's devices, the machine's PCI devices decide.
+    """
+    devices = list((root / "sys/kernel/iommu_groups" / group / "devices").glob("*/vendor"))
+    return bool(_titles(devices) if devices else _tpus_on_pci(root))
+
+
+def _tpus_on_pci(root: Path) -> list[str]:
+    """The title of each TPU chip on the PCI bus."""
+    return _titles(sorted(root.glob("sys/bus/pci/devices/*/vendor")))
+
+
+def _titles(vendors: Sequence[Path]) -> list[str]:
+    """Titles of the TPUs among PCI devices, by their `vendor` files. By device id, since Google's
+    network cards have the same vendor.
+    """
+    titles = []
+    for vendor in vendors:
+        if _text(vendor).strip() != _GOOGLE_PCI_VENDOR:
+            continue
+        device = _text(vendor.parent / "device").strip()
+        title = TITLES_BY_PCI_ID.get(device)
+        if device == _V2_V3_PCI_ID:
+            subsystem = _text(vendor.parent / "subsystem_device").strip()
+            title = _BY_SUBSYSTEM.get(subsystem, "TPU v3")
+        if title:
+            titles.append(title)
+    return titles
+
+
+def _chips(root: Path, kind: str | None, name: str | None, files: int) -> int:
+    """Chips: of a TPU as the PCI bus lists them, but never more than its files allow, since a
+    container may be given some of them only.
+    """
+    if kind != "tpu":
+        return files
+    by_files = -(-files // _FILES_PER_CHIP.get(name or "", 1))
+    return min(len(_tpus_on_pci(root)) or by_files, by_files)
+
+
 def _name(root: Path, kind: str | None) -> str | None:
     if kind == "tpu":
-        for vendor in sorted(root.glob("sys/bus/pci/devices/*/vendor")):
-            if _text(vendor).strip() == _GOOGLE_PCI_VENDOR:
-                name = TITLES_BY_PCI_ID.get(_text(vendor.parent / "device").strip())
-                if name:
-                    return name
-        return "TPU"
+        return next(iter(_tpus_on_pci(root)), "TPU")
     if kind == "nvidia":
         for information in sorted(root.glob("proc/driver/nvidia/gpus/*/information")):
             for line in _text(information).splitlines():

@@ -3,10 +3,10 @@
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from spmd_core.base import refuse, shorten
+from spmd_core.machine.hardware import device_files
 
 MAX_CPU_DEVICES = 256
 _CPU = re.compile(r"cpu:([0-9]{1,6})")
@@ -80,15 +80,7 @@ def tpu_target(generation: str, shape: tuple[int, ...], slices: int = 1) -> str:
 
 def accelerator_files() -> tuple[str, ...]:
     """Device files of this machine's accelerators; empty where there is none. Imports no jax."""
-    files: list[Path] = []
-    for folder, pattern in (
-        ("/dev", "accel[0-9]*"),
-        ("/dev/vfio", "[0-9]*"),
-        ("/dev", "nvidia[0-9]*"),
-        ("/dev", "kfd"),
-    ):
-        files += sorted(Path(folder).glob(pattern))
-    return tuple(str(path) for path in files)
+    return device_files()[1]
 
 
 def default_target() -> str:

@@ -11,6 +11,7 @@ from spmd_core.words import (
     texts,
     traces,
 )
+from spmd_core.words.advice.doctor import Check, check
 from spmd_core.words.advice.plans import INNER, neighbors, per_token
 from spmd_core.words.arrows import way_words
 from spmd_core.words.bandwidth import (
@@ -203,6 +204,7 @@ __all__ = [
     "TRACED_KINDS",
     "TRIES",
     "WHAT_THIS_IS",
+    "Check",
     "StepCost",
     "ago",
     "answer_words",
@@ -215,6 +217,7 @@ __all__ = [
     "bound_words",
     "calibration_words",
     "changes",
+    "check",
     "collective_counts_words",
     "collectives_words",
     "compact",

@@ -69,15 +69,60 @@ def test_a_tpu_is_named_by_its_pci_device(root, device, name):
     assert hardware.sentence.startswith(f"4 × {name}, ")
 
 
+def add_vfio(root, group, device="0x0063", vendor="0x1ae0"):
+    write(root, f"dev/vfio/{group}")
+    for folder in (
+        f"sys/kernel/iommu_groups/{group}/devices/0000:01:0{group}.0",
+        f"sys/bus/pci/devices/0000:01:0{group}.0",
+    ):
+        write(root, f"{folder}/vendor", f"{vendor}\n")
+        write(root, f"{folder}/device", f"{device}\n")
+
+
 def test_a_tpu_behind_vfio(root):
     for group in (0, 2, 10):
-        write(root, f"dev/vfio/{group}")
+        add_vfio(root, group)
     write(root, "dev/vfio/vfio")
-    assert read_hardware(root, NO_METADATA).device_files == (
-        "/dev/vfio/0",
-        "/dev/vfio/2",
-        "/dev/vfio/10",
-    )
+    hardware = read_hardware(root, NO_METADATA)
+    assert hardware.device_files == ("/dev/vfio/0", "/dev/vfio/2", "/dev/vfio/10")
+    assert (hardware.name, hardware.chips) == ("TPU v5e", 3)
+
+
+@pytest.mark.parametrize(("vendor", "device"), [("0x15b3", "0x101e"), ("0x1ae0", "0x0042")])
+def test_a_network_card_behind_vfio_is_no_tpu(root, vendor, device):
+    add_vfio(root, 96, device, vendor)
+    assert read_hardware(root, NO_METADATA).accelerator is None
+    for group in range(4):
+        add_vfio(root, group, "0x006f")
+    hardware = read_hardware(root, NO_METADATA)
+    assert (hardware.name, hardware.chips) == ("TPU v6e", 4)
+    assert "/dev/vfio/96" not in hardware.device_files
+
+
+def test_a_tpu7x_has_two_device_files_a_chip(root):
+    for file in range(8):
+        write(root, f"dev/vfio/{file}")
+    for chip in range(4):
+        write(root, f"sys/bus/pci/devices/0000:00:0{chip}.0/vendor", "0x1ae0\n")
+        write(root, f"sys/bus/pci/devices/0000:00:0{chip}.0/device", "0x0076\n")
+    hardware = read_hardware(root, NO_METADATA)
+    assert (hardware.name, len(hardware.device_files), hardware.chips) == ("TPU7x", 8, 4)
+    assert hardware.sentence.startswith("4 × TPU7x, ")
+
+
+@pytest.mark.parametrize(("subsystem", "name"), [("0x004e", "TPU v2"), ("0x004f", "TPU v3")])
+def test_v2_and_v3_differ_by_their_subsystem(root, subsystem, name):
+    add_tpu(root, device="0x0027")
+    for chip in range(4):
+        write(root, f"sys/bus/pci/devices/0000:00:0{chip}.0/subsystem_device", subsystem)
+    assert read_hardware(root, NO_METADATA).name == name
+
+
+def test_a_container_counts_the_chips_that_it_was_given(root):
+    add_tpu(root, chips=4)
+    for chip in (1, 2, 3):
+        (root / f"dev/accel{chip}").unlink()
+    assert read_hardware(root, NO_METADATA).chips == 1
 
 
 def test_gpus(root):

@@ -14,6 +14,7 @@ TPU = Hardware(
     2**37,
     2,
     4,
+    chips=2,
 )
 CHIPS = Environment.model_validate(
     ENVIRONMENT

@@ -4,9 +4,23 @@ from collections.abc import Mapping
 
 from spmd_core.machine import ENVIRONMENT, Hardware, parse_target
 
-# A TPU host that is one of several of a slice waits for the others for ever, unless told that its
-# own chips are all there is
+# A TPU host that is one of several of a slice waits for the others for ever, unless variables limit
+# it to its own chips. GKE describes the slice in each pod, so every variable that does is
+# set or dropped together (pytorch/xla #7714, for the hosts' names and bounds).
 _CHIP_BOUNDS = {1: "1,1,1", 4: "2,2,1", 8: "2,4,1"}
+_OF_THE_SLICE = (
+    "TPU_PROCESS_ADDRESSES",
+    "TPU_PROCESS_PORT",
+    "TPU_TOPOLOGY",
+    "TPU_TOPOLOGY_ALT",
+    "TPU_TOPOLOGY_WRAP",
+    "TPU_ACCELERATOR_TYPE",
+    "TPU_VISIBLE_DEVICES",
+    "MEGASCALE_COORDINATOR_ADDRESS",
+    "MEGASCALE_NUM_SLICES",
+    "MEGASCALE_SLICE_ID",
+    "MEGASCALE_PORT",
+)
 # where no chip is owned: what the compiler for absent topologies wants, should a study need it
 _COMPILER = {**ENVIRONMENT, "LIBTPU_INIT_ARGS": ""}
 
@@ -61,11 +75,25 @@ def worker_environment(
         environ |= _COMPILER
     environ["JAX_PLATFORMS"] = platforms
     if hardware.accelerator == "tpu" and hardware.slice_hosts > 1:
-        chips = _CHIP_BOUNDS.get(len(hardware.device_files))
-        if chips and "TPU_PROCESS_BOUNDS" not in environ:
-            environ |= {
-                "TPU_PROCESS_BOUNDS": "1,1,1",
-                "TPU_CHIPS_PER_PROCESS_BOUNDS": chips,
-                "CLOUD_TPU_TASK_ID": "0",
-            }
+        environ = _alone(environ, hardware.chips)
     return environ
+
+
+def _alone(environ: dict[str, str], chips: int) -> dict[str, str]:
+    """The environment of a host of a slice that uses its own chips alone; unchanged where the user
+    has set TPU_PROCESS_BOUNDS, or for a number of chips that no host has.
+    """
+    bounds = _CHIP_BOUNDS.get(chips)
+    if bounds is None or "TPU_PROCESS_BOUNDS" in environ:
+        return environ
+    kept = {name: value for name, value in environ.items() if name not in _OF_THE_SLICE}
+    return kept | {
+        "TPU_PROCESS_BOUNDS": "1,1,1",
+        "TPU_CHIPS_PER_PROCESS_BOUNDS": bounds,
+        "TPU_HOST_BOUNDS": "1,1,1",
+        "TPU_CHIPS_PER_HOST_BOUNDS": bounds,
+        "TPU_VISIBLE_CHIPS": ",".join(map(str, range(chips))),
+        "TPU_WORKER_HOSTNAMES": "localhost",
+        "TPU_WORKER_ID": "0",
+        "CLOUD_TPU_TASK_ID": "0",
+    }

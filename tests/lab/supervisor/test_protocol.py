@@ -30,7 +30,7 @@ NOTHING = Hardware(None, None, (), (), cores=2, memory_bytes=None, available_byt
 
 
 def machine(kind, files=("/dev/accel0",), hosts=1):
-    return Hardware(kind, kind, files, (), 2, None, None, slice_hosts=hosts)
+    return Hardware(kind, kind, files, (), 2, None, None, slice_hosts=hosts, chips=len(files))
 
 
 def test_values_survive_any_cutting_of_the_stream():
@@ -172,6 +172,36 @@ def test_a_host_of_a_slice_uses_its_own_chips_alone():
         "local", machine("tpu", chips, hosts=4), {"TPU_PROCESS_BOUNDS": "2,2,1"}
     )
     assert "TPU_CHIPS_PER_PROCESS_BOUNDS" not in chosen
+
+
+def test_nothing_of_the_slice_that_a_pod_is_in_reaches_a_host_that_works_alone():
+    pod = {
+        "TPU_WORKER_HOSTNAMES": "t-0,t-1,t-2,t-3",
+        "TPU_PROCESS_ADDRESSES": "t-0:8476,t-1:8476,t-2:8476,t-3:8476",
+        "TPU_WORKER_ID": "2",
+        "TPU_HOST_BOUNDS": "2,2,1",
+        "TPU_CHIPS_PER_HOST_BOUNDS": "2,2,1",
+        "TPU_TOPOLOGY": "4x4",
+        "TPU_ACCELERATOR_TYPE": "v5litepod-16",
+        "TPU_SKIP_MDS_QUERY": "true",
+    }
+    chips = tuple(f"/dev/vfio/{chip}" for chip in range(4))
+    environ = worker_environment("local", machine("tpu", chips, hosts=4), pod)
+    assert {
+        name: value for name, value in environ.items() if name.startswith(("TPU_", "CLOUD"))
+    } == {
+        "TPU_SKIP_MDS_QUERY": "true",
+        "TPU_PROCESS_BOUNDS": "1,1,1",
+        "TPU_CHIPS_PER_PROCESS_BOUNDS": "2,2,1",
+        "TPU_HOST_BOUNDS": "1,1,1",
+        "TPU_CHIPS_PER_HOST_BOUNDS": "2,2,1",
+        "TPU_VISIBLE_CHIPS": "0,1,2,3",
+        "TPU_WORKER_HOSTNAMES": "localhost",
+        "TPU_WORKER_ID": "0",
+        "CLOUD_TPU_TASK_ID": "0",
+    }
+    alone = worker_environment("local", machine("tpu", chips), pod)
+    assert alone["TPU_TOPOLOGY"] == "4x4"  # a pod of one host: what GKE says of it is right
 
 
 def test_the_lock_has_one_holder_and_is_asked_without_being_taken(tmp_path):

@@ -9,7 +9,7 @@ from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
 from spmd_core.words import layout_headline, not_placed_words, numbers_words
 from ui import cards, course, inputs, links, live, mesh_fields, shell, state
-from ui.layout import element, moves, paste, placing, product
+from ui.layout import element, moves, paste, placing, product, shape
 from ui.layout import picture as layout_charts
 from ui.markdown import code, plain
 from ui.tables import sheet
@@ -22,7 +22,7 @@ if is_product:
     st.stop()
 with st.sidebar:
     mesh = mesh_fields.mesh_input("layout")
-    fields = inputs.shape_input("layout", mesh)
+    fields = shape.shape_input("layout", mesh)
     left, right = st.columns(2, gap="small")
     with left:
         dtype = inputs.dtype_input("layout", state.experiment("layout").what)

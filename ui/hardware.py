@@ -103,7 +103,7 @@ def draw(
     if environment is not None:
         with st.expander("Each device"):
             st.dataframe(
-                sheet(tables.devices_table(environment)),
+                sheet(devices_table(environment)),
                 hide_index=True,
                 alt="The devices of this machine with ids, coordinates and memory",
             )
@@ -179,3 +179,19 @@ def _show_tested(checks: list[Check]) -> None:
         hide_index=True,
         alt="Each test with its value, what it means, and what to do",
     )
+
+
+def devices_table(environment: Environment) -> pd.DataFrame:
+    """The devices of a target, one row each; columns that no device fills are left out."""
+    rows = [
+        {
+            "Device": device.id,
+            "Process": device.process,
+            "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
+            "Core": device.core,
+            "Memory kinds": ", ".join(device.memory_kinds),
+            "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None,
+        }
+        for device in environment.devices
+    ]
+    return pd.DataFrame(rows).dropna(axis="columns", how="all")

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.results import Environment, Result, StrategyResult, safe_cell
+from spmd_core.results import Result, StrategyResult, safe_cell
 from spmd_core.words import (
     PAIRED,
     off_words,
@@ -294,19 +294,3 @@ def spec_words(spec: tuple[object, ...]) -> str:
         )
         + ")"
     )
-
-
-def devices_table(environment: Environment) -> pd.DataFrame:
-    """The devices of a target, one row each; columns that no device fills are left out."""
-    rows = [
-        {
-            "Device": device.id,
-            "Process": device.process,
-            "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
-            "Core": device.core,
-            "Memory kinds": ", ".join(device.memory_kinds),
-            "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None,
-        }
-        for device in environment.devices
-    ]
-    return pd.DataFrame(rows).dropna(axis="columns", how="all")

@@ -4,7 +4,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
-from ui.inputs import parse_shape
+from ui.layout.shape import parse_shape
 from ui.mesh_fields import keep_axes, rename_axes
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 from bench.values import comparison, result, strategy
 from spmd_core.results.runs.states import RunSummary
 from spmd_core.words import runs
-from ui import run_tables, tables
+from ui import hardware, run_tables, tables
 from ui.compare.communication_table import collectives_table, program_lines, summed
 
 ALL_REDUCE = {
@@ -202,7 +202,7 @@ def test_measured_and_predicted_runs_stand_side_by_side():
 
 
 def test_devices_leave_out_columns_that_none_fills():
-    frame = tables.devices_table(result({"auto": strategy(1e-5)}).environment)
+    frame = hardware.devices_table(result({"auto": strategy(1e-5)}).environment)
     assert list(frame.columns) == ["Device", "Process", "Memory kinds"]
     assert len(frame) == 8
 

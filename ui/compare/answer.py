@@ -20,7 +20,7 @@ from spmd_core.words import (
     traced,
 )
 from spmd_core.words import runs as words
-from ui import cards, choices, tables
+from ui import cards, choices, hardware, tables
 from ui.arrows import view as arrows
 from ui.compare import sizes, small_program, study, trace
 from ui.compare.view import View
@@ -271,7 +271,7 @@ def _machine(view: View) -> None:
     if len(roofs):
         st.markdown("Least time by this machine's ceilings, and what they let expect:")
         st.table(escaped(roofs), hide_index=True, border="horizontal")
-    st.dataframe(sheet(tables.devices_table(environment)), hide_index=True)
+    st.dataframe(sheet(hardware.devices_table(environment)), hide_index=True)
 
 
 def _strategy_choice(names: Iterable[str], where: str) -> str:

@@ -1,8 +1,5 @@
-"""A layout as a picture: the array cut into shards above the mesh of devices that hold them, in the
-colours of who holds what.
-
-Charts are Vega-Lite as plain values: validating an Altair chart of two pictures costs more than a
-whole rerun may.
+"""A layout as a picture: the sharded array above the mesh of devices that hold the shards, in
+the colors of who holds what.
 """
 
 from collections.abc import Callable
@@ -11,11 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spmd_core.base import bytes_text, count_text, mesh_text
+from spmd_core.base import count_text, mesh_text
 from spmd_core.experiment import Layout, shape_text
 from spmd_core.words import (
     compact,
-    coordinate_texts,
     dim_text,
     group_texts,
     index_texts,
@@ -25,21 +21,14 @@ from spmd_core.words import (
     sharing_text,
     short_group_texts,
 )
-from ui.layout.colours import colours
-from ui.layout.grid import WIDTH, Grid, Ints, arrange
-from ui.layout.marks import Columns, Edge, Marks, add_cells, add_edges, add_title
+from ui.layout.cells import array_cells, mesh_cells
+from ui.layout.drawing import vega
+from ui.layout.grid import Grid, arrange
+from ui.layout.marks import Edge, Marks, add_cells, add_edges, add_title
 from ui.markdown import plain
 
 TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
-_INK = "#15181d"  # of labels in cells: every cell is light, in both themes
-_SPOKEN = "'device ' + datum.devices + ', mesh ' + datum.mesh + ', holds ' + datum.holds + ', ' + datum.bytes + ', same data ' + datum.same"
-# pixels of an x unit: of a picture to scale in a narrow window, and of any mark
-_SHRUNK = f"min(1, width / {WIDTH:g})"
-_WIDER = f"(datum.exact ? {_SHRUNK} : width / {WIDTH:g})"
-_LOWER = f"(datum.exact ? {_SHRUNK} : 1)"
-# around them: dark on a light page and light on a dark one, whichever it is
-_WORDS = {"aria": False, "color": "#ccd2da", "blend": "difference"}
 
 
 def picture(found: Layout, dtype: str) -> dict[str, Any]:
@@ -57,7 +46,7 @@ def picture(found: Layout, dtype: str) -> dict[str, Any]:
         _roles(array, lambda dim: dim_text(found, dim)),
     )
     add_edges(marks, array, (top, 0.0), _array_edge(found), lambda dim: f"d{dim} ")
-    add_cells(marks, array, (top, 0.0), *_array_cells(found, array, dtype, linked))
+    add_cells(marks, array, (top, 0.0), *array_cells(found, array, dtype, linked))
     top, above = top + array.height + _BETWEEN, 0.0 if array.stretch is None else array.body
     top += add_title(
         marks,
@@ -67,8 +56,8 @@ def picture(found: Layout, dtype: str) -> dict[str, Any]:
         above,
     )
     add_edges(marks, mesh, (top, above), _mesh_edge(found), lambda _: "")
-    add_cells(marks, mesh, (top, above), *_mesh_cells(found, mesh, dtype, linked))
-    return _vega(marks, top + mesh.height + 4.0)
+    add_cells(marks, mesh, (top, above), *mesh_cells(found, mesh, dtype, linked))
+    return vega(marks, top + mesh.height + 4.0)
 
 
 def array_grid(found: Layout) -> Grid:
@@ -196,243 +185,3 @@ def _roles(grid: Grid, name: Callable[[int], str]) -> str:
         *([f"panels {' and '.join(map(name, panels))}"] if panels else []),
     ]
     return ", ".join(words)
-
-
-def _array_cells(
-    found: Layout, grid: Grid, dtype: str, linked: bool
-) -> tuple[Columns, list[str], list[str]]:
-    """What the tiles of the array tell, their labels and details."""
-    rank = len(found.shape)
-    shard = np.asarray(found.shard_shape, np.int64)
-    ranges = [grid.block_ranges(dim) for dim in range(rank)]
-    starts = (
-        np.stack([first for first, _ in ranges], -1) * shard if rank else np.zeros((1, 0), np.int64)
-    )
-    stops = np.stack([stop for _, stop in ranges], -1) * shard if rank else starts
-    holds = index_texts(starts, stops)
-    if grid.joined:
-        return _joined_cells(found, grid, found.blocks, holds, dtype)
-    first = found.groups[:, 0]
-    mesh = coordinate_texts(found, first, found.replicated_axes)
-    told = _told(
-        found,
-        first,
-        first if linked else None,
-        group_texts(found.named_groups),
-        mesh,
-        holds,
-        dtype,
-        [
-            f"on {count_text(found.replication)} devices"
-            if found.replication > 1
-            else "on no other device"
-        ]
-        * len(first),
-    )
-    return told, short_group_texts(found.named_groups), []
-
-
-def _mesh_cells(
-    found: Layout, grid: Grid, dtype: str, linked: bool
-) -> tuple[Columns, list[str], list[str]]:
-    """What the tiles of the mesh tell, their labels and details."""
-    if grid.joined:
-        tile = _tile_of(grid, found.coordinates)
-        lowest = np.full((len(grid.tiles), len(found.shape)), np.iinfo(np.int64).max)
-        highest = np.zeros_like(lowest)
-        np.minimum.at(lowest, tile, found.starts)
-        np.maximum.at(highest, tile, found.stops)
-        return _joined_cells(
-            found,
-            grid,
-            found.coordinates,
-            [f"within {text}" for text in index_texts(lowest, highest)],
-            dtype,
-        )
-    devices = np.arange(found.device_count)
-    same, first = group_texts(found.named_groups), found.groups[found.shard_of, 0]
-    holds, labels = index_texts(found.starts, found.stops), list(map(str, found.numbers.tolist()))
-    alone = found.replication == 1
-    told = _told(
-        found,
-        first,
-        first if linked else None,
-        labels,
-        coordinate_texts(found, devices),
-        holds,
-        dtype,
-        [
-            "on no other device" if alone else f"on {same[shard]}"
-            for shard in found.shard_of.tolist()
-        ],
-    )
-    return told, labels, [text[1:-1] for text in holds]
-
-
-def _tile_of(grid: Grid, blocks: Ints) -> Ints:
-    """The tile of every device, given its block along each dim, [devices, dims]."""
-    sizes = grid.tiles.max(axis=0) + 1
-    return np.asarray(
-        np.ravel_multi_index(tuple((blocks // np.asarray(grid.steps)).T), tuple(sizes.tolist()))
-    )
-
-
-def _joined_cells(
-    found: Layout, grid: Grid, blocks: Ints, holds: list[str], dtype: str
-) -> tuple[Columns, list[str], list[str]]:
-    """What tiles tell that each join several shards or devices."""
-    tile, every = _tile_of(grid, blocks), np.arange(found.device_count)
-    count = np.bincount(tile, minlength=len(grid.tiles))
-    first, last = np.full(len(grid.tiles), found.device_count), np.zeros(len(grid.tiles), np.int64)
-    np.minimum.at(first, tile, every)
-    np.maximum.at(last, tile, every)
-    rows = list(zip(count.tolist(), first.tolist(), last.tolist(), strict=True))
-    told = _told(
-        found,
-        first,
-        None,
-        [f"{count_text(many)} devices, {low} to {high}" for many, low, high in rows],
-        ["–"] * len(rows),
-        holds,
-        dtype,
-        [
-            f"each shard on {count_text(found.replication)}"
-            if found.replication > 1
-            else "on no other device"
-        ]
-        * len(rows),
-    )
-    return told, [f"{low}+" for _, low, _ in rows], []
-
-
-def _told(
-    found: Layout,
-    first: Ints,
-    key: Ints | None,
-    devices: list[str],
-    mesh: list[str],
-    holds: list[str],
-    dtype: str,
-    same: list[str],
-) -> Columns:
-    """The columns that hover and highlight read. `first` is the lowest device with a tile's data,
-    and gives its colour.
-    """
-    ranked, number = np.unique(first, return_inverse=True)
-    return {
-        "color": colours(number, len(ranked)),
-        "key": list(range(-len(first), 0)) if key is None else key.tolist(),
-        "devices": devices,
-        "mesh": mesh,
-        "holds": holds,
-        "bytes": [bytes_text(found.shard_bytes(dtype))] * len(first),
-        "same": same,
-    }
-
-
-def _vega(marks: Marks, height: float) -> dict[str, Any]:
-    """One layered view, so that it follows the width there is, and one selection covers both
-    pictures.
-    """
-    domain = {"nice": False, "zero": False}
-    across = {"type": "quantitative", "scale": {"domain": [0, WIDTH], **domain}, "axis": None}
-    down = {
-        "type": "quantitative",
-        "scale": {"domain": [0, height], "reverse": True, **domain},
-        "axis": None,
-    }
-    place = {"x": {"field": "xa"} | across, "y": {"field": "ya"} | down}
-    labels = place | {"text": {"field": "text"}}
-    words = labels | {"size": {"field": "size", "type": "quantitative", "scale": None}}
-    hover = [
-        {"field": field, "title": title}
-        for field, title in (
-            ("devices", "device"),
-            ("mesh", "mesh"),
-            ("holds", "holds"),
-            ("bytes", "bytes on each"),
-            ("same", "same data"),
-        )
-    ]
-    text = {"type": "text", "baseline": "middle", "tooltip": None}
-    # labels grow and shrink with the cells, and vanish before they cannot be read
-    size = f"min(datum.size * {_WIDER}, datum.most, datum.room * {_LOWER})"
-    label = text | {
-        "color": _INK,
-        "aria": False,
-        "fontSize": {"expr": size},
-        "opacity": {"expr": f"{size} < 7 ? 0 : 1"},
-    }
-    apart = f"max(1, ceil(datum.need / datum.room / (datum.down ? {_LOWER} : {_WIDER})))"
-    word = (
-        text
-        | _WORDS
-        | {
-            "align": {"expr": "datum.align"},
-            "fontWeight": {"expr": "datum.weight"},
-            "opacity": {"expr": f"datum.index % {apart} == 0 ? 1 : 0"},
-        }
-    )
-    lit = {"condition": {"param": "same", "empty": True, "value": 1}, "value": 0.22}
-    fill = {"field": "color", "type": "nominal", "scale": None}
-    return {
-        "height": height,
-        "padding": {"left": 0, "top": 2, "right": 0, "bottom": 2},
-        "config": {"view": {"stroke": None}},
-        "datasets": {
-            "cells": pa.table(marks.cells),
-            "inside": pa.table(marks.inside),
-            "outside": pa.table(marks.outside),
-        },
-        "layer": [
-            {
-                "data": {"name": "cells"},
-                "transform": _moved("", "2"),
-                "mark": {"type": "rect", "cornerRadius": 2, "description": {"expr": _SPOKEN}},
-                "params": [
-                    {
-                        "name": "same",
-                        "select": {
-                            "type": "point",
-                            "fields": ["key"],
-                            "on": "pointerover",
-                            "clear": "pointerout",
-                        },
-                    }
-                ],
-                "encoding": place
-                | {
-                    "x2": {"field": "xa2"},
-                    "y2": {"field": "ya2"},
-                    "color": fill,
-                    "tooltip": hover,
-                    "opacity": lit,
-                },
-            },
-            {
-                "data": {"name": "inside"},
-                "mark": label,
-                "encoding": labels,
-                "transform": _moved(""),
-            },
-            {"data": {"name": "outside"}, "mark": word, "encoding": words, "transform": _moved("")},
-        ],
-    }
-
-
-def _moved(*ends: str) -> list[dict[str, str]]:
-    """Places of marks in the width that there is, by the rule of `Marks`, under names of their own:
-    Vega works them out anew from x and y whenever the width changes.
-    """
-    return [
-        made
-        for end in ends
-        for made in (
-            {
-                "as": f"xa{end}",
-                "calculate": f"datum.exact ? datum.x{end} * {_WIDER} * {WIDTH:g} / width"
-                f" : datum.x{end}",
-            },
-            {"as": f"ya{end}", "calculate": f"datum.y{end} - datum.body{end} * (1 - {_SHRUNK})"},
-        )
-    ]

@@ -36,7 +36,7 @@ experiment, refusal = state.edit(
     | fields
     | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target},
 )
-found = layout_of(experiment)
+placed = layout_of(experiment)
 run = state.run("layout")
 misfit = None if refusal else links.misfit(experiment)
 
@@ -59,35 +59,35 @@ elif pressed:
     live.ask("layout", experiment)
 
 course.hint(experiment)
-st.subheader(plain(layout_headline(found, experiment.dtype)), anchor=False)
+st.subheader(plain(layout_headline(placed, experiment.dtype)), anchor=False)
 
 picture, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
 with picture:
     st.caption(
-        f"{numbers_words(found)} Same color, same data. Point at a cell for what it holds, "
+        f"{numbers_words(placed)} Same color, same data. Point at a cell for what it holds, "
         "and to light every device that holds the same."
     )
-    alt = layout_charts.alt_text(found, experiment.dtype)
+    alt = layout_charts.alt_text(placed, experiment.dtype)
     st.vega_lite_chart(
-        layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch", key="picture"
+        layout_charts.picture(placed, experiment.dtype), alt=alt, width="stretch", key="picture"
     )
-    st.markdown(layout_charts.notes(found))
-    element.field(found)
+    st.markdown(layout_charts.notes(placed))
+    element.field(placed)
 with beside:
     with st.container(horizontal=True):
-        st.metric("On each device", bytes_text(found.shard_bytes(experiment.dtype)))
-        st.metric("On all devices", bytes_text(found.held_bytes(experiment.dtype)))
+        st.metric("On each device", bytes_text(placed.shard_bytes(experiment.dtype)))
+        st.metric("On all devices", bytes_text(placed.held_bytes(experiment.dtype)))
         st.metric(
             "Replication",
-            f"{count_text(found.replication)}×",
+            f"{count_text(placed.replication)}×",
             help="How many devices hold each shard.",
         )
     st.caption(
         f"{plain(experiment.dtype)} in {code(experiment.memory_kind('array'))} memory. The array, counted once, is "
-        f"{bytes_text(found.array_bytes(experiment.dtype))}."
+        f"{bytes_text(placed.array_bytes(experiment.dtype))}."
     )
     if status := live.follow("layout", experiment, run, at_work):
-        placing.outcome(found, status)
+        placing.outcome(placed, status)
     elif run is None and not cards.stored(experiment):
         st.caption(
             "Not placed on devices yet. *Place it on devices* puts the real array there and compares."
@@ -97,7 +97,7 @@ with beside:
     except RequestError as error:  # a topology that does not exist has no devices to write down
         st.caption(plain(str(error)))
 
-moves.reshard_view(experiment, found)
+moves.reshard_view(experiment, placed)
 with st.expander(
     "The script: plain JAX that runs as it stands", key="script", on_change="rerun"
 ) as script:
@@ -108,9 +108,11 @@ with st.expander(
             st.caption(plain(str(error)))
 with st.expander("Every device as a table", key="table", on_change="rerun") as numbers:
     if numbers.open:
-        st.dataframe(sheet(layout_charts.table(found, experiment.dtype)), hide_index=True)
-        if found.device_count > layout_charts.TABLE_ROWS:
-            st.caption(f"The first {layout_charts.TABLE_ROWS:,} of {found.device_count:,} devices.")
+        st.dataframe(sheet(layout_charts.table(placed, experiment.dtype)), hide_index=True)
+        if placed.device_count > layout_charts.TABLE_ROWS:
+            st.caption(
+                f"The first {layout_charts.TABLE_ROWS:,} of {placed.device_count:,} devices."
+            )
 
 links.write_query("layout", experiment, run)
 links.share_box(share, "layout", experiment, run)

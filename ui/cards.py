@@ -42,7 +42,7 @@ _COLORS = {
 
 def starts(now: Mapping[str, Callable[[], None]]) -> None:
     """Where to start: a card for each screen that computes, and the recipes. `now` draws, by screen,
-    what a card says of what is there now.
+    what a card shows of the present state.
     """
     with st.container(key="starts"):
         places = [

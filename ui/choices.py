@@ -23,7 +23,7 @@ def rename_tab(old: Mapping[str, str]) -> None:
 
 
 def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], str] = str) -> str:
-    """One of the options; the first, until a link or a click says another one that there is."""
+    """One of the options; the first, until a link or a click names another of them."""
     if st.session_state.get(key) not in options:
         st.session_state[key] = options[0]
     chosen = st.segmented_control(

@@ -125,7 +125,7 @@ def hint(experiment: Experiment) -> None:
 
 
 def _numbers(recipe: Recipe) -> None:
-    """Of a problem: what the instant estimate says of it, and of its variation."""
+    """Of a problem: its instant estimate, and that of its variation."""
     here = recipe.numbers(variations.variation_of(recipe))
     for label, line in zip(
         ("By the estimate", variations.VARIATIONS[recipe.name].words), here, strict=False

@@ -1,5 +1,5 @@
-"""Downloads of a run: JSON, CSV, and the script that reproduces it; each is made when it is asked
-for.
+"""Downloads of a run: JSON, CSV, and the script that reproduces it; each is made when its
+button is pressed.
 """
 
 from collections.abc import Callable, Sequence

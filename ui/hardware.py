@@ -19,8 +19,8 @@ _MARKS = {"ok": "✓", "warn": "!", "fail": "✗", "unknown": "?"}
 
 
 def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[str, str], ...]:
-    """Label and value of each fact about the devices and the host; a dash where the devices have
-    not been asked.
+    """Label and value of each fact about the devices and the host; a dash where the devices are
+    not known yet.
     """
     kinds = (
         sorted({kind for device in environment.devices for kind in device.memory_kinds})
@@ -70,24 +70,24 @@ def remarks(
     """What to know besides: who holds the devices, the place in a slice, what simulated devices are
     good for.
     """
-    told = []
+    lines = []
     for holder in hardware.holders:
         whose = (
             "this dashboard's own worker"
             if holder.pid == worker_pid
             else f"another program, {holder.name}"
         )
-        told.append(f"{holder.device_file} is held by process {holder.pid}: {whose}.")
+        lines.append(f"{holder.device_file} is held by process {holder.pid}: {whose}.")
     if hardware.slice_hosts > 1:
         number = "" if hardware.slice_host is None else f", number {hardware.slice_host}"
-        told.append(
+        lines.append(
             f"This host is one of {hardware.slice_hosts} of a slice{number}: only the devices of this host are used here."
         )
     if environment is not None and environment.simulated:
-        told += [
+        lines += [
             f"{note}. Layouts and collectives are as on real ones." for note in environment.notes
         ]
-    return told
+    return lines
 
 
 def draw(

@@ -14,7 +14,7 @@ from ui.lab import delete, lab, room
 from ui.markdown import plain
 from ui.tables import sheet
 
-_MOST_UNREAD, _OLDEST = 20, 20  # told of, and offered at once
+_MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
 _ROWS, _TALL = 20, 700  # more rows than these scroll within so many pixels
 _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
@@ -128,7 +128,7 @@ def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary
 
 
 def not_here(asked: Sequence[str], runs: Sequence[RunSummary]) -> str | None:
-    """What to say of runs that a link names and that are not stored; None where all are."""
+    """A sentence about runs that a link names and that are not stored; None where all are."""
     missing = [run for run in asked if run not in {known.run for known in runs}]
     if not missing:
         return None

@@ -30,7 +30,7 @@ _BUTTONS = {
 MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twice a second
 # twice a second: a first median that is there within a second is also seen within a second
 INTERVAL_S = 0.5
-IDLE_S = 2.0  # while nothing runs: another viewer's run is listed so long after it was asked for
+IDLE_S = 2.0  # while nothing runs: another viewer's run is listed so long after it was queued
 Seen = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]  # active runs and states; newest run
 
 

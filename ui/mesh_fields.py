@@ -31,7 +31,7 @@ def mesh_input(screen: str) -> list[list[Any]]:
     for position in range(count):
         name, size = axis_at(screen, position, old, mesh, _NEW_AXES)
         left, right = st.columns(2, gap="small")
-        labels: Any = "visible" if position == 0 else "collapsed"  # the first stand for all
+        labels: Any = "visible" if position == 0 else "collapsed"  # of the first row
         name_key = state.seed(state.key(screen, f"mesh.name.{position}"), name)
         size_key = state.seed(state.key(screen, f"mesh.size.{position}"), size)
         chosen = left.text_input(

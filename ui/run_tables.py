@@ -69,10 +69,10 @@ def answers_table(
     costs: dict[str, dict[str, dict[str, str]]] = {each: {} for each in names}
     for each in names:
         for run, result in results:
-            found = result.strategies.get(each)
-            if found is not None and found.prediction is not None:
+            outcome = result.strategies.get(each)
+            if outcome is not None and outcome.prediction is not None:
                 costs[each][run] = cost_rows(
-                    cost_of(found.prediction, price), result.experiment.what.unit == "step"
+                    cost_of(outcome.prediction, price), result.experiment.what.unit == "step"
                 )
     rows = [
         row
@@ -92,7 +92,7 @@ def _cost_rows(
     name: str, results: Sequence[tuple[str, Result]], costs: Mapping[str, Mapping[str, str]]
 ) -> list[dict[str, str]]:
     """A row for each kind of cost that any run has; `costs` by run and label."""
-    labels = dict.fromkeys(label for found in costs.values() for label in found)
+    labels = dict.fromkeys(label for outcome in costs.values() for label in outcome)
     return [
         {"": f"{name}, {label if label == 'MFU' else label[0].lower() + label[1:]}"}
         | {run: costs.get(run, {}).get(label, NONE) for run, _ in results}
@@ -107,7 +107,7 @@ def _row_of(
     words: Callable[[StrategyResult], str | None],
 ) -> dict[str, str]:
     texts = {
-        run: words(found) if (found := result.strategies.get(name)) else None
+        run: words(outcome) if (outcome := result.strategies.get(name)) else None
         for run, result in results
     }
     return {"": label} | {run: text or NONE for run, text in texts.items()}

@@ -9,7 +9,7 @@ import streamlit as st
 _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
 
 # The app's color-scheme follows the theme that the viewer chose, and light-dark() follows that.
-# Streamlit keeps a link and its words on one line, and cuts them; the menu alone fits on one.
+# Streamlit keeps a link and its words on one line, and clips them; the menu alone fits on one.
 _CSS = """<style>
 [data-testid="stPageLink-NavLink"]:focus-visible {{
   outline: 2px solid light-dark({light}, {dark}) !important; outline-offset: 1px;

@@ -46,16 +46,16 @@ def printed_arrays(text: str) -> Iterator[PastedArray]:
 
 def _dims(inside: str) -> list[tuple[int, str]] | None:
     """Size and axes of each dim between the brackets; None where these hold something else."""
-    found, at = [], 0
+    dims, at = [], 0
     while at < len(inside):
         match = _DIM.match(inside, at)
         if match is None or match.end() == at:
             return None
-        found.append((int(match[1]), match[2]))
+        dims.append((int(match[1]), match[2]))
         at = match.end()
-    if len(found) > MAX_RANK:
-        raise refuse(f"a shape of {len(found)} dims", f"has more than {MAX_RANK}", "use fewer")
-    return found
+    if len(dims) > MAX_RANK:
+        raise refuse(f"a shape of {len(dims)} dims", f"has more than {MAX_RANK}", "use fewer")
+    return dims
 
 
 def made_arrays(tree: ast.AST) -> Iterator[PastedArray]:

@@ -23,7 +23,7 @@ class _Member:
 
 
 _Study = list[_Member]
-_Group = list[_Member | None]  # the variant of each experiment that stands for the same
+_Group = list[_Member | None]  # the corresponding variant of each experiment
 
 
 def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
@@ -58,7 +58,7 @@ def _shared(study: _Study, label: str) -> str:
 
 
 def _groups(studies: Sequence[_Study]) -> list[_Group]:
-    """The variants that stand for the same in each study; None where a study has none."""
+    """The corresponding variants of all studies; None where a study has none."""
     groups: list[_Group] = []
     for place, study in enumerate(studies):
         for is_named in (True, False):  # first by name, then whichever is left

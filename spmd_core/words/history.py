@@ -27,12 +27,12 @@ def shape_words(experiment: Experiment) -> dict[str, str]:
 
 def operand_bytes(experiment: Experiment) -> int | None:
     """Bytes of all operands, of a study those of its largest variant; None where no dims are known."""
-    found = [
+    sizes = [
         each.experiment.what.operand_bytes(each.experiment.sizes, each.experiment.dtype)
         for each in experiment.members
         if each.experiment.dims and not each.experiment.plan
     ]
-    return max(found, default=None)
+    return max(sizes, default=None)
 
 
 def stored_words(count: int) -> str:

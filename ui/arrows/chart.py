@@ -13,10 +13,10 @@ from spmd_core.words import way_words
 from ui.charts.base import CONFIG, INK, Spec
 
 _HALF = 0.3  # of a square, in steps between nodes
-_ASIDE = 0.12  # so that two ways of a link lie side by side
+_ASIDE = 0.12  # so that two ways of a link are side by side
 _PAST = 0.4  # the same, of an arrow past other nodes
 _STEP_PX, _LABELLED_PX, _TALLEST_PX = 64.0, 100.0, 560.0
-_LABELLED = 40  # arrows: with more, their bytes are told by pointing at them
+_LABELLED = 40  # arrows: with more, their bytes are shown on hover
 _ROOMY_PX = 44  # between nodes, below which arrows are drawn thinner
 _ROOM_PX = 98  # between nodes, below which labels of arrows vanish
 _CHARACTER_PX, _LINE_PX, _CLEAR_PX = 5.8, 12.0, 6.0  # of labels of arrows; between them and these
@@ -36,9 +36,9 @@ def chart(stand: Placed, drawn: ArrowScene) -> Spec:
     }
 
     def at(*fields: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        channels: dict[str, Any] = {}
         for field in fields:
-            found[field] = (
+            channels[field] = (
                 {"field": field}
                 if field.endswith("2")
                 else {
@@ -48,7 +48,7 @@ def chart(stand: Placed, drawn: ArrowScene) -> Spec:
                     "scale": scales[field] | {"nice": False, "zero": False},
                 }
             )
-        return found
+        return channels
 
     most = max((arrow.link.nbytes for arrow in drawn.arrows), default=1.0)
     arrows = [
@@ -97,7 +97,7 @@ def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
             ("way", "link"),
         )
     ]
-    told = {"color": {"field": "color", "type": "nominal", "scale": None}, "tooltip": hover}
+    hovered = {"color": {"field": "color", "type": "nominal", "scale": None}, "tooltip": hover}
     thin = f"min(1, max(0.4, width / {wide * _ROOMY_PX:g}))"  # where nodes are close together
     dash = {"condition": {"test": "datum.way == 'DCN'", "value": [3, 2]}, "value": [1, 0]}
     return [
@@ -108,7 +108,7 @@ def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
                 "strokeCap": "round",
                 "strokeWidth": {"expr": f"datum.width * {thin}"},
             },
-            "encoding": place | told | {"strokeDash": dash},
+            "encoding": place | hovered | {"strokeDash": dash},
         },
         {
             "data": {"name": "arrows"},
@@ -120,7 +120,7 @@ def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
                 "opacity": 1,
                 "size": {"expr": f"datum.head * {thin}"},
             },
-            "encoding": told
+            "encoding": hovered
             | {
                 "x": place["x"] | {"field": "hx"},
                 "y": place["y"] | {"field": "hy"},

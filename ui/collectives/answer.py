@@ -1,4 +1,4 @@
-"""What a sweep of collectives or a calibration found: the answer, its chart, its tables."""
+"""The result of a sweep of collectives or of a calibration: the answer, its chart, its tables."""
 
 import streamlit as st
 

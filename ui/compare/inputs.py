@@ -44,7 +44,7 @@ _OPTION_WORDS = {
 
 
 def compare_fields() -> dict[str, Any]:
-    """Draw every field of the screen; what they say now. Changing the workload changes the fields,
+    """Draw every field of the screen; their values. Changing the workload changes the fields,
     so the screen is drawn anew.
     """
     variants.name_field()
@@ -147,7 +147,7 @@ def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict
         )
         left, right = st.columns(2, gap="small", vertical_alignment="bottom")
         with left:
-            if array.name in what.memory:  # the workload itself says where this array lies
+            if array.name in what.memory:  # the workload itself sets its memory kind
                 st.caption(f"Memory: {code(what.memory[array.name])}")
             else:
                 memory |= inputs.memory_input(_SCREEN, (array.name,))

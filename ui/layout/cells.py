@@ -1,4 +1,4 @@
-"""What the tiles of a layout's picture show and tell: colors, labels, and the words on hover."""
+"""What the tiles of a layout's picture show: colors, labels, and the words on hover."""
 
 import numpy as np
 
@@ -11,11 +11,11 @@ from ui.layout.marks import Columns
 
 
 def array_cells(
-    found: Layout, grid: Grid, dtype: str, linked: bool
+    placed: Layout, grid: Grid, dtype: str, linked: bool
 ) -> tuple[Columns, list[str], list[str]]:
-    """What the tiles of the array tell, their labels and details."""
-    rank = len(found.shape)
-    shard = np.asarray(found.shard_shape, np.int64)
+    """Columns of the tiles of the array, their labels and details."""
+    rank = len(placed.shape)
+    shard = np.asarray(placed.shard_shape, np.int64)
     ranges = [grid.block_ranges(dim) for dim in range(rank)]
     starts = (
         np.stack([first for first, _ in ranges], -1) * shard if rank else np.zeros((1, 0), np.int64)
@@ -23,62 +23,65 @@ def array_cells(
     stops = np.stack([stop for _, stop in ranges], -1) * shard if rank else starts
     holds = index_texts(starts, stops)
     if grid.joined:
-        return _joined_cells(found, grid, found.blocks, holds, dtype)
-    first = found.groups[:, 0]
-    mesh = coordinate_texts(found, first, found.replicated_axes)
-    told = _on_hover(
-        found,
+        return _joined_cells(placed, grid, placed.blocks, holds, dtype)
+    first = placed.groups[:, 0]
+    mesh = coordinate_texts(placed, first, placed.replicated_axes)
+    columns = _on_hover(
+        placed,
         first,
         first if linked else None,
-        group_texts(found.named_groups),
+        group_texts(placed.named_groups),
         mesh,
         holds,
         dtype,
         [
-            f"on {count_text(found.replication)} devices"
-            if found.replication > 1
+            f"on {count_text(placed.replication)} devices"
+            if placed.replication > 1
             else "on no other device"
         ]
         * len(first),
     )
-    return told, short_group_texts(found.named_groups), []
+    return columns, short_group_texts(placed.named_groups), []
 
 
 def mesh_cells(
-    found: Layout, grid: Grid, dtype: str, linked: bool
+    placed: Layout, grid: Grid, dtype: str, linked: bool
 ) -> tuple[Columns, list[str], list[str]]:
-    """What the tiles of the mesh tell, their labels and details."""
+    """Columns of the tiles of the mesh, their labels and details."""
     if grid.joined:
-        tile = _tile_of(grid, found.coordinates)
-        lowest = np.full((len(grid.tiles), len(found.shape)), np.iinfo(np.int64).max)
+        tile = _tile_of(grid, placed.coordinates)
+        lowest = np.full((len(grid.tiles), len(placed.shape)), np.iinfo(np.int64).max)
         highest = np.zeros_like(lowest)
-        np.minimum.at(lowest, tile, found.starts)
-        np.maximum.at(highest, tile, found.stops)
+        np.minimum.at(lowest, tile, placed.starts)
+        np.maximum.at(highest, tile, placed.stops)
         return _joined_cells(
-            found,
+            placed,
             grid,
-            found.coordinates,
+            placed.coordinates,
             [f"within {text}" for text in index_texts(lowest, highest)],
             dtype,
         )
-    devices = np.arange(found.device_count)
-    same, first = group_texts(found.named_groups), found.groups[found.shard_of, 0]
-    holds, labels = index_texts(found.starts, found.stops), list(map(str, found.numbers.tolist()))
-    alone = found.replication == 1
-    told = _on_hover(
-        found,
+    devices = np.arange(placed.device_count)
+    same, first = group_texts(placed.named_groups), placed.groups[placed.shard_of, 0]
+    holds, labels = (
+        index_texts(placed.starts, placed.stops),
+        list(map(str, placed.numbers.tolist())),
+    )
+    alone = placed.replication == 1
+    columns = _on_hover(
+        placed,
         first,
         first if linked else None,
         labels,
-        coordinate_texts(found, devices),
+        coordinate_texts(placed, devices),
         holds,
         dtype,
         [
             "on no other device" if alone else f"on {same[shard]}"
-            for shard in found.shard_of.tolist()
+            for shard in placed.shard_of.tolist()
         ],
     )
-    return told, labels, [text[1:-1] for text in holds]
+    return columns, labels, [text[1:-1] for text in holds]
 
 
 def _tile_of(grid: Grid, blocks: Ints) -> Ints:
@@ -90,17 +93,17 @@ def _tile_of(grid: Grid, blocks: Ints) -> Ints:
 
 
 def _joined_cells(
-    found: Layout, grid: Grid, blocks: Ints, holds: list[str], dtype: str
+    placed: Layout, grid: Grid, blocks: Ints, holds: list[str], dtype: str
 ) -> tuple[Columns, list[str], list[str]]:
-    """What tiles tell that each join several shards or devices."""
-    tile, every = _tile_of(grid, blocks), np.arange(found.device_count)
+    """Columns of tiles that each join several shards or devices."""
+    tile, every = _tile_of(grid, blocks), np.arange(placed.device_count)
     count = np.bincount(tile, minlength=len(grid.tiles))
-    first, last = np.full(len(grid.tiles), found.device_count), np.zeros(len(grid.tiles), np.int64)
+    first, last = np.full(len(grid.tiles), placed.device_count), np.zeros(len(grid.tiles), np.int64)
     np.minimum.at(first, tile, every)
     np.maximum.at(last, tile, every)
     rows = list(zip(count.tolist(), first.tolist(), last.tolist(), strict=True))
-    told = _on_hover(
-        found,
+    columns = _on_hover(
+        placed,
         first,
         None,
         [f"{count_text(many)} devices, {low} to {high}" for many, low, high in rows],
@@ -108,17 +111,17 @@ def _joined_cells(
         holds,
         dtype,
         [
-            f"each shard on {count_text(found.replication)}"
-            if found.replication > 1
+            f"each shard on {count_text(placed.replication)}"
+            if placed.replication > 1
             else "on no other device"
         ]
         * len(rows),
     )
-    return told, [f"{low}+" for _, low, _ in rows], []
+    return columns, [f"{low}+" for _, low, _ in rows], []
 
 
 def _on_hover(
-    found: Layout,
+    placed: Layout,
     first: Ints,
     key: Ints | None,
     devices: list[str],
@@ -137,6 +140,6 @@ def _on_hover(
         "devices": devices,
         "mesh": mesh,
         "holds": holds,
-        "bytes": [bytes_text(found.shard_bytes(dtype))] * len(first),
+        "bytes": [bytes_text(placed.shard_bytes(dtype))] * len(first),
         "same": same,
     }

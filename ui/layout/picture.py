@@ -31,83 +31,85 @@ TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
 
 
-def picture(found: Layout, dtype: str) -> dict[str, Any]:
+def picture(placed: Layout, dtype: str) -> dict[str, Any]:
     """The Vega-Lite chart of a layout: array above, mesh below; pointing at a shard or a device
     lights all that hold the same.
     """
     marks = Marks()
-    array, mesh = array_grid(found), mesh_grid(found)
+    array, mesh = array_grid(placed), mesh_grid(placed)
     linked = not (array.joined or mesh.joined)
     scale = ", to scale" if array.is_to_scale else ""
     top = add_title(
         marks,
         0.0,
-        f"Array {shape_text(found.shape)}{scale}",
-        _roles(array, lambda dim: dim_text(found, dim)),
+        f"Array {shape_text(placed.shape)}{scale}",
+        _roles(array, lambda dim: dim_text(placed, dim)),
     )
-    add_edges(marks, array, (top, 0.0), _array_edge(found), lambda dim: f"d{dim} ")
-    add_cells(marks, array, (top, 0.0), *array_cells(found, array, dtype, linked))
+    add_edges(marks, array, (top, 0.0), _array_edge(placed), lambda dim: f"d{dim} ")
+    add_cells(marks, array, (top, 0.0), *array_cells(placed, array, dtype, linked))
     top, above = top + array.height + _BETWEEN, 0.0 if array.stretch is None else array.body
     top += add_title(
         marks,
         top,
-        "Mesh " + ", ".join(f"{name} = {size}" for name, size in found.mesh),
-        _roles(mesh, lambda axis: found.mesh[axis][0]),
+        "Mesh " + ", ".join(f"{name} = {size}" for name, size in placed.mesh),
+        _roles(mesh, lambda axis: placed.mesh[axis][0]),
         above,
     )
-    add_edges(marks, mesh, (top, above), _mesh_edge(found), lambda _: "")
-    add_cells(marks, mesh, (top, above), *mesh_cells(found, mesh, dtype, linked))
+    add_edges(marks, mesh, (top, above), _mesh_edge(placed), lambda _: "")
+    add_cells(marks, mesh, (top, above), *mesh_cells(placed, mesh, dtype, linked))
     return vega(marks, top + mesh.height + 4.0)
 
 
-def array_grid(found: Layout) -> Grid:
+def array_grid(placed: Layout) -> Grid:
     """Where the shards of the array are drawn; a scalar is one cell."""
-    edge = _array_edge(found)
-    letters = max(map(len, short_group_texts(found.named_groups[-1:])))
+    edge = _array_edge(placed)
+    letters = max(map(len, short_group_texts(placed.named_groups[-1:])))
     return arrange(
-        found.parts or (1,),
-        _margin([edge(dim, parts - 1, parts)[0] for dim, parts in enumerate(found.parts)]),
+        placed.parts or (1,),
+        _margin([edge(dim, parts - 1, parts)[0] for dim, parts in enumerate(placed.parts)]),
         letters,
-        found.shard_shape or None,
+        placed.shard_shape or None,
     )
 
 
-def mesh_grid(found: Layout) -> Grid:
+def mesh_grid(placed: Layout) -> Grid:
     """Where the devices of the mesh are drawn."""
-    edge = _mesh_edge(found)
-    margin = _margin([edge(axis, size - 1, size)[0] for axis, (_, size) in enumerate(found.mesh)])
-    return arrange(tuple(size for _, size in found.mesh), margin, len(str(found.device_count - 1)))
+    edge = _mesh_edge(placed)
+    margin = _margin([edge(axis, size - 1, size)[0] for axis, (_, size) in enumerate(placed.mesh)])
+    return arrange(
+        tuple(size for _, size in placed.mesh), margin, len(str(placed.device_count - 1))
+    )
 
 
 def _margin(labels: list[str]) -> float:
     return min(12.0 + 5.8 * max(map(len, labels), default=0), 140.0)
 
 
-def alt_text(found: Layout, dtype: str) -> str:
+def alt_text(placed: Layout, dtype: str) -> str:
     """What the picture shows, in words, for who cannot see it."""
-    mesh = mesh_text(found.mesh)
-    cuts = "; ".join(dim_text(found, dim) for dim in range(len(found.shape))) or "a scalar"
+    mesh = mesh_text(placed.mesh)
+    dims = "; ".join(dim_text(placed, dim) for dim in range(len(placed.shape))) or "a scalar"
     same = (
-        f"the same is on devices {group_texts(found.named_groups[:1])[0]}"
-        if found.replication > 1
+        f"the same is on devices {group_texts(placed.named_groups[:1])[0]}"
+        if placed.replication > 1
         else "no other device holds that"
     )
-    shards = f"{count_text(found.shard_count)} {'shard' if found.shard_count == 1 else 'shards'}"
+    shards = f"{count_text(placed.shard_count)} {'shard' if placed.shard_count == 1 else 'shards'}"
     return (
-        f"{layout_headline(found, dtype)}. The array is drawn as {shards} ({cuts}), the mesh {mesh} as {count_text(found.device_count)} devices "
+        f"{layout_headline(placed, dtype)}. The array is drawn as {shards} ({dims}), the mesh {mesh} as {count_text(placed.device_count)} devices "
         f"in the color of what they hold. "
-        f"Device 0 holds {index_texts(found.starts[:1], found.stops[:1])[0]}; {same}."
+        f"Device 0 holds {index_texts(placed.starts[:1], placed.stops[:1])[0]}; {same}."
     )
 
 
-def joined_note(found: Layout) -> str | None:
-    """What one tile stands for where the picture joins neighbours; None where every shard and
+def joined_note(placed: Layout) -> str | None:
+    """How many blocks a tile is where the picture joins neighbors; None where every shard and
     device is drawn.
     """
     parts = []
     for grid, name, noun in (
-        (array_grid(found), "array", "shards"),
-        (mesh_grid(found), "mesh", "devices"),
+        (array_grid(placed), "array", "shards"),
+        (mesh_grid(placed), "mesh", "devices"),
     ):
         if grid.joined:
             parts.append(
@@ -116,46 +118,48 @@ def joined_note(found: Layout) -> str | None:
     return f"Too many to draw one by one: {', '.join(parts)}." if parts else None
 
 
-def notes(found: Layout) -> str:
+def notes(placed: Layout) -> str:
     """The sentences below the picture, a line each, as markdown."""
-    sentences = (sharing_text(found), joined_note(found), scale_note(found))
+    sentences = (sharing_text(placed), joined_note(placed), scale_note(placed))
     return "  \n".join(plain(sentence) for sentence in sentences if sentence)
 
 
-def scale_note(found: Layout) -> str | None:
+def scale_note(placed: Layout) -> str | None:
     """How far the array's proportions are from the picture's; None where they are the same, or
     there is but one dim.
     """
-    grid = array_grid(found)
+    grid = array_grid(placed)
     if grid.stretch is None or grid.is_to_scale:
         return None
     return not_to_scale(f"d{grid.rows.dim}", grid.stretch)
 
 
-def table(found: Layout, dtype: str) -> pa.Table:
+def table(placed: Layout, dtype: str) -> pa.Table:
     """The numbers of the picture, one row a device, the first 4,096: coordinates, slice of every
     dim, bytes, who holds the same.
     """
-    count = min(found.device_count, TABLE_ROWS)
-    shards, place = np.unique(found.shard_of[:count], return_inverse=True)
-    same = group_texts(found.named_groups[shards])
-    columns: dict[str, Any] = {"device": found.numbers[:count]}
-    columns |= {name: found.coordinates[:count, axis] for axis, (name, _) in enumerate(found.mesh)}
+    count = min(placed.device_count, TABLE_ROWS)
+    shards, place = np.unique(placed.shard_of[:count], return_inverse=True)
+    same = group_texts(placed.named_groups[shards])
+    columns: dict[str, Any] = {"device": placed.numbers[:count]}
     columns |= {
-        f"[d{dim}]": range_texts(found.starts[:count, dim], found.stops[:count, dim])
-        for dim in range(len(found.shape))
+        name: placed.coordinates[:count, axis] for axis, (name, _) in enumerate(placed.mesh)
+    }
+    columns |= {
+        f"[d{dim}]": range_texts(placed.starts[:count, dim], placed.stops[:count, dim])
+        for dim in range(len(placed.shape))
     }
     return pa.table(
         columns
         | {
-            "bytes": [found.shard_bytes(dtype)] * count,
+            "bytes": [placed.shard_bytes(dtype)] * count,
             "held by devices": [same[shard] for shard in place.tolist()],
         }
     )
 
 
-def _array_edge(found: Layout) -> Edge:
-    sizes = found.shard_shape
+def _array_edge(placed: Layout) -> Edge:
+    sizes = placed.shard_shape
 
     def edge(dim: int, first: int, stop: int) -> tuple[str, str]:
         if not sizes:
@@ -166,9 +170,9 @@ def _array_edge(found: Layout) -> Edge:
     return edge
 
 
-def _mesh_edge(found: Layout) -> Edge:
+def _mesh_edge(placed: Layout) -> Edge:
     def edge(axis: int, first: int, stop: int) -> tuple[str, str]:
-        name = found.mesh[axis][0]
+        name = placed.mesh[axis][0]
         return f"{name}={first}" if stop - first == 1 else f"{name}={first}–{stop - 1}", str(first)
 
     return edge

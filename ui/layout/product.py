@@ -166,14 +166,14 @@ def _needs(experiment: Experiment) -> None:
 
     of = partial(time_of, mesh=experiment.mesh, times=times)
     try:
-        found = product(experiment, to_order)
+        needed = product(experiment, to_order)
     except RequestError as error:
         shell.refusal(str(error))
         return
-    st.subheader(coded(words.product_headline(experiment, found, of)), anchor=False)
-    if found.moves:
-        moves.table(found.moves, of, lambda move: words.why(experiment, found, move))
-        st.caption(coded(f"{words.time_source(found.collectives, of)} {words.NEEDED}"))
+    st.subheader(coded(words.product_headline(experiment, needed, of)), anchor=False)
+    if needed.moves:
+        moves.table(needed.moves, of, lambda move: words.why(experiment, needed, move))
+        st.caption(coded(f"{words.time_source(needed.collectives, of)} {words.NEEDED}"))
 
 
 def _picture(experiment: Experiment, array: Array) -> None:

@@ -36,8 +36,8 @@ _MAX_FLAGS = 600
 
 
 def predict_fields() -> dict[str, Any]:
-    """Draw every field of the screen; what they say now. A change that changes other fields draws
-    the screen anew.
+    """Draw every field of the screen; their values. A change that changes other fields draws
+    the screen again.
     """
     draft = state.draft(SCREEN)
     name = inputs.choice_input(
@@ -53,7 +53,7 @@ def predict_fields() -> dict[str, Any]:
 
 
 def plan_fields(screen: str) -> dict[str, Any]:
-    """Draw the fields of a training step; what they say now, as above."""
+    """Draw the fields of a training step; their values, as above."""
     draft = on_topology(screen, state.draft(screen))
     mesh = mesh_fields(screen, draft)
     devices = math.prod(size or 0 for _, size in mesh)
@@ -138,14 +138,14 @@ def _more(
     screen: str, options: dict[str, Any], dims: dict[str, Any], model: str
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """The rarer options, and sizes of the model that differ from the preset's."""
-    found: dict[str, Any] = {}
+    chosen_: dict[str, Any] = {}
     for name, label, words in (
         ("save", "Saved on the device", "Saved as well, by name."),
         ("offload", "Offloaded to the host", "Moved to host memory in the forward pass, and back."),
     ):
         now = [word for word in str(options.get(name, "")).split(",") if word]
         key = state.seed(state.key(screen, name), now)
-        found[name] = ",".join(
+        chosen_[name] = ",".join(
             st.multiselect(
                 label,
                 list(dict.fromkeys([*NAMES, *now])),
@@ -160,14 +160,14 @@ def _more(
         (right, "parameter_dtype", "Parameters"),
     ):
         with place:
-            found[name] = inputs.choice_input(
+            chosen_[name] = inputs.choice_input(
                 screen, name, label, ("float32", "bfloat16"), options.get(name, "float32")
             )
     for name, label in (
         ("fused_qkv", "One matmul for query, key and value"),
         ("fused_mlp", "One matmul for gate and up"),
     ):
-        found[name] = st.toggle(
+        chosen_[name] = st.toggle(
             label, key=state.seed(state.key(screen, name), bool(options.get(name)))
         )
     second = inputs.choice_input(
@@ -178,7 +178,7 @@ def _more(
         options.get("second_moment_dtype", ""),
         words=lambda word: word or "as the optimizer state",
     )
-    found |= (
+    chosen_ |= (
         _blocks(screen, options) | {"second_moment_dtype": second} | _own_choices(screen, options)
     )
     flags = st.text_input(
@@ -188,31 +188,31 @@ def _more(
         placeholder="xla_…=true",
         help="Added to those of the published runs.",
     )
-    found["compiler_flags"] = " ".join(flags.split())
+    chosen_["compiler_flags"] = " ".join(flags.split())
     st.caption("Sizes of the model, where they are to differ from the preset's")
-    return found, _sizes(screen, dims, model)
+    return chosen_, _sizes(screen, dims, model)
 
 
 def _blocks(screen: str, options: dict[str, Any]) -> dict[str, int]:
     """Blocks of the attention kernel: of queries, of keys, of keys per matmul; 0 is the usual one."""
-    found: dict[str, int] = {}
+    chosen_: dict[str, int] = {}
     places = st.columns(3, gap="small")
     for place, (name, (label, usual)) in zip(places, _BLOCKS.items(), strict=True):
         key = state.seed(state.key(screen, name), options.get(name) or None)
-        found[name] = (
+        chosen_[name] = (
             place.number_input(plain(label), value=None, step=128, placeholder=usual, key=key) or 0
         )
-    return found
+    return chosen_
 
 
 def _own_choices(screen: str, options: dict[str, Any]) -> dict[str, str]:
     """What a model has of its own beside sizes: activation, gate, vocabulary tables."""
-    found: dict[str, str] = {}
+    chosen_: dict[str, str] = {}
     for place, (name, (label, words)) in zip(
         st.columns(3, gap="small"), _CHOICES.items(), strict=True
     ):
         with place:
-            found[name] = inputs.choice_input(
+            chosen_[name] = inputs.choice_input(
                 screen,
                 name,
                 label,
@@ -220,7 +220,7 @@ def _own_choices(screen: str, options: dict[str, Any]) -> dict[str, str]:
                 options.get(name, ""),
                 words=lambda word: word or "as the model",
             )
-    return found
+    return chosen_
 
 
 def _sizes(screen: str, dims: dict[str, Any], model: str) -> dict[str, int]:
@@ -228,7 +228,7 @@ def _sizes(screen: str, dims: dict[str, Any], model: str) -> dict[str, int]:
         preset = get_model(model)
     except RequestError:
         preset = None
-    found: dict[str, int] = {}
+    chosen_: dict[str, int] = {}
     for row in range(0, len(VARIABLE), 2):
         for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
             size = place.number_input(
@@ -239,8 +239,8 @@ def _sizes(screen: str, dims: dict[str, Any], model: str) -> dict[str, int]:
                 placeholder=str(getattr(preset, name)) if preset else "as the model",
             )
             if size is not None:
-                found[name] = size
-    return found
+                chosen_[name] = size
+    return chosen_
 
 
 def _workload_fields(screen: str, draft: dict[str, Any], mesh: list[list[Any]]) -> dict[str, Any]:

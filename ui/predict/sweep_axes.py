@@ -27,10 +27,10 @@ def place(sweep: Sweep, row: Row) -> dict[str, Any]:
 
 
 def value_of(
-    sweep: Sweep, row: Row, y: float, low: float | None, high: float | None, said: str
+    sweep: Sweep, row: Row, y: float, low: float | None, high: float | None, text: str
 ) -> dict[str, Any]:
     """A point of a curve: its place, its value within an interval, and the words on hover."""
-    guessed = {"said": f"{said}, estimated"} if row.is_estimated else {"said": said}
+    guessed = {"said": f"{text}, estimated"} if row.is_estimated else {"said": text}
     span = {} if low is None or high is None else {"low": low, "high": high}
     return {**place(sweep, row), "y": y, "estimated": row.is_estimated} | guessed | span
 

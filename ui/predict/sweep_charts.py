@@ -41,7 +41,7 @@ def step_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
 
 
 def mfu_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
-    """Model FLOPs utilization in percent, with what the step's interval makes of it."""
+    """Model FLOPs utilization in percent, with the interval that the step's makes."""
     values = [
         value_of(
             sweep,
@@ -61,16 +61,16 @@ def rate_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
     """Tokens per second and chip."""
     values = []
     for row in rows:
-        found = row.numbers
-        if found.tokens_per_s_per_chip and found.step_s and found.low_s and found.high_s:
-            rate = found.tokens_per_s_per_chip
+        numbers = row.numbers
+        if numbers.tokens_per_s_per_chip and numbers.step_s and numbers.low_s and numbers.high_s:
+            rate = numbers.tokens_per_s_per_chip
             values.append(
                 value_of(
                     sweep,
                     row,
                     rate,
-                    rate * found.step_s / found.high_s,
-                    rate * found.step_s / found.low_s,
+                    rate * numbers.step_s / numbers.high_s,
+                    rate * numbers.step_s / numbers.low_s,
                     f"{rate:,.0f}",
                 )
             )
@@ -93,7 +93,7 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
 
 
 def memory_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
-    """Peak per device by the compiler, the estimate from the sizes where it has not said yet, and
+    """Peak per device by the compiler, the estimate from the sizes where it is not compiled yet, and
     the capacity; crosses do not fit.
     """
     size, name = unit(
@@ -114,12 +114,12 @@ def memory_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
         )
         if row.outcome.state in ("too large", "does not fit"):
             needed = peak if peak is not None else point.expected_bytes
-            told = "" if needed is None else f"{bytes_text(needed)} needed, "
+            needs = "" if needed is None else f"{bytes_text(needed)} needed, "
             crossed.append(
                 {
                     **place(sweep, row),
                     "y": limit,
-                    "said": f"does not fit: {told}capacity {bytes_text(point.capacity_bytes)}",
+                    "said": f"does not fit: {needs}capacity {bytes_text(point.capacity_bytes)}",
                 }
             )
         elif peak is not None and not row.is_estimated:
@@ -136,7 +136,7 @@ def memory_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
             )
     chart = curve(sweep, rows, values, f"Memory per device ({name})", zero=True)
     x, y = chart["encoding"]["x"], chart["encoding"]["y"]
-    # a cross is not cut off
+    # a cross stays in sight
     y["scale"]["domainMax"] = 1.1 * max(
         (value["y"] for value in (*capacity, *values, *guessed)), default=1.0
     )
@@ -255,8 +255,8 @@ def chart_alt(name: str, sweep: Sweep, rows: Sequence[Row]) -> str:
         ),
         "Efficiency": lambda row: f"{row.efficiency:.1%}" if row.efficiency is not None else None,
     }
-    told = "; ".join(f"{row.point.label}: {said}" for row in rows if (said := words[name](row)))
-    return f"{name} by {axis_title(sweep)}: {told or 'nothing yet'}"
+    needs = "; ".join(f"{row.point.label}: {text}" for row in rows if (text := words[name](row)))
+    return f"{name} by {axis_title(sweep)}: {needs or 'nothing yet'}"
 
 
 def _memory_words(row: Row) -> str | None:

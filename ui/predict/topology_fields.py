@@ -24,7 +24,7 @@ _CHIPS = 16  # of a topology chosen in the place of a target that is none
 
 
 def on_topology(screen: str, draft: dict[str, Any]) -> dict[str, Any]:
-    """The draft, once the fields of its topology say what it says."""
+    """The draft, once the fields of its topology show its target."""
     target = _topology(screen, draft["target"])
     if target != draft["target"]:
         redraw(screen, drafts.moved(draft, target))
@@ -146,7 +146,7 @@ def _model_mesh(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
         )
         names = list(AXES) if name in AXES else [name, *AXES]
         left, right = st.columns(2, gap="small")
-        labels: Any = "visible" if position == 0 else "collapsed"  # the first stand for all
+        labels: Any = "visible" if position == 0 else "collapsed"  # of the first row
         chosen = left.selectbox(
             f"Axis {position + 1} name",
             names,

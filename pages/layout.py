@@ -64,7 +64,7 @@ st.subheader(plain(layout_headline(placed, experiment.dtype)), anchor=False)
 picture, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
 with picture:
     st.caption(
-        f"{numbers_words(placed)} Same color, same data. Point at a cell for what it holds, "
+        f"{plain(numbers_words(placed))} Same color, same data. Point at a cell for what it holds, "
         "and to light every device that holds the same."
     )
     alt = layout_charts.alt_text(placed, experiment.dtype)

@@ -14,12 +14,12 @@ from spmd_core.words import (
     answer_words,
     experiment_words,
     outcome_words,
+    screen_title,
     state_words,
     stored_words,
 )
 from ui.lab import find, lab
 from ui.markdown import coded, plain
-from ui.shell import PAGES
 
 _ICONS = {
     "layout": ":material/grid_view:",
@@ -50,7 +50,7 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
         ]
         for column, start in zip(places, STARTS, strict=False):
             with column.container(border=True, height="stretch"):
-                st.markdown(f"#### {_ICONS[start.screen]} {plain(PAGES[start.screen][1])}")
+                st.markdown(f"#### {_ICONS[start.screen]} {plain(screen_title(start.screen))}")
                 st.markdown(coded(start.words))
                 if start.screen in now:
                     now[start.screen]()

@@ -105,7 +105,7 @@ def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, 
         optional = dim in what.optional_dims
         key = state.seed(state.key(screen, f"dim.{dim}"), draft["dims"].get(dim))
         notes = [
-            f"Empty leaves {plain(dim)} out." if optional else "",
+            f"Empty leaves {dim} out." if optional else "",
             _SHARED if state.variants(screen) and dim not in what.per_device else "",
         ]
         size = left.number_input(
@@ -114,7 +114,7 @@ def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, 
             step=1,
             key=key,
             placeholder="left out" if optional else "size",
-            help=" ".join(filter(None, notes)) or None,
+            help=plain(" ".join(filter(None, notes))) or None,
         )
         if size is not None or not optional:
             dims[dim] = size

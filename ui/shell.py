@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import LabError, StorageError
 from spmd_core.experiment import Experiment, files
-from spmd_core.words import experiment_words
+from spmd_core.words import experiment_words, screen_title
 from ui import heap, links, state, style
 from ui.entrance import door, version
 from ui.lab import lab, may_act
@@ -21,7 +21,7 @@ PAGES = {
     "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),
     "compare": ("pages/compare.py", "Compare", ":material/speed:"),
     "predict": ("pages/predict.py", "Predict", ":material/online_prediction:"),
-    "search": ("pages/search.py", "Find a sharding", ":material/travel_explore:"),
+    "search": ("pages/search.py", screen_title("search"), ":material/travel_explore:"),
     "collectives": ("pages/collectives.py", "Collectives", ":material/network_check:"),
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
     # Add a screen above this line.

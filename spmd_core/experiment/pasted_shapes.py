@@ -83,11 +83,6 @@ def _sizes(node: ast.expr) -> tuple[int, ...] | None:
 
 def _dtype(node: ast.expr) -> str | None:
     """The dtype that `jnp.bfloat16`, `bfloat16` or `"bfloat16"` is."""
-    name = (
-        node.attr
-        if isinstance(node, ast.Attribute)
-        else node.value
-        if isinstance(node, ast.Constant)
-        else getattr(node, "id", None)
-    )
-    return name if isinstance(name, str) and _DTYPE.match(name) else None
+    names = (getattr(node, field, None) for field in ("attr", "value", "id"))
+    name = next((name for name in names if isinstance(name, str)), None)
+    return name if name and _DTYPE.match(name) else None

@@ -41,14 +41,14 @@ from spmd_core.words.costs import (
     read_price,
     rows,
 )
-from spmd_core.words.differences import difference_rows
 from spmd_core.words.experiments import (
     experiment_size_words,
     experiment_words,
     model_words,
     sharding_words,
 )
-from spmd_core.words.history import (
+from spmd_core.words.history.differences import difference_rows
+from spmd_core.words.history.rows import (
     answer_words,
     matches,
     operand_bytes,
@@ -130,7 +130,12 @@ from spmd_core.words.runs import (
     values_text,
     verdict_words,
 )
-from spmd_core.words.screens import STARTS, WHAT_THIS_IS, not_placed_words
+from spmd_core.words.screens import (
+    STARTS,
+    WHAT_THIS_IS,
+    not_placed_words,
+    screen_title,
+)
 from spmd_core.words.search.answer import (
     MEANING,
     cost_title,
@@ -302,6 +307,7 @@ __all__ = [
     "scene_alt",
     "scene_summary",
     "scene_words",
+    "screen_title",
     "search",
     "search_headline",
     "searched_words",

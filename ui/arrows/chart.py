@@ -3,7 +3,6 @@ carries bytes, wider and redder the more it carries.
 """
 
 import math
-from typing import Any
 
 import pyarrow as pa
 
@@ -35,8 +34,8 @@ def chart(stand: Placed, drawn: ArrowScene) -> Spec:
         "y": {"domain": [-1.0, tall - 1.0], "reverse": True},
     }
 
-    def at(*fields: str) -> dict[str, Any]:
-        channels: dict[str, Any] = {}
+    def at(*fields: str) -> Spec:
+        channels: Spec = {}
         for field in fields:
             channels[field] = (
                 {"field": field}
@@ -130,7 +129,7 @@ def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
     ]
 
 
-def _node(stand: Placed, node: Node) -> dict[str, Any]:
+def _node(stand: Placed, node: Node) -> Spec:
     places = [stand.places[at] for at in node.positions] if stand.places else []
     sizes = [size for _, size in stand.mesh]
     mesh = []
@@ -159,7 +158,7 @@ def _node(stand: Placed, node: Node) -> dict[str, Any]:
     }
 
 
-def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> dict[str, Any]:
+def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> Spec:
     """An arrow beside the line between two nodes, on its right-hand side."""
     (x, y), (x2, y2), link = arrow.start, arrow.end, arrow.link
     length = math.hypot(x2 - x, y2 - y) or 1.0
@@ -195,7 +194,7 @@ def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> dict[str,
     }
 
 
-def _put_labels(arrows: list[dict[str, Any]], drawn: ArrowScene, step_px: float) -> None:
+def _put_labels(arrows: list[Spec], drawn: ArrowScene, step_px: float) -> None:
     """Give each label its place: below or above the squares of an arrow across, beside an arrow down.
     Labels that would overlap a square or a label before them, in the narrowest picture that has
     labels, are emptied.

@@ -10,6 +10,7 @@ from spmd_core.experiment import Pasted, PastedArray, Spec, axes_json, read_past
 from ui import state
 from ui.markdown import plain
 
+Form = dict[str, Any]  # the JSON form of an experiment
 # what arrays are called elsewhere -> here
 _ALSO = {
     "x": ("inputs", "input", "activations", "a"),
@@ -56,9 +57,7 @@ def _read(screen: str, text: str, arrays: Mapping[str, Sequence[str]]) -> str | 
     return None
 
 
-def filled(
-    form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequence[str]]
-) -> dict[str, Any]:
+def filled(form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequence[str]]) -> Form:
     """The form with what was pasted. A spec that names no array is of the next one without; shape and
     dtype are taken where the form has one array.
 
@@ -80,9 +79,7 @@ def filled(
     return new
 
 
-def _shaped(
-    form: dict[str, Any], array: PastedArray, name: str
-) -> tuple[dict[str, Any], Mapping[str, Sequence[str]]]:
+def _shaped(form: Form, array: PastedArray, name: str) -> tuple[Form, Mapping[str, Sequence[str]]]:
     """The form with the shape and dtype of an array, sharded as far as it has the dims; those dims."""
     dims = {f"d{dim}": size for dim, size in enumerate(array.shape)}
     sharding = {dim: axes for dim, axes in form["sharding"].items() if dim in dims}

@@ -42,6 +42,7 @@ def describe(target: str, expected_device_count: int | None = None) -> Environme
         host_memory_bytes=host_memory_bytes(),
         load=load(),
         xla_flags=os.environ.get("XLA_FLAGS", ""),
+        libtpu_init_args=os.environ.get("LIBTPU_INIT_ARGS", ""),
         simulated=simulated,
         notes=_notes(simulated, len(devices)),
     )

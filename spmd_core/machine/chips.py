@@ -204,7 +204,7 @@ CHIPS: dict[str, Chip] = {
         Chip(
             generation="tpu7x",
             title="TPU7x (Ironwood)",
-            device_kinds=("TPU7x",),
+            device_kinds=("TPU7x", "TPU7"),
             pci_id="0x0076",
             peak_flops=2307e12,
             hbm_bytes=int(189.5 * GIB),

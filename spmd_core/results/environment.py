@@ -35,6 +35,7 @@ class Environment(Frozen):
     load: float | None = None
     dispatch_floor_s: float | None = None
     xla_flags: str = ""
+    libtpu_init_args: str = ""  # flags of the TPU compiler and runtime, from the environment
     libtpu: str | None = None  # of a compile-only target: the package that holds the compiler
     simulated: bool = False
     notes: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import mesh_text
+from spmd_core.base import mesh_text, shorten
 from spmd_core.experiment import STRATEGIES, WORKLOADS
 from spmd_core.results import Environment, RunSummary
 
@@ -85,7 +85,9 @@ def environment_words(environment: Environment) -> str:
     )
     process = f", host {environment.process_index} of {environment.process_count}"
     host = process if environment.process_count > 1 else ""
-    return f"{devices}{cores}{host}, JAX {environment.jax}"
+    given = {"XLA_FLAGS": environment.xla_flags, "LIBTPU_INIT_ARGS": environment.libtpu_init_args}
+    flags = "".join(f", {name}={shorten(text, 80)}" for name, text in given.items() if text)
+    return f"{devices}{cores}{host}, JAX {environment.jax}{flags}"
 
 
 def mesh_words(mesh: tuple[tuple[str, int], ...]) -> str:

@@ -85,3 +85,15 @@ def test_an_experiment_and_its_devices_in_a_line():
 
 def test_how_long_ago():
     assert [ago(0, passed) for passed in (5, 300, 7200)] == ["just now", "5 min ago", "2 h ago"]
+
+
+def test_compiler_flags_of_the_environment_stand_beside_the_result():
+    environment = result({"auto": strategy(1e-5)}).environment
+    flagged = environment.model_copy(
+        update={"xla_flags": "--a=1", "libtpu_init_args": "--xla_tpu_b=true"}
+    )
+    words = environment_words(flagged)
+    assert (
+        words
+        == f"{environment_words(environment)}, XLA_FLAGS='--a=1', LIBTPU_INIT_ARGS='--xla_tpu_b=true'"
+    )

@@ -1,4 +1,4 @@
-"""The Overview screen: what hardware this is, where to start, what runs now, and what ran lately."""
+"""The Overview screen: what hardware this is, where to start, what runs now, and what ran last."""
 
 import streamlit as st
 
@@ -6,8 +6,7 @@ from spmd_core.machine import default_target
 from spmd_core.words import WHAT_THIS_IS
 from ui import cards, links, live, shell, state
 from ui import hardware as hardware_view
-from ui.lab import lab, may_act, probe, release, room
-from ui.markdown import plain
+from ui.lab import lab, may_act, probe, release
 from ui.predict import nearest
 
 share = shell.open_page("overview")
@@ -19,7 +18,7 @@ hardware, active = lab().hardware(), lab().active()
 with st.container(border=True):
     place = st.container()
     with st.container(horizontal=True):
-        asked = st.button("Query the devices again", icon=":material/refresh:", key="ask")
+        asked = st.button("Refresh the device information", icon=":material/refresh:", key="ask")
         if st.button(
             "Release the devices",
             icon=":material/eject:",
@@ -49,12 +48,9 @@ st.subheader("Where to start", anchor=False)
 cards.starts({"predict": lambda: nearest.verdict(state.experiment("predict"))})
 
 st.subheader("Running now", anchor=False)
-if active:
-    live.watch_queue(tuple(status.run for status in active))
-else:
-    st.caption(plain(f"Nothing runs and nothing waits. {room().words}"))
+live.watch_queue(live.listed_runs())
 
-st.subheader("Lately", anchor=False)
+st.subheader("Recent runs", anchor=False)
 recent = lab().history(over=True, limit=6, searched=False)
 for summary in recent:
     cards.run_row(summary)

@@ -15,6 +15,7 @@ with st.sidebar:
     fields = inputs.fields(what)
 experiment, refusal = state.edit("collectives", fields)
 run = state.run("collectives")
+misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
 with head:
@@ -25,11 +26,10 @@ with head:
         type="primary",
         key="measure",
         icon=":material/network_check:",
-        disabled=at_work,
+        disabled=bool(refusal or misfit) or at_work,
     )
 st.caption(plain(as_sentence(experiment.what.formula)))
 
-misfit = None if refusal else links.misfit(experiment)
 if refusal:
     shell.refusal(refusal)
 elif misfit:

@@ -15,13 +15,18 @@ with st.sidebar:
     fields = inputs.compare_fields()
 experiment, refusal = state.edit("compare", fields)
 run = state.run("compare")
+misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Compare", width="stretch")
     downloads = st.container(width="content")
     pressed = st.button(
-        "Run", type="primary", icon=":material/play_arrow:", key="run", disabled=at_work
+        "Run",
+        type="primary",
+        icon=":material/play_arrow:",
+        key="run",
+        disabled=bool(refusal or misfit) or at_work,
     )
 if experiment.dims:
     sizes = experiment_size_words(experiment)
@@ -30,7 +35,6 @@ if experiment.dims:
 changed.draw(experiment)
 variants.draw(experiment)
 course.hint(experiment)
-misfit = None if refusal else links.misfit(experiment)
 if refusal:
     shell.refusal(refusal)
 elif misfit:

@@ -5,17 +5,20 @@ import streamlit as st
 from spmd_core.experiment import workload_names
 from spmd_core.results import STATES
 from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
-from ui import history, links, shell, side_by_side
+from ui import links, live, shell
 from ui.compare import beside
+from ui.history import runs as history
+from ui.history import side_by_side
 
 share = shell.open_page("history")
 st.title("History")
+live.watch_history(live.listed_runs())
 with st.container(horizontal=True, vertical_alignment="bottom"):
     text = st.text_input(
         "Search",
         key="search",
         bind="query-params",
-        placeholder="run, dim, axis …",
+        placeholder="x=8, bfloat16, a date …",
         icon=":material/search:",
     )
     workload = st.selectbox(
@@ -41,7 +44,7 @@ runs, of_searches = history.listed(workload, state, text or None)
 history.upkeep()
 if runs:
     picked = history.pick(runs)
-    history.actions(picked)
+    history.actions(picked, runs)
     if side_by_side.FEWEST <= len(picked) <= side_by_side.MOST:
         side_by_side.draw(picked)
     beside.draw(runs)

@@ -7,9 +7,9 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text, count_text
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
-from spmd_core.words import layout_headline, not_placed_words
-from ui import course, inputs, links, live, shell, state
-from ui.layout import moves, paste, placing, product
+from spmd_core.words import layout_headline, not_placed_words, numbers_words
+from ui import cards, course, inputs, links, live, mesh_fields, shell, state
+from ui.layout import element, moves, paste, placing, product, shape
 from ui.layout import picture as layout_charts
 from ui.markdown import code, plain
 from ui.tables import sheet
@@ -21,8 +21,8 @@ if is_product:
     product.screen(share)
     st.stop()
 with st.sidebar:
-    mesh = inputs.mesh_input("layout")
-    fields = inputs.shape_input("layout", mesh)
+    mesh = mesh_fields.mesh_input("layout")
+    fields = shape.shape_input("layout", mesh)
     left, right = st.columns(2, gap="small")
     with left:
         dtype = inputs.dtype_input("layout", state.experiment("layout").what)
@@ -36,7 +36,7 @@ experiment, refusal = state.edit(
     | fields
     | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target},
 )
-found = layout_of(experiment)
+placed = layout_of(experiment)
 run = state.run("layout")
 misfit = None if refusal else links.misfit(experiment)
 
@@ -59,44 +59,45 @@ elif pressed:
     live.ask("layout", experiment)
 
 course.hint(experiment)
-st.subheader(plain(layout_headline(found, experiment.dtype)), anchor=False)
+st.subheader(plain(layout_headline(placed, experiment.dtype)), anchor=False)
 
 picture, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
 with picture:
     st.caption(
-        "Numbers in cells are devices: positions in the mesh's device order. Same color, same data. Point at a cell for what it holds, "
+        f"{plain(numbers_words(placed))} Same color, same data. Point at a cell for what it holds, "
         "and to light every device that holds the same."
     )
-    alt = layout_charts.alt_text(found, experiment.dtype)
+    alt = layout_charts.alt_text(placed, experiment.dtype)
     st.vega_lite_chart(
-        layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch", key="picture"
+        layout_charts.picture(placed, experiment.dtype), alt=alt, width="stretch", key="picture"
     )
-    st.markdown(layout_charts.notes(found))
+    st.markdown(layout_charts.notes(placed))
+    element.field(placed)
 with beside:
     with st.container(horizontal=True):
-        st.metric("On each device", bytes_text(found.shard_bytes(experiment.dtype)))
-        st.metric("On all devices", bytes_text(found.held_bytes(experiment.dtype)))
+        st.metric("On each device", bytes_text(placed.shard_bytes(experiment.dtype)))
+        st.metric("On all devices", bytes_text(placed.held_bytes(experiment.dtype)))
         st.metric(
             "Replication",
-            f"{count_text(found.replication)}×",
+            f"{count_text(placed.replication)}×",
             help="How many devices hold each shard.",
         )
     st.caption(
         f"{plain(experiment.dtype)} in {code(experiment.memory_kind('array'))} memory. The array, counted once, is "
-        f"{bytes_text(found.array_bytes(experiment.dtype))}."
+        f"{bytes_text(placed.array_bytes(experiment.dtype))}."
     )
     if status := live.follow("layout", experiment, run, at_work):
-        placing.outcome(found, status)
-    elif run is None:
+        placing.outcome(placed, status)
+    elif run is None and not cards.stored(experiment):
         st.caption(
-            "Nothing here has touched a device. *Place it on devices* puts the real array there and compares."
+            "Not placed on devices yet. *Place it on devices* puts the real array there and compares."
         )
     try:
         st.code(three_lines(experiment), language="python", wrap_lines=True)
     except RequestError as error:  # a topology that does not exist has no devices to write down
         st.caption(plain(str(error)))
 
-moves.reshard_view(experiment, found)
+moves.reshard_view(experiment, placed)
 with st.expander(
     "The script: plain JAX that runs as it stands", key="script", on_change="rerun"
 ) as script:
@@ -107,9 +108,11 @@ with st.expander(
             st.caption(plain(str(error)))
 with st.expander("Every device as a table", key="table", on_change="rerun") as numbers:
     if numbers.open:
-        st.dataframe(sheet(layout_charts.table(found, experiment.dtype)), hide_index=True)
-        if found.device_count > layout_charts.TABLE_ROWS:
-            st.caption(f"The first {layout_charts.TABLE_ROWS:,} of {found.device_count:,} devices.")
+        st.dataframe(sheet(layout_charts.table(placed, experiment.dtype)), hide_index=True)
+        if placed.device_count > layout_charts.TABLE_ROWS:
+            st.caption(
+                f"The first {layout_charts.TABLE_ROWS:,} of {placed.device_count:,} devices."
+            )
 
 links.write_query("layout", experiment, run)
 links.share_box(share, "layout", experiment, run)

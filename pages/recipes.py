@@ -18,7 +18,7 @@ st.markdown(
 words = st.text_input(
     "Search",
     key="search",
-    placeholder="Search: psum, in_axes, fsdp…",
+    placeholder="Search: psum, allreduce, MoE…",
     icon=":material/search:",
     max_chars=100,
     label_visibility="collapsed",
@@ -32,7 +32,7 @@ part = st.pills(
     label_visibility="collapsed",
 )
 
-recipes = course.found(words, part)
+recipes = course.matching(words, part)
 for group in groups():
     here = [recipe for recipe in recipes if recipe.group == group]
     if here:

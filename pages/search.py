@@ -5,7 +5,7 @@ import streamlit as st
 from spmd_core.search import ArrayQuestion
 from spmd_core.trials import FEW
 from spmd_core.trials import searches as running
-from spmd_core.words import MEANING
+from spmd_core.words import MEANING, screen_title
 from ui import links, shell
 from ui.lab import asker, begin, lab
 from ui.markdown import as_sentence, plain
@@ -32,7 +32,7 @@ if (
 at_work = search is not None and not search.is_over
 
 with st.container(horizontal=True, vertical_alignment="center"):
-    st.title("Search", width="stretch")
+    st.title(plain(screen_title("search")), width="stretch")
     if search and budget_s:
         label = "Search on"
     elif search:

@@ -45,7 +45,17 @@ FLOORS = (
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (
     ("entrance", "heap", "lab", "markdown", "state", "style", "choices"),
-    ("charts", "tables", "inputs", "links", "cards", "exports", "price"),
+    (
+        "charts",
+        "tables",
+        "run_tables",
+        "inputs",
+        "mesh_fields",
+        "links",
+        "cards",
+        "exports",
+        "price",
+    ),
     ("arrows", "course", "hardware", "ir", "next_step", "timeline"),
     ("shell",),
     ("live", "remedies"),
@@ -54,7 +64,6 @@ UI_FLOORS = (
     ("compare", "collectives"),
     ("programs",),
     ("search",),
-    ("side_by_side",),
     ("history",),
 )
 # What stores and works runs keeps facts: sentences are made where these are read

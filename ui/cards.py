@@ -4,19 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
-from spmd_core.base import RequestError, seconds_text
+from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, link
 from spmd_core.results import RunStatus, RunSummary
 from spmd_core.words import (
     DOES_NOT_FIT,
     STARTS,
     ago,
+    answer_words,
     experiment_words,
     outcome_words,
+    screen_title,
     state_words,
-    title,
+    stored_words,
 )
-from ui.lab import find
+from ui.lab import find, lab
 from ui.markdown import coded, plain
 
 _ICONS = {
@@ -40,7 +42,7 @@ _COLORS = {
 
 def starts(now: Mapping[str, Callable[[], None]]) -> None:
     """Where to start: a card for each screen that computes, and the recipes. `now` draws, by screen,
-    what a card says of what is there now.
+    what a card shows of the present state.
     """
     with st.container(key="starts"):
         places = [
@@ -48,7 +50,7 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
         ]
         for column, start in zip(places, STARTS, strict=False):
             with column.container(border=True, height="stretch"):
-                st.markdown(f"#### {_ICONS[start.screen]} {plain(start.screen.capitalize())}")
+                st.markdown(f"#### {_ICONS[start.screen]} {plain(screen_title(start.screen))}")
                 st.markdown(coded(start.words))
                 if start.screen in now:
                     now[start.screen]()
@@ -94,18 +96,31 @@ def run_row(summary: RunSummary) -> None:
             width="stretch",
             query_params=query(summary.experiment, summary.run),
         )
-        fastest, seconds, predicted = summary.answer or ("", 0.0, False)
-        answer = (
-            f"{title(fastest)} {seconds_text(seconds)}{', predicted' if predicted else ''}"
-            if fastest
-            else ""
+        st.caption(_outcome(summary), width="content")
+
+
+def _outcome(summary: RunSummary) -> str:
+    """What came out of a stored run, and when it was requested, as Markdown."""
+    answer = answer_words(summary)
+    if not answer and outcome_words(summary) == DOES_NOT_FIT:
+        answer = "does not fit"
+    return " · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part)
+
+
+def stored(experiment: Experiment) -> bool:
+    """How many runs of an experiment are stored, and a link to the last; False where there are none."""
+    runs = lab().history(experiment=experiment, state="succeeded")
+    if not runs:
+        return False
+    with st.container(border=True, key="stored"):
+        st.markdown(f":material/history: **{plain(stored_words(len(runs)))}**")
+        st.page_link(
+            page_of(experiment),
+            label=f"**Open the last one:** {_outcome(runs[0])}",
+            icon=":material/arrow_forward:",
+            query_params=query(experiment, runs[0].run),
         )
-        if not answer and outcome_words(summary) == DOES_NOT_FIT:
-            answer = "does not fit"
-        st.caption(
-            " · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part),
-            width="content",
-        )
+    return True
 
 
 def elsewhere(active: Sequence[RunStatus], last: str | None) -> None:

@@ -12,7 +12,8 @@ ARROWS = "arrows"  # whose bytes the mesh with arrows shows
 ONCE = "once"  # each of them as often as it runs, or one execution
 RANKED = "by"  # the strategy by which a study ranks its variants
 TO = "to"  # the spec that Layout reshards to
-LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, RANKED, TO)
+ELEMENT = "element"  # of the array on Layout, whose devices are named
+LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, RANKED, TO, ELEMENT)
 
 
 def rename_tab(old: Mapping[str, str]) -> None:
@@ -23,7 +24,7 @@ def rename_tab(old: Mapping[str, str]) -> None:
 
 
 def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], str] = str) -> str:
-    """One of the options; the first, until a link or a click says another one that there is."""
+    """One of the options; the first, until a link or a click names another of them."""
     if st.session_state.get(key) not in options:
         st.session_state[key] = options[0]
     chosen = st.segmented_control(

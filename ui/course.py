@@ -13,12 +13,15 @@ from ui import state
 from ui.cards import page_of, query
 from ui.markdown import plain
 
-# Streamlit marks links to the screen at hand; here they lead to another experiment on it, and are
-# to look like those that leave it.
+# Streamlit marks links to the open screen; here they lead to another experiment on it, and should
+# look like those that leave it.
 _STYLE = """<style>
 .st-key-recipe [data-testid="stPageLink-NavLink"] { background: transparent; padding-left: 0; }
 .st-key-recipe [data-testid="stPageLink-NavLink"] p { font-weight: 500; text-decoration: underline; text-underline-offset: 0.2em; }
 </style>"""
+
+
+_ALSO = {"moe": "mixture of experts", "a2a": "alltoall"}  # short names, as `_plain` writes the long
 
 
 @cache
@@ -39,23 +42,31 @@ def neighbours(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
     )
 
 
-def found(words: str, group: str | None = None) -> tuple[Recipe, ...]:
+def matching(words: str, group: str | None = None) -> tuple[Recipe, ...]:
     """The recipes of a group (of all where it is None) that have every one of these words in their
-    name, title, group or text.
+    name, title, group or text, or communicate by them. Case, hyphens and underscores do not count.
     """
-    asked = words.lower().split()
+    wanted = [_ALSO.get(word, word) for word in _plain(words).split()]
     return tuple(
         recipe
         for recipe in RECIPES.values()
-        if group in (None, recipe.group)
-        and all(
-            word
-            in " ".join(
-                (recipe.name, recipe.title, recipe.group, recipe.look_at, recipe.why)
-            ).lower()
-            for word in asked
-        )
+        if group in (None, recipe.group) and all(word in _texts()[recipe.name] for word in wanted)
     )
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace("-", "").replace("_", "")
+
+
+@cache
+def _texts() -> Mapping[str, str]:
+    """Of each recipe by its name all that a search looks into."""
+    return {name: _plain(" ".join(_parts(recipe))) for name, recipe in RECIPES.items()}
+
+
+def _parts(recipe: Recipe) -> tuple[str, ...]:
+    kinds = sorted({kind for each in recipe.expected.collectives.values() for kind in each})
+    return (recipe.name, recipe.title, recipe.group, recipe.look_at, recipe.why, *kinds)
 
 
 def varied(experiment: Experiment, last: str | None) -> Recipe | None:
@@ -114,7 +125,7 @@ def hint(experiment: Experiment) -> None:
 
 
 def _numbers(recipe: Recipe) -> None:
-    """Of a problem: what the instant estimate says of it, and of its variation."""
+    """Of a problem: its instant estimate, and that of its variation."""
     here = recipe.numbers(variations.variation_of(recipe))
     for label, line in zip(
         ("By the estimate", variations.VARIATIONS[recipe.name].words), here, strict=False

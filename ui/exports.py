@@ -1,17 +1,19 @@
-"""Downloads of a run: JSON, CSV, and the script that reproduces it; each is made when it is asked
-for.
+"""Downloads of a run: JSON, CSV, and the script that reproduces it; each is made when its
+button is pressed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.experiment import Experiment
-from spmd_core.results import Result, csv_text, json_text
+from spmd_core.results import Result, RunSummary, csv_text, json_text
 from spmd_core.script import script_text
 from spmd_core.trials import told
+from ui import run_tables
 from ui.lab import lab
+from ui.tables import sheet
 
 
 def menu(place: DeltaGenerator, run: str, experiment: Experiment) -> None:
@@ -49,6 +51,17 @@ def buttons(run: str, experiment: Experiment) -> None:
 def text_button(label: str, make: Callable[[], str], file: str, words: str) -> None:
     """A button that downloads a script, which is made when it is pressed."""
     _button(label, make, file, "text/x-python", words)
+
+
+def rows_button(runs: Sequence[RunSummary]) -> None:
+    """A button that downloads rows of History with every column; no hover is needed for it."""
+    _button(
+        "These rows as CSV",
+        lambda: sheet(run_tables.runs_table(runs)).to_csv(index=False),
+        "history.csv",
+        "text/csv",
+        "Every column of the table; moments in UTC, milliseconds and bytes as numbers.",
+    )
 
 
 def _result(run: str) -> Result:

@@ -19,8 +19,8 @@ _MARKS = {"ok": "✓", "warn": "!", "fail": "✗", "unknown": "?"}
 
 
 def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[str, str], ...]:
-    """Label and value of each fact about the devices and the host; a dash where the devices have
-    not been asked.
+    """Label and value of each fact about the devices and the host; a dash where the devices are
+    not known yet.
     """
     kinds = (
         sorted({kind for device in environment.devices for kind in device.memory_kinds})
@@ -70,24 +70,24 @@ def remarks(
     """What to know besides: who holds the devices, the place in a slice, what simulated devices are
     good for.
     """
-    told = []
+    lines = []
     for holder in hardware.holders:
         whose = (
             "this dashboard's own worker"
             if holder.pid == worker_pid
             else f"another program, {holder.name}"
         )
-        told.append(f"{holder.device_file} is held by process {holder.pid}: {whose}.")
+        lines.append(f"{holder.device_file} is held by process {holder.pid}: {whose}.")
     if hardware.slice_hosts > 1:
         number = "" if hardware.slice_host is None else f", number {hardware.slice_host}"
-        told.append(
+        lines.append(
             f"This host is one of {hardware.slice_hosts} of a slice{number}: only the devices of this host are used here."
         )
     if environment is not None and environment.simulated:
-        told += [
+        lines += [
             f"{note}. Layouts and collectives are as on real ones." for note in environment.notes
         ]
-    return told
+    return lines
 
 
 def draw(
@@ -103,7 +103,7 @@ def draw(
     if environment is not None:
         with st.expander("Each device"):
             st.dataframe(
-                sheet(tables.devices_table(environment)),
+                sheet(devices_table(environment)),
                 hide_index=True,
                 alt="The devices of this machine with ids, coordinates and memory",
             )
@@ -179,3 +179,19 @@ def _show_tested(checks: list[Check]) -> None:
         hide_index=True,
         alt="Each test with its value, what it means, and what to do",
     )
+
+
+def devices_table(environment: Environment) -> pd.DataFrame:
+    """The devices of a target, one row each; columns that no device fills are left out."""
+    rows = [
+        {
+            "Device": device.id,
+            "Process": device.process,
+            "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
+            "Core": device.core,
+            "Memory kinds": ", ".join(device.memory_kinds),
+            "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None,
+        }
+        for device in environment.devices
+    ]
+    return pd.DataFrame(rows).dropna(axis="columns", how="all")

@@ -2,50 +2,56 @@
 part's JSON form.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment import MAX_MESH_AXES, Workload, axes_left
+from spmd_core.experiment import Workload
 from spmd_core.machine import accelerator_files
 from spmd_core.words import title
 from ui import state
 from ui.markdown import plain
 
-_NEW_AXES = ("x", "y", "z", "w", "u", "v")
 ABSENT = ("tpu:v5e:4x4", "tpu:v6e:4x4", "tpu:v5p:2x2x4")  # offered as targets of a prediction
-_MEANS_ABSENT = (
-    " Or a TPU topology such as tpu:v5p:4x4x4, which need not be attached: programs are "
-    "compiled for it and their times predicted."
-)
+_MEANS_ABSENT = {
+    "compare": " Or a TPU topology such as tpu:v5p:4x4x4, which need not be attached: programs are "
+    "compiled for it and their times predicted.",
+    "layout": " Or a TPU topology such as tpu:v5p:4x4x4, which need not be attached: cells show the "
+    "device ids that JAX gives there.",
+}
+_SHARED = "All variants of the study share this."
 _MEMORY_KINDS = ("device", "pinned_host")
 
 
 def target_input(screen: str) -> str:
-    """Where the experiment runs; other targets than those offered can be typed."""
+    """Where the experiment runs; other targets than those offered can be typed. TPU topologies that
+    are not attached are offered where they have an answer.
+    """
     now = state.draft(screen)["target"]
     offered = [*(["local"] if accelerator_files() else []), "cpu:8", "cpu:16", "cpu:64"]
-    absent = ABSENT if screen == "compare" else ()
+    absent = ABSENT if screen in _MEANS_ABSENT else ()
     options = list(dict.fromkeys([now, *offered, *absent]))
     key = state.seed(state.key(screen, "target"), now)
     if st.session_state[key] not in options:
         options.append(st.session_state[key])
     meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. Type another, e.g. cpu:32."
-    if absent:
-        meaning += _MEANS_ABSENT
+    meaning += _MEANS_ABSENT.get(screen, "")
     return (
         st.selectbox(
             "Target",
             options,
             key=key,
             accept_new_options=True,
-            format_func=_target_words,
+            format_func=_target_words if screen == "compare" else _layout_target_words,
             help=meaning,
         )
         or now
     )
+
+
+def _layout_target_words(target: str) -> str:
+    return f"{target}, not attached" if target.startswith("tpu:") else _target_words(target)
 
 
 def _target_words(target: str) -> str:
@@ -57,111 +63,14 @@ def _target_words(target: str) -> str:
     return f"{target}, simulated" if kind == "cpu" and count.isdigit() else target
 
 
-def mesh_input(screen: str) -> list[list[Any]]:
-    """Axis names and sizes, 1 to 4 axes (more where a link brought more).
-
-    The draft's specs follow: a renamed axis is renamed there, a removed one leaves them.
-    """
-    draft = state.draft(screen)
-    old = [list(axis) for axis in draft["mesh"]]
-    most = max(4, min(len(old), MAX_MESH_AXES))
-    key = state.seed(state.key(screen, "mesh.count"), len(old))
-    count = st.segmented_control("Mesh axes", range(1, most + 1), key=key, required=True) or len(
-        old
-    )
-    st.session_state.setdefault(state.key(screen, "mesh.size.0"), old[0][1])
-    mesh = []
-    for position in range(count):
-        name, size = axis_at(screen, position, old, mesh, _NEW_AXES)
-        left, right = st.columns(2, gap="small")
-        name_key = state.seed(state.key(screen, f"mesh.name.{position}"), name)
-        size_key = state.seed(state.key(screen, f"mesh.size.{position}"), size)
-        chosen = left.text_input(
-            f"Axis {position + 1} name", key=name_key, max_chars=64, label_visibility="collapsed"
-        )
-        devices = right.number_input(
-            f"Axis {position + 1} size",
-            value=None,
-            step=1,
-            key=size_key,
-            label_visibility="collapsed",
-        )
-        mesh.append([(chosen or "").strip(), devices or 0])
-    if len(mesh) == len(old):
-        rename_axes(
-            draft,
-            {
-                before[0]: after[0]
-                for before, after in zip(old, mesh, strict=True)
-                if before[0] != after[0]
-            },
-        )
-    elif len(mesh) < len(old):
-        drop_axes(draft, remove_axes(screen, old, len(mesh)))
-    return mesh
-
-
-def axis_at(
-    screen: str, position: int, old: list[list[Any]], mesh: list[list[Any]], names: Sequence[str]
-) -> tuple[str, Any]:
-    """Name and size in an axis's row: the draft's, the one removed there, or a new one of size 1."""
-    if position < len(old):
-        return old[position][0], old[position][1]
-    taken = [axis[0] for axis in old + mesh]
-    removed = _removed(screen).get(position)
-    if removed is not None and removed[0] not in taken:
-        return removed
-    spare = (f"a{number}" for number in range(len(taken) + 1))
-    return next(name for name in (*names, *spare) if name not in taken), 1
-
-
-def remove_axes(screen: str, old: list[list[Any]], count: int) -> list[str]:
-    """Take leave of the axes from `count` on, so that they come back as they were; their names."""
-    _removed(screen).update({place: tuple(old[place]) for place in range(count, len(old))})
-    return [name for name, _ in old[count:]]
-
-
-def _removed(screen: str) -> dict[int, tuple[str, Any]]:
-    """Position -> the axis that was removed there, until another form is opened."""
-    return st.session_state[state.seed(state.key(screen, "mesh.removed"), {})]
-
-
-def drop_axes(draft: dict[str, Any], gone: Sequence[str]) -> None:
-    """Take mesh axes out of the draft's sharding and overrides, in place."""
-    left = [name for name, _ in draft["mesh"] if name not in gone]
-    table = {dim: axes_left(axes, left) for dim, axes in draft["sharding"].items()}
-    draft["sharding"] = {dim: axes for dim, axes in table.items() if axes is not None}
-    draft["overrides"] = {
-        name: [axes_left(axes, left) for axes in spec] for name, spec in draft["overrides"].items()
-    }
-
-
-def rename_axes(draft: dict[str, Any], new_names: dict[str, str]) -> None:
-    """Rename mesh axes in the draft's sharding and overrides, in place."""
-
-    def renamed(entry: Any) -> Any:
-        return (
-            [renamed(axis) for axis in entry]
-            if isinstance(entry, list)
-            else new_names.get(entry, entry)
-        )
-
-    draft["sharding"] = {dim: renamed(axes) for dim, axes in draft["sharding"].items()}
-    draft["overrides"] = {
-        name: [renamed(axes) for axes in spec] for name, spec in draft["overrides"].items()
-    }
-
-
 def axes_input(
     screen: str,
     field: str,
     label: str,
     now: Any,
     mesh: list[list[Any]],
-    *,
-    label_visibility: Any = "visible",
 ) -> str | list[str] | None:
-    """The mesh axes that cut one dim, major first: None, an axis, or a list.
+    """The mesh axes that one dim is sharded over, major first: None, an axis, or a list.
 
     An axis that left the mesh stays among the choices, so that the refusal can name it and nothing
     is dropped silently.
@@ -179,7 +88,6 @@ def axes_input(
         options,
         key=key,
         placeholder="not sharded",
-        label_visibility=label_visibility,
     )
     if not axes:
         return None
@@ -192,91 +100,35 @@ def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, 
     """Size and axes of every dim of a workload, one row each, as the fields `dims` and `sharding`."""
     draft = state.draft(screen)
     dims, sharding = {}, {}
-    for row, dim in enumerate(what.dims):
+    for dim in what.dims:
         left, right = st.columns([2, 3], gap="small", vertical_alignment="bottom")
         optional = dim in what.optional_dims
         key = state.seed(state.key(screen, f"dim.{dim}"), draft["dims"].get(dim))
+        notes = [
+            f"Empty leaves {dim} out." if optional else "",
+            _SHARED if state.variants(screen) and dim not in what.per_device else "",
+        ]
         size = left.number_input(
             plain(dim),
             value=None,
             step=1,
             key=key,
             placeholder="left out" if optional else "size",
-            help=f"Empty leaves {plain(dim)} out." if optional else None,
+            help=plain(" ".join(filter(None, notes))) or None,
         )
         if size is not None or not optional:
-            dims[dim] = size or 0
+            dims[dim] = size
         with right:
-            label = "sharded over mesh axes" if row == 0 else f"{dim} sharded over"
             axes = axes_input(
                 screen,
                 f"sharding.{dim}",
-                label,
+                f"{dim} sharded over",
                 draft["sharding"].get(dim),
                 mesh,
-                label_visibility="visible" if row == 0 else "collapsed",
             )
         if axes is not None:
             sharding[dim] = axes
     return {"dims": dims, "sharding": sharding}
-
-
-def shape_input(screen: str, mesh: list[list[Any]]) -> dict[str, Any]:
-    """Shape (as text, rank 1 to 6) and axes of every dim of the workload `array`, as the fields
-    `dims` and `sharding`.
-
-    Where a link brought a spec as an override, it stays one: the field `overrides` instead of
-    `sharding`.
-    """
-    draft = state.draft(screen)
-    key = state.seed(
-        state.key(screen, "shape"), ", ".join(str(size) for size in draft["dims"].values())
-    )
-    text = st.text_input(
-        "Array shape",
-        key=key,
-        max_chars=120,
-        placeholder="4, 8",
-        help="One size for each dim, rank 1 to 6, for example 4, 8.",
-    )
-    dims = parse_shape(text or "")
-    override = draft["overrides"].get("array")
-    now = (
-        draft["sharding"] if override is None else dict(zip(draft["dims"], override, strict=False))
-    )
-    sharding = {}
-    for dim in dims:
-        # not with its size: a widget whose label changes begins anew, and may lose what was chosen
-        axes = axes_input(screen, f"sharding.{dim}", f"{dim} sharded over", now.get(dim), mesh)
-        if axes is not None:
-            sharding[dim] = axes
-    return {"dims": dims} | (
-        {"sharding": sharding}
-        if override is None
-        else {"overrides": {"array": [sharding.get(dim) for dim in dims]}}
-    )
-
-
-_BETWEEN = re.compile(r"(?<=[0-9])\s*[x×]\s*(?=-?[0-9])")  # 4x8, but not the x of `8, x, 32`
-
-
-def parse_shape(text: str) -> dict[str, Any]:
-    """`4, 8` or `(4, 8)` as {"d0": 4, "d1": 8}; what is not a whole number stays text, for the
-    experiment's rules to refuse.
-
-    >>> parse_shape("(4, 8)")
-    {'d0': 4, 'd1': 8}
-    """
-    parts = _BETWEEN.sub(",", text).strip(" ()[]").split(",")
-    if parts and not parts[-1].strip():
-        parts.pop()
-    sizes = [part.strip().replace("_", "") for part in parts]
-    return {
-        f"d{position}": int(size)
-        if size.removeprefix("-").isascii() and size.removeprefix("-").isdigit() and len(size) < 40
-        else size
-        for position, size in enumerate(sizes)
-    } or {"d0": 0}
 
 
 def dtype_input(screen: str, what: Workload) -> str:

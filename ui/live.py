@@ -31,6 +31,8 @@ _BUTTONS = {
 MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twice a second
 # twice a second: a first median that is there within a second is also seen within a second
 INTERVAL_S = 0.5
+IDLE_S = 2.0  # while nothing runs: another viewer's run is listed so long after it was queued
+Seen = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]  # active runs and states; newest run
 
 
 def ask(screen: str, experiment: Experiment) -> None:
@@ -67,6 +69,7 @@ def follow(
     status = find(run)
     if status is None:
         st.info(plain(links.no_run(run, _BUTTONS[screen])), icon=":material/link_off:")
+        cards.stored(experiment)
         return None
     if status.experiment != experiment:
         st.info(
@@ -149,14 +152,39 @@ def _points(status: RunStatus) -> None:
     )
 
 
-@st.fragment(run_every=INTERVAL_S)
-def watch_queue(seen: tuple[str, ...]) -> None:
-    """Every active run in a line each; the screen is drawn anew when one of `seen` is over or
-    another comes.
+def listed_runs() -> Seen:
+    """The active runs with their states, and the newest stored run: what a screen that lists runs
+    was drawn from.
     """
-    active = lab().active()
-    if tuple(status.run for status in active) != seen:
+    active = tuple((status.run, status.state) for status in lab().active())
+    return active, tuple(each.run for each in lab().history(limit=1))
+
+
+def watch_queue(seen: Seen) -> None:
+    """Every active run in a line each, also those that other viewers started; the screen is drawn
+    again when one comes or is over. `seen`: what it was drawn from.
+    """
+    st.fragment(_queue, run_every=INTERVAL_S if seen[0] else IDLE_S)(seen)
+
+
+def watch_history(seen: Seen) -> None:
+    """Draw the screen again when a run comes, changes its state, or is over."""
+    st.fragment(_again, run_every=INTERVAL_S if seen[0] else IDLE_S)(seen)
+
+
+def _again(seen: Seen) -> None:
+    if listed_runs() != seen:
         st.rerun()
+
+
+def _queue(seen: Seen) -> None:
+    now = listed_runs()
+    if now[1] != seen[1] or [run for run, _ in now[0]] != [run for run, _ in seen[0]]:
+        st.rerun()
+    active = lab().active()
+    if not active:
+        st.caption(plain(f"Nothing is running or waiting. {room().words}"))
+        return
     for status in active[:MOST_LISTED]:
         with st.container(horizontal=True, vertical_alignment="center", border=True):
             done = f", round {status.done} of {status.of}" if status.of else ""
@@ -236,5 +264,5 @@ def outcome(status: RunStatus) -> None:
     if status.error is not None and status.state != "cancelled":
         reported(status.error.message)
     if status.stderr_tail:
-        with st.expander("What the worker wrote last"):
+        with st.expander("Last output of the worker process"):
             st.code(status.stderr_tail, language=None, wrap_lines=True)

@@ -12,9 +12,9 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&]|(?<=:material)/)")
 _SPACE = re.compile(r"[^\S\u00a0]+")  # a space that does not break a line stays one
 # Streamlit looks for these once more after the escapes are read: what makes a link, and the names
 # of icons and emoji. As code they stay what they are. No emoji is called as a TPU generation is, or
-# by a number but for two: targets and times are left alone.
+# by a number but for two, or by a shape of chips: targets and times are left alone.
 _LIVE = re.compile(
-    r"(?:https?://|www\.)[^\s\u00a0]*|[-.\w+]+@[-\w]+(?:\.[-\w]+)+|:(?!v\d\w*:|(?!100:|1234:)\d+:)[\w+-]+:",
+    r"(?:https?://|www\.)[^\s\u00a0]*|[-.\w+]+@[-\w]+(?:\.[-\w]+)+|:(?!v\d\w*:|(?!100:|1234:)\d+(?:x\d+)*:)[\w+-]+:",
     re.IGNORECASE,
 )
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

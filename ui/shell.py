@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import LabError, StorageError
 from spmd_core.experiment import Experiment, files
-from spmd_core.words import experiment_words
+from spmd_core.words import experiment_words, screen_title
 from ui import heap, links, state, style
 from ui.entrance import door, version
 from ui.lab import lab, may_act
@@ -21,7 +21,7 @@ PAGES = {
     "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),
     "compare": ("pages/compare.py", "Compare", ":material/speed:"),
     "predict": ("pages/predict.py", "Predict", ":material/online_prediction:"),
-    "search": ("pages/search.py", "Search", ":material/travel_explore:"),
+    "search": ("pages/search.py", screen_title("search"), ":material/travel_explore:"),
     "collectives": ("pages/collectives.py", "Collectives", ":material/network_check:"),
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
     "programs": ("pages/programs.py", "Programs", ":material/deployed_code:"),
@@ -31,7 +31,7 @@ PAGES = {
 # an icon by name would be fetched from the network
 _ICON = str(Path(__file__).with_name("icon.png"))
 _EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives", "programs")
-# for files of the user's own, when the first screen is drawn; later ones are told of what takes
+# for files of the user's own, when the first screen is drawn; later ones name what takes
 # longer
 _OWN_WAIT_S = 3.0
 _OWN_LOOK_S = 0.5
@@ -91,7 +91,7 @@ def _own_files() -> None:
 
 @st.fragment(run_every=_OWN_LOOK_S)
 def _until_loaded(late: tuple[str, ...]) -> None:
-    """Say which files are being loaded; the screen is drawn anew when one of them is done."""
+    """Name the files that are being loaded; the screen is drawn again when one of them is done."""
     if files.late(0.0) != late:
         st.rerun()
     verb = "is" if len(late) == 1 else "are"
@@ -102,7 +102,7 @@ def _until_loaded(late: tuple[str, ...]) -> None:
 
 
 def refusal(sentence: str) -> None:
-    """One sentence that says what cannot be done, why, and what to do."""
+    """One sentence: what cannot be done, why, and what to do."""
     st.error(plain(sentence), icon=":material/error:")
 
 
@@ -128,7 +128,7 @@ def attempt(action: Callable[..., object], *arguments: object) -> str | None:
 
 
 def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:
-    """Say why something cannot be had here, and offer the nearest experiment that can."""
+    """Show why something cannot be had here, and offer the nearest experiment that can."""
     refusal(opening + as_sentence(notice.sentence) if opening else notice.sentence)
     if notice.nearest is not None:
         left, right = st.columns([2, 5], vertical_alignment="center")
@@ -158,7 +158,7 @@ def _link_notice(screen: str) -> None:
 
 
 def _address_banner() -> None:
-    """Anyone who can reach an unprotected address can run programs on these devices: say so."""
+    """Anyone who can reach an unprotected address can run programs on these devices: a warning."""
     address = st.get_option("server.address") or ""
     if not door.is_exposed():
         return

@@ -1,9 +1,15 @@
-"""How every screen looks beyond the theme: focus that is seen, and nothing cut off when narrow."""
+"""How every screen looks beyond the theme, in print and in narrow windows; and what the browser's
+Back does.
+"""
+
+from pathlib import Path
 
 import streamlit as st
 
+_STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
+
 # The app's color-scheme follows the theme that the viewer chose, and light-dark() follows that.
-# Streamlit keeps a link and its words on one line, and cuts them; the menu alone fits on one.
+# Streamlit keeps a link and its words on one line, and clips them; the menu alone fits on one.
 _CSS = """<style>
 [data-testid="stPageLink-NavLink"]:focus-visible {{
   outline: 2px solid light-dark({light}, {dark}) !important; outline-offset: 1px;
@@ -25,6 +31,26 @@ _CSS = """<style>
   .st-key-side-by-side [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
   .st-key-side-by-side [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
+@media (max-width: 640px), (hover: none) {{
+  [data-testid="stCode"] > div:has(> div > [data-testid="stElementToolbarButton"]),
+  [data-testid="stElementToolbar"] {{
+    opacity: 1 !important; visibility: visible !important; pointer-events: auto !important;
+  }}
+}}
+@media (max-width: 640px) {{
+  [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {{ flex-wrap: nowrap; }}
+  [data-testid="stSidebar"] [data-testid="stColumn"] {{ min-width: 0; }}
+}}
+@media print {{
+  [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],
+  .st-key-menu, [data-testid="stButton"], [data-testid="stPopover"],
+  [data-testid="stDownloadButton"] {{ display: none !important; }}
+  [data-testid="stApp"], [data-testid="stAppViewContainer"], [data-testid="stMain"],
+  [data-testid="stMainBlockContainer"] {{
+    position: static !important; overflow: visible !important; height: auto !important;
+    padding-top: 0 !important;
+  }}
+}}
 .st-key-rows td:first-child, .st-key-stale td:first-child {{ min-width: 8rem; }}
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;
@@ -43,6 +69,7 @@ _CSS = """<style>
 
 def draw() -> None:
     """Once on every screen."""
+    st.html(f"<script>{_STEPS}</script>", unsafe_allow_javascript=True)
     st.html(
         _CSS.format(
             light=st.get_option("theme.light.primaryColor"),

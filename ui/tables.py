@@ -1,33 +1,23 @@
 """Values to data frames, one function per table, in the words and units of the screen."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.experiment import Experiment
-from spmd_core.results import Environment, Result, RunSummary, StrategyResult, safe_cell
+from spmd_core.results import Result, StrategyResult, safe_cell
 from spmd_core.words import (
     PAIRED,
-    cost_of,
-    experiment_words,
     off_words,
-    outcome_words,
-    parts_words,
-    peak_words,
     studies,
-    time_words,
     title,
     verdict_words,
 )
-from spmd_core.words import rows as cost_rows
 from ui.markdown import coded
 
 NONE = "–"
 _RATE = "GB/s"
-WHEN, TIME_MS = "When", "Time, ms"  # of a run in the history
-NAMES = "ABCD"  # of runs that stand side by side
 _PREDICTED = "Predicted"
 PAIRED_RATIO = PAIRED
 
@@ -295,108 +285,3 @@ def spec_words(spec: tuple[object, ...]) -> str:
         )
         + ")"
     )
-
-
-def devices_table(environment: Environment) -> pd.DataFrame:
-    """The devices of a target, one row each; columns that no device fills are left out."""
-    rows = [
-        {
-            "Device": device.id,
-            "Process": device.process,
-            "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
-            "Core": device.core,
-            "Memory kinds": ", ".join(device.memory_kinds),
-            "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None,
-        }
-        for device in environment.devices
-    ]
-    return pd.DataFrame(rows).dropna(axis="columns", how="all")
-
-
-def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
-    """Stored runs, newest first: what fits a narrow window comes first, and moments and milliseconds
-    (to three digits) are values, so that they sort as such.
-    """
-    answers = [run.answer or (None, None, None) for run in runs]
-    return pd.DataFrame(
-        {
-            WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
-            "Experiment": [experiment_words(run.experiment) for run in runs],
-            TIME_MS: pd.Series(
-                [None if time is None else float(f"{time * 1e3:.3g}") for _, time, _ in answers],
-                dtype="float64",
-            ),
-            "Fastest": [title(name) if name else NONE for name, _, _ in answers],
-            "Outcome": [outcome_words(run) for run in runs],
-            "Run": [run.run for run in runs],
-        }
-    )
-
-
-def differences_table(experiments: Sequence[Experiment]) -> pd.DataFrame:
-    """What differs between experiments, in words: a row for each part, a column for each of them."""
-    parts = [parts_words(each) for each in experiments]
-    labels = dict.fromkeys(label for each in parts for label in each)
-    rows = {label: [each.get(label, NONE) for each in parts] for label in labels}
-    return pd.DataFrame(
-        [
-            {"": label} | dict(zip(NAMES, texts, strict=False))
-            for label, texts in rows.items()
-            if len(set(texts)) > 1
-        ],
-        columns=["", *NAMES[: len(experiments)]],
-    )
-
-
-def answers_table(
-    results: Sequence[tuple[str, Result]], price: float | None = None
-) -> pd.DataFrame:
-    """Times, peak memory and costs of several runs, measured or predicted, one row per strategy and
-    one column per run; `results` pairs each run's name with its result, and `price` is in dollars
-    per chip-hour."""
-    names = dict.fromkeys(name for _, result in results for name in result.strategies)
-    costs: dict[str, dict[str, dict[str, str]]] = {each: {} for each in names}
-    for each in names:
-        for run, result in results:
-            found = result.strategies.get(each)
-            if found is not None and found.prediction is not None:
-                costs[each][run] = cost_rows(
-                    cost_of(found.prediction, price), result.experiment.what.unit == "step"
-                )
-    rows = [
-        row
-        for name in names
-        for row in (
-            *(
-                _row_of(f"{title(name)}, {label}", name, results, words)
-                for label, words in (("time", time_words), ("memory", peak_words))
-            ),
-            *_cost_rows(title(name), results, costs[name]),
-        )
-    ]
-    return pd.DataFrame([row for row in rows if set(list(row.values())[1:]) != {NONE}])
-
-
-def _cost_rows(
-    name: str, results: Sequence[tuple[str, Result]], costs: Mapping[str, Mapping[str, str]]
-) -> list[dict[str, str]]:
-    """A row for each kind of cost that any run has; `costs` by run and label."""
-    labels = dict.fromkeys(label for found in costs.values() for label in found)
-    return [
-        {"": f"{name}, {label if label == 'MFU' else label[0].lower() + label[1:]}"}
-        | {run: costs.get(run, {}).get(label, NONE) for run, _ in results}
-        for label in labels
-    ]
-
-
-def _row_of(
-    label: str,
-    name: str,
-    results: Sequence[tuple[str, Result]],
-    words: Callable[[StrategyResult], str | None],
-) -> dict[str, str]:
-    texts = {
-        run: words(found) if (found := result.strategies.get(name)) else None
-        for run, result in results
-    }
-    return {"": label} | {run: text or NONE for run, text in texts.items()}

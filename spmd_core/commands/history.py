@@ -23,7 +23,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--state", metavar="STATE", help=f"only runs in this state: {', '.join(STATES)}"
     )
-    parser.add_argument("--text", metavar="TEXT", help="only runs whose id or spec contains this")
+    parser.add_argument(
+        "--text",
+        metavar="TEXT",
+        help="only runs with this in their row of History: x=8, bfloat16, a date, an id …",
+    )
     parser.add_argument(
         "--limit", metavar="N", default="200", help="at most so many, the newest (default 200)"
     )

@@ -20,6 +20,7 @@ from spmd_core.experiment.layout import (
     layout,
     layout_json,
     layout_of,
+    read_element,
     shape_text,
 )
 from spmd_core.experiment.link import check_flags, encode, link_path, screen_of
@@ -28,6 +29,7 @@ from spmd_core.experiment.nearest import shrink
 from spmd_core.experiment.newest import has_newer, newest
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_code
+from spmd_core.experiment.pasted_shapes import PastedArray
 from spmd_core.experiment.plan import sharding
 from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
 from spmd_core.experiment.plan.flags import WITHOUT_RINGS, link_refusal
@@ -57,7 +59,13 @@ from spmd_core.experiment.rules import (
 )
 from spmd_core.experiment.sharded import Sharded, rows_dim
 from spmd_core.experiment.types import Axes, Mesh, Spec, axes_json
-from spmd_core.experiment.variants import MAX_NAME, MAX_VARIANTS, names_of, with_shared
+from spmd_core.experiment.variants import (
+    MAX_NAME,
+    MAX_VARIANTS,
+    names_of,
+    shared_parts,
+    with_shared,
+)
 from spmd_core.experiment.workloads import decoder
 from spmd_core.experiment.workloads.arrays import ARRAY_DIMS
 from spmd_core.experiment.workloads.catalog import (
@@ -161,6 +169,7 @@ __all__ = [
     "Mesh",
     "ModelSize",
     "Pasted",
+    "PastedArray",
     "Plan",
     "Program",
     "Row",
@@ -225,6 +234,7 @@ __all__ = [
     "program_sizes",
     "programs",
     "read_config",
+    "read_element",
     "read_pasted",
     "read_plan",
     "read_spec",
@@ -233,6 +243,7 @@ __all__ = [
     "screen_of",
     "shape_text",
     "sharding",
+    "shared_parts",
     "shrink",
     "source_of",
     "spec_code",

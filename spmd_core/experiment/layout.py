@@ -3,13 +3,15 @@ shape and the spec.
 """
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spmd_core.base import RequestError, count_text
+from spmd_core.base import RequestError, count_text, refuse, shorten
 from spmd_core.experiment import rules
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Spec, axes_json
@@ -115,6 +117,11 @@ class Layout:
         sizes = [size for _, size in self.mesh]
         return np.indices(sizes).reshape(len(sizes), -1).T
 
+    def holders(self, element: Sequence[int]) -> Ints:
+        """Positions of the devices that hold the element with this index, ascending, [replication]."""
+        blocks = np.asarray(element, np.int64) // np.asarray(self.shard_shape, np.int64)
+        return np.flatnonzero((self.blocks == blocks).all(axis=1))
+
     def ranges(self) -> list[list[list[int]]]:
         """[start, stop) of each dim, for every device, as JSON values. Devices in one block of a
         dim share its pair.
@@ -176,6 +183,25 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
         tuple(parts),
         blocks.reshape(math.prod(sizes.values()), len(shape)),
     )
+
+
+def read_element(text: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """The index of an element, as in NumPy: `[5, 2]` or `5, -1`. RequestError where an array of this
+    shape has no such element.
+    """
+    parts = text.strip().strip("[]()").replace(",", " ").split()
+    if any(re.fullmatch("-?[0-9]{1,18}", part, re.ASCII) is None for part in parts):
+        example = ", ".join(str(size - 1) for size in shape)
+        raise refuse(f"element {shorten(text)}", "is not an index", f"write for example {example}")
+    index = tuple(map(int, parts))
+    if len(index) != len(shape):
+        what = f"element [{', '.join(parts)}] of {len(index)} dims"
+        raise refuse(what, f"is not of rank {len(shape)}", f"write {len(shape)} numbers")
+    for dim, (at, size) in enumerate(zip(index, shape, strict=True)):
+        if not -size <= at < size:
+            what = f"index {at} of d{dim}"
+            raise refuse(what, f"is outside an array of size {size}", f"use 0 to {size - 1}")
+    return tuple(at % size for at, size in zip(index, shape, strict=True))
 
 
 def layout_of(experiment: Experiment, array: str = "array") -> Layout:

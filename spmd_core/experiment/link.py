@@ -168,7 +168,7 @@ def _inflate(packed: bytes, code: str) -> bytes:
             raise refuse(
                 f"link {shorten(code, 40)}",
                 f"inflates to more than {MAX_TEXT_BYTES // 1024} KiB",
-                "do not trust it; ask for the link anew",
+                "do not trust it; ask its sender for the link again",
             )
         if inflater.eof and not inflater.unused_data:
             return text

@@ -1,8 +1,10 @@
-"""A pasted line of code to specs and a mesh: read as syntax, never evaluated.
+"""A pasted line of code to specs, a mesh and arrays: read as syntax, never evaluated.
 
 Read are `PartitionSpec(...)` or `P(...)`, a `NamedSharding(...)` that has one (also as JAX prints
 it), a tuple of axis names, and any line with such a call in it: what it is assigned to, or the array
-beside it, names it. A mesh is read off `make_mesh((2, 4), ("x", "y"))`, `AbstractMesh` or `Mesh`.
+beside it, names it. A mesh is read off `make_mesh((2, 4), ("x", "y"))`, `AbstractMesh` or `Mesh`;
+shape and dtype off `jnp.zeros((64, 128), jnp.bfloat16)` and the like, or off a type as JAX prints it,
+`f32[8@x,16@y]`, which has its spec.
 """
 
 import ast
@@ -12,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.experiment.pasted_shapes import PastedArray, made_arrays, printed_arrays
 from spmd_core.experiment.rules import check_axis, check_mesh
 from spmd_core.experiment.types import Axes, Mesh, Spec
 
@@ -31,16 +34,21 @@ _PRINTED = re.compile(r"Mesh\(((?:'[^'()]*': ?\d+(?:, ?)?)+)")
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """A text's content: specs with the name of their array, "" where it names none; a mesh."""
+    """What a text has: specs with the name of their array, "" where it names none; a mesh; arrays."""
 
     specs: tuple[tuple[str, Spec], ...]
     mesh: Mesh | None = None
+    arrays: tuple[PastedArray, ...] = ()
 
 
 def read_pasted(text: str) -> Pasted:
-    """The content of a pasted text; RequestError, in one sentence, where it has neither a spec nor a
-    mesh.
-    """
+    """What a pasted text has; RequestError, in one sentence, where it has no spec, mesh or array."""
+    _check_length(text)
+    printed = tuple(printed_arrays(text))
+    if specs := tuple(("", each.spec) for each in printed if each.spec is not None):
+        for axis in (axis for _, spec in specs for axes in spec for axis in axes):
+            check_axis(axis)
+        return Pasted(specs, arrays=printed)
     tree, code = _parsed(text)
     specs = list(_specs(tree, code))
     mesh = next(
@@ -51,9 +59,10 @@ def read_pasted(text: str) -> Pasted:
         ),
         None,
     )
-    if not specs and mesh is None:
+    arrays = tuple(made_arrays(tree)) or printed
+    if not specs and mesh is None and not arrays:
         raise _no_spec(text)
-    return Pasted(tuple(specs), mesh)
+    return Pasted(tuple(specs), mesh, arrays)
 
 
 def read_spec(text: str) -> Spec:
@@ -86,16 +95,19 @@ def _no_spec(text: str) -> RequestError:
     )
 
 
-def _parsed(text: str) -> tuple[ast.AST, str]:
-    """The syntax of a text, and the code that it was read from; size and depth are bounded before
-    and after Python's parser, which spends long on some texts.
-    """
+def _check_length(text: str) -> None:
     if len(text) > MAX_CHARACTERS:
         raise refuse(
             f"a text of {len(text):,} characters",
             f"is longer than {MAX_CHARACTERS:,}",
             "paste the line with the PartitionSpec alone",
         )
+
+
+def _parsed(text: str) -> tuple[ast.AST, str]:
+    """The syntax of a text, and the code that it was read from; size and depth are bounded before
+    and after Python's parser, which spends long on some texts.
+    """
     if _brackets(text) > MAX_BRACKETS or len(_MARKS.findall(text)) > MAX_MARKS:
         raise _too_much(text)
     code = _PRINTED.sub(lambda match: f"Mesh({{{match[1].rstrip(', ')}}}, ", text.strip())

@@ -63,6 +63,9 @@ def read_sizes(field: str, given: Any) -> Pairs:
         if not is_integer(size) or not 1 <= size <= MAX_SIZE:
             label = shorten(name).strip("'\"")
             what = f"{'mesh axis ' * (field == 'mesh')}{label}={shorten(size)}"
+            if size is None:
+                name = f"{'mesh axis ' * (field == 'mesh')}{label}"
+                raise refuse(name, "has no size", f"write a whole number from 1 to {MAX_SIZE}")
             if isinstance(size, str) and (meant := suffixed_sizes(size)):
                 fix = f"write {meant[0]} or {meant[1]}"
                 raise refuse(what, "has a suffix that may mean either", fix)

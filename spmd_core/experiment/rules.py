@@ -122,11 +122,7 @@ def _check_dtype(what: Workload, dtype: str) -> None:
 
 def _check_strategies(what: Workload, strategies: tuple[str, ...]) -> None:
     if not strategies:
-        raise refuse(
-            "strategies=[]",
-            "leaves nothing to run",
-            f"name at least one of {', '.join(what.strategies)}",
-        )
+        raise refuse("no strategy", "is chosen", f"choose at least one, such as {_titled(what)}")
     for name in strategies:
         if name not in STRATEGIES or name not in what.strategies:
             raise refuse(
@@ -136,6 +132,15 @@ def _check_strategies(what: Workload, strategies: tuple[str, ...]) -> None:
             )
         if strategies.count(name) > 1:
             raise refuse(f"strategy {name!r}", "is listed twice", "list each strategy once")
+
+
+def _titled(what: Workload) -> str:
+    """The workload's usual strategies, by the title on screen and the name in a spec."""
+    titles = [
+        title if (title := STRATEGIES[name].title) == name else f"{title} ({name})"
+        for name in what.default_strategies
+    ]
+    return " or ".join(filter(None, (", ".join(titles[:-1]), titles[-1])))
 
 
 def _check_arrays(what: Workload, fields: Fields) -> None:

@@ -181,6 +181,12 @@ def _varied(form: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (what.per_device, what.same_options) if what else ((), ())
 
 
+def shared_parts(form: Fields) -> tuple[str, ...]:
+    """The parts of a form that all variants of a study share: dims and options by name."""
+    free, same = _varied(form)
+    return (*same, *(dim for dim in form["dims"] if dim not in free))
+
+
 def _alike(form: Fields) -> str:
     """What variants are to have in common."""
     if any(_varied(form)):

@@ -51,7 +51,7 @@ from spmd_core.results import (
     RunSummary,
     check_runs_here,
 )
-from spmd_core.words import experiment_words, in_words
+from spmd_core.words import experiment_words, in_words, matches
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
 RESULTS_KEPT = 8
@@ -269,12 +269,16 @@ class Lab:
         workload: str | None = None,
         state: str | None = None,
         text: str | None = None,
+        zone: str | None = None,
+        experiment: Experiment | None = None,
+        runs: Sequence[str] = (),
         limit: int = 200,
         over: bool = False,
         searched: bool | None = None,
     ) -> tuple[RunSummary, ...]:
-        """Stored runs, newest first. `text` is looked for in the run's id and the experiment's JSON
-        form; `over`: without those that wait or run; `searched`: only those of searches, or none.
+        """Stored runs, newest first: of an `experiment`, or with any of the ids `runs`. `text` is
+        looked for in what a row of History shows, moments in the time zone `zone`; `over`: without
+        those that wait or run; `searched`: only those of searches, or none.
         """
         states: tuple[str, ...] = () if state is None else (state,)
         if state == "interrupted":
@@ -282,7 +286,13 @@ class Lab:
         elif state is None and over:
             states = tuple(TERMINAL)
         summaries = self._store.history(
-            workload=workload, states=states, text=text, limit=limit, searched=searched
+            workload=workload,
+            states=states,
+            experiment=None if experiment is None else experiment.id,
+            runs=runs,
+            where=matches(text, zone) if text else None,
+            limit=limit,
+            searched=searched,
         )
         seen = [
             replace(summary, state=self.status(summary.run).state)

@@ -90,7 +90,7 @@ RECIPES = (
         program_spec("branching"),
         "The error in JAX's words, under its name of today; then three ways that work, giving 3 and -6.",
         "While JAX traces, x has no value, so `if x > 0` has no answer: TracerBoolConversionError, a kind of ConcretizationTypeError, which is what "
-        "old pages show. Compute both and choose (jnp.where), let the device choose (lax.cond), or compile anew for every value (static_argnums).",
+        "old pages show. Compute both and choose (jnp.where), let the device choose (lax.cond), or compile again for every value (static_argnums).",
         expected=Expected(
             exact={"where": (3.0, -6.0), "cond": (3.0, -6.0), "static_argnums": (3.0,)},
             printed={"without jit": "3.0"},

@@ -86,23 +86,9 @@ def timing_words(timing: Timing) -> str:
 
 
 def parts_words(experiment: Experiment) -> dict[str, str]:
-    """Every part of an experiment by its label, in words, so that two can be held side by side; of
-    a study what its variants share, then each of them.
+    """Every part of an experiment that is no study by its label, in words, so that two can be held
+    side by side.
     """
-    if experiment.variants:
-        each = [parts_words(variant.experiment) for variant in experiment.variants]
-        shared = {
-            label: text
-            for label, text in each[0].items()
-            if all(parts.get(label) == text for parts in each)
-        }
-        return shared | {
-            f"variant {variant.name}": ", ".join(
-                f"{label} {text}" for label, text in parts.items() if label not in shared
-            )
-            or "as it is"
-            for variant, parts in zip(experiment.variants, each, strict=True)
-        }
     timing = experiment.timing
     parts = {
         "workload": workload_title(experiment.workload),

@@ -133,6 +133,29 @@ def sharing_text(found: Layout) -> str | None:
     return f"{count_text(found.shard_count)} groups of {count_text(found.replication)} devices hold the same data: {groups}"
 
 
+def holders_text(found: Layout, element: Sequence[int]) -> str:
+    """Which devices hold an element: `Element [5, 2] is on device 4 (mesh x=1, y=0), which holds
+    [4:8, 0:4].`
+    """
+    holders = found.holders(element)
+    first = int(holders[0])
+    holds = index_texts(found.starts[[first]], found.stops[[first]])[0]
+    index = ", ".join(map(str, element))
+    if len(holders) == 1:
+        mesh = coordinate_texts(found, holders)[0]
+        return f"Element [{index}] is on device {found.numbers[first]} (mesh {mesh}), which holds {holds}."
+    devices = group_texts(np.sort(found.numbers[holders])[None])[0]
+    many = "all devices" if len(holders) == found.device_count else f"devices {devices}"
+    return f"Element [{index}] is on {many}, each of which holds {holds}."
+
+
+def numbers_words(found: Layout) -> str:
+    """What the numbers in the cells of a picture are."""
+    if found.device_ids is None:
+        return "Numbers in cells are devices: positions in the mesh's device order."
+    return "Numbers in cells are JAX's device ids, in the order in which the mesh places them."
+
+
 def dim_text(found: Layout, dim: int) -> str:
     """A dim and its mesh axes: `d0 over x`, `d1 over y then z`, `d2 replicated`."""
     if not found.shape:

@@ -56,6 +56,11 @@ STARTS = (
 )
 
 
+def screen_title(screen: str) -> str:
+    """What a screen is called: its path, but for one that would read as a search of the site."""
+    return "Find a sharding" if screen == "search" else screen.capitalize()
+
+
 def not_placed_words(sentence: str) -> str:
     """Why the array of the picture cannot be put on devices here."""
     return f"It cannot be placed here: {sentence}"

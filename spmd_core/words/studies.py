@@ -3,9 +3,10 @@ line.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.experiment import named_axes, shared_parts
 from spmd_core.results import Result, StrategyResult, of_rows
 from spmd_core.words import strategies
 from spmd_core.words.costs import mfu_text
@@ -16,6 +17,22 @@ NONE = "–"
 PAIRED, RATIO = "Paired ratio per round", "Against the fastest"
 _OPTIONAL = (PAIRED, RATIO, "Time per token", "Tokens/s per chip", "MFU")
 KINDS = 2  # of collectives with their axes that a row names
+
+
+def shared_words(form: Mapping[str, object]) -> tuple[str, str]:
+    """Which fields of a study change all its variants, and which only the one that they show. `form`:
+    the JSON form of a variant.
+    """
+    shared = ", ".join(shared_parts(dict(form)))
+    if named_axes(str(form["workload"])):
+        return (
+            f"All variants share: {shared}.",
+            "Only this variant has: TPU, mesh, sequences per device, rematerialization, other options.",
+        )
+    return (
+        f"All variants share: workload, sizes of {shared}, data, samples, seed.",
+        "Only this variant has: target, mesh, sharding, specs, memory, dtype, options, strategies.",
+    )
 
 
 def rows(result: Result) -> list[dict[str, str]]:

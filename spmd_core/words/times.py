@@ -13,8 +13,8 @@ _SOURCES = {
 def source_words(found: Duration | Unknown) -> str:
     """One sentence.
 
-    >>> source_words(Unknown("No seconds."))
-    'No seconds.'
+    >>> source_words(Unknown("The time is unknown."))
+    'The time is unknown.'
     """
     if isinstance(found, Unknown):
         return found.reason

@@ -43,4 +43,4 @@ def test_screens_open_by_their_path_and_know_their_viewer(server, page):
     # a browser is one viewer by its cookie, and is told the limits
     settled(page)
     assert "_streamlit_xsrf" in {cookie["name"] for cookie in page.context.cookies()}
-    expect(page.get_by_test_id("stMain")).to_contain_text("0 of 50 runs are queued or at work")
+    expect(page.get_by_test_id("stMain")).to_contain_text("Queued or running: 0 of at most 50 runs")

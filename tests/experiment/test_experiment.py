@@ -170,7 +170,11 @@ REFUSED = [
     ({"dims": {"in": True}}, "in=True is not a size: use a whole number from 1 to 1099511627776"),
     ({"dims": {"in": 1.5}}, "in=1.5 is not a size: use a whole number from 1 to 1099511627776"),
     ({"dims": {"in": 32.0}}, "in=32.0 is not a size: use a whole number from 1 to 1099511627776"),
-    ({"dims": {"in": None}}, "in=None is not a size: use a whole number from 1 to 1099511627776"),
+    ({"dims": {"in": None}}, "in has no size: write a whole number from 1 to 1099511627776"),
+    (
+        {"mesh": {"x": None}},
+        "mesh axis x has no size: write a whole number from 1 to 1099511627776",
+    ),
     ({"dims": {"depth": 4}}, "dim 'depth' is not one of layer: use batch, in, out"),
     ({"dims": "big"}, 'dims=\'big\' is not an object: write for example {"in": 32, "out": 4}'),
     ({"dims": 0}, 'dims=0 is not an object: write for example {"in": 32, "out": 4}'),
@@ -232,7 +236,7 @@ REFUSED = [
     ({"dtype": 32}, "dtype=32 is not a text: write for example float32"),
     (
         {"strategies": []},
-        f"strategies=[] leaves nothing to run: name at least one of {', '.join(WORKLOADS['layer'].strategies)}",
+        "no strategy is chosen: choose at least one, such as Single device (single), Automatic (auto), Constrained (constrained) or shard_map",
     ),
     (
         {"strategies": ["pjit"]},

@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.layout import layout, layout_json, layout_of
+from spmd_core.experiment.layout import layout, layout_json, layout_of, read_element
 from spmd_core.results.placement import difference
 from spmd_core.results.result import ArrayReport, ShardReport
 from spmd_core.words.layouts import layout_headline
@@ -401,3 +401,32 @@ def test_beyond_64_devices_the_spec_decides():
         == "the array is sharded by [['x', 'y'], None], the layout by [['y', 'x'], None]"
     )
     assert difference(found, report(experiment, spec=None)) is not None
+
+
+def test_the_devices_that_hold_an_element_are_named():
+    grid = layout((("x", 2), ("y", 4)), (8, 16), (("x",), ("y",)))
+    assert grid.holders(read_element("[5, 2]", grid.shape)).tolist() == [4]
+    assert grid.holders(read_element("-1 -1", grid.shape)).tolist() == [7]
+    rows = layout((("x", 2), ("y", 4)), (8, 16), (("x",), ()))
+    assert rows.holders((5, 2)).tolist() == [4, 5, 6, 7]
+    for element in np.ndindex(8, 16):
+        held = [
+            bool((row <= element).all() and (element < stop).all())
+            for row, stop in zip(grid.starts, grid.stops, strict=True)
+        ]
+        assert grid.holders(element).tolist() == np.flatnonzero(held).tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a, b", "element 'a, b' is not an index: write for example 7, 15"),
+        ("1", r"element \[1\] of 1 dims is not of rank 2: write 2 numbers"),
+        ("8, 0", "index 8 of d0 is outside an array of size 8: use 0 to 7"),
+        ("0, -17", "index -17 of d1 is outside an array of size 16: use 0 to 15"),
+        ("9" * 30 + ", 1", "is not an index"),
+    ],
+)
+def test_an_element_that_is_none_is_refused(text, said):
+    with pytest.raises(RequestError, match=said):
+        read_element(text, (8, 16))

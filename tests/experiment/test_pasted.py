@@ -152,3 +152,43 @@ def test_many_specs_are_read_in_one_pass(monkeypatch):
     monkeypatch.setattr(ast, "iter_child_nodes", counted)
     assert len(read_pasted(f"f({'P(),' * 390})").specs) == 390
     assert seen < 8_000
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "dtype", "specs"),
+    [
+        ("f32[8@x,16@y]", (8, 16), "float32", [(("x",), ("y",))]),
+        ("ShapedArray(bfloat16[64,128@(x,y)])", (64, 128), "bfloat16", [((), ("x", "y"))]),
+        ("s32[4@x]", (4,), "int32", [(("x",),)]),
+        ("bf16[64,128]", (64, 128), "bfloat16", []),
+        ("jnp.zeros((64, 128), jnp.bfloat16)", (64, 128), "bfloat16", []),
+        (
+            "x = jnp.zeros((64, 128), device=NamedSharding(mesh, P('x', None)))",
+            (64, 128),
+            None,
+            [(("x",), ())],
+        ),
+        ("jax.ShapeDtypeStruct((8, 4), 'int32', sharding=P('x'))", (8, 4), "int32", [(("x",),)]),
+        ("np.arange(512).reshape((8, 64))", (8, 64), None, []),
+    ],
+)
+def test_shape_and_dtype_are_read_of_types_and_of_calls_that_make_an_array(
+    text, shape, dtype, specs
+):
+    pasted = read_pasted(text)
+    assert [(each.shape, each.dtype) for each in pasted.arrays] == [(shape, dtype)]
+    assert [spec for _, spec in pasted.specs] == specs
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("f32[8@1x]", "is not a name"),
+        ("f32[8@x,n]", "has no PartitionSpec"),
+        ("jnp.zeros(shape)", "has no PartitionSpec"),
+        (f"f32[{'2,' * 20}2]", "more than 16"),
+    ],
+)
+def test_a_type_that_is_none_is_refused(text, said):
+    with pytest.raises(RequestError, match=said):
+        read_pasted(text)

@@ -14,6 +14,7 @@ import pytest
 from spmd_core.__main__ import COMMANDS
 from spmd_core.experiment.experiment import parse_experiment_text
 from spmd_core.lab.lab import Lab
+from spmd_core.words import screen_title
 from tests.commands.calls import told
 from tests.house import tables
 from tests.layers import FLOORS, ROOT, imports, source_files
@@ -215,10 +216,8 @@ def test_every_import_is_a_requirement_and_every_requirement_is_imported():
 
 def test_screens_of_the_readme_are_the_pages():
     section = README.partition("## Screens")[2].partition("##")[0]
-    screens = set(re.findall(r"^\| (\w+) \|", section, re.MULTILINE)) - {"screen", "Overview"}
-    assert {screen.lower() for screen in screens} == {
-        path.stem for path in (ROOT / "pages").glob("*.py")
-    }
+    screens = set(re.findall(r"^\| (\w[\w ]+) \|", section, re.MULTILINE)) - {"screen", "Overview"}
+    assert screens == {screen_title(path.stem) for path in (ROOT / "pages").glob("*.py")}
 
 
 def test_the_python_that_is_asked_for_is_said_everywhere():

@@ -26,11 +26,21 @@ def test_every_recipe_has_one_variation_that_is_another_experiment():
 
 
 def test_recipes_are_found_by_words_and_by_group():
-    assert [recipe.name for recipe in course.found("psum total")] == ["psum_total", "pmap_axes_out"]
-    assert "pmap_in_axes" in [recipe.name for recipe in course.found("IN_AXES none columns")]
-    assert course.found("") == tuple(RECIPES.values())
-    assert course.found("", "vmap") == groups()["vmap"]
-    assert course.found("psum", "vmap") == course.found("quaternion") == ()
+    assert [recipe.name for recipe in course.matching("psum total")] == [
+        "psum_total",
+        "pmap_axes_out",
+    ]
+    assert "pmap_in_axes" in [recipe.name for recipe in course.matching("IN_AXES none columns")]
+    assert course.matching("") == tuple(RECIPES.values())
+    assert course.matching("", "vmap") == groups()["vmap"]
+    assert course.matching("psum", "vmap") == course.matching("quaternion") == ()
+
+
+def test_recipes_are_found_by_the_short_and_unhyphenated_names_of_the_field():
+    with_all_reduce = [recipe.name for recipe in course.matching("all-reduce")]
+    assert with_all_reduce == [recipe.name for recipe in course.matching("AllReduce")]
+    assert "contraction" in with_all_reduce
+    assert "mixture_of_experts" in [recipe.name for recipe in course.matching("MoE")]
 
 
 def test_the_course_has_a_beginning_a_next_and_an_end():

@@ -48,8 +48,8 @@ def test_overview_shows_ten_of_a_long_queue_and_cancels_all_of_mine(lab, monkeyp
     assert not screen.exception
     assert len([each for each in screen.button if each.label == "Cancel"]) == 10
     assert "And 20 more wait behind these." in said(screen)
-    told = next(line for line in said(screen).splitlines() if "queued or at work" in line)
-    assert told.startswith("30 of 50 runs are queued or at work, 3 of the 10 that one viewer")
+    told = next(line for line in said(screen).splitlines() if "Queued or running" in line)
+    assert told.startswith("Queued or running: 30 of at most 50 runs; yours: 3 of at most 10.")
     button(screen, "Cancel all of mine").click().run()
     assert len(lab.active()) == 27
 

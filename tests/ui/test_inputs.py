@@ -4,7 +4,8 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
-from ui.inputs import drop_axes, parse_shape, rename_axes
+from ui.layout.shape import parse_shape
+from ui.mesh_fields import keep_axes, rename_axes
 
 
 def test_shapes_as_people_write_them():
@@ -24,7 +25,7 @@ def test_shapes_as_people_write_them():
 def test_what_is_no_size_is_kept_for_the_rules_to_refuse():
     assert parse_shape("4, abc") == {"d0": 4, "d1": "abc"}
     assert parse_shape("-4") == {"d0": -4}
-    assert parse_shape("") == {"d0": 0}
+    assert parse_shape("") == {"d0": None}
     assert parse_shape("9" * 50)["d0"] == "9" * 50
 
 
@@ -43,7 +44,7 @@ def test_a_removed_axis_leaves_sharding_and_overrides():
         "sharding": {"in": "y", "batch": ["y", "x"], "out": "x"},
         "overrides": {"weights": [None, "y"], "x": [["x", "y"], None]},
     }
-    drop_axes(draft, ["y"])
+    keep_axes(draft, ["x"])
     assert draft["sharding"] == {"batch": "x", "out": "x"}
     assert draft["overrides"] == {"weights": [None, None], "x": ["x", None]}
 

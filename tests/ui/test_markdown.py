@@ -66,3 +66,7 @@ def test_a_message_after_a_sentence_is_one_itself():
     assert as_sentence("Already one.") == "Already one." and as_sentence("") == ""
     assert as_sentence("batch=30 does not divide") == "batch=30 does not divide."
     assert as_sentence("xla_flag is unknown") == "xla_flag is unknown."
+
+
+def test_a_target_before_a_colon_is_no_emoji():
+    assert "`" not in plain("v5e:4x4: 16 chips, v5p:4x4x4*2: more")

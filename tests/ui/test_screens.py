@@ -49,7 +49,7 @@ def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
     said = texts(opened.page())
     assert WHAT_THIS_IS in said
     heads = [text.split()[-1] for text in said if text.startswith("####")]
-    assert heads == ["Layout", "Compare", "Predict", "Search", "Collectives", "Recipes"]
+    assert heads == ["Layout", "Compare", "Predict", "Find a sharding", "Collectives", "Recipes"]
     assert {start.words for start in STARTS} <= set(said)
 
 

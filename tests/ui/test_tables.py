@@ -3,7 +3,7 @@ from dataclasses import replace
 from bench.values import comparison, result, strategy
 from spmd_core.results.runs.states import RunSummary
 from spmd_core.words import runs
-from ui import tables
+from ui import hardware, run_tables, tables
 from ui.compare.communication_table import collectives_table, program_lines, summed
 
 ALL_REDUCE = {
@@ -184,25 +184,25 @@ def test_arrays_say_where_they_lie():
 def test_what_differs_between_experiments_is_in_words():
     one = result({"auto": strategy(1e-5)}).experiment
     other = one.vary(dims={"in": 64, "out": 4}, sharding={})
-    frame = tables.differences_table([one, other, one])
+    frame = run_tables.differences_table([one, other, one])
     assert frame[""].str.replace("\\", "").tolist() == ["size of in", "in sharded over"]
     assert frame["A"].tolist() == ["32", "x"] == frame["C"].tolist()
     assert frame["B"].tolist() == ["64", tables.NONE]
-    assert len(tables.differences_table([one, one])) == 0
+    assert len(run_tables.differences_table([one, one])) == 0
 
 
 def test_measured_and_predicted_runs_stand_side_by_side():
     predicted = {"low": 0.1, "estimate": 0.2, "high": 0.4}
     measured = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
     priced = result({"auto": strategy(1.0, predicted_s=predicted) | {"median_s": None}})
-    frame = tables.answers_table([("A", measured), ("B", priced)])
+    frame = run_tables.answers_table([("A", measured), ("B", priced)])
     assert frame[""].tolist() == ["Automatic, time", "shard_map, time"]
     assert frame["A"].tolist() == ["10 µs", "20 µs"]
     assert frame["B"].tolist() == ["200 ms, predicted (100 ms to 400 ms)", "–"]
 
 
 def test_devices_leave_out_columns_that_none_fills():
-    frame = tables.devices_table(result({"auto": strategy(1e-5)}).environment)
+    frame = hardware.devices_table(result({"auto": strategy(1e-5)}).environment)
     assert list(frame.columns) == ["Device", "Process", "Memory kinds"]
     assert len(frame) == 8
 
@@ -226,9 +226,11 @@ def test_a_run_in_the_history_has_its_median_or_what_was_predicted():
         ),
         RunSummary("n", "failed", experiment, 0.0, 1.0, {}, None, False, None),
     ]
-    frame = tables.runs_table(runs)
+    frame = run_tables.runs_table(runs)
     large = replace(runs[1], experiment=experiment.vary(target="tpu:v5e:2x4"), predicted_s={})
-    outcomes = tables.runs_table([large, replace(runs[0], medians_s={}, partial=True)])["Outcome"]
+    outcomes = run_tables.runs_table([large, replace(runs[0], medians_s={}, partial=True)])[
+        "Outcome"
+    ]
     assert outcomes.tolist() == ["Does not fit", "Succeeded, partial"]
     assert frame["When"].dt.tz is not None and frame["When"].is_monotonic_increasing
     assert frame["Time, ms"].tolist()[:2] == [0.02, 200.0] and frame[

@@ -6,7 +6,7 @@ from spmd_core.base.errors import RequestError
 from spmd_core.words.costs import StepCost, cost, cost_of, cost_words, money_text, read_price, rows
 from tests.ui.predictions import TOO_LARGE, predicted, prediction
 from ui.predict.beside import numbers_table
-from ui.tables import answers_table
+from ui.run_tables import answers_table
 
 
 def test_money_is_the_price_of_the_chips_time():

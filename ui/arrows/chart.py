@@ -3,7 +3,6 @@ carries bytes, wider and redder the more it carries.
 """
 
 import math
-from typing import Any
 
 import pyarrow as pa
 
@@ -13,12 +12,13 @@ from spmd_core.words import way_words
 from ui.charts.base import CONFIG, INK, Spec
 
 _HALF = 0.3  # of a square, in steps between nodes
-_ASIDE = 0.12  # so that two ways of a link lie side by side
+_ASIDE = 0.12  # so that two ways of a link are side by side
 _PAST = 0.4  # the same, of an arrow past other nodes
 _STEP_PX, _LABELLED_PX, _TALLEST_PX = 64.0, 100.0, 560.0
-_LABELLED = 40  # arrows: with more, their bytes are told by pointing at them
+_LABELLED = 40  # arrows: with more, their bytes are shown on hover
 _ROOMY_PX = 44  # between nodes, below which arrows are drawn thinner
 _ROOM_PX = 98  # between nodes, below which labels of arrows vanish
+_CHARACTER_PX, _LINE_PX, _CLEAR_PX = 5.8, 12.0, 6.0  # of labels of arrows; between them and these
 _NODE, _NODE_INK = "#c3d0e6", "#15181d"  # light, with dark labels, in both themes
 _SHADES = ["#8fa9cf", "#e0a33a", "#d9603b", "#c4203f"]  # from little to as much as the busiest
 _BUSIEST = "#c4203f"
@@ -34,10 +34,10 @@ def chart(stand: Placed, drawn: ArrowScene) -> Spec:
         "y": {"domain": [-1.0, tall - 1.0], "reverse": True},
     }
 
-    def at(*fields: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def at(*fields: str) -> Spec:
+        channels: Spec = {}
         for field in fields:
-            found[field] = (
+            channels[field] = (
                 {"field": field}
                 if field.endswith("2")
                 else {
@@ -47,12 +47,13 @@ def chart(stand: Placed, drawn: ArrowScene) -> Spec:
                     "scale": scales[field] | {"nice": False, "zero": False},
                 }
             )
-        return found
+        return channels
 
     most = max((arrow.link.nbytes for arrow in drawn.arrows), default=1.0)
     arrows = [
         _arrow(stand, arrow, most, at_once=number == 0) for number, arrow in enumerate(drawn.arrows)
     ]
+    _put_labels(arrows, drawn, height / tall)
     arrows.reverse()  # the busiest is drawn last, above the others
     layers = [
         {
@@ -95,7 +96,7 @@ def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
             ("way", "link"),
         )
     ]
-    told = {"color": {"field": "color", "type": "nominal", "scale": None}, "tooltip": hover}
+    hovered = {"color": {"field": "color", "type": "nominal", "scale": None}, "tooltip": hover}
     thin = f"min(1, max(0.4, width / {wide * _ROOMY_PX:g}))"  # where nodes are close together
     dash = {"condition": {"test": "datum.way == 'DCN'", "value": [3, 2]}, "value": [1, 0]}
     return [
@@ -106,7 +107,7 @@ def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
                 "strokeCap": "round",
                 "strokeWidth": {"expr": f"datum.width * {thin}"},
             },
-            "encoding": place | told | {"strokeDash": dash},
+            "encoding": place | hovered | {"strokeDash": dash},
         },
         {
             "data": {"name": "arrows"},
@@ -118,7 +119,7 @@ def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
                 "opacity": 1,
                 "size": {"expr": f"datum.head * {thin}"},
             },
-            "encoding": told
+            "encoding": hovered
             | {
                 "x": place["x"] | {"field": "hx"},
                 "y": place["y"] | {"field": "hy"},
@@ -128,7 +129,7 @@ def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
     ]
 
 
-def _node(stand: Placed, node: Node) -> dict[str, Any]:
+def _node(stand: Placed, node: Node) -> Spec:
     places = [stand.places[at] for at in node.positions] if stand.places else []
     sizes = [size for _, size in stand.mesh]
     mesh = []
@@ -157,7 +158,7 @@ def _node(stand: Placed, node: Node) -> dict[str, Any]:
     }
 
 
-def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> dict[str, Any]:
+def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> Spec:
     """An arrow beside the line between two nodes, on its right-hand side."""
     (x, y), (x2, y2), link = arrow.start, arrow.end, arrow.link
     length = math.hypot(x2 - x, y2 - y) or 1.0
@@ -188,11 +189,38 @@ def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> dict[str,
         "over": ", ".join(link.axes) or "–",
         "bytes": bytes_text(link.nbytes),
         "way": way_words(stand, link),
-        "tx": round(x + right * (begin + end) / 2 + aside[0] - 0.16 * down, 4),
-        # (above arrows that pass by, which carry what the others of their ring do)
-        "ty": round(y + down * (begin + end) / 2 + aside[1] + 0.1 * right - 0.08 * abs(down), 4),
+        # (none at arrows that pass by, which carry what the others of their ring do)
         "label": "" if past else bytes_text(link.nbytes),
     }
+
+
+def _put_labels(arrows: list[Spec], drawn: ArrowScene, step_px: float) -> None:
+    """Give each label its place: below or above the squares of an arrow across, beside an arrow down.
+    Labels that would overlap a square or a label before them, in the narrowest picture that has
+    labels, are emptied.
+    `step_px`: pixels of a step down. The busiest arrows come first and keep theirs.
+    """
+    taken = [  # center, half the width and half the height, in pixels
+        (node.column * _ROOM_PX, node.row * step_px, _HALF * _ROOM_PX, _HALF * step_px)
+        for node in drawn.nodes
+    ]
+    for arrow in arrows:
+        right, down = arrow["dx"], arrow["dy"]
+        half = _CHARACTER_PX * len(arrow["label"]) / 2
+        x, y = (arrow["x"] + arrow["x2"]) / 2, (arrow["y"] + arrow["y2"]) / 2
+        if abs(right) > abs(down):
+            y += right * (_HALF - _ASIDE + _LINE_PX / step_px)
+        else:
+            x -= down * (half + _CLEAR_PX) / _ROOM_PX
+        arrow |= {"tx": round(x, 4), "ty": round(y, 4)}
+        x, y = x * _ROOM_PX, y * step_px
+        if any(
+            abs(x - left) < half + wide and abs(y - top) < _LINE_PX / 2 + tall
+            for left, top, wide, tall in taken
+        ):
+            arrow["label"] = ""
+        elif arrow["label"]:
+            taken.append((x, y, half, _LINE_PX / 2))
 
 
 def _labels(drawn: ArrowScene, place: Spec, wide: float) -> Spec:

@@ -11,6 +11,7 @@ from ui.charts.base import CONFIG, INK, LABELS, SECONDS, Spec, unit
 
 _ROW_PX = 58
 _LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
+_FAR, _WIDEST = 1.5, 3.0  # the end of the axis over the slowest median: of samples, of intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,8 @@ def times_chart(result: Result) -> Spec | None:
     """Time per call by strategy: samples as ticks, the median as a bar, its 95 % interval as a
     thick line; None where nothing was timed.
 
-    Outliers beyond the axis are drawn at its end as triangles, with their true value on hover. The
-    axis is logarithmic, and the
-    bars left out, where the strategies lie far apart.
+    Samples beyond the axis are drawn at its end as triangles, with their true value on hover. The
+    axis is logarithmic, and the bars left out, where the strategies are far apart.
     """
     rows = _rows(result)
     if not rows:
@@ -149,14 +149,19 @@ def _rows_of(name: str, found: StrategyResult) -> list[_Row]:
 
 
 def _axis(rows: list[_Row], size: float, log: bool) -> dict[str, Any]:
-    """Scale and ticks of the time axis, in units of `size` seconds: all that is no outlier fits."""
+    """Scale and ticks of the time axis, in units of `size` seconds: all that is no outlier fits, up
+    to _FAR times the slowest median. A single slow call would leave no room for the others.
+    """
     inside = [
         sample / size
         for row in rows
         for at, sample in enumerate(row.samples)
         if at not in row.outliers
     ] + [row.median / size for row in rows]
-    low, high = min(inside), max(inside)
+    slowest = max(row.median for row in rows) / size
+    known = max(row.interval[1] for row in rows) / size
+    known = min(known, _WIDEST * slowest)
+    low, high = min(inside), max(known, min(max(inside), _FAR * slowest))
     if not log:
         return {"scale": {"domain": [0, 1.06 * high], "nice": False, "clamp": True}}
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

@@ -1,4 +1,4 @@
-"""What a sweep of collectives or a calibration found: the answer, its chart, its tables."""
+"""The result of a sweep of collectives or of a calibration: the answer, its chart, its tables."""
 
 import streamlit as st
 
@@ -67,7 +67,10 @@ def draw(result: Result, when: str) -> None:
 
 
 def before(experiment: Experiment) -> None:
-    """What is known before anything is measured: the ceilings of the last calibration."""
+    """What is known before anything is measured: stored runs, and the ceilings of the last
+    calibration.
+    """
+    cards.stored(experiment)
     if not experiment.what.has_formula:
         st.markdown(plain(CEILINGS))
         return

@@ -18,7 +18,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.machine import default_target
 from spmd_core.words import workload_title
-from ui import inputs, state
+from ui import inputs, mesh_fields, state
 from ui.markdown import plain
 
 SCREEN = "collectives"
@@ -60,18 +60,18 @@ def _change(name: str) -> None:
 
 
 def fields(what: str) -> dict[str, Any]:
-    """Draw the fields; what they say now."""
+    """Draw the fields; their values."""
     draft = state.draft(SCREEN)
-    found: dict[str, Any] = {
+    fields_: dict[str, Any] = {
         "workload": what,
         "target": inputs.target_input(SCREEN),
-        "mesh": inputs.mesh_input(SCREEN),
+        "mesh": mesh_fields.mesh_input(SCREEN),
     }
     options = {name: value for name, value in draft["options"].items() if name == "device_order"}
     if what == COLLECTIVES_SWEEP.name:
         options |= _sweep_options(draft["options"])
-        found["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
-    return draft | found | {"options": options}
+        fields_["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
+    return draft | fields_ | {"options": options}
 
 
 def _sweep_options(now: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from spmd_core.words import (
     traced,
 )
 from spmd_core.words import runs as words
-from ui import choices, tables
+from ui import cards, choices, hardware, tables
 from ui.arrows import view as arrows
 from ui.compare import sizes, small_program, study, trace
 from ui.compare.view import View
@@ -271,7 +271,7 @@ def _machine(view: View) -> None:
     if len(roofs):
         st.markdown("Least time by this machine's ceilings, and what they let expect:")
         st.table(escaped(roofs), hide_index=True, border="horizontal")
-    st.dataframe(sheet(tables.devices_table(environment)), hide_index=True)
+    st.dataframe(sheet(hardware.devices_table(environment)), hide_index=True)
 
 
 def _strategy_choice(names: Iterable[str], where: str) -> str:
@@ -308,23 +308,28 @@ _DRAW = {
 
 
 def before(experiment: Experiment) -> None:
-    """What a press of Run will do: the strategies, and their programs."""
+    """What is stored of an experiment, and what a press of Run will do: the strategies, and their
+    programs.
+    """
+    is_stored = cards.stored(experiment)
     if experiment.what.is_small_program:
-        st.info(
-            "Nothing has been computed yet. Press Run to run this program on the devices.",
-            icon=":material/play_circle:",
-        )
+        if not is_stored:
+            st.info(
+                "Nothing has been computed yet. Press Run to run this program on the devices.",
+                icon=":material/play_circle:",
+            )
         st.code(
             program.program_text(experiment, "as_written"), language="python", line_numbers=True
         )
         return
     if experiment.variants:
-        study.before(experiment)
+        study.before(experiment, is_stored)
         return
-    st.info(
-        "Nothing has been computed yet. Press Run to time these strategies side by side.",
-        icon=":material/play_circle:",
-    )
+    if not is_stored:
+        st.info(
+            "Nothing has been computed yet. Press Run to time these strategies side by side.",
+            icon=":material/play_circle:",
+        )
     for name in experiment.strategies:
         strategy = STRATEGIES[name]
         beware = (

@@ -20,7 +20,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.recipes import RECIPES
 from spmd_core.words import texts, traces, workload_title
-from ui import inputs, state
+from ui import inputs, mesh_fields, state
 from ui.compare import changed, variants
 from ui.markdown import code, plain
 from ui.predict import inputs as predicted
@@ -45,7 +45,7 @@ _OPTION_WORDS = {
 
 
 def compare_fields() -> dict[str, Any]:
-    """Draw every field of the screen; what they say now. Changing the workload changes the fields,
+    """Draw every field of the screen; their values. Changing the workload changes the fields,
     so the screen is drawn anew.
     """
     variants.name_field()
@@ -80,7 +80,7 @@ def compare_fields() -> dict[str, Any]:
         st.rerun()
     fields: dict[str, Any] = {"workload": name, "target": inputs.target_input(_SCREEN)}
     mesh = fields["mesh"] = (
-        inputs.mesh_input(_SCREEN)
+        mesh_fields.mesh_input(_SCREEN)
         if _is_here(fields["target"])
         else predicted.mesh_fields(_SCREEN, draft | fields)
     )
@@ -116,7 +116,7 @@ def _program_fields() -> dict[str, Any]:
         "workload": "program",
         "options": {"program": chosen} | _sizes(chosen, now),
         "target": inputs.target_input(_SCREEN),
-        "mesh": inputs.mesh_input(_SCREEN),
+        "mesh": mesh_fields.mesh_input(_SCREEN),
     }
 
 
@@ -148,7 +148,7 @@ def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict
         )
         left, right = st.columns(2, gap="small", vertical_alignment="bottom")
         with left:
-            if array.name in what.memory:  # the workload itself says where this array lies
+            if array.name in what.memory:  # the workload itself sets its memory kind
                 st.caption(f"Memory: {code(what.memory[array.name])}")
             else:
                 memory |= inputs.memory_input(_SCREEN, (array.name,))

@@ -8,7 +8,7 @@ import streamlit as st
 from spmd_core.experiment import Experiment, Plan, Variant
 from spmd_core.words import listed, mesh_words, sharding_words, studies, title, titles
 from spmd_core.words import runs as words
-from ui import choices, state, tables
+from ui import choices, run_tables, state, tables
 from ui.compare import rows
 from ui.compare import view as views
 from ui.lab import find
@@ -19,7 +19,7 @@ BEST = "best"  # of the choices of a strategy: each variant by its fastest
 _STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""
 
 
-def before(experiment: Experiment) -> None:
+def before(experiment: Experiment, is_stored: bool) -> None:
     """What a press of Run will measure: a line for each variant."""
     if experiment.place.is_absent:
         verb = "predict"
@@ -27,10 +27,11 @@ def before(experiment: Experiment) -> None:
         verb = "measure and predict"
     else:
         verb = "measure"
-    st.info(
-        f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
-        icon=":material/play_circle:",
-    )
+    if not is_stored:
+        st.info(
+            f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
+            icon=":material/play_circle:",
+        )
     st.table(escaped(_members(experiment.members)), hide_index=True, border="horizontal")
 
 
@@ -53,21 +54,20 @@ def _ranked_by(name: str) -> str:
 
 
 def _differences(before: Experiment, now: Experiment) -> None:
-    """What is otherwise in the fields than in the answer: field by field, or variant by variant."""
+    """What the fields changed since the answer, old and new: field by field, and variant by variant."""
+    changed = run_tables.differences_table(
+        [before, now], ("In the answer below", "In the fields now")
+    )
+    st.table(escaped(changed), hide_index=True, border="horizontal")
     if not before.variants and not now.variants:
-        found = tables.differences_table([before, now])
-        found = found.rename(columns={"A": "Below", "B": "Now"})
-        st.table(tables.escaped(found), hide_index=True, border="horizontal")
         return
     measured = {each.experiment.id for each in before.members}
     new = [each for each in now.members if each.experiment.id not in measured]
-    asked = {each.experiment.id for each in now.members}
-    gone = [each.name for each in before.variants if each.experiment.id not in asked]
-    if new:
-        st.table(escaped(_members(new)), hide_index=True, border="horizontal")
-    told = f"{len(new)} of {len(now.members)} variants are not in the answer below"
-    left = f"; it has {listed(gone)}, which these fields do not" if gone else ""
-    st.caption(plain(f"{told}{left}."))
+    present = {each.experiment.id for each in now.members}
+    gone = [each.name for each in before.variants if each.experiment.id not in present]
+    missing = f"{len(new)} of {len(now.members)} variants are not in the answer below"
+    only_there = f"; it has {listed(gone)}, which these fields do not" if gone else ""
+    st.caption(plain(f"{missing}{only_there}."))
 
 
 def _members(variants: Sequence[Variant]) -> pd.DataFrame:

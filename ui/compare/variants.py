@@ -5,19 +5,22 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, STRATEGIES, Experiment, names_of
+from spmd_core.words import studies
 from ui import state
 from ui.markdown import plain
 from ui.predict import drafts
 
 _SCREEN = "compare"
-_ADD = "Duplicates what the fields say as a row of its own, to be changed there: target, mesh, \
-sharding, memory, options and strategies may differ. All rows are then measured in the same rounds; \
+_ADD = "Copies the fields to a variant of its own, to be changed there: target, mesh, sharding, \
+memory, dtype, options and strategies may differ. All variants are then measured in the same rounds; \
 those on TPUs that are not attached are predicted."
-_COPY = "Another variant is as {} is: change its mesh, sharding or target in the fields."
+_COPY = "Another variant equals {}: change its mesh, sharding or target in the fields."
 
 
 def name_field() -> None:
-    """In a study, which variant the fields are of; its name can be changed."""
+    """In a study, which variant the fields are of, and which fields change the others, too; its name
+    can be changed.
+    """
     listed = state.variants(_SCREEN)
     if not listed:
         return
@@ -37,6 +40,8 @@ def name_field() -> None:
     if given != name:
         listed[at] = given, form
         state.set_variants(_SCREEN, listed, at)
+    shared, own = studies.shared_words(form)
+    st.caption(f":material/link: {plain(shared)}  \n:material/looks_one: {plain(own)}")
 
 
 def draw(experiment: Experiment) -> None:
@@ -89,7 +94,7 @@ def _names(listed: list[state.VariantForm]) -> tuple[str, ...]:
 def _choose(listed: list[state.VariantForm]) -> None:
     at, names = state.variant_at(_SCREEN), _names(listed)
     chosen = st.pills(
-        "Fields show",
+        "Variant shown in the fields",
         range(len(listed)),
         default=at,
         required=True,

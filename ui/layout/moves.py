@@ -29,8 +29,8 @@ NONE = "–"
 def times_here(experiment: Experiment) -> TimeModel:
     """What is known of the experiment's target, by what is stored of it."""
     known = calibration(experiment, lab().latest, lab().result)
-    found = Calibration(measured(known)) if known else None
-    return time_model(experiment, found, lab().hardware().cores)
+    placed = Calibration(measured(known)) if known else None
+    return time_model(experiment, placed, lab().hardware().cores)
 
 
 def table(moves: Sequence[Move], time_of: words.TimeOf, why: Callable[[Move], str]) -> None:
@@ -44,7 +44,7 @@ def table(moves: Sequence[Move], time_of: words.TimeOf, why: Callable[[Move], st
         "Time": [_time(move, time_of) for move in moves],
         "Why": [why(move) for move in moves],
     }
-    st.table(escaped(steps), border="horizontal")
+    st.table(escaped(steps), hide_index=True, border="horizontal")
 
 
 def _time(move: Move, time_of: words.TimeOf) -> str:
@@ -52,7 +52,7 @@ def _time(move: Move, time_of: words.TimeOf) -> str:
     return text.replace(" ", "\u00a0")
 
 
-def reshard_view(experiment: Experiment, found: Layout) -> None:
+def reshard_view(experiment: Experiment, placed: Layout) -> None:
     """The array's spec to another one: what moves, what it costs, and the other picture."""
     st.subheader("Reshard it", anchor=False)
     text = st.text_input(
@@ -67,17 +67,17 @@ def reshard_view(experiment: Experiment, found: Layout) -> None:
         st.caption("Write a spec, such as P(None, 'x'), to see what moves and what it costs.")
         return
     try:
-        after = padded(read_spec(text), len(found.shape))
+        after = padded(read_spec(text), len(placed.shape))
         item = DTYPE_BYTES[experiment.dtype]
-        new = layout(found.mesh, found.shape, after)
-        moves = reshard(found.mesh, found.shape, found.spec, after, item)
-        missing = missing_bytes(found.mesh, found.shape, found.spec, after, item)
+        new = layout(placed.mesh, placed.shape, after)
+        moves = reshard(placed.mesh, placed.shape, placed.spec, after, item)
+        missing = missing_bytes(placed.mesh, placed.shape, placed.spec, after, item)
     except RequestError as error:
         refusal(str(error))
         return
-    of = partial(time_of, mesh=found.mesh, times=times_here(experiment))
-    said = words.reshard_headline(found.spec, after, moves, missing, of)
-    st.markdown(f"**{coded(said)}**")
+    of = partial(time_of, mesh=placed.mesh, times=times_here(experiment))
+    sentence = words.reshard_headline(placed.spec, after, moves, missing, of)
+    st.markdown(f"**{coded(sentence)}**")
     if moves:
         table(moves, of, words.step_why)
     sent = [move for move in moves if move.sends]

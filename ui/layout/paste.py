@@ -1,4 +1,4 @@
-"""Pasted code sets the form: a mesh, and specs of the arrays that it names."""
+"""Pasted code sets the form: a mesh, shape and dtype, and specs of the arrays that it names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,10 +6,11 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import Pasted, Spec, axes_json, read_pasted
+from spmd_core.experiment import Pasted, PastedArray, Spec, axes_json, read_pasted
 from ui import state
 from ui.markdown import plain
 
+Form = dict[str, Any]  # the JSON form of an experiment
 # what arrays are called elsewhere -> here
 _ALSO = {
     "x": ("inputs", "input", "activations", "a"),
@@ -19,48 +20,71 @@ _ALSO = {
 
 
 def box(screen: str, arrays: Mapping[str, Sequence[str]]) -> None:
-    """A place to paste code; read, it replaces the screen's form. `arrays`: their dims, by name."""
+    """A place to paste code. It is read when it was pasted, by Ctrl+Enter or by the button, and
+    replaces the screen's form. `arrays`: their dims, by name.
+    """
     with st.expander("Paste a PartitionSpec or code", icon=":material/content_paste:"):
         text = st.text_area(
             "Code",
             key=f"{screen}:pasted",
             max_chars=4000,
             height=90,
-            placeholder="NamedSharding(mesh, P('x', None))",
+            placeholder="f32[8@x,16@y]",
             label_visibility="collapsed",
         )
-        st.caption("Read as syntax, never evaluated.")
-        pressed = st.button("Read it", key=f"{screen}:read", icon=":material/input:")
-        if not pressed:
-            return
-        try:
-            form = filled(state.draft(screen), read_pasted(text or ""), arrays)
-        except RequestError as error:
-            st.error(plain(str(error)), icon=":material/error:")
-            return
-        state.replace_draft(screen, state.parse_or_keep(form))
-        st.rerun()
+        st.caption(
+            "A PartitionSpec, a mesh, or an array with its shape. Ctrl+Enter fills the fields. The "
+            "code is not run."
+        )
+        pressed = st.button("Fill the fields", key=f"{screen}:read", icon=":material/input:")
+        was_read, problem = state.aside(screen, "pasted") or ("", None)
+        if pressed or (text and text != was_read):
+            problem = _read(screen, text or "", arrays)
+            state.set_aside(screen, "pasted", (text, problem))
+            if problem is None:
+                st.rerun()
+        if problem is not None and text == (state.aside(screen, "pasted") or ("",))[0]:
+            st.error(plain(problem), icon=":material/error:")
 
 
-def filled(
-    form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequence[str]]
-) -> dict[str, Any]:
-    """The form with what was pasted. A spec that names no array is of the next one without.
+def _read(screen: str, text: str, arrays: Mapping[str, Sequence[str]]) -> str | None:
+    """Fill the form with what was pasted; a sentence where that cannot be done."""
+    try:
+        form = filled(state.draft(screen), read_pasted(text), arrays)
+    except RequestError as error:
+        return str(error)
+    state.replace_draft(screen, state.parse_or_keep(form))
+    return None
+
+
+def filled(form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequence[str]]) -> Form:
+    """The form with what was pasted. A spec that names no array is of the next one without; shape and
+    dtype are taken where the form has one array.
 
     RequestError where there are more specs than arrays, or more entries than dims.
     """
     new = dict(form)
     if pasted.mesh is not None:
         new["mesh"] = [list(axis) for axis in pasted.mesh]
+    if len(arrays) == 1 and pasted.arrays:
+        new, arrays = _shaped(new, pasted.arrays[-1], next(iter(arrays)))
     specs = _by_array(pasted, list(arrays))
     written = {name: _entries(name, spec, arrays[name]) for name, spec in specs.items()}
-    if len(arrays) == 1 and written and not form.get("overrides"):
+    if len(arrays) == 1 and written and not new.get("overrides"):
         (entries,) = written.values()
         dims = next(iter(arrays.values()))
         new["sharding"] = {dim: axes for dim, axes in zip(dims, entries, strict=True) if axes}
     elif written:
-        new["overrides"] = dict(form.get("overrides", {})) | written
+        new["overrides"] = dict(new.get("overrides", {})) | written
     return new
+
+
+def _shaped(form: Form, array: PastedArray, name: str) -> tuple[Form, Mapping[str, Sequence[str]]]:
+    """The form with the shape and dtype of an array, sharded as far as it has the dims; those dims."""
+    dims = {f"d{dim}": size for dim, size in enumerate(array.shape)}
+    sharding = {dim: axes for dim, axes in form["sharding"].items() if dim in dims}
+    new = form | {"dims": dims, "sharding": sharding, "overrides": {}}
+    return new | ({"dtype": array.dtype} if array.dtype else {}), {name: tuple(dims)}
 
 
 def _by_array(pasted: Pasted, names: list[str]) -> dict[str, Spec]:
@@ -72,17 +96,17 @@ def _by_array(pasted: Pasted, names: list[str]) -> dict[str, Spec]:
                 "paste one, or choose a product",
             )
         return dict(zip(names, (spec for _, spec in pasted.specs), strict=False))
-    found: dict[str, Spec] = {}
+    specs: dict[str, Spec] = {}
     for name, spec in pasted.specs:
-        known = _known(name, names) or next((each for each in names if each not in found), None)
+        known = _known(name, names) or next((each for each in names if each not in specs), None)
         if known is None:
             raise refuse(
                 f"{len(pasted.specs)} specs",
                 f"are more than {len(names)} arrays",
                 f"paste those of {', '.join(names)}",
             )
-        found[known] = spec
-    return found
+        specs[known] = spec
+    return specs
 
 
 def _known(name: str, names: Sequence[str]) -> str | None:

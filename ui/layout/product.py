@@ -18,7 +18,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.pictures import is_product, product, time_of
 from spmd_core.words import layouts as words
-from ui import inputs, links, shell, state
+from ui import inputs, links, mesh_fields, shell, state
 from ui.lab import lab
 from ui.layout import moves, paste, picture, together
 from ui.markdown import coded, plain
@@ -71,13 +71,10 @@ def begun(before: Experiment, kind: str) -> Experiment:
 def fields() -> dict[str, Any]:
     """Mesh, sizes, and a spec for each array that is drawn, as text."""
     now = state.experiment(SCREEN)
-    mesh = inputs.mesh_input(SCREEN)
+    mesh = mesh_fields.mesh_input(SCREEN)
     dims = inputs.dims_input(SCREEN, now.what, mesh)
-    left, right = st.columns(2, gap="small")
-    with left:
-        dtype = inputs.dtype_input(SCREEN, now.what)
-    with right:
-        target = inputs.target_input(SCREEN)
+    dtype = inputs.dtype_input(SCREEN, now.what)
+    target = inputs.target_input(SCREEN)
     overrides = dict(state.draft(SCREEN)["overrides"])
     for array in drawn(now):
         spec = _spec_input(now, array)
@@ -169,14 +166,14 @@ def _needs(experiment: Experiment) -> None:
 
     of = partial(time_of, mesh=experiment.mesh, times=times)
     try:
-        found = product(experiment, to_order)
+        needed = product(experiment, to_order)
     except RequestError as error:
         shell.refusal(str(error))
         return
-    st.subheader(coded(words.product_headline(experiment, found, of)), anchor=False)
-    if found.moves:
-        moves.table(found.moves, of, lambda move: words.why(experiment, found, move))
-        st.caption(coded(f"{words.time_source(found.collectives, of)} {words.NEEDED}"))
+    st.subheader(coded(words.product_headline(experiment, needed, of)), anchor=False)
+    if needed.moves:
+        moves.table(needed.moves, of, lambda move: words.why(experiment, needed, move))
+        st.caption(coded(f"{words.time_source(needed.collectives, of)} {words.NEEDED}"))
 
 
 def _picture(experiment: Experiment, array: Array) -> None:

@@ -24,7 +24,7 @@ from ui import choices, price, state
 from ui.arrows import view as arrows
 from ui.ir import viewer
 from ui.lab import lab
-from ui.markdown import as_sentence, plain
+from ui.markdown import as_sentence, coded, plain
 from ui.predict import beside, charts, drafts, keep, nearest, tables, torus
 from ui.shell import failure
 from ui.tables import escaped
@@ -87,7 +87,7 @@ def before(experiment: Experiment) -> None:
             if cost := cost_words(cost_of(found, price.now())):
                 st.markdown(f"{plain(cost)}.")
             if exposed := words.exposed_words(found):
-                st.caption(plain(as_sentence(exposed)))
+                st.caption(coded(as_sentence(exposed)))
             nearest.offer_without_rings(plan, found)
             st.caption(
                 plain(
@@ -114,7 +114,7 @@ def _mesh(experiment: Experiment) -> None:
     left, right = st.columns([2, 3], gap="medium")
     with left:
         st.markdown("**Sharding**")
-        st.table(escaped(tables.sharding_table(plan)), border="horizontal")
+        st.table(escaped(tables.sharding_table(plan)), hide_index=True, border="horizontal")
     with (
         right,
         st.expander(
@@ -122,7 +122,7 @@ def _mesh(experiment: Experiment) -> None:
         ) as arrays,
     ):
         if arrays.open:
-            st.table(escaped(tables.arrays_table(plan)), border="horizontal")
+            st.table(escaped(tables.arrays_table(plan)), hide_index=True, border="horizontal")
 
 
 def headline(result: Result, when: str) -> None:
@@ -173,7 +173,11 @@ def choose(result: Result) -> str | None:
             st.vega_lite_chart(
                 charts.interval_chart(times), alt=f"Time by strategy: {alt}", key="strategies"
             )
-        st.table(escaped(tables.strategies_table(result, price.now())), border="horizontal")
+        st.table(
+            escaped(tables.strategies_table(result, price.now())),
+            hide_index=True,
+            border="horizontal",
+        )
     if len(found) < 2:
         return next(iter(found), None)
     return choices.one_of("Details of", list(found), choices.STRATEGY, title)
@@ -362,7 +366,7 @@ def _collectives(result: Result, name: str, found: Prediction) -> None:
         st.caption("The compiled program has no communication.")
         return
     with st.container(key="collectives"):
-        st.table(escaped(tables.collectives_table(found)), border="horizontal")
+        st.table(escaped(tables.collectives_table(found)), hide_index=True, border="horizontal")
     st.caption(
         "Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for."
     )

@@ -10,7 +10,7 @@ from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import Prediction, Result, RunSummary
 from spmd_core.words import ago, cost_of, experiment_words, money_text, parts, title
-from ui import cards, price, state, tables
+from ui import cards, price, run_tables, state
 from ui.lab import lab
 from ui.markdown import plain
 from ui.predict import charts, study
@@ -103,14 +103,14 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
                 for label, each in timed.items()
             ),
         )
-    st.table(escaped(numbers_table(here, there, price.now())), border="horizontal")
+    st.table(escaped(numbers_table(here, there, price.now())), hide_index=True, border="horizontal")
     st.markdown("**Collectives that differ**, by kind, axes and bytes")
     differ = collectives_difference(here, there)
     if differ["Collective"]:
-        st.table(escaped(differ), border="horizontal")
+        st.table(escaped(differ), hide_index=True, border="horizontal")
     else:
         st.caption("Both programs communicate alike.")
-    fields = tables.differences_table([result.experiment, other.experiment])
+    fields = run_tables.differences_table([result.experiment, other.experiment])
     if len(fields):
         st.markdown("**What differs in the experiments**")
         st.table(escaped(fields), hide_index=True, border="horizontal")

@@ -5,10 +5,9 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.base import RequestError, count_text, mesh_text
+from spmd_core.base import RequestError
 from spmd_core.experiment import (
     ACTIVATIONS,
-    AXES,
     GATES,
     NAMES,
     PRESETS,
@@ -18,19 +17,12 @@ from spmd_core.experiment import (
     get_workload,
     named_axes,
 )
-from spmd_core.machine import (
-    CHIPS,
-    get_topology,
-    legal_shapes,
-    nearest_of_chips,
-    shape_text,
-    tpu_target,
-)
 from spmd_core.words import parameters_words
 from ui import inputs, state
 from ui.markdown import plain
 from ui.predict import config, drafts
 from ui.predict.drafts import Draft
+from ui.predict.topology_fields import mesh_fields, on_topology, redraw
 
 SCREEN = "predict"
 Options = dict[str, Any]  # of a draft, by name
@@ -44,168 +36,31 @@ _REMAT = {
     "full": "full: save only block inputs",
 }
 _MAX_FLAGS = 600
-_CHIPS = 16  # of a topology chosen in the place of a target that is none
 
 
 def predict_fields() -> Draft:
-    """Draw every field of the screen; what they say now. A change that changes other fields draws
-    the screen anew.
+    """Draw every field of the screen; their values. A change that changes other fields draws
+    the screen again.
     """
     draft = state.draft(SCREEN)
     name = inputs.choice_input(
         SCREEN, "workload", "Predict", drafts.workloads(), draft["workload"], words=drafts.title_of
     )
     if name != draft["workload"]:
-        _redraw(SCREEN, state.recall(SCREEN, drafts.switched(draft, name)))
+        redraw(SCREEN, state.recall(SCREEN, drafts.switched(draft, name)))
     if named_axes(name):
         return plan_fields(SCREEN)
-    draft = _on_topology(SCREEN, draft)
+    draft = on_topology(SCREEN, draft)
     mesh = mesh_fields(SCREEN, draft)
     return draft | {"mesh": mesh} | _workload_fields(SCREEN, draft, mesh)
 
 
 def plan_fields(screen: str) -> Draft:
-    """Draw the fields of a training step; what they say now, as above."""
-    draft = _on_topology(screen, state.draft(screen))
+    """Draw the fields of a training step; their values, as above."""
+    draft = on_topology(screen, state.draft(screen))
     mesh = mesh_fields(screen, draft)
-    devices = math.prod(size for _, size in mesh)
+    devices = math.prod(size or 0 for _, size in mesh)
     return draft | {"mesh": mesh} | _model_fields(screen, draft, devices)
-
-
-def _on_topology(screen: str, draft: Draft) -> Draft:
-    """The draft, once the fields of its topology say what it says."""
-    target = _topology(screen, draft["target"])
-    if target != draft["target"]:
-        _redraw(screen, drafts.moved(draft, target))
-    return draft
-
-
-def _redraw(screen: str, draft: Draft) -> None:
-    state.remember(screen, state.draft(screen))
-    state.replace_draft(screen, state.parse_or_keep(draft))
-    st.rerun()
-
-
-def _topology(screen: str, target: str) -> str:
-    """Generation, shape and slices; what a link brought that is none of them stays until another is
-    chosen.
-    """
-    now = drafts.topology_target(target)
-    named = target if now is None or now.generation is None else now.generation
-    generations = [*([] if named in CHIPS else [named]), *CHIPS]
-    left, middle, right = st.columns([5, 6, 4], gap="small")
-    with left:
-        chosen = st.selectbox(
-            "TPU",
-            generations,
-            key=state.seed(state.key(screen, "generation"), named),
-            format_func=lambda name: "7x" if name == "tpu7x" else name,
-            help="Every generation that the TPU compiler knows. None has to be attached.",
-        )
-    if chosen not in CHIPS:
-        return target
-    if now is None or named != chosen:
-        chips = (
-            math.prod(now.topology) * now.slices if now is not None and named in CHIPS else _CHIPS
-        )
-        return nearest_of_chips(chosen, chips).target
-    legal = legal_shapes(chosen)
-    shapes = {
-        shape_text(shape): shape
-        for shape in (legal if now.topology in legal else (now.topology, *legal))
-    }
-    with middle:
-        shape = st.selectbox(
-            "Shape",
-            list(shapes),
-            key=state.seed(state.key(screen, f"shape.{chosen}"), shape_text(now.topology)),
-            help="Chips along each physical axis of a slice: every shape that can be had.",
-        )
-    with right:
-        slices = st.number_input(
-            "Slices",
-            1,
-            max(256, now.slices),
-            key=state.seed(state.key(screen, f"slices.{chosen}"), now.slices),
-            help="Slices of this shape, joined by DCN, the data center network.",
-        )
-    return tpu_target(chosen, shapes[shape], int(slices))
-
-
-def mesh_fields(screen: str, draft: Draft) -> list[list[Any]]:
-    """Axis names and sizes, presets of one click, and whether they fill the topology."""
-    try:
-        topology = get_topology(draft["target"])
-    except RequestError:
-        topology = None
-    named = named_axes(draft["workload"])
-    mesh = _model_mesh(screen, draft) if named else inputs.mesh_input(screen)
-    if topology is None:
-        return mesh
-    devices = math.prod(int(size) for _, size in mesh)
-    words = " × ".join(f"{size}" for _, size in mesh)
-    if devices == topology.devices:
-        st.caption(
-            f"{plain(words)}{f' = {devices:,}' if len(mesh) > 1 else ''}: fills {plain(topology.name)}."
-        )
-    else:
-        st.caption(
-            f":red[{plain(words)}{f' = {devices:,}' if len(mesh) > 1 else ''}, but {plain(topology.name)} has {count_text(topology.devices)} devices.]"
-        )
-        full = drafts.filled(draft | {"mesh": mesh}, topology)
-        words = f"Use {mesh_text((name, size) for name, size in full)}"
-        if st.button(plain(words), key=f"{screen}:fill", icon=":material/auto_fix_high:"):
-            _redraw(
-                screen, drafts.with_mesh(draft, full, math.prod(size for _, size in draft["mesh"]))
-            )
-    with st.container(horizontal=True, gap="small"):
-        for words, preset in drafts.presets(draft["workload"], topology, mesh).items():
-            if st.button(
-                plain(words),
-                key=f"{screen}:preset:{words}",
-                type="tertiary",
-                icon=":material/grid_on:",
-                disabled=preset == mesh,
-            ):
-                _redraw(
-                    screen,
-                    drafts.with_mesh(draft, preset, math.prod(size for _, size in draft["mesh"])),
-                )
-    return mesh
-
-
-def _model_mesh(screen: str, draft: Draft) -> list[list[Any]]:
-    """Rows of an axis that a decoder is sharded over, and its size."""
-    old = [list(axis) for axis in draft["mesh"]]
-    count = st.segmented_control(
-        "Mesh axes",
-        range(1, max(4, len(old)) + 1),
-        key=state.seed(state.key(screen, "mesh.count"), len(old)),
-        required=True,
-        help="Slices outermost. What each axis shards is under *Sharding*.",
-    ) or len(old)
-    mesh: list[list[Any]] = []
-    for position in range(count):
-        name, size = inputs.axis_at(screen, position, old, mesh, ("fsdp", "tensor", "data", *AXES))
-        names = list(AXES) if name in AXES else [name, *AXES]
-        left, right = st.columns(2, gap="small")
-        chosen = left.selectbox(
-            f"Axis {position + 1} name",
-            names,
-            key=state.seed(state.key(screen, f"axis.{position}"), name),
-            label_visibility="collapsed",
-        )
-        length = right.number_input(
-            f"Axis {position + 1} size",
-            value=None,
-            step=1,
-            key=state.seed(state.key(screen, f"size.{position}"), size),
-            label_visibility="collapsed",
-        )
-        mesh.append([chosen, length or 0])
-    if len(mesh) < len(old):
-        inputs.remove_axes(screen, old, len(mesh))
-    return mesh
 
 
 def _model_fields(screen: str, draft: Draft, devices: int) -> Draft:
@@ -221,7 +76,7 @@ def _model_fields(screen: str, draft: Draft, devices: int) -> Draft:
     config.box(screen)
     left, right = st.columns(2, gap="small")
     with left:
-        before = dims["batch"] / max(1, math.prod(size for _, size in draft["mesh"]))
+        before = dims["batch"] / max(1, math.prod(size or 0 for _, size in draft["mesh"]))
         each = st.number_input(
             "Sequences per device",
             value=None,
@@ -305,14 +160,14 @@ def _more(
     screen: str, options: Options, dims: Options, model: str
 ) -> tuple[Options, dict[str, int]]:
     """The rarer options, and sizes of the model that differ from the preset's."""
-    found: Options = {}
+    chosen_: Options = {}
     for name, label, words in (
         ("save", "Saved on the device", "Saved as well, by name."),
         ("offload", "Offloaded to the host", "Moved to host memory in the forward pass, and back."),
     ):
         now = [word for word in str(options.get(name, "")).split(",") if word]
         key = state.seed(state.key(screen, name), now)
-        found[name] = ",".join(
+        chosen_[name] = ",".join(
             st.multiselect(
                 label,
                 list(dict.fromkeys([*NAMES, *now])),
@@ -327,14 +182,14 @@ def _more(
         (right, "parameter_dtype", "Parameters"),
     ):
         with place:
-            found[name] = inputs.choice_input(
+            chosen_[name] = inputs.choice_input(
                 screen, name, label, ("float32", "bfloat16"), options.get(name, "float32")
             )
     for name, label in (
         ("fused_qkv", "One matmul for query, key and value"),
         ("fused_mlp", "One matmul for gate and up"),
     ):
-        found[name] = st.toggle(
+        chosen_[name] = st.toggle(
             label, key=state.seed(state.key(screen, name), bool(options.get(name)))
         )
     experts = _experts(screen, options) if _has_experts(model, dims, options) else {}
@@ -346,7 +201,7 @@ def _more(
         options.get("second_moment_dtype", ""),
         words=lambda word: word or "as the optimizer state",
     )
-    found |= (
+    chosen_ |= (
         _blocks(screen, options)
         | experts
         | {"second_moment_dtype": second}
@@ -359,9 +214,9 @@ def _more(
         placeholder="xla_…=true",
         help="Added to those of the published runs.",
     )
-    found["compiler_flags"] = " ".join(flags.split())
+    chosen_["compiler_flags"] = " ".join(flags.split())
     st.caption("Sizes of the model, where they are to differ from the preset's")
-    return found, _sizes(screen, dims, model)
+    return chosen_, _sizes(screen, dims, model)
 
 
 def _has_experts(model: str, dims: Options, options: Options) -> bool:
@@ -396,24 +251,24 @@ def _experts(screen: str, options: Options) -> Options:
 
 def _blocks(screen: str, options: Options) -> dict[str, int]:
     """Blocks of the attention kernel: of queries, of keys, of keys per matmul; 0 is the usual one."""
-    found: dict[str, int] = {}
+    chosen_: dict[str, int] = {}
     places = st.columns(3, gap="small")
     for place, (name, (label, usual)) in zip(places, _BLOCKS.items(), strict=True):
         key = state.seed(state.key(screen, name), options.get(name) or None)
-        found[name] = (
+        chosen_[name] = (
             place.number_input(plain(label), value=None, step=128, placeholder=usual, key=key) or 0
         )
-    return found
+    return chosen_
 
 
 def _own_choices(screen: str, options: Options) -> dict[str, str]:
     """What a model has of its own beside sizes: activation, gate, vocabulary tables."""
-    found: dict[str, str] = {}
+    chosen_: dict[str, str] = {}
     for place, (name, (label, words)) in zip(
         st.columns(3, gap="small"), _CHOICES.items(), strict=True
     ):
         with place:
-            found[name] = inputs.choice_input(
+            chosen_[name] = inputs.choice_input(
                 screen,
                 name,
                 label,
@@ -421,7 +276,7 @@ def _own_choices(screen: str, options: Options) -> dict[str, str]:
                 options.get(name, ""),
                 words=lambda word: word or "as the model",
             )
-    return found
+    return chosen_
 
 
 def _sizes(screen: str, dims: Options, model: str) -> dict[str, int]:
@@ -429,7 +284,7 @@ def _sizes(screen: str, dims: Options, model: str) -> dict[str, int]:
         preset = get_model(model)
     except RequestError:
         preset = None
-    found: dict[str, int] = {}
+    chosen_: dict[str, int] = {}
     for row in range(0, len(VARIABLE), 2):
         for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
             size = place.number_input(
@@ -440,8 +295,8 @@ def _sizes(screen: str, dims: Options, model: str) -> dict[str, int]:
                 placeholder=str(getattr(preset, name)) if preset else "as the model",
             )
             if size is not None:
-                found[name] = size
-    return found
+                chosen_[name] = size
+    return chosen_
 
 
 def _workload_fields(screen: str, draft: Draft, mesh: list[list[Any]]) -> Draft:

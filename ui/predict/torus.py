@@ -24,7 +24,7 @@ def show(experiment: Experiment) -> None:
     """Both orders: the picture, coloured along a mesh axis, and every axis in words."""
     try:
         topology = get_topology(experiment.target)
-        found = {order: mesh_axes(topology, experiment.mesh, order) for order in ORDERS}
+        axes_of = {order: mesh_axes(topology, experiment.mesh, order) for order in ORDERS}
     except RequestError as error:
         refusal(str(error))
         return
@@ -49,14 +49,14 @@ def show(experiment: Experiment) -> None:
             used = " :blue-badge[this experiment]" if order == chosen else ""
             st.markdown(f"**{plain(words)}** :gray[:small[{plain(_MEANINGS[order])}]]{used}")
             chart = torus_chart.torus_chart(topology, experiment.mesh, axis, order, _WIDTH_PX)
-            said = "; ".join(f"{each.name}: {each.words}" for each in found[order])
+            sentence = "; ".join(f"{each.name}: {each.words}" for each in axes_of[order])
             st.vega_lite_chart(
                 chart,
-                alt=f"{topology.name}, {order} order, colored along {axis}. {said}",
+                alt=f"{topology.name}, {order} order, colored along {axis}. {sentence}",
                 width="content",
                 key=f"torus:{order}",
             )
-            st.table(escaped(axes_table(found[order])), border="horizontal")
+            st.table(escaped(axes_table(axes_of[order])), hide_index=True, border="horizontal")
     st.caption(
         plain(
             f"{torus_chart.caption(topology)} Colors go from the first place along {axis} (blue) to the last (red), and the line joins "
@@ -65,7 +65,7 @@ def show(experiment: Experiment) -> None:
             "Gather: until every device has 1 GiB, by the cost model."
         )
     )
-    if (verdict := difference(found["topology"], found["plain"])) is not None:
+    if (verdict := difference(axes_of["topology"], axes_of["plain"])) is not None:
         st.markdown(plain(verdict))
 
 

@@ -45,11 +45,11 @@ class Room:
 
     @property
     def words(self) -> str:
-        """The limits in a sentence, for the screen."""
+        """The limits in a sentence, as the screen shows them."""
         return (
-            f"{self.queued} of {self.queued_most} runs are queued or at work, {self.own} of the "
-            f"{self.own_most} that one viewer may ask for are yours; results take "
-            f"{bytes_text(self.stored_bytes)} of {bytes_text(self.stored_most_bytes)}."
+            f"Queued or running: {self.queued} of at most {self.queued_most} runs; yours: {self.own} of "
+            f"at most {self.own_most}. Stored results: {bytes_text(self.stored_bytes)} of at most "
+            f"{bytes_text(self.stored_most_bytes)}."
         )
 
 

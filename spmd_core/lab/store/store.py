@@ -8,6 +8,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from spmd_core.base import UnreadableRun
@@ -172,12 +173,15 @@ class Store(Actions):
         *,
         workload: str | None = None,
         states: Sequence[str] = (),
-        text: str | None = None,
+        experiment: str | None = None,
+        runs: Sequence[str] = (),
+        where: Callable[[RunSummary], bool] | None = None,
         limit: int = 200,
         searched: bool | None = None,
     ) -> tuple[RunSummary, ...]:
-        """Runs, newest first, in any of `states` if there are some. `text` is looked for in the
-        run's id and in the experiment's JSON form; `searched`: only those of searches, or none.
+        """Runs, newest first: in any of `states` and with any of the ids `runs`, if there are some;
+        of the experiment with that id; that `where` accepts. `searched`: only those of searches, or
+        none.
         """
         conditions: list[str] = ["compile_only = 0"]
         if searched is not None:
@@ -189,15 +193,19 @@ class Store(Actions):
         if states:
             conditions.append(f"state IN ({', '.join('?' * len(states))})")
             values += states
-        if text:
-            conditions.append("(instr(lower(runs.id), ?) OR instr(lower(spec), ?))")
-            values += [text.lower()] * 2
+        if experiment is not None:
+            conditions.append("runs.experiment = ?")
+            values.append(experiment)
+        if runs:
+            conditions.append(f"runs.id IN ({', '.join('?' * len(runs))})")
+            values += runs
         rows = self._rows(
             f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest, partial, error_kind, error_message, spec FROM runs
                 JOIN experiments ON experiments.id = runs.experiment WHERE {" AND ".join(conditions)} ORDER BY seq DESC LIMIT ?""",
-            (*values, limit),
+            (*values, limit if where is None else -1),
         )
-        return tuple(_readable(read.summary_of, rows))
+        readable = _readable(read.summary_of, rows)
+        return tuple(islice(filter(where, readable) if where else readable, limit))
 
     def unread(self) -> tuple[Unread, ...]:
         """Runs that this version cannot read, newest first: `history` leaves them out."""

@@ -39,11 +39,11 @@ class Unknown:
 
 NOT_FILLED = Unknown("The mesh does not fill the topology, so that nothing is known of its links.")
 NOT_CALIBRATED = Unknown(
-    "No seconds: this target is not calibrated with this mesh; calibrate it with this mesh first, "
+    "The time is unknown: this target is not calibrated with this mesh; calibrate it with this mesh first, "
     "on Collectives, or choose a TPU topology as target."
 )
 
 
 def not_measured(what: str) -> Unknown:
     """Of something that a calibration leaves out, or that the links have no formula for."""
-    return Unknown(f"No seconds: nothing is known of {what} on this target.")
+    return Unknown(f"The time is unknown: there is no estimate for {what} on this target.")

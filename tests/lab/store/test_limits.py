@@ -51,7 +51,7 @@ def test_a_viewer_and_all_viewers_have_so_many_runs_and_the_command_line_is_not_
     with pytest.raises(RequestError, match="4 runs wait or are at work, as many as this server"):
         lab.submit(experiment(), eve)
     assert lab.room("ann").words.startswith(
-        "4 of 4 runs are queued or at work, 2 of the 2 that one viewer may ask for are yours"
+        "Queued or running: 4 of at most 4 runs; yours: 2 of at most 2. Stored results: "
     )
     lab.submit(experiment())
     assert lab.cancel_all("ann") == 2

@@ -214,9 +214,10 @@ def test_history_filters_and_is_cheap_for_hundreds_of_runs(store):
         False,
     )
     assert len(store.history(states=("failed", "crashed"), limit=500)) == 101
-    assert [summary.run for summary in store.history(text="RUN-017")] == ["run-017"]
-    assert store.history(text="100%_") == ()
-    assert len(store.history(text='"rows":16', limit=3)) == 3
+    assert [summary.run for summary in store.history(runs=("run-017", "none"))] == ["run-017"]
+    assert len(store.history(where=lambda run: run.run < "run-1", limit=3)) == 3
+    assert len(store.history(experiment=newest[1].experiment.id, limit=500)) == 301
+    assert store.history(experiment="none") == ()
     assert store.history(workload="layer") == ()
 
 

@@ -113,3 +113,28 @@ def test_slices_run_the_program_of_the_first():
     first = one(stand, "all-reduce", [tuple(range(16))], axes=("y",))
     found = traffic(stand, [first])
     assert {stand.places[link.source][4] for link in found.links} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("target", "mesh"),
+    [("cpu:8", {"x": 8}), ("cpu:8", {"x": 2, "y": 4}), ("tpu:v5e:4x4", {"x": 16})],
+)
+@pytest.mark.parametrize("kind", ["all-gather", "all-to-all"])
+def test_labels_of_arrows_overlap_neither_each_other_nor_squares(target, mesh, kind):
+    stand, _, drawn = drawn_of(target, mesh, kind)
+    spec = chart(stand, drawn)
+    rows = [row for row in spec["datasets"]["arrows"].to_pylist() if row["label"]]
+    across, down = (
+        98,
+        spec["height"] / (drawn.rows + 0.8),
+    )  # pixels of a step, the least with labels
+    boxes = [
+        (row["tx"] * across, row["ty"] * down, 5.8 * len(row["label"]) / 2, 5.5) for row in rows
+    ]
+    squares = [
+        (node.column * across, node.row * down, 0.3 * across, 0.3 * down) for node in drawn.nodes
+    ]
+    assert rows
+    for at, (x, y, wide, tall) in enumerate(boxes):
+        for left, top, half, high in (*boxes[:at], *squares):
+            assert abs(x - left) >= wide + half or abs(y - top) >= tall + high, rows[at]

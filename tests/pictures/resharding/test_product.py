@@ -112,7 +112,9 @@ def test_seconds_on_simulated_devices_are_of_a_calibration_else_guessed():
         "Seconds by the calibration of this mesh, as measured over x, among 2 devices."
     )
     unknown = of(experiment, *points)(Move("all-to-all", ("y",), KIB))
-    assert unknown.reason == "No seconds: nothing is known of all-to-all on this target."
+    assert (
+        unknown.reason == "The time is unknown: there is no estimate for all-to-all on this target."
+    )
 
 
 def test_a_mesh_that_does_not_fill_its_topology_has_no_seconds():

@@ -121,3 +121,14 @@ def test_times_side_by_side_that_differ_much_are_points_on_a_log_scale():
     far, near = (side_by_side_chart([("A", one), ("B", each)]) for each in (other, one))
     assert far["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
     assert (far["layer"][0]["mark"]["type"], near["layer"][0]["mark"]["type"]) == ("point", "bar")
+
+
+def test_one_slow_call_that_no_rule_flags_leaves_the_others_their_room():
+    samples = [10e-6, 10e-6, 10e-6, 500e-6]
+    chart = times_chart(result({"auto": strategy(10e-6, samples_s=samples, outliers=[])}))
+    assert chart["layer"][0]["encoding"]["x"]["scale"]["domain"][1] < 20
+    (beyond,) = rows(chart, "point")
+    assert (beyond["time"], beyond["kind"]) == ("500 µs", "sample")
+    wide = strategy(10e-6, ci95_s=(9e-6, 14e-6), samples_s=samples, outliers=[])
+    domain = times_chart(result({"auto": wide}))["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert 14 < domain[1] < 20  # the interval is in sight

@@ -76,7 +76,7 @@ def test_the_default_fills_its_devices(data_folder, monkeypatch):
 
 def test_without_a_strategy_there_is_nothing_to_run(screen):
     field(screen, "button_group", "Strategies").set_value([]).run()
-    assert "leaves nothing to run" in said(screen)
+    assert "no strategy is chosen: choose at least one" in said(screen)
 
 
 @pytest.mark.parametrize(

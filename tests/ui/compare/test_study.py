@@ -73,7 +73,7 @@ def test_a_variant_is_a_copy_that_is_edited_in_place_and_can_be_removed(screen):
     assert {each.experiment.sizes["out"] for each in shown(screen).variants} == {8}
     named(screen.text_input, "Name of variant 2 of 2").set_value("grid").run()
     assert [each.name for each in shown(screen).variants] == ["mesh x=8", "grid"]
-    named(screen.get("button_group"), "Fields show").set_value(0).run()
+    named(screen.get("button_group"), "Variant shown in the fields").set_value(0).run()
     assert named(screen.number_input, "Axis 1 size").value == 8
     named(screen.button, "Remove this one").click().run()
     left = shown(screen)

@@ -7,26 +7,26 @@ import streamlit as st
 from spmd_core.recipes import differences_of
 from spmd_core.results import Result, RunSummary
 from spmd_core.words import ago, experiment_words, run_headline
-from ui import price, tables
+from ui import price, run_tables
 from ui.charts import base
 from ui.lab import lab
 from ui.markdown import plain
 from ui.tables import escaped
 
-FEWEST, MOST = 2, len(tables.NAMES)
+FEWEST, MOST = 2, len(run_tables.NAMES)
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
     """The runs as cards, named A to D; then what they took; then the experiments."""
     st.subheader("Side by side", anchor=False)
-    found = []
+    results = []
     with st.container(key="side-by-side"):
-        for name, column, run in zip(tables.NAMES, st.columns(len(runs)), runs, strict=False):
+        for name, column, run in zip(run_tables.NAMES, st.columns(len(runs)), runs, strict=False):
             with column.container(border=True, height="stretch"):
                 if result := _card(name, run):
-                    found.append((name, result))
-    _times(found)
-    differences = tables.differences_table([run.experiment for run in runs])
+                    results.append((name, result))
+    _times(results)
+    differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
         st.markdown("**What differs in the experiments**")
         st.table(escaped(differences), hide_index=True, border="horizontal")
@@ -48,14 +48,14 @@ def _card(name: str, run: RunSummary) -> Result | None:
     return result
 
 
-def _times(found: Sequence[tuple[str, Result]]) -> None:
-    chart = base.side_by_side_chart(found)
+def _times(results: Sequence[tuple[str, Result]]) -> None:
+    chart = base.side_by_side_chart(results)
     if chart is None:
         return
     alt = "Time by strategy of each run; the numbers are in the table below"
     st.vega_lite_chart(chart, alt=alt, key="times-side-by-side")
-    if any(each.prediction for _, result in found for each in result.strategies.values()):
+    if any(each.prediction for _, result in results for each in result.strategies.values()):
         with st.container(width=230):
             price.field()
-    answers = tables.answers_table(found, price.now())
+    answers = run_tables.answers_table(results, price.now())
     st.table(escaped(answers), hide_index=True, border="horizontal")

@@ -8,19 +8,31 @@ import streamlit as st
 from spmd_core.base import bytes_text, shorten
 from spmd_core.results import RunSummary
 from spmd_core.words import experiment_words, searched_words, ticked_words
-from ui import cards, exports, shell, state, tables
+from ui import cards, exports, run_tables, shell, state, tables
 from ui.compare import view
 from ui.lab import delete, lab, room
 from ui.markdown import plain
 from ui.tables import sheet
 
-_MOST_UNREAD, _OLDEST = 20, 20  # told of, and offered at once
+_MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
 _ROWS, _TALL = 20, 700  # more rows than these scroll within so many pixels
 _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
+# pixels; in a window of 1400 all columns but the last two are in sight
+_WIDTHS = {
+    "Workload": 140,
+    "Fastest": 105,
+    "Outcome": 86,
+    "Dims": 168,
+    "dtype": 68,
+    "Mesh": 76,
+    "Sharding": 160,
+    "Target": 96,
+}
 _ALT = (
-    "Stored runs, newest first: when, experiment, time of the fastest strategy in milliseconds, "
-    "which strategy that is, whether it was measured or predicted, run id"
+    "Stored runs, newest first: when, time of the fastest strategy in milliseconds, workload, which "
+    "strategy that is, whether it was measured or predicted, dims, dtype, mesh, sharding, target, "
+    "bytes of the operands, run id"
 )
 
 
@@ -31,20 +43,26 @@ def listed(
     how many these are.
     """
 
-    def found(searched: bool | None) -> Sequence[RunSummary]:
-        return lab().history(workload=workload, state=state, text=text, searched=searched)
+    def stored(searched: bool | None) -> Sequence[RunSummary]:
+        return lab().history(
+            workload=workload,
+            state=state,
+            text=text,
+            zone=st.context.timezone,
+            searched=searched,
+        )
 
-    of_searches = found(True)
+    of_searches = stored(True)
     if not of_searches:
-        return found(None), 0
+        return stored(None), 0
     shown = st.toggle(
         plain(searched_words(len(of_searches))),
         key="searched",
         bind="query-params",
-        help="What a search measured or compiled on its way, which Search lists, too; "
+        help="What a search measured or compiled on its way, which Find a sharding lists, too; "
         "and what was compiled to see what would remove a collective.",
     )
-    return found(None if shown else False), len(of_searches)
+    return stored(None if shown else False), len(of_searches)
 
 
 def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
@@ -55,10 +73,15 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     if sentence := state.once("history", "missing", missing):
         st.info(plain(sentence), icon=":material/link_off:")
     rows = [at for at, run in enumerate(runs) if run.run in asked]
+    if state.aside("history", "ticked") not in (
+        None,
+        asked,
+    ):  # the viewer went back, or opened a link
+        state.set_aside("history", "opened", (state.aside("history", "opened") or 0) + 1)
     # rows are picked by number: a table with other rows must not inherit the numbers
-    key = f"runs:{hash(tuple(run.run for run in runs))}"
+    key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
     event = st.dataframe(
-        sheet(tables.runs_table(runs)),
+        sheet(run_tables.runs_table(runs)),
         key=key,
         hide_index=True,
         on_select="rerun",
@@ -70,14 +93,14 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
         alt=_ALT,
     )
     picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)] + hidden
-    if told := ticked_words(len(picked), len(hidden)):
-        st.caption(plain(told))
-    names = ",".join(run.run for run in picked)
-    if names != st.query_params.get(_RUNS, ""):
-        if names:
-            st.query_params[_RUNS] = names
-        else:
-            st.query_params.pop(_RUNS, None)
+    if sentence := ticked_words(len(picked), len(hidden)):
+        st.caption(plain(sentence))
+    ticked = [run.run for run in picked]
+    state.set_aside("history", "ticked", ticked)
+    if ticked and ticked != asked:
+        st.query_params[_RUNS] = ",".join(ticked)
+    elif not ticked:
+        st.query_params.pop(_RUNS, None)
     return picked
 
 
@@ -85,28 +108,27 @@ def _columns() -> dict[str, Any]:
     """Moments in the viewer's own time zone; times to three digits. Both sort by value."""
     zone = st.context.timezone
     return {
-        tables.WHEN: st.column_config.DatetimeColumn(
-            format="YYYY-MM-DD HH:mm", timezone=zone, width=128
+        run_tables.WHEN: st.column_config.DatetimeColumn(
+            format="YYYY-MM-DD HH:mm", timezone=zone, width=122
         ),
-        tables.TIME_MS: st.column_config.NumberColumn(
-            format="plain", help="Milliseconds per call, or per training step", width=88
+        run_tables.TIME_MS: st.column_config.NumberColumn(
+            format="plain", help="Milliseconds per call, or per training step", width=72
         ),
-        "Experiment": st.column_config.TextColumn(width=376),
-        "Fastest": st.column_config.TextColumn(width=110),
-        "Outcome": st.column_config.TextColumn(width=108),
-    }
+        run_tables.OPERANDS_KIB: st.column_config.NumberColumn(
+            format="localized", help="All operands together, unsharded", width=100
+        ),
+    } | {label: st.column_config.TextColumn(width=width) for label, width in _WIDTHS.items()}
 
 
 def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Ticked runs that are stored, and that the filters keep out of the table."""
     shown = {run.run for run in runs}
     names = [name for name in dict.fromkeys(asked) if name not in shown and len(name) <= 64]
-    found = [run for name in names[:_MOST_HIDDEN] for run in lab().history(text=name, limit=1)]
-    return [run for run in found if run.run in names]
+    return list(lab().history(runs=names[:_MOST_HIDDEN])) if names else []
 
 
 def not_here(asked: Sequence[str], runs: Sequence[RunSummary]) -> str | None:
-    """What to say of runs that a link names and that are not stored; None where all are."""
+    """A sentence about runs that a link names and that are not stored; None where all are."""
     missing = [run for run in asked if run not in {known.run for known in runs}]
     if not missing:
         return None
@@ -152,12 +174,16 @@ def _delete(runs: Sequence[str]) -> None:
     st.rerun()
 
 
-def actions(picked: Sequence[RunSummary]) -> None:
-    """Open, export and delete what is picked."""
+def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
+    """Open, export and delete what is picked; with nothing picked, export all rows."""
     if not picked:
-        st.caption(
-            "Tick one run to open or export it, two to four to see them side by side, any number to delete them."
-        )
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(
+                "Tick one run to open or export it, two to four to see them side by side, any "
+                "number to delete them.",
+                width="stretch",
+            )
+            exports.rows_button(runs)
         return
     if len(picked) == 1:  # the table has no room for all of its name
         st.markdown(plain(f"{experiment_words(picked[0].experiment)} · run {picked[0].run}"))

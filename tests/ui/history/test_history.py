@@ -104,3 +104,36 @@ def test_runs_of_searches_are_hidden_until_they_are_asked_for(opened, data_folde
     screen.text_input[0].set_value("").run()
     screen.toggle[0].set_value(True).run()
     assert len(screen.dataframe[0].value) == before + 1
+
+
+def test_dims_dtype_mesh_sharding_target_and_bytes_are_columns_and_the_csv_has_them(opened):
+    screen = opened()
+    frame = screen.dataframe[0].value
+    measured = next(row for row in frame.to_dict("records") if row["Run"] == MEASURED)
+    wanted = {
+        "Workload": "Dense layer",
+        "Dims": "in=32 out=4",
+        "dtype": "float32",
+        "Mesh": "x=8",
+        "Sharding": "in sharded over x",
+        "Target": "cpu:8",
+    }
+    assert {label: measured[label] for label in wanted} == wanted
+    assert measured["Operands, KiB"] == (32 + 32 * 4 + 4) * 4 / 1024
+    assert list(frame)[:2] == ["When", "Time, ms"]  # in sight in the narrowest window
+    assert any(each.label == "These rows as CSV" for each in screen.get("download_button"))
+
+
+def test_a_search_finds_what_rows_show_and_a_quote_finds_nothing(opened):
+    assert len(opened(search="in sharded over x").dataframe[0].value) == 1
+    assert len(opened(search="fsdp=256").dataframe[0].value) == 2
+    assert "No stored run fits these filters" in said(opened(search='"'))
+
+
+def test_going_back_ticks_what_the_address_names(opened):
+    screen = opened(MEASURED)
+    assert f"run {MEASURED}" in said(screen)
+    screen.query_params["runs"] = FIRST
+    screen.run()
+    assert f"run {FIRST}" in said(screen)
+    assert screen.query_params["runs"] in (FIRST, [FIRST])

@@ -1,0 +1,1 @@
+"""Words of stored runs: the rows of History, and what differs between experiments."""

@@ -1,0 +1,97 @@
+"""What differs between experiments, part by part; of studies, variant by variant."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spmd_core.experiment import Experiment
+from spmd_core.words.experiments import parts_words
+
+NOT_THERE = "–"
+VARIES = "differs by variant"
+Row = tuple[str, list[str]]  # label, then a text for each experiment
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A variant, or an experiment that is no study (without a name), as texts by label."""
+
+    name: str
+    texts: Mapping[str, str]
+
+    def text(self, label: str) -> str:
+        return self.texts.get(label, NOT_THERE)
+
+
+_Study = list[_Member]
+_Group = list[_Member | None]  # the corresponding variant of each experiment
+
+
+def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
+    """A row for each part in which experiments differ, and only these; of studies a row for what all
+    variants share, then one for each variant with what differs in it.
+
+    Variants are the same by their names, or by their places where their names differ.
+    """
+    studies = [
+        [_Member(each.name, parts_words(each.experiment)) for each in experiment.members]
+        for experiment in experiments
+    ]
+    labels = list(dict.fromkeys(label for of in studies for each in of for label in each.texts))
+    varying = [label for label in labels if any(len(_texts(of, label)) > 1 for of in studies)]
+    shared = [(label, [_shared(of, label) for of in studies]) for label in labels]
+    groups = _groups([[each for each in of if each.name] for of in studies])
+    if all(experiment.variants for experiment in experiments):  # the variants' rows have the others
+        shared = [(label, texts) for label, texts in shared if VARIES not in texts]
+    return [
+        *((label, texts) for label, texts in shared if len(set(texts)) > 1),
+        *(row for group in groups if (row := _of_variant(group, varying)) is not None),
+    ]
+
+
+def _texts(study: _Study, label: str) -> set[str]:
+    return {each.text(label) for each in study}
+
+
+def _shared(study: _Study, label: str) -> str:
+    texts = _texts(study, label)
+    return texts.pop() if len(texts) == 1 else VARIES
+
+
+def _groups(studies: Sequence[_Study]) -> list[_Group]:
+    """The corresponding variants of all studies; None where a study has none."""
+    groups: list[_Group] = []
+    for place, study in enumerate(studies):
+        for is_named in (True, False):  # first by name, then whichever is left
+            for variant in study:
+                if any(group[place] is variant for group in groups):
+                    continue
+                same = (
+                    group
+                    for group in groups
+                    if group[place] is None and (not is_named or variant.name in _names(group))
+                )
+                if (group := next(same, None)) is None and not is_named:
+                    groups.append(group := [None] * len(studies))
+                if group is not None:
+                    group[place] = variant
+    return groups
+
+
+def _names(group: _Group) -> list[str]:
+    return list(dict.fromkeys(each.name for each in group if each is not None))
+
+
+def _of_variant(group: _Group, varying: Sequence[str]) -> Row | None:
+    """What differs in the variants of a group; None where nothing does."""
+    present = [each for each in group if each is not None]
+    differing = [label for label in varying if len(_texts(present, label)) > 1]
+    if len(present) == len(group) and not differing:
+        return None
+    shown = differing or [label for label in varying if any(label in of.texts for of in present)]
+    texts = [
+        NOT_THERE
+        if each is None
+        else ", ".join(f"{label} {each.text(label)}" for label in shown) or "as shared"
+        for each in group
+    ]
+    return f"variant {' → '.join(_names(group))}", texts

@@ -1,0 +1,112 @@
+"""A stored run as a row of History: its cells, and whether a text is in them."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from spmd_core.base import seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.results import RunSummary
+from spmd_core.words.experiments import experiment_words, model_words, sharding_words
+from spmd_core.words.names import mesh_words, outcome_words, title, workload_title
+
+
+def shape_words(experiment: Experiment) -> dict[str, str]:
+    """What is computed, dims, dtype, mesh, sharding and target of an experiment by column; of a study
+    the values of its variants, each once.
+    """
+    members = [each.experiment for each in experiment.members]
+    cells = {
+        label: "; ".join(dict.fromkeys(text for each in members if (text := words(each))))
+        for label, words in _COLUMNS.items()
+    }
+    if experiment.variants:
+        cells["Workload"] = f"Study of {len(members)} variants: {cells['Workload']}"
+    return cells
+
+
+def operand_bytes(experiment: Experiment) -> int | None:
+    """Bytes of all operands, of a study those of its largest variant; None where no dims are known."""
+    sizes = [
+        each.experiment.what.operand_bytes(each.experiment.sizes, each.experiment.dtype)
+        for each in experiment.members
+        if each.experiment.dims and not each.experiment.plan
+    ]
+    return max(sizes, default=None)
+
+
+def stored_words(count: int) -> str:
+    """How many runs of the experiment in the fields are stored."""
+    return f"{count} stored {'run' if count == 1 else 'runs'} of this experiment."
+
+
+def answer_words(run: RunSummary) -> str:
+    """The fastest strategy of a stored run and its time; empty where there is none."""
+    if run.answer is None:
+        return ""
+    fastest, seconds, is_predicted = run.answer
+    return f"{title(fastest)} {seconds_text(seconds)}{', predicted' if is_predicted else ''}"
+
+
+def matches(text: str, zone: str | None = None) -> Callable[[RunSummary], bool]:
+    """Whether a run's row has `text`: as one phrase, case and spacing aside. `zone`: the time zone
+    in which the row shows its moment; None: this machine's.
+    """
+    wanted = _plain(text)
+    return lambda run: wanted in _plain(_row_text(run, zone))
+
+
+def _row_text(run: RunSummary, zone: str | None) -> str:
+    bytes_ = operand_bytes(run.experiment)
+    cells = [
+        run.run,
+        when_words(run.submitted_at, zone),
+        *shape_words(run.experiment).values(),
+        "" if bytes_ is None else str(bytes_),
+        answer_words(run),
+        outcome_words(run),
+        run.experiment.workload,
+        experiment_words(run.experiment),
+    ]
+    return " · ".join(cells)
+
+
+def when_words(moment: float, zone: str | None = None) -> str:
+    """A moment as History shows it, `2026-01-31 14:05`. `zone`: a name such as `Europe/Berlin`; None,
+    or one that is not known: this machine's.
+    """
+    try:
+        place = ZoneInfo(zone) if zone else None
+    except (ZoneInfoNotFoundError, ValueError):
+        place = None
+    return datetime.fromtimestamp(moment, UTC).astimezone(place).strftime("%Y-%m-%d %H:%M")
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _workload(experiment: Experiment) -> str:
+    if experiment.plan:
+        return model_words(experiment.plan)
+    if experiment.what.is_small_program:
+        return f"Program {experiment.option('program')}"
+    return workload_title(experiment.workload)
+
+
+def _dims(experiment: Experiment) -> str:
+    return " ".join(f"{dim}={size}" for dim, size in experiment.dims)
+
+
+def _sharding(experiment: Experiment) -> str:
+    return sharding_words(experiment) if experiment.dims and not experiment.plan else ""
+
+
+_COLUMNS: Mapping[str, Callable[[Experiment], str]] = {
+    "Workload": _workload,
+    "Dims": _dims,
+    "dtype": lambda each: each.dtype,
+    "Mesh": lambda each: mesh_words(each.mesh),
+    "Sharding": _sharding,
+    "Target": lambda each: each.target,
+}

@@ -1,0 +1,61 @@
+"""Back goes back, and lists of runs follow what other viewers start."""
+
+from playwright.sync_api import expect
+
+from bench.browser import press_cancel, settled, visit
+from tests.browser.test_fields import enter
+
+LONG = {"samples": 1000, "min_seconds": 60}
+
+
+def steps(page) -> int:
+    return page.evaluate("history.length")
+
+
+def go_back(page) -> None:
+    before = page.url
+    page.go_back()
+    page.wait_for_url(lambda url: url != before)
+    settled(page)
+
+
+def test_each_act_of_the_viewer_is_one_step_and_what_the_app_writes_is_none(server, page):
+    visit(page, server.url)
+    first = steps(page)
+    page.get_by_test_id("stPageLink").get_by_text("Compare", exact=True).first.click()
+    page.wait_for_url("**/compare?experiment=*")  # the app completes the address
+    settled(page)
+    assert steps(page) == first + 1
+    opened = page.url
+    enter(page, "cols", "1024")
+    page.wait_for_url(lambda url: url != opened)
+    settled(page)
+    assert steps(page) == first + 2
+    page.get_by_test_id("stPageLink").get_by_text("Layout", exact=True).first.click()
+    page.wait_for_url("**/layout?experiment=*")
+    settled(page)
+    assert steps(page) == first + 3
+    go_back(page)
+    expect(page.get_by_label("cols", exact=True).first).to_have_value("1024")
+    go_back(page)
+    assert page.url == opened
+    expect(page.get_by_label("cols", exact=True).first).to_have_value("512")
+    go_back(page)
+    expect(page).to_have_title("Overview · SPMD Lab")
+    assert steps(page) == first + 3
+
+
+def test_overview_and_history_show_a_run_of_another_viewer_without_a_reload(
+    server, page, other_page, link
+):
+    visit(page, server.url)
+    expect(page.get_by_text("Nothing is running or waiting.")).to_be_visible()
+    visit(other_page, link(dims={"in": 48, "out": 4}, timing=LONG, strategies=["single"]))
+    other_page.get_by_role("button", name="Run", exact=True).click()
+    running = page.get_by_test_id("stMain").get_by_text("in=48 out=4").first
+    expect(running).to_be_visible()  # it is at work, and Overview was not touched
+    visit(page, f"{server.url}/history?search=in%3D48")
+    rows = page.get_by_test_id("stDataFrame")
+    expect(rows).to_contain_text("Running")
+    press_cancel(other_page)
+    expect(rows).to_contain_text("Cancelled")

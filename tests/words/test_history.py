@@ -1,0 +1,94 @@
+"""A search of History finds what a row shows, and nothing else."""
+
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.results import RunSummary
+from spmd_core.words.history.rows import matches, operand_bytes, shape_words, when_words
+
+ROWS = parse_experiment(
+    {
+        "workload": "elementwise",
+        "target": "cpu:8",
+        "mesh": {"x": 8},
+        "dims": {"rows": 1024, "cols": 512},
+        "sharding": {"rows": "x"},
+    }
+)
+MATMUL = parse_experiment(
+    {
+        "workload": "matmul",
+        "target": "cpu:16",
+        "mesh": {"y": 16},
+        "dtype": "bfloat16",
+        "sharding": {"m": "y"},
+    }
+)
+STUDY = parse_experiment(
+    {
+        "study": [
+            {"experiment": ROWS.to_json() | {"strategies": ["auto"]}},
+            {
+                "experiment": ROWS.to_json()
+                | {"strategies": ["auto"], "sharding": {"cols": "x"}, "dtype": "bfloat16"}
+            },
+        ]
+    }
+)
+NOON = 1_767_355_200.0  # 2026-01-02, 12:00 UTC
+
+
+def run(experiment, name="20260102-120000-abcdef"):
+    return RunSummary(
+        name, "succeeded", experiment, NOON, NOON, {"auto": 2e-5}, "auto", False, None
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("x=8", ["rows", "study"]),
+        ("y=16", ["matmul"]),
+        ("Matrix products", ["matmul"]),
+        ("matrix  PRODUCTS", ["matmul"]),
+        ("rows sharded over x", ["rows", "study"]),
+        ("cols sharded over x", ["study"]),
+        ("bfloat16", ["matmul", "study"]),
+        ("rows=1024", ["rows", "study"]),
+        ("cpu:16", ["matmul"]),
+        ("2026-01-02", ["rows", "matmul", "study"]),
+        ("2026-01-02 13:00", ["rows", "matmul", "study"]),  # in Berlin
+        ("2026-01-02 12:00", []),
+        ("20 µs", ["rows", "matmul", "study"]),
+        ("Measured", ["rows", "matmul", "study"]),
+        ("abcdef", ["rows", "matmul", "study"]),
+        ("Study of 2 variants", ["study"]),
+        ('"', []),
+        ("{", []),
+        ("%", []),
+    ],
+)
+def test_a_text_is_found_in_what_the_row_shows(text, fits):
+    runs = {"rows": run(ROWS), "matmul": run(MATMUL), "study": run(STUDY)}
+    assert [name for name, each in runs.items() if matches(text, "Europe/Berlin")(each)] == fits
+
+
+def test_the_columns_of_a_study_hold_the_values_of_all_variants():
+    cells = shape_words(STUDY)
+    assert cells["Workload"] == "Study of 2 variants: Elementwise"
+    assert cells["Dims"] == "rows=1024 cols=512"
+    assert cells["dtype"] == "float32; bfloat16"
+    assert cells["Sharding"] == "rows sharded over x; cols sharded over x"
+    assert (cells["Mesh"], cells["Target"]) == ("x=8", "cpu:8")
+    assert operand_bytes(ROWS) == 1024 * 512 * 4 == operand_bytes(STUDY)
+
+
+def test_a_zone_that_is_not_known_is_that_of_the_machine():
+    assert when_words(NOON, "Mars/Olympus") == when_words(NOON)
+    assert when_words(NOON, "Asia/Tokyo") == "2026-01-02 21:00"
+
+
+def test_a_run_without_an_answer_is_still_found():
+    assert matches("failed")(replace(run(ROWS), state="failed", medians_s={}, fastest=None))

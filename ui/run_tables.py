@@ -1,0 +1,113 @@
+"""Tables of stored runs: the rows of History, what differs between runs, and their answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+
+from spmd_core.experiment import Experiment
+from spmd_core.results import Result, RunSummary, StrategyResult
+from spmd_core.words import (
+    cost_of,
+    difference_rows,
+    operand_bytes,
+    outcome_words,
+    peak_words,
+    shape_words,
+    time_words,
+    title,
+)
+from spmd_core.words import rows as cost_rows
+from ui.tables import NONE
+
+WHEN, TIME_MS, OPERANDS_KIB = "When", "Time, ms", "Operands, KiB"  # of a run in the history
+NAMES = "ABCD"  # of runs that stand side by side
+
+
+def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
+    """Stored runs, newest first: what fits a narrow window comes first, and moments, milliseconds
+    (to three digits) and KiB are values, so that they sort as such.
+    """
+    answers = [run.answer or (None, None, None) for run in runs]
+    shapes = [shape_words(run.experiment) for run in runs]
+    sizes = [operand_bytes(run.experiment) for run in runs]
+    labels = list(dict.fromkeys(label for shape in shapes for label in shape))
+    return pd.DataFrame(
+        {
+            WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
+            TIME_MS: pd.Series(
+                [None if time is None else float(f"{time * 1e3:.3g}") for _, time, _ in answers],
+                dtype="float64",
+            ),
+            **{label: [shape[label] or NONE for shape in shapes] for label in labels[:1]},
+            "Fastest": [title(name) if name else NONE for name, _, _ in answers],
+            "Outcome": [outcome_words(run) for run in runs],
+            **{label: [shape[label] or NONE for shape in shapes] for label in labels[1:]},
+            OPERANDS_KIB: pd.Series(
+                [None if size is None else size / 2**10 for size in sizes], dtype="float64"
+            ),
+            "Run": [run.run for run in runs],
+        }
+    )
+
+
+def differences_table(
+    experiments: Sequence[Experiment], names: Sequence[str] = NAMES
+) -> pd.DataFrame:
+    """What differs between experiments, in words: a row for each part, a column for each of them."""
+    columns = ["", *names[: len(experiments)]]
+    rows = [[label, *texts] for label, texts in difference_rows(experiments)]
+    return pd.DataFrame(rows, columns=pd.Index(columns))
+
+
+def answers_table(
+    results: Sequence[tuple[str, Result]], price: float | None = None
+) -> pd.DataFrame:
+    """Times, peak memory and costs of several runs, measured or predicted, one row per strategy and
+    one column per run; `results` pairs each run's name with its result, and `price` is in dollars
+    per chip-hour."""
+    names = dict.fromkeys(name for _, result in results for name in result.strategies)
+    costs: dict[str, dict[str, dict[str, str]]] = {each: {} for each in names}
+    for each in names:
+        for run, result in results:
+            outcome = result.strategies.get(each)
+            if outcome is not None and outcome.prediction is not None:
+                costs[each][run] = cost_rows(
+                    cost_of(outcome.prediction, price), result.experiment.what.unit == "step"
+                )
+    rows = [
+        row
+        for name in names
+        for row in (
+            *(
+                _row_of(f"{title(name)}, {label}", name, results, words)
+                for label, words in (("time", time_words), ("memory", peak_words))
+            ),
+            *_cost_rows(title(name), results, costs[name]),
+        )
+    ]
+    return pd.DataFrame([row for row in rows if set(list(row.values())[1:]) != {NONE}])
+
+
+def _cost_rows(
+    name: str, results: Sequence[tuple[str, Result]], costs: Mapping[str, Mapping[str, str]]
+) -> list[dict[str, str]]:
+    """A row for each kind of cost that any run has; `costs` by run and label."""
+    labels = dict.fromkeys(label for outcome in costs.values() for label in outcome)
+    return [
+        {"": f"{name}, {label if label == 'MFU' else label[0].lower() + label[1:]}"}
+        | {run: costs.get(run, {}).get(label, NONE) for run, _ in results}
+        for label in labels
+    ]
+
+
+def _row_of(
+    label: str,
+    name: str,
+    results: Sequence[tuple[str, Result]],
+    words: Callable[[StrategyResult], str | None],
+) -> dict[str, str]:
+    texts = {
+        run: words(outcome) if (outcome := result.strategies.get(name)) else None
+        for run, result in results
+    }
+    return {"": label} | {run: text or NONE for run, text in texts.items()}

@@ -49,9 +49,13 @@ def _x(*shape: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
+def _mean_square(output: Any) -> jax.Array:
+    return jnp.mean(output**2)
+
+
 def _linen(module: nn.Module, x: Any, optimizer: Any) -> bytes:
     params = jax.eval_shape(module.init, jax.random.key(0), x)
-    return _trained(lambda p, x: (module.apply(p, x) ** 2).mean(), params, x, optimizer)
+    return _trained(lambda p, x: _mean_square(module.apply(p, x)), params, x, optimizer)
 
 
 def _nnx(make: Callable[[nnx.Rngs], Any], x: Any, optimizer: Any) -> bytes:

@@ -1,8 +1,9 @@
 """What `python -m spmd_core predict` prints."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from spmd_core.base import WorkerError, bytes_text, seconds_text
 from spmd_core.commands import remedies
@@ -59,7 +60,7 @@ def print_predicted(
     plan = answer.result.experiment.plan
     lines = [*_lines(answer.prediction, plan, price), *remedies.lines(answer.result)]
     if "model" in what:
-        lines += ignored(what["model"])
+        lines += ignored(cast(Mapping[str, object], what["model"]))
     if as_json:
         spent = cost_of(answer.prediction, price).to_json()
         print(json.dumps({**what, **answer.prediction.model_dump(mode="json"), **spent}))
@@ -113,7 +114,7 @@ def _counted(plan: Plan, prediction: Prediction) -> str:
 
 def ignored(model: Mapping[str, object]) -> list[str]:
     """A note on the fields of a config that were not needed."""
-    names = model.get("ignored")
+    names = cast(Sequence[str], model.get("ignored"))
     return [f"note: {ignored_words(names)}"] if names else []
 
 

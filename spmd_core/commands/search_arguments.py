@@ -135,9 +135,10 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
             raise refuse(
                 f"search without --{name}", "is incomplete", "name a model and chips, or a spec"
             )
+    chips = tuple(part for text in arguments.chips for part in text.split(",") if part)
     given: dict[str, object] = {
         "model": arguments.model,
-        "chips": tuple(part for text in arguments.chips for part in text.split(",") if part),
+        "chips": chips,
     }
     for name in ("global_batch", "batch_per_device", "sequence", "slices", "minimize"):
         if getattr(arguments, name) is not None:
@@ -147,7 +148,7 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
     if arguments.remat:
         given["remat"] = tuple(part for part in arguments.remat.split(",") if part)
     if arguments.price:
-        asked = generations(given["chips"], given.get("slices", "fewest"))
+        asked = generations(chips, arguments.slices or "fewest")
         given["price"] = read_prices(arguments.price, asked)
     if arguments.memory is not None:
         given["memory_bytes"] = bytes_of(arguments.memory)

@@ -30,7 +30,7 @@ def source(site: Site, module: Module, file: File) -> str | None:
     return next(filter(None, (line_of(each, file) for each in _located(site, module, file))), None)
 
 
-def line_of(instruction: Instruction, file: str) -> str | None:
+def line_of(instruction: Instruction, file: File) -> str | None:
     """`file:line` of an instruction's innermost line of the program's own text."""
     for frame in instruction.frames:
         if _is(frame.file, file):

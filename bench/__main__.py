@@ -16,6 +16,8 @@ SHARED = {
     "communicating",
     "compiled",
     "dashboard",
+    "exported",
+    "exported_steps",
     "figures",
     "judging",
     "login_states",

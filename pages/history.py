@@ -7,7 +7,7 @@ from spmd_core.results import STATES
 from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
 from ui import links, live, shell
 from ui.compare import beside
-from ui.history import runs as history
+from ui.history import listing as history
 from ui.history import side_by_side
 
 share = shell.open_page("history")

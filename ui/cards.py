@@ -79,7 +79,7 @@ def page_of(experiment: Experiment) -> str:
 
 def state_badge(state: str, words: str) -> str:
     """How a run ended as Markdown: words on a color."""
-    return f":{_COLORS.get(state, 'red')}-badge[{words}]"
+    return f":{_COLORS.get(state, 'red')}-badge[{plain(words)}]"
 
 
 def run_row(summary: RunSummary) -> None:

@@ -85,56 +85,36 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
 
     Each screen draws the fields of some kinds of workload, and has none for the others.
     """
-    what = experiment.what
-    if bool(experiment.program) != (screen == "programs"):
-        where = link.screen_of(experiment).capitalize()
-        return str(
-            refuse(what.name, f"is not shown on {screen.capitalize()}", f"open it on {where}")
-        )
     if experiment.variants and screen != "compare":
-        return str(
-            refuse(
-                f"a study of {len(experiment.variants)} variants",
-                f"is not shown on {screen.capitalize()}",
-                "open it on Compare",
-            )
-        )
+        value, why = f"a study of {len(experiment.variants)} variants", _not_shown(screen)
+    else:
+        value, why = experiment.what.name, _unlike(screen, experiment)
+    if why is None:
+        return None
+    return str(refuse(value, why, f"open it on {_screen_for(experiment).capitalize()}"))
+
+
+def _unlike(screen: str, experiment: Experiment) -> str | None:
+    """The rule of a screen that a workload breaks; None where it breaks none."""
+    what = experiment.what
+    if bool(experiment.program) != (screen == "programs") and not experiment.variants:
+        return _not_shown(screen)
     if screen == "layout" and not (what.is_bare_array or is_product(what)):
-        return str(
-            refuse(
-                what.name,
-                "is a computation, and Layout shows an array or one product",
-                f"open it on {link.screen_of(experiment).capitalize()}",
-            )
-        )
-    if (
-        screen == "compare"
-        and not experiment.variants
-        and (what.is_bare_array or what.compile_only)
-    ):
-        why = (
-            "is one array, and Compare runs computations"
-            if what.is_bare_array
-            else "is only compiled, and Compare runs what it shows"
-        )
-        return str(refuse(what.name, why, f"open it on {_screen_for(experiment).capitalize()}"))
+        return "is a computation, and Layout shows an array or one product"
+    if screen == "compare" and not experiment.variants:
+        if what.is_bare_array:
+            return "is one array, and Compare runs computations"
+        if what.compile_only:
+            return "is only compiled, and Compare runs what it shows"
     if (screen == "collectives") != what.is_of_machine:
-        return str(
-            refuse(
-                what.name,
-                f"is not shown on {screen.capitalize()}",
-                f"open it on {_screen_for(experiment).capitalize()}",
-            )
-        )
+        return _not_shown(screen)
     if screen == "predict" and not what.results and not what.compile_only:
-        return str(
-            refuse(
-                what.name,
-                "has nothing that a compiler could predict",
-                f"open it on {_screen_for(experiment).capitalize()}",
-            )
-        )
+        return "has nothing that a compiler could predict"
     return None
+
+
+def _not_shown(screen: str) -> str:
+    return f"is not shown on {screen.capitalize()}"
 
 
 def _screen_for(experiment: Experiment) -> str:

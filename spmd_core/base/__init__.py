@@ -1,7 +1,7 @@
 """The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
 from spmd_core.base import login, threads
-from spmd_core.base.child import Answer, ask_child, resident_bytes
+from spmd_core.base.child import ChildAnswer, ask_child, resident_bytes
 from spmd_core.base.errors import (
     AccessError,
     Inexpressible,
@@ -31,8 +31,8 @@ from spmd_core.base.units import (
 
 __all__ = [
     "AccessError",
-    "Answer",
     "AsObject",
+    "ChildAnswer",
     "Frozen",
     "Inexpressible",
     "LabError",

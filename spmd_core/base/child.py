@@ -17,7 +17,7 @@ LOOK_S = 0.02  # between two looks at the memory that it holds
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChildAnswer:
     """What a child wrote to its descriptor, how it ended, and the tail of its standard error."""
 
     text: str
@@ -40,7 +40,7 @@ def ask_child(
     environ: Mapping[str, str],
     seconds: float,
     most_bytes: int | None = None,
-) -> Answer:
+) -> ChildAnswer:
     """Run `python -P -m MODULE FD ARGUMENTS…` and wait for its answer. `environ` is its whole
     environment, to which the path of this project is added; `most_bytes` bounds its resident memory
     (a limit of address space breaks XLA).
@@ -69,7 +69,7 @@ def ask_child(
                     os.killpg(child.pid, signal.SIGKILL)
         answer.seek(0)
         errors.seek(0)
-        return Answer(answer.read(), child.returncode, errors.read(), stopped)
+        return ChildAnswer(answer.read(), child.returncode, errors.read(), stopped)
 
 
 def _watch(child: subprocess.Popen[bytes], until: float, most_bytes: int | None) -> str:

@@ -14,7 +14,12 @@ from spmd_core.commands import predict_sweep
 from spmd_core.commands.config import config_from
 from spmd_core.commands.output import check_output, write_output
 from spmd_core.commands.predict_arguments import add_arguments
-from spmd_core.commands.predict_lines import PredictAnswer, only, print_estimate, print_predicted
+from spmd_core.commands.printed.predict_lines import (
+    PredictAnswer,
+    only,
+    print_estimate,
+    print_predicted,
+)
 from spmd_core.commands.remedies import with_tried
 from spmd_core.commands.run import ended_words
 from spmd_core.commands.spec import read_one

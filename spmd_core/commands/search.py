@@ -7,13 +7,13 @@ from argparse import Namespace
 from functools import cache
 
 from spmd_core.base import refuse, shorten
+from spmd_core.commands.printed.search_lines import lines, rules
 from spmd_core.commands.search_arguments import (
     BUDGET_S,
     add_arguments,
     check_amounts,
     question_of,
 )
-from spmd_core.commands.search_lines import lines, rules
 from spmd_core.commands.waiting import interrupt
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import Answer, Candidate

@@ -4,7 +4,6 @@ from spmd_core.search import axis_rules, link, models
 from spmd_core.search.answer import TOP, Answer
 from spmd_core.search.array_question import ArrayQuestion, read_array_question
 from spmd_core.search.array_search import Space
-from spmd_core.search.array_space import meshes
 from spmd_core.search.behind import DRAWN, rejudged, trust
 from spmd_core.search.candidate import MOST, Candidate
 from spmd_core.search.chips import generations
@@ -12,7 +11,6 @@ from spmd_core.search.classics import Classic
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.link import AnyQuestion
 from spmd_core.search.neighborhood import best_neighbors, neighbors
-from spmd_core.search.program_space import ProgramSpace, rules_text
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import (
     GOALS,
@@ -26,6 +24,8 @@ from spmd_core.search.question import (
     read_question,
 )
 from spmd_core.search.ranking import Ranked, price_per_billion, score
+from spmd_core.search.spaces.array_space import meshes
+from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
 from spmd_core.search.sweep.curves import Outcome, SweepRow, csv_text, curves, row_json
 from spmd_core.search.sweep.runs import Asked, cancel, estimated, look, start, to_compile
 from spmd_core.search.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count

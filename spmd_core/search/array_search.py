@@ -10,9 +10,9 @@ from spmd_core.experiment import STRATEGIES, Experiment, Sharded, axes_json, row
 from spmd_core.machine import get_topology, parse_target
 from spmd_core.results import Estimate
 from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.search.array_space import canonical, shardings, size_of
 from spmd_core.search.candidate import Candidate, Reason
 from spmd_core.search.placement import Placements, is_ambiguous
+from spmd_core.search.spaces.array_space import canonical, shardings, size_of
 from spmd_core.time import (
     Calibration,
     ShardedFormula,

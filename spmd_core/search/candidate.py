@@ -47,7 +47,7 @@ class Runnable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """A training step of a space: the plan of its mesh, which its policies share, and one of them.
     A plan of its own for each would be most of what a search holds in memory.
     """
@@ -87,7 +87,7 @@ class Candidate:
     fits: Fits = "yes"
     bound_s: float | None = None
     parts: tuple[tuple[str, float], ...] = ()  # seconds by kind, of an array program's formula
-    step: Step | None = field(default=None, repr=False)
+    step: TrainingStep | None = field(default=None, repr=False)
     point: Runnable | None = field(default=None, repr=False)  # what it is, of an array program
     run: str | None = None
     measured_s: float | None = None

@@ -9,7 +9,7 @@ from itertools import groupby
 from spmd_core.base import RequestError, bytes_text, mesh_text, refuse
 from spmd_core.experiment import AXES, VARIABLE, Plan, arrays, parse_plan
 from spmd_core.machine import Topology
-from spmd_core.search.candidate import Candidate, Reason, Step
+from spmd_core.search.candidate import Candidate, Reason, TrainingStep
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import Policy, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
@@ -186,11 +186,11 @@ def _tried(point: _Point, seen: dict[Key, int]) -> Iterator[Candidate]:
     estimates = MeshEstimates(first)
     for place, policy in enumerate(point.policies):
         plan = first.model_copy(update=policy.fields)
-        yield _estimated(point, point.number + place, Step(first, policy), plan, estimates)
+        yield _estimated(point, point.number + place, TrainingStep(first, policy), plan, estimates)
 
 
 def _estimated(
-    point: _Point, number: int, step: Step, plan: Plan, estimates: MeshEstimates
+    point: _Point, number: int, step: TrainingStep, plan: Plan, estimates: MeshEstimates
 ) -> Candidate:
     topology = point.topology
     memory = estimates.memory(plan)

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_core.experiment import Axes, Divides, Mesh, Sharded, Workload
 from spmd_core.machine import Topology, mesh_places
-from spmd_core.search.array_space import Dims
+from spmd_core.search.spaces.array_space import Dims
 
 MOST_DEVICES = 1024  # of a topology that is turned and mirrored: beyond, only equal parts are one
 Key = tuple[object, ...]

@@ -58,8 +58,7 @@ from spmd_core.words.experiments import (
     model_words,
     sharding_words,
 )
-from spmd_core.words.history.differences import difference_rows
-from spmd_core.words.history.rows import (
+from spmd_core.words.history.cells import (
     answer_words,
     matches,
     operand_bytes,
@@ -67,6 +66,7 @@ from spmd_core.words.history.rows import (
     stored_words,
     when_words,
 )
+from spmd_core.words.history.differences import difference_rows
 from spmd_core.words.layouts import (
     compact,
     coordinate_texts,

@@ -37,7 +37,7 @@ HELD = {
     "read the database": ("lab/store/test_private.py", "test_an_old_one_is_closed_on_start"),
     "or show the screens in a frame": (
         "browser/test_framing.py", "test_every_answer_forbids_foreign_frames"),
-    "a banner on each screen says that there is none": (
+    "each screen has a banner": (
         "ui/test_login.py", "test_an_open_address_without_login_is_pointed_out"),
     "Without a list nobody comes in": ("base/login/test_login.py", "test_others_are_turned_away"),
     "with `*`, whoever the provider knows": ("base/login/test_login.py", "test_members_come_in"),
@@ -54,9 +54,9 @@ HELD = {
     "never part of a copied link": ("ui/test_token.py", "test_a_copied_link_has_none"),
     "also in a folder that was open before": (
         "lab/store/test_private.py", "test_an_old_one_is_closed_on_start"),
-    "where that is not possible, each screen says so": (
+    "where that is not possible, each screen reports it": (
         "lab/store/test_private.py", "test_where_it_cannot_be_closed_a_sentence_says_so"),
-    "each screen says to start it again": (
+    "each screen asks for a restart": (
         "ui/test_version.py", "test_each_screen_and_failure_says_so"),
     "sees all runs, cancels and deletes": (
         HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),

@@ -12,10 +12,10 @@ from spmd_core.results.result import Comparison, Ratio
 from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.array_search import Space
-from spmd_core.search.array_space import canonical, meshes, shardings
 from spmd_core.search.candidate import Candidate
 from spmd_core.search.classics import Classic
 from spmd_core.search.proof import Proof
+from spmd_core.search.spaces.array_space import canonical, meshes, shardings
 from spmd_core.time.closed_form.bound import received
 from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 from spmd_core.words import search as words

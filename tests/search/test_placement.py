@@ -12,8 +12,8 @@ from spmd_core.machine.mesh_order import listed, mesh_places
 from spmd_core.machine.topologies import get_topology
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.array_search import Space
-from spmd_core.search.array_space import shardings
 from spmd_core.search.placement import Placements, is_ambiguous
+from spmd_core.search.spaces.array_space import shardings
 
 LAYER = {
     "workload": "layer",

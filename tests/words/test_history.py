@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results import RunSummary
-from spmd_core.words.history.rows import matches, operand_bytes, shape_words, when_words
+from spmd_core.words.history.cells import matches, operand_bytes, shape_words, when_words
 
 ROWS = parse_experiment(
     {

@@ -98,12 +98,20 @@ def _how(held: Held) -> str:
     return f"over {', '.join(sorted(axes))}" if axes else REPLICATED
 
 
+_TOOLTIP = [
+    {"field": name, "title": title}
+    for name, title in (
+        ("path", "Array"),
+        ("bytes", "Per device"),
+        ("how", "Sharded"),
+        ("shape", "Shape"),
+        ("spec", "Spec"),
+    )
+]
+
+
 def chart(placed: Sequence[Tile]) -> Spec:
     """The Vega-Lite chart of the rectangles; a click selects one."""
-    kinds = sorted({how(tile) for tile in placed}, key=lambda kind: (kind != REPLICATED, kind))
-    colors = iter(_COLORS * (len(kinds) // len(_COLORS) + 1))
-    known = {REPLICATED: _ALARM, BY_COMPILER: _UNKNOWN}
-    scale = [known.get(kind) or next(colors) for kind in kinds]
     encoding = {
         "x": {"field": "x", "type": "quantitative", "axis": None, "scale": {"domain": [0, 1]}},
         "x2": {"field": "x2"},
@@ -115,16 +123,6 @@ def chart(placed: Sequence[Tile]) -> Spec:
         },
         "y2": {"field": "y2"},
     }
-    tooltip = [
-        {"field": name, "title": title}
-        for name, title in (
-            ("path", "Array"),
-            ("bytes", "Per device"),
-            ("how", "Sharded"),
-            ("shape", "Shape"),
-            ("spec", "Spec"),
-        )
-    ]
     rectangles = {
         "name": "tiles",
         "mark": {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"},
@@ -134,10 +132,10 @@ def chart(placed: Sequence[Tile]) -> Spec:
                 "field": "how",
                 "type": "nominal",
                 "title": None,
-                "scale": {"domain": kinds, "range": scale},
+                "scale": _colors(placed),
                 "legend": {"orient": "top", "labelLimit": 240},
             },
-            "tooltip": tooltip,
+            "tooltip": _TOOLTIP,
             "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.55},
         },
     }
@@ -163,6 +161,15 @@ def chart(placed: Sequence[Tile]) -> Spec:
         "height": HEIGHT,
         "config": {"view": {"stroke": None}},
     }
+
+
+def _colors(placed: Sequence[Tile]) -> Spec:
+    """The color scale: replicated stands out, and each way of sharding has its own."""
+    kinds = sorted({how(tile) for tile in placed}, key=lambda kind: (kind != REPLICATED, kind))
+    colors = iter(_COLORS * (len(kinds) // len(_COLORS) + 1))
+    known = {REPLICATED: _ALARM, BY_COMPILER: _UNKNOWN}
+    colors_used = [known.get(kind) or next(colors) for kind in kinds]
+    return {"domain": kinds, "range": colors_used}
 
 
 def _row(tile: Tile) -> Spec:

@@ -182,10 +182,7 @@ def _predict(
         answer, warnings = _compile(experiment, strategy, ahead, steps, folder, flags)
         texts["hlo"] = answer.text
         if not STRATEGIES[strategy].is_single_device:
-            shardings = of_folder(folder, experiment.mesh, answer.collectives or ())
-            texts[SHARDINGS] = shardings.model_dump_json()
-            collectives = with_specs(answer.collectives or (), shardings)
-            answer = replace(answer, collectives=collectives)
+            answer, texts[SHARDINGS] = _with_shardings(answer, experiment, folder)
         facts = _facts(row, study, steps, answer.text) | {"elapsed_s": clock() - started}
         steps.phase("price")
         answer = replace(answer, facts=facts)
@@ -210,6 +207,15 @@ def _predict(
         collectives=prediction.collectives if prediction.fits else None,
         warnings=warnings,
     )
+
+
+def _with_shardings(
+    answer: CompiledText, experiment: Experiment, folder: Path
+) -> tuple[CompiledText, str]:
+    """The program with specs in the reasons of its collectives, and its shardings as JSON."""
+    shardings = of_folder(folder, experiment.mesh, answer.collectives or ())
+    collectives = with_specs(answer.collectives or (), shardings)
+    return replace(answer, collectives=collectives), shardings.model_dump_json()
 
 
 def _facts(row: Row, study: Experiment, steps: Steps, text: str) -> dict[str, object]:

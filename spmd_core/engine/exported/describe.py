@@ -188,14 +188,7 @@ def _leaves(
             zip(_paths(exported.in_tree, names), exported.in_avals, strict=True)
         )
     )
-    results = [ir.DictAttr(each) for each in main.result_attrs]
-    results = results[len(results) - len(exported.out_avals) :]
-    outputs = tuple(
-        Leaf(path=path, sizes=tuple(map(str, aval.shape)), dtype=str(aval.dtype), spec=_spec(attrs))
-        for path, aval, attrs in zip(
-            _paths(exported.out_tree, None), exported.out_avals, results, strict=True
-        )
-    )
+    outputs = _outputs(exported, main)
     if {leaf.path for leaf in outputs} & {leaf.path for leaf in arguments}:
         outputs = tuple(leaf.model_copy(update={"path": f"output/{leaf.path}"}) for leaf in outputs)
     propagated = _propagated(module, len(outputs)) if exported.nr_devices > 1 else ()
@@ -204,6 +197,17 @@ def _leaves(
         for leaf, spec in zip(outputs, propagated or (None,) * len(outputs), strict=True)
     )
     return arguments, with_replaced(arguments, outputs)
+
+
+def _outputs(exported: export.Exported, main: Any) -> tuple[Leaf, ...]:
+    results = [ir.DictAttr(each) for each in main.result_attrs]
+    results = results[len(results) - len(exported.out_avals) :]
+    return tuple(
+        Leaf(path=path, sizes=tuple(map(str, aval.shape)), dtype=str(aval.dtype), spec=_spec(attrs))
+        for path, aval, attrs in zip(
+            _paths(exported.out_tree, None), exported.out_avals, results, strict=True
+        )
+    )
 
 
 def _paths(tree: Any, names: list[str] | None) -> list[str]:

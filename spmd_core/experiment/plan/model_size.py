@@ -1,6 +1,7 @@
 """Sizes and choices of a decoder, its parameters, and its FLOPs as MaxText counts them."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -155,54 +156,60 @@ ACTIVATIONS = ("relu", "gelu", "silu")
 
 def check(size: ModelSize, changed: set[str]) -> None:
     """RequestError if changed sizes are inconsistent with the others."""
-
-    def refused(names: set[str], value: str, rule: str, fix: str) -> None:
-        if names & changed:
-            raise refuse(value, rule, fix)
-
     for name in VARIABLE:
         least = 0 if name == "shared_mlp" else 1
         most = MAX_LAYERS if name == "layers" else MOST
         if not least <= (value := getattr(size, name)) <= most:
             fix = f"at least {least}" if value < least else f"at most {most}"
             raise refuse(f"{name}={shorten(value)}", "is not a size", f"use {fix}")
+    for names, value, rule, fix in _inconsistent(size):
+        if names & changed:
+            raise refuse(value, rule, fix)
+
+
+def _inconsistent(size: ModelSize) -> Iterator[tuple[set[str], str, str, str]]:
+    """(sizes that do not go together, value, rule, fix)."""
     for name, known in _KNOWN.items():
         if (word := getattr(size, name)) not in known:
-            refused({name}, f"{name}={shorten(word)}", "is not one", f"use {', '.join(known)}")
+            yield ({name}, f"{name}={shorten(word)}", "is not one", f"use {', '.join(known)}")
     for name in ("attention_cap", "logits_cap"):
         cap = getattr(size, name)
         if cap is not None and not 0 < cap <= MOST:  # NaN is not above it
-            refused({name}, f"{name}={cap}", "is no cap", "use a number above 0")
+            yield ({name}, f"{name}={cap}", "is no cap", "use a number above 0")
     if size.heads % size.kv_heads:
-        refused(
+        yield (
             {"heads", "kv_heads"},
             f"kv_heads={size.kv_heads}",
             f"does not divide heads={size.heads}",
             f"use {math.gcd(size.heads, size.kv_heads)}",
         )
     if (size.head_dim % LANES and size.head_dim > LANES) or size.head_dim % 2:
-        refused(
+        yield (
             {"head_dim"},
             f"head_dim={size.head_dim}",
             f"does not fit the attention kernel's lanes of {LANES}",
             f"use {max(1, round(size.head_dim / LANES)) * LANES}",
         )
+    yield from _inconsistent_experts(size)
+
+
+def _inconsistent_experts(size: ModelSize) -> Iterator[tuple[set[str], str, str, str]]:
     if size.experts_per_token > size.experts:
-        refused(
+        yield (
             {"experts", "experts_per_token"},
             f"experts_per_token={size.experts_per_token}",
             f"is more than experts={size.experts}",
             f"use at most {size.experts}",
         )
     if size.experts == 1 and size.shared_mlp:
-        refused(
+        yield (
             {"experts", "shared_mlp"},
             f"shared_mlp={size.shared_mlp}",
             "is beside experts, and this model has none",
             "leave it out, or use more experts",
         )
     if size.experts > 1 and not size.gated:
-        refused(
+        yield (
             {"experts", *CHOICES},
             f"experts={size.experts}",
             "have a gate in this program",

@@ -46,32 +46,13 @@ def scaled(scale: int, of_2023: bool = False) -> ModelSize:
     wide, tall = rounds + (rest > 0), rounds + (rest > 1)
     if of_2023:
         heads = 8 << wide
-        return ModelSize(
-            f"{name}:{scale}",
-            16 << rounds,
-            2560 << tall,
-            heads,
-            heads,
-            256,
-            8192 << wide,
-            32768,
-            _SCALED_2023_SOURCE,
-            gated=False,
-            activation="relu",
-            tied=True,
-        )
-    heads = 16 << wide
-    return ModelSize(
-        f"scaled:{scale}",
-        16 << rounds,
-        2048 << tall,
-        heads,
-        heads,
-        128,
-        7168 << wide,
-        32000,
-        _SCALED_SOURCE,
-    )
+        sizes = (2560 << tall, heads, heads, 256, 8192 << wide, 32768, _SCALED_2023_SOURCE)
+        others = {"gated": False, "activation": "relu", "tied": True}
+    else:
+        heads = 16 << wide
+        sizes = (2048 << tall, heads, heads, 128, 7168 << wide, 32000, _SCALED_SOURCE)
+        others = {}
+    return ModelSize(f"{name}:{scale}", 16 << rounds, *sizes, **others)
 
 
 def own_model(architecture: str, given: Mapping[str, Any]) -> ModelSize:

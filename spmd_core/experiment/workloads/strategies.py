@@ -125,7 +125,7 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy(
             name="as_written",
             title="As written",
-            meaning="a small registered program, run as it stands",
+            meaning="a small registered program, run unchanged",
         ),
     )
 }

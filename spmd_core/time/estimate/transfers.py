@@ -326,20 +326,26 @@ def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
             name="gradient of replicas",
         )
     if topology.slices > 1:
-        between = tuple(name for name, _ in shapes.plan.mesh if _where(shapes, (name,)).slices > 1)
-        each, count = nbytes / shapes.size.layers / 4, 4 * shapes.size.layers
-        share = 2 * (1 - 1 / topology.slices) * each
-        seconds = DCN_LATENCY_S + share / dcn_bandwidth(topology)
-        yield StepTransfer(
-            "send",
-            between,
-            each,
-            count,
-            seconds,
-            share / dcn_bandwidth(topology, NOMINAL),
-            Route((), topology.slices),
-            "layers",
-            "all-reduce",
-            GRADIENT,
-            "gradient of slices",
-        )
+        yield _between_slices(shapes, nbytes)
+
+
+def _between_slices(shapes: Shapes, nbytes: float) -> StepTransfer:
+    """The sum of gradients over DCN, in four parts for each layer."""
+    topology = shapes.topology
+    between = tuple(name for name, _ in shapes.plan.mesh if _where(shapes, (name,)).slices > 1)
+    each, count = nbytes / shapes.size.layers / 4, 4 * shapes.size.layers
+    share = 2 * (1 - 1 / topology.slices) * each
+    seconds = DCN_LATENCY_S + share / dcn_bandwidth(topology)
+    return StepTransfer(
+        "send",
+        between,
+        each,
+        count,
+        seconds,
+        share / dcn_bandwidth(topology, NOMINAL),
+        Route((), topology.slices),
+        "layers",
+        "all-reduce",
+        GRADIENT,
+        "gradient of slices",
+    )

@@ -22,8 +22,8 @@ from spmd_core.experiment import (
 from spmd_core.machine import get_topology, parse_target
 from spmd_core.results import Estimate
 from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.search.array_space import meshes
 from spmd_core.search.candidate import Candidate, Reason
+from spmd_core.search.spaces.array_space import meshes
 from spmd_core.time import Calibration, Duration, TimeModel, time_model
 
 # How far the estimate may be off, either way: a guess, since it only orders

@@ -1,0 +1,1 @@
+"""What a search enumerates: shardings of an array program, and of an exported one."""

@@ -28,6 +28,7 @@ _ICONS = {
     "search": ":material/travel_explore:",
     "collectives": ":material/share:",
     "recipes": ":material/menu_book:",
+    "programs": ":material/deployed_code:",
 }
 _IN_A_ROW = 3
 _COLORS = {

@@ -53,6 +53,12 @@ STARTS = (
         "The classic examples, cell by cell, and problems of large models, such as whether 70B "
         "fits: one click each.",
     ),
+    Start(
+        "programs",
+        "Drop a step of your own",
+        "A jitted step as `jax.export` writes it: what each device holds, what is replicated by "
+        "accident, and what it would communicate and cost, on any mesh.",
+    ),
 )
 
 

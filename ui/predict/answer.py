@@ -91,8 +91,8 @@ def before(experiment: Experiment) -> None:
             nearest.offer_without_rings(plan, found)
             st.caption(
                 plain(
-                    f"{words.parts_words(said['parts'])}. Estimated from the sizes, without compiling: 24 of 25 "
-                    "compiled programs came out within 10 % of such an estimate."
+                    f"{words.parts_words(said['parts'])}. Estimated from the sizes, without "
+                    f"compiling: {bytes_text(said['low'])} to {bytes_text(said['high'])}."
                 )
             )
             for note in said["notes"]:

@@ -151,7 +151,7 @@ def _ranking(answer: Answer) -> Candidate | None:
         selection_mode="single-row",
     )
     rest = len(answer.ranking) - len(shown)
-    more = f" {plain(words.ranked_words(answer))}" if rest > 0 else ""
+    more = f" {coded(words.ranked_words(answer))}" if rest > 0 else ""
     st.caption(f"Choose a row to see what it costs, and to open it.{more}")
     rows = event["selection"]["rows"]
     return shown[rows[0]].candidate if rows and rows[0] < len(shown) else None

@@ -85,6 +85,8 @@ def before_compiling(plan: Plan) -> dict[str, Any]:
     estimate = estimate_memory(plan)
     return {
         "peak": estimate.peak,
+        "low": estimate.low,
+        "high": estimate.high,
         "parts": estimate.parts,
         "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
         "notes": plan_notes(plan),

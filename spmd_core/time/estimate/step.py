@@ -79,6 +79,8 @@ def estimate_step(plan: Plan) -> Prediction:
         notes=(NOTE, *([RING_NOTE] if shapes.has_rings else [])),
         before_compiling={
             "peak": memory.peak,
+            "low": memory.low,
+            "high": memory.high,
             "parts": memory.parts,
             "fits": not missing,
             "notes": plan_notes(plan),

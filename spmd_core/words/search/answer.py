@@ -317,7 +317,7 @@ def ranked_words(answer: Answer) -> str:
     count = sum(1 + len(entry.alike) for entry in answer.ranking)
     return (
         f"{count_text(count)} candidates in {count_text(len(answer.ranking))} rows, equal ones "
-        "in one: *Every candidate* lists them all."
+        "in one: `Every candidate` lists them all."
     )
 
 

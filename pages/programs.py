@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import links, live, shell, state
 from ui.markdown import code, plain
-from ui.programs import answer, door, fields
+from ui.programs import answer, better, door, fields
 
 share = shell.open_page("programs")
 experiment = state.experiment("programs")
@@ -55,6 +55,8 @@ elif pressed:
 if status := live.follow("programs", experiment, run, at_work):
     answer.after(status)
 answer.before(program)
+if not refusal and not misfit:
+    better.draw(experiment)
 with st.expander("Another program"):
     door.drop()
     door.held(program.described.program)

@@ -62,8 +62,8 @@ UI_FLOORS = (
     ("layout",),
     ("predict",),
     ("compare", "collectives"),
-    ("programs",),
     ("search",),
+    ("programs",),
     ("history",),
 )
 # What stores and works runs keeps facts: sentences are made where these are read

@@ -35,7 +35,7 @@ from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_con
 from spmd_core.experiment.plan.flags import WITHOUT_RINGS, link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
 from spmd_core.experiment.plan.model_size import ACTIVATIONS, CHOICES, VARIABLE, ModelSize
-from spmd_core.experiment.plan.models import get_model, mfu
+from spmd_core.experiment.plan.models import get_model
 from spmd_core.experiment.plan.plan import NAMES, Plan
 from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
@@ -216,7 +216,6 @@ __all__ = [
     "link_path",
     "link_refusal",
     "load_json",
-    "mfu",
     "named_axes",
     "names_of",
     "newer",

@@ -121,7 +121,12 @@ def read_choices(field: str, given: Any) -> Pairs:
     return pairs
 
 
-_TEXTS = {"target": "cpu:8", "dtype": "float32", "program": "the sha256 of a file"}
+_TEXTS = {
+    "workload": "layer",
+    "target": "cpu:8",
+    "dtype": "float32",
+    "program": "the sha256 of a file",
+}
 
 
 def read_text(field: str, given: Any) -> str:

@@ -19,8 +19,11 @@ def report(strategy, lowered):
     compiled = lowered.compile()
     print(f"{strategy}: compiled in {perf_counter() - start:.1f} s")
     memory = compiled.memory_analysis()
-    for name in ("argument_size", "output_size", "temp_size", "peak_memory"):
-        print(f"{strategy}: {name} = {getattr(memory, name + '_in_bytes')}")
+    sizes = {name: getattr(memory, f"{name}_size_in_bytes") for name in ("argument", "output", "temp", "alias")}
+    for name, size in sizes.items():
+        print(f"{strategy}: {name}_size = {size}")
+    # in HBM: the compiler's own peak counts vector memory, too
+    print(f"{strategy}: peak_memory = {sum(sizes.values()) - 2 * sizes['alias']}")
     for kind, count in sorted(Counter(COLLECTIVE.findall(compiled.as_text())).items()):
         print(f"{strategy}: {kind} x {count}")
 '''

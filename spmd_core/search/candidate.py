@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from spmd_core.experiment import Experiment, Plan, experiment_of, mfu
-from spmd_core.machine import get_topology
+from spmd_core.experiment import Experiment, Plan, experiment_of
 from spmd_core.results import Estimate
 from spmd_core.search.policies import Policy
-from spmd_core.time import Fits
+from spmd_core.time import Fits, step_mfu
 
 Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
 Reason = Literal[
@@ -135,8 +134,7 @@ class Candidate:
         """Model FLOPs utilization of a plan's step; None without a plan or a time."""
         if self.plan is None or not self.seconds:
             return None
-        peak_flops = get_topology(self.target).chip.peak_flops
-        return mfu(self.plan.flops, self.chips, self.seconds, peak_flops)
+        return step_mfu(self.plan, self.seconds)
 
     @property
     def tokens_per_s_per_chip(self) -> float | None:

@@ -23,7 +23,7 @@ from spmd_core.time.cost.predicting import CompiledText, is_current, is_outdated
 from spmd_core.time.cost.version import versions
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
-from spmd_core.time.estimate.step import RING_NOTE, estimate_step
+from spmd_core.time.estimate.step import RING_NOTE, estimate_step, step_mfu
 from spmd_core.time.model.calibration import ALONE, Calibration
 from spmd_core.time.model.duration import NOT_CALIBRATED, Duration, Unknown
 from spmd_core.time.model.nominal import data_sheet, link_s
@@ -97,6 +97,7 @@ __all__ = [
     "program_time",
     "route",
     "spearman",
+    "step_mfu",
     "time_model",
     "times_where_run",
     "versions",

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import link
 from spmd_core.lab.lab import Lab
 from spmd_core.words.experiments import experiment_words
-from spmd_core.words.screens import STARTS, WHAT_THIS_IS
+from spmd_core.words.screens import STARTS, WHAT_THIS_IS, screen_title
 from tests.labs import ROOT, experiment
 from tests.ui.predictions import predicted, store
 
@@ -48,8 +48,9 @@ def texts(screen) -> list[str]:
 def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
     said = texts(opened.page())
     assert WHAT_THIS_IS in said
-    heads = [text.split()[-1] for text in said if text.startswith("####")]
-    assert heads == ["Layout", "Compare", "Predict", "Find a sharding", "Collectives", "Recipes"]
+    heads = [text.split(maxsplit=2)[-1] for text in said if text.startswith("####")]
+    assert heads == [screen_title(start.screen) for start in STARTS]
+    assert heads[:4] == ["Layout", "Compare", "Predict", "Find a sharding"]
     assert {start.words for start in STARTS} <= set(said)
 
 

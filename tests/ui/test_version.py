@@ -81,9 +81,9 @@ def test_each_screen_and_failure_says_so(data_folder, monkeypatch):
     Lab.open().close()
 
     def failure():
-        from app import told
+        from app import reported
 
-        assert told(ImportError("cannot import name 'new' from 'ui.lab'"))
+        assert reported(ImportError("cannot import name 'new' from 'ui.lab'"))
 
     page = AppTest.from_function(failure).run()
     assert [error.value for error in page.error] == [START_AGAIN]

@@ -234,11 +234,9 @@ def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
     chosen = {
         name: value for name, value in options.items() if name not in later or value != later[name]
     }
-    timing = draft["timing"] | {
-        "samples": samples,
-        "min_seconds": least,
-        "processes": processes,
-    }
+    others = {name: value for name, value in draft["timing"].items() if name != "processes"}
+    timing = others | {"samples": samples, "min_seconds": least}
+    timing |= {"processes": processes} if processes else {}
     return {"timing": timing, "seed": seed, "options": chosen}
 
 

@@ -108,13 +108,13 @@ def held(chosen: str) -> None:
                 width="stretch",
             )
             if described.program != chosen and st.button(
-                "Open", key=state.key(SCREEN, f"open.{described.program}")
+                "Open", key=f"programs:open:{described.program}"
             ):
                 open_program(described)
                 st.rerun()
             if st.button(
                 "Delete",
-                key=state.key(SCREEN, f"delete.{described.program}"),
+                key=f"programs:delete:{described.program}",
                 icon=":material/delete:",
                 help=option(f"Lets go of {described.name}. Its stored runs stay."),
             ):

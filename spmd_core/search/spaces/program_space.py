@@ -24,7 +24,7 @@ from spmd_core.results import Estimate
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import Candidate, Reason
 from spmd_core.search.spaces.array_space import meshes
-from spmd_core.time import Calibration, Duration, TimeModel, time_model
+from spmd_core.time import Calibration, Duration, TimeModel, data_sheet, time_model
 
 # How far the estimate may be off, either way: a guess, since it only orders
 _LOW, _HIGH = 0.25, 4.0
@@ -291,7 +291,9 @@ def _ruled_out(
 def _bound_s(target: str, nbytes: int) -> float | None:
     """What reading its arguments once takes at least, on a topology."""
     place = parse_target(target)
-    return nbytes / get_topology(place).chip.device_hbm_bandwidth if place.is_absent else None
+    if not place.is_absent:
+        return None
+    return nbytes / data_sheet(get_topology(place).chip)["hbm of a device"]
 
 
 def _seconds(found: object) -> float:

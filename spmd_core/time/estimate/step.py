@@ -69,7 +69,7 @@ def estimate_step(plan: Plan) -> Prediction:
         ),
         predicted_s=time,
         bounds_s=_bounds(work, moved, seconds),
-        mfu=flops / (topology.chips * chip.peak_flops * seconds),
+        mfu=step_mfu(plan, seconds),
         tflops_per_chip=flops / topology.chips / seconds / 1e12,
         tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
         chip_seconds=topology.chips * seconds,
@@ -86,6 +86,12 @@ def estimate_step(plan: Plan) -> Prediction:
             "notes": plan_notes(plan),
         },
     )
+
+
+def step_mfu(plan: Plan, seconds: float) -> float:
+    """Model FLOPs utilization of a plan's step in so many seconds, by the nominal peak."""
+    topology = plan.topology
+    return plan.flops / (topology.chips * topology.chip.peak_flops * seconds)
 
 
 def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:

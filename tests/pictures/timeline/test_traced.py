@@ -152,7 +152,7 @@ def test_of_many_devices_and_operations_a_bounded_part_is_kept_and_the_rest_coun
     )
     timeline, trace = of_recorded(Recorded(events, ()), FACTS)
     assert timeline.scenes[0].rows == ("device 0", "device 1", "device 7", "device 8")
-    assert (len(timeline.scenes[0].spans), timeline.whole.left_out) == (6, 2)
+    assert (len(timeline.scenes[0].spans), timeline.scenes[0].left_out) == (6, 2)
     assert (len(trace.devices), len(trace.operations), trace.other_operations) == (9, 1, 1)
 
 
@@ -161,7 +161,7 @@ def test_without_device_events_there_is_what_the_host_did():
     recorded = Recorded((), ((0.0, 10.0),), host)
     assert of_recorded(recorded, FACTS) is None
     shown = of_host(recorded)
-    assert shown.scenes[0].rows == ("host", "host, beside") and shown.whole.length_s == 5
+    assert shown.scenes[0].rows == ("host", "host, beside") and shown.scenes[0].length_s == 5
     assert of_host(Recorded((), ())) is None
 
 

@@ -21,7 +21,7 @@ from spmd_core.trials.remedies.judged import (
     untried,
     verdict,
 )
-from spmd_core.trials.trying.trial import Trial
+from spmd_core.trials.trying.trial import RemedyTrial
 
 LAYER = parse_experiment(
     {
@@ -108,7 +108,7 @@ def test_all_dims_of_all_operands_and_results_are_candidates():
 def test_what_is_not_near_is_compiled_only_where_nothing_near_helps():
     every = arrays.candidates(LAYER, "auto", collective())
     for seconds, count in ((3e-3, MOST), (5e-3, len(every))):
-        trial = Trial(LAYER.rows[0], BASE, TARGET, COSTS, every)
+        trial = RemedyTrial(LAYER.rows[0], BASE, TARGET, COSTS, every)
         judged = 0
         while trial.wanted:
             assert judged >= MOST or len(trial.wanted) <= MOST - judged

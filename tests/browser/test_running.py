@@ -32,7 +32,7 @@ def test_the_first_experiment_from_click_to_chart(server, page):
     assert re.search(r"is fastest in this process: |take the same time|Cannot tell ", headline)
     chart = page.locator('[aria-label^="Time per call by strategy, median of all samples: "]').first
     label = chart.get_attribute("aria-label") or ""
-    fastest = re.match(r"(.+) is fastest", headline)
+    fastest = re.match(r"(?!Cannot)(.+?) is fastest", headline)
     assert fastest is None or fastest[1] in label
     for name in ("Single device", "Automatic", "Constrained", "shard_map"):
         assert re.search(rf"{name}:? [\d.,]+ [µmn]?s", label), label
@@ -63,7 +63,7 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
     assert re.search(r"shard_map\s+all-reduce over x, 16 B\s", text)
     assert "no communication" in text  # single
     assert "jnp.matmul(x, weights" in text  # the line that caused it
-    assert text.count("right") >= 4
+    assert text.count("match") >= 4
     page.locator(
         '[aria-label^="Time per call by strategy, median of all samples: Single device"]'
     ).first.wait_for(state="attached")
@@ -120,4 +120,4 @@ def test_the_overview_shows_what_runs_an_edit_keeps_the_way_back_and_a_kill_is_t
     page.get_by_text("This run was interrupted").wait_for()
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled(timeout=PATIENCE_MS)
     visit(page, server.url)
-    page.get_by_text("Nothing runs and nothing waits.").wait_for()
+    page.get_by_text("Nothing is running or waiting.").wait_for()

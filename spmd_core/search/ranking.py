@@ -51,8 +51,8 @@ def ranking(
     best: Sequence[int] = (),
 ) -> list[Ranked]:
     """Candidates with a time, the best first; at equal scores the simpler one. Of plans that are
-    estimated, scores as near to each other as `SAME` are equal, and one that is not sure to fit
-    comes after the best that is.
+    estimated, scores within `SAME` of the best of their target are equal to it, and one that is not
+    sure to fit comes after the best that is.
 
     What is known better stands first: measured before compiled before estimated; and the `best` of
     those measured side by side (numbers: the fastest, then its ties) before all else that was
@@ -63,11 +63,14 @@ def ranking(
     place = {number: at for at, number in enumerate(best)}
     lead = {each.target: value for each, value in ranked if place.get(each.number) == 0}
 
-    sure = [value for each, value in ranked if each.fate == "estimated" and each.fits == "yes"]
-    best_sure = min(sure, default=0.0)
+    sure: dict[str, float] = {}  # the best of each target
+    for each, value in ranked:
+        if each.fate == "estimated" and each.fits == "yes":
+            sure[each.target] = min(value, sure.get(each.target, value))
 
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
         each, value = entry
+        best_sure = sure.get(each.target, 0.0)
         if each.fate == "estimated" and each.plan is not None and goal != "memory":
             value = max(value, best_sure) if each.fits == "likely" else value
             if best_sure and value < (1 + SAME) * best_sure:

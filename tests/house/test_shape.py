@@ -10,7 +10,7 @@ pytestmark = pytest.mark.fast
 
 LONGEST = 40  # lines of a function
 # Of the program: as many as there are; lower it with them. The aim: at most 5, none, at most 60.
-MOST_CHAINED, MOST_LONG, MOST_ANY = 7, 49, 156
+MOST_CHAINED, MOST_LONG, MOST_ANY = 7, 49, 141
 
 
 def chained(tree: ast.AST) -> list[int]:

@@ -69,7 +69,7 @@ OLD_NAMES = frozenset(
         "found",
     }
 )
-OLD_VOICE_LINES = 632  # in the tree; may only go down, and 60 is the goal
+OLD_VOICE_LINES = 619  # in the tree; may only go down, and 60 is the goal
 DOC_COLUMNS = 120
 LONG_DOC_LINES = 3  # may only go down
 _PATTERN = {re.compile(rf"\b({phrase})", re.I): better for phrase, better in BANNED.items()} | {

@@ -18,7 +18,8 @@ _CSS = """<style>
 [data-testid="stPageLink-NavLink"] p {{ white-space: normal; overflow: visible; }}
 [data-testid="stPageLink-NavLink"] > span {{ overflow: visible; white-space: normal; }}
 @media (max-width: 1500px) {{
-  .st-key-menu {{ gap: 0.15rem; }}
+  .st-key-menu {{ gap: 0.1rem; }}
+  .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding-left: 0.3rem; padding-right: 0.3rem; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] > span:first-child {{ display: none; }}
 }}
 @media (min-width: 641px) {{

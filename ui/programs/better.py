@@ -7,6 +7,7 @@ from spmd_core.search import ArrayQuestion, read_array_question
 from spmd_core.trials import searches as running
 from ui import shell
 from ui.lab import begin, lab
+from ui.markdown import plain
 from ui.search import answer
 
 BUDGET_S = 120.0  # for compiling, and for measuring what runs here
@@ -22,9 +23,11 @@ def draw(experiment: Experiment) -> None:
             return
         if search is None:
             st.caption(
-                f"Every size of the mesh axes on {experiment.device_count} devices, with the specs of the "
-                "file, data, fsdp and tensor, and each group of parameters sharded otherwise: compiled, the "
-                f"most promising first, for {BUDGET_S:g} seconds."
+                plain(
+                    f"Every size of the mesh axes on {experiment.device_count} devices, with the specs of the "
+                    "file, data, fsdp and tensor, and each group of parameters sharded otherwise: compiled, the "
+                    f"most promising first, for {BUDGET_S:g} seconds."
+                )
             )
         label = "Search on" if search else "Search meshes and specs"
         if st.button(label, icon=":material/travel_explore:", key="better_mesh"):

@@ -13,7 +13,7 @@ OUTLINED = """color => { const seen = getComputedStyle(document.activeElement);
 # whether the cards have so many left edges and so many top edges
 IN_ROWS = """([columns, rows]) => {
   const boxes = [...document.querySelectorAll('.st-key-starts [data-testid="stColumn"]')]
-    .map(card => card.getBoundingClientRect());
+    .map(card => card.getBoundingClientRect()).filter(box => box.height > 0);
   return new Set(boxes.map(box => box.x)).size === columns && new Set(boxes.map(box => box.y)).size === rows; }"""
 # whether all fields of the sidebar lie in the window, once it has slid in
 IN_SIGHT = """() => {

@@ -56,6 +56,10 @@ class Settings:
     uploads: str = ""
     proxies: tuple[str, ...] = ()  # addresses whose X-Forwarded-For is believed
 
+    def allowed_uploads(self, is_exposed: bool) -> str:
+        """One of `UPLOADS`; `is_exposed`: of a visitor of a dashboard that anybody can reach."""
+        return self.uploads or ("off" if is_exposed else "run")
+
     def longest_s(self, is_compiling: bool) -> float:
         """Seconds after which a run is ended."""
         return self.predict_timeout_s if is_compiling else self.run_timeout_s

@@ -5,7 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, count_text, mesh_text
-from spmd_core.experiment import Described, Experiment, parse_experiment
+from spmd_core.experiment import Described, Experiment, parse_experiment, programs
 from spmd_core.machine import nearest_of_chips
 from ui import shell, state
 from ui.lab import delete_program, lab, take_program
@@ -44,7 +44,7 @@ def drop() -> None:
     """The field to drop a file into; the program that it holds opens at once."""
     generation = state.aside(SCREEN, "dropped") or 0
     file = st.file_uploader(
-        "A file that `jax.export` wrote, up to 64 MiB",
+        f"A file that `jax.export` wrote, up to {bytes_text(programs.MOST_BYTES)}",
         key=state.key(SCREEN, f"file.{generation}"),
         help="The file is data: nothing in it runs when it is taken. It is kept in the data folder.",
     )

@@ -1,7 +1,6 @@
 """A decoder by its name: a preset, a scaled decoder, or the sizes that a config gives."""
 
 import difflib
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
@@ -146,8 +145,3 @@ def nearest_name(name: str) -> str:
     spelled = {_PLAIN.sub("", preset): preset for preset in PRESETS}
     alike = difflib.get_close_matches(_PLAIN.sub("", name.lower())[:64], list(spelled), 1, 0.0)
     return spelled[alike[0]] if alike else next(iter(PRESETS))
-
-
-def mfu(flops: int, chips: int, seconds: float, peak_flops: float) -> float:
-    """Model FLOPs utilization: useful FLOPs over what the chips could do in that time."""
-    return flops / (chips * peak_flops * seconds) if seconds > 0 else math.nan

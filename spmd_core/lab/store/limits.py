@@ -66,7 +66,7 @@ def check_may_act(settings: Settings, asker: Asker) -> None:
 
 def check_program(settings: Settings, asker: Asker, experiment: Experiment | None = None) -> None:
     """RequestError where `asker` may not hand in a program, or not run this experiment of one."""
-    allowed = settings.uploads or ("off" if asker.is_exposed else "run")
+    allowed = settings.allowed_uploads(asker.is_exposed)
     if allowed == "off":
         raise refuse(
             "programs of visitors",

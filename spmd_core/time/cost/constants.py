@@ -49,3 +49,5 @@ OVERLAP_HIGH = 0.12  # slower: this share of what the walk hides is not hidden; 
 # of the step, either way: another compiler's version, other flags, input, jitter between hosts; a
 # guess
 UNMODELLED = 0.09
+# devices up to which weights or their gradients pass in a ring beside parts of a matmul; read off
+RING = 16

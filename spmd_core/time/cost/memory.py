@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spmd_core.experiment import Plan, batch_shards, parameter_share
-from spmd_core.time.cost.constants import NEARLY_FULL
+from spmd_core.time.cost.constants import NEARLY_FULL, RING
 
 _BYTES = {"float32": 4, "bfloat16": 2}
 LANES = 128  # the attention kernel leaves its row sums once per lane; they are kept once
-RING = 16  # devices up to which weights and their gradients pass in a ring
 # How far the peak may be off, either way: the worst of compiled plans, with some to spare. More of
 # it may be missing where the compiler moves arrays to the host, and heads for the sequence with them
 OFF, OFF_OFFLOADED, OFF_SEQUENCE = 0.08, 0.11, 0.16

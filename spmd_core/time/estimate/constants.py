@@ -22,8 +22,6 @@ FIRST_PART = 0.15  # of a collective matmul's transfer, whose first part has not
 LONE_GATHER = 0.8  # of a gather that several matmuls share, on a ring
 # the same on an axis that is no ring, where sums of a layer's outputs stop the chip
 LINE_GATHER = 0.6
-# devices up to which weights or their gradients pass in a ring beside parts of a matmul; read off
-RING = 16
 # over the wide side of such a matmul for each of its parts: HBM binds it; read off
 RING_PASSES = 0.7
 # of a weight's ring, what the parts of its matmul leave exposed where they take up to RING_SHORT

@@ -6,8 +6,8 @@ from functools import cached_property
 
 from spmd_core.experiment import DATA_AXES, ModelSize, Plan, ShardedArray, arrays, batch_shards
 from spmd_core.machine import Chip, Topology
+from spmd_core.time.cost.constants import RING
 from spmd_core.time.cost.memory import Arrays, layer_arrays
-from spmd_core.time.estimate.constants import RING
 
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
 NOT_OF_A_LAYER = ("embedding", "logits", "final_norm")

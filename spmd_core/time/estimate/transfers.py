@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from spmd_core.experiment import DATA_AXES, Plan, ShardedArray
-from spmd_core.time.cost.constants import DCN_LATENCY_S
+from spmd_core.time.cost.constants import DCN_LATENCY_S, RING
 from spmd_core.time.cost.links import (
     EXPECTED,
     NOMINAL,
@@ -19,7 +19,6 @@ from spmd_core.time.estimate.constants import (
     FIRST_PART,
     LINE_GATHER,
     LONE_GATHER,
-    RING,
     RING_ALONE,
     RING_LONG,
     RING_SHORT,

@@ -135,7 +135,8 @@ def meshed(program: Program, platform: str) -> ir.Module:
     with mlir.make_ir_context():
         found = exported.mlir_module(serialized=False)
         check_module(found)
-        found = modules.parsed(modules.on_mesh(modules.printed(found), program.mesh))
+        if program.mesh != described.mesh:
+            found = modules.parsed(modules.on_mesh(modules.printed(found), program.mesh))
         main = modules.Main(found)
         main.choose_platform(exported.platforms, platform)
         kept = _kept(program)
@@ -146,8 +147,10 @@ def meshed(program: Program, platform: str) -> ir.Module:
                 for leaf in described.outputs
             ]
         )
-        if any(not size.isdigit() for leaf in kept for size in leaf.sizes):
+        if described.symbols:
             main.resize([program.shape(leaf) for leaf in kept])
+        if described.symbols or len(exported.platforms) > 1:
+            # which also leaves out the branches of other platforms, as JAX does
             found = mlir.refine_polymorphic_shapes(found)
         return found
 

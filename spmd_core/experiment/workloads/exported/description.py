@@ -14,7 +14,7 @@ class Leaf(Frozen):
     """One argument or output: `sizes` are numbers, or expressions of the program's symbols.
 
     `spec` is None where the program leaves the sharding to the compiler; `propagated` is what
-    Shardy then gives it. `replaces` is the path of the argument that an output takes the place of.
+    Shardy then gives it, and `known` the one that there is. `replaces` is the path of the argument that an output takes the place of.
     """
 
     path: str
@@ -31,6 +31,11 @@ class Leaf(Frozen):
     def key(self) -> str:
         """The path within its argument: `params/w` and an output `0/w` have the same one."""
         return self.path.partition("/")[2]
+
+    @property
+    def known(self) -> Spec | None:
+        """Its spec: the file's, else what Shardy gives it."""
+        return self.propagated if self.spec is None else self.spec
 
     @property
     def group(self) -> str:

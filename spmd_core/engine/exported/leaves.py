@@ -79,7 +79,7 @@ def _outputs(exported: export.Exported, main: Any, mesh: Mesh) -> tuple[Leaf, ..
 
 def _leaf(path: str, aval: Any) -> Leaf:
     """A leaf as it is held: keys of random numbers are arrays of uint32, with a dim of their own."""
-    if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
+    if jax.numpy.issubdtype(aval.dtype, jax.dtypes.prng_key):
         aval = core.physical_aval(aval)
     return Leaf(path=path, sizes=tuple(map(str, aval.shape)), dtype=str(aval.dtype))
 

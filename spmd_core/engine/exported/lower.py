@@ -126,9 +126,9 @@ def quoted_files(experiment: Experiment, strategy: str) -> str | tuple[str, ...]
     return file_name(experiment.workload, strategy)
 
 
-def meshed(program: Program, platform: str) -> ir.Module:
-    """The module of a program on its mesh, with its specs and sizes, for one platform. RequestError
-    for one that is not allowed, or not exported for it.
+def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
+    """The module of a program on its mesh, with its specs and sizes, for one platform; `inlined`: as
+    a single function. RequestError for one that is not allowed, or not exported for it.
     """
     described = program.described
     exported = export.deserialize(bytearray(programs.artifact(described.program)))
@@ -149,7 +149,7 @@ def meshed(program: Program, platform: str) -> ir.Module:
         )
         if described.symbols:
             main.resize([program.shape(leaf) for leaf in kept])
-        if described.symbols or len(exported.platforms) > 1:
+        if inlined or described.symbols or len(exported.platforms) > 1:
             # which also leaves out the branches of other platforms, as JAX does
             found = mlir.refine_polymorphic_shapes(found)
         return found

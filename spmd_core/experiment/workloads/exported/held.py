@@ -142,9 +142,9 @@ def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]
     sizes = dict(program.mesh)
     smallest = min(sizes[axis] for leaf in sharded for axis in _axes(held[leaf.path].spec))
     owners = described.optimizer
-    for leaf in described.state:
+    for leaf in described.parameters:
         each = held[leaf.path]
-        if leaf.path in owners or _axes(each.spec) or (each.copies or 1) == 1:
+        if _axes(each.spec) or (each.copies or 1) == 1:
             continue
         with_it = [
             path
@@ -184,8 +184,7 @@ def _not_donated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding
 
 def _float32(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     """Parameters in float32 where most of them are bfloat16."""
-    owners = program.described.optimizer
-    parameters = [held[leaf.path] for leaf in program.described.state if leaf.path not in owners]
+    parameters = [held[leaf.path] for leaf in program.described.parameters]
     halves = sum(each.bytes for each in parameters if each.leaf.dtype == "bfloat16")
     wide = [each for each in parameters if each.leaf.dtype == "float32"]
     if 2 * halves <= sum(each.bytes for each in wide):

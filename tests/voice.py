@@ -13,7 +13,7 @@ from tests.layers import ROOT, source_files
 OLD_WORDS = {
     r"wholly|whole(?! numbers?\b)": "full, complete, unsharded, replicated",
     r"says?|said|saying|unsaid": "states, reports, returns",
-    r"tells?|told|telling": "names, shows, determines",
+    r"(?<!cannot )tells?|told|telling": "names, shows, determines",  # `cannot tell` is a verdict
     r"(?<!short)cuts?|cutting|uncut": "sharded, split",
     r"lies?|lay|lain": "is on, is placed",
     r"stands? (for|still)|as (it|they) stands?": "means, waits, unchanged",

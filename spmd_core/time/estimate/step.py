@@ -131,7 +131,7 @@ def _interval(
     work: StepWork, moved: list[StepTransfer], exposed: _Exposed, seconds: float, rings: float
 ) -> tuple[float, float]:
     """(low, high): independent deviations, as for a compiled step, and one for what only compiling
-    tells; `rings`: that of collective matmuls.
+    shows; `rings`: that of collective matmuls.
     """
     total = work.total
     hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)

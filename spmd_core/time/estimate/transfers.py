@@ -1,4 +1,4 @@
-"""What a step's devices say to one another: weights, gradients, activations, and slices."""
+"""What a step's devices send to one another: weights, gradients, activations, and slices."""
 
 import math
 from collections import defaultdict
@@ -63,7 +63,7 @@ class StepTransfer:
 
     @property
     def wanted(self) -> str:
-        """What the program asks for."""
+        """What the program requests."""
         return self.asked or self.kind
 
     @property
@@ -124,7 +124,7 @@ def _transfer(
 
 
 def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
-    """Mesh axes over which a weight is stored in parts but needed whole, in the mesh's order."""
+    """Mesh axes over which a weight is sharded and then gathered, in the mesh's order."""
     sharded = {
         axis
         for (dim, _), axes in zip(array.dims, array.axes, strict=True)
@@ -144,7 +144,7 @@ def _of_weights(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[StepTr
         times = 1 if once else shapes.size.layers
         gather, beside, reduce, held = _as_compiled(shapes, axes)
         for array in arrays:
-            nbytes = shapes.whole_bytes(array)
+            nbytes = shapes.unsharded_bytes(array)
             if shapes.has_rings and shapes.ring > 1 and array.name in _MATMULS:
                 yield from _by_rings(shapes, array, axes, matmuls[_MATMULS[array.name]])
                 continue
@@ -178,7 +178,7 @@ def _by_rings(
     """A weight's gathers and the sum of its gradient in a ring beside parts of a matmul: each shard
     passes over one link after the other.
     """
-    nbytes, devices = shapes.whole_bytes(array), shapes.ring
+    nbytes, devices = shapes.unsharded_bytes(array), shapes.ring
     share = (devices - 1) / devices
     seconds = share * nbytes / (shapes.chip.link_bandwidth * EXPECTED.link)
     longer = matmul_s / seconds
@@ -200,9 +200,9 @@ def _by_rings(
 
 
 def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, str]:
-    """(gather's kind, what hides it, sum's kind, what hides that) for weights cut over these axes.
+    """(gather's kind, what hides it, sum's kind, what hides that) for weights sharded over these axes.
 
-    Read off compiled steps. Over a whole slice the compiler makes a reduce-scatter a sum on every
+    Read off compiled steps. Over a full slice the compiler makes a reduce-scatter a sum on every
     device, which nothing hides (over fewer than 16 it stays one, as exposed, and only where the plan
     turns rings off); over three axes of v4, a gather too. v5p and TPU7x leave both to their
     SparseCores. Over part of a slice both run beside the work, but for sums of two weights of a
@@ -224,7 +224,7 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
 def _of_tensor(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
 ) -> Iterator[StepTransfer]:
-    """The stream made whole over `tensor` before matmuls, and added up in parts after them."""
+    """The stream gathered over `tensor` before matmuls, and reduce-scattered after them."""
     if shapes.tensor < 2:
         return
     layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor

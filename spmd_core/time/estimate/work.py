@@ -16,6 +16,7 @@ from spmd_core.time.cost.kernels import (
     kept_pairs,
 )
 from spmd_core.time.estimate.constants import (
+    GATHERED_STREAM_PASSES,
     HEAD_PASSES,
     LOGIT_PASSES,
     RING_PASSES,
@@ -23,7 +24,6 @@ from spmd_core.time.estimate.constants import (
     SORTED_PASSES,
     STREAM_PASSES,
     WEIGHT_PASSES,
-    WHOLE_STREAM_PASSES,
     WIDE_PASSES,
 )
 from spmd_core.time.estimate.shapes import Shapes
@@ -55,7 +55,7 @@ class DeviceSeconds:
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """Work of a whole step: all layers' forward, recomputed and backward passes; tables; update."""
+    """Work of a step: all layers' forward, recomputed and backward passes; tables; update."""
 
     forward: DeviceSeconds
     recomputed: DeviceSeconds
@@ -162,7 +162,7 @@ def _of_experts(shapes: Shapes, inner: float, columns: float) -> float:
 
 def _ring_s(shapes: Shapes) -> float:
     """Seconds that HBM takes longer than the matrix unit, where the matmuls of a layer's inputs are
-    cut
+    split
     into as many parts as a ring has devices, and each part goes over all of the wide side."""
     parts = shapes.ring
     if parts < 2 or shapes.size.experts > 1:
@@ -203,7 +203,7 @@ def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
 def _layer_bytes(shapes: Shapes) -> float:
     """HBM bytes of one layer that no matmul and no kernel moves."""
     arrays, tensor = shapes.arrays, shapes.tensor
-    unsharded = WHOLE_STREAM_PASSES * arrays.stream * tensor if tensor > 1 else 0.0
+    unsharded = GATHERED_STREAM_PASSES * arrays.stream * tensor if tensor > 1 else 0.0
     return (
         STREAM_PASSES * arrays.stream
         + unsharded
@@ -224,7 +224,7 @@ def _routed_bytes(shapes: Shapes) -> float:
 def _tables(shapes: Shapes) -> DeviceSeconds:
     """Embedding (a matmul with one-hot tokens), logits and their gradients: five matmuls."""
     size, chip = shapes.size, shapes.chip
-    vocab = size.vocab / shapes.cut_of("vocab")
+    vocab = size.vocab / shapes.shards_of("vocab")
     one = product_s(shapes.matmul_rows, size.embed, vocab, chip)
     nbytes = LOGIT_PASSES * shapes.matmul_rows * vocab * 4
     return DeviceSeconds(5 * one, memory=nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY))

@@ -67,6 +67,7 @@ from spmd_core.words.history.cells import (
     when_words,
 )
 from spmd_core.words.history.differences import difference_rows
+from spmd_core.words.history.labels import labels_words, origin_words
 from spmd_core.words.layouts import (
     compact,
     coordinate_texts,
@@ -273,6 +274,7 @@ __all__ = [
     "is_predicted",
     "kept_words",
     "kind_title",
+    "labels_words",
     "layout_headline",
     "layouts",
     "left_out_words",
@@ -295,6 +297,7 @@ __all__ = [
     "operand_bytes",
     "operation",
     "ops_word",
+    "origin_words",
     "outcome_words",
     "parameters_words",
     "part_kind",

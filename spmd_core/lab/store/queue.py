@@ -19,12 +19,14 @@ _LINE = """SELECT id AS waiting_run,
     FROM (SELECT id, lane, seq,
             ROW_NUMBER() OVER (PARTITION BY lane, address ORDER BY own_turn, own_served, seq)
                 AS turn,
-            (SELECT MAX(started_at) FROM runs AS other WHERE other.address IS waiting.address)
+            (SELECT MAX(started_at) FROM runs AS other WHERE other.address IS waiting.address
+                AND other.origin IS NULL)
                 AS served
         FROM (SELECT id, lane, seq, address,
                 ROW_NUMBER() OVER (PARTITION BY lane, address, viewer ORDER BY seq) AS own_turn,
                 (SELECT MAX(started_at) FROM runs AS other
-                    WHERE other.address IS runs.address AND other.viewer IS runs.viewer)
+                    WHERE other.address IS runs.address AND other.viewer IS runs.viewer
+                    AND other.origin IS NULL)
                     AS own_served
             FROM runs WHERE state = 'queued') AS waiting)"""
 STATUS = f"""SELECT runs.*, spec, position
@@ -54,9 +56,12 @@ class RunQueue(Database):
         client: int | None = None,
         lasts: bool = True,
         address: str | None = None,
+        owner: str | None = None,
+        owner_name: str | None = None,
     ) -> None:
         """Put a run into the queue; `viewer` None: of the command line. `client` is the process that
-        waits for it; `lasts`: its place in the queue outlasts that process.
+        waits for it; `lasts`: its place in the queue outlasts that process. `owner`: `issuer#sub` of
+        who submits by login.
         """
         spec = json.dumps(experiment.to_json(), separators=(",", ":"))
         with self._transaction() as db:
@@ -66,8 +71,8 @@ class RunQueue(Database):
             )
             db.execute(
                 """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch, lane,
-                    compile_only, client, lasts, address)
-                    VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?)""",
+                    compile_only, client, lasts, address, owner, owner_name)
+                    VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
                 (
                     run,
                     experiment.id,
@@ -79,6 +84,8 @@ class RunQueue(Database):
                     client,
                     int(lasts),
                     address,
+                    owner,
+                    owner_name,
                 ),
             )
 

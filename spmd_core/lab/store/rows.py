@@ -12,6 +12,7 @@ from pydantic import ConfigDict, ValidationError
 
 from spmd_core.base import Frozen, RequestError, UnreadableRun, shorten
 from spmd_core.experiment import Experiment, parse_experiment_text
+from spmd_core.lab.store.labels import labels_of, origin_of
 from spmd_core.results import ACTIVE, STATES, Environment, Failure, Result, RunStatus, RunSummary
 
 
@@ -130,6 +131,9 @@ def summary_of(row: sqlite3.Row) -> RunSummary:
             bool(row["partial"]),
             failure_of(row),
             _times(row["predicted"]),
+            labels_of(row),
+            origin_of(row),
+            _text(row["owner_name"]) or "",
         )
     except _UNREAD as error:
         raise unreadable(str(row["id"]), "experiment", error) from error

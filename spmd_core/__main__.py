@@ -40,6 +40,8 @@ COMMANDS = {
     "name": "name a stored run",
     "note": "write the note of a stored run",
     "tag": "add tags to a stored run, remove them, or pin it",
+    "export": "write stored runs into one archive, for another installation",
+    "import": "take in the runs of an archive, as foreign ones",
     "script": "a script of plain JAX that reproduces an experiment",
     "predict": "what a program would cost on TPUs that are not attached",
     "search": "which sharding is best for a model on chips, or for a spec",
@@ -58,6 +60,8 @@ _INSIDE = {  # modules of commands that are in a folder
     "name": "notebook.name",
     "note": "notebook.note",
     "tag": "notebook.tag",
+    "export": "notebook.export",
+    "import": "notebook.take_in",
 }
 
 

@@ -21,6 +21,7 @@ from spmd_core.base import (
     shorten,
 )
 from spmd_core.experiment import Described, Experiment, programs
+from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.notebook import Notebook
 from spmd_core.lab.store.actions import Action
@@ -68,6 +69,7 @@ class Lab:
         self.folder = folder
         self._store = Store(folder)
         self.notebook = Notebook(self._store, self.allow)
+        self.archives = Archives(self._store, settings, self.allow)
         self._queue_lock = QueueLock(folder, self._store)
         self._clients = Clients(folder)
         self._settings, self._serve = settings, serve

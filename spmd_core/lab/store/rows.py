@@ -180,6 +180,11 @@ def result_of(run: str, body: bytes) -> Result:
         raise unreadable(run, "result", error) from error
 
 
+def result_body(result: Result) -> bytes:
+    """A result as it is stored."""
+    return zlib.compress(result.model_dump_json().encode(), 1)
+
+
 def text_of(run: str, body: bytes) -> str:
     """A stored program text; UnreadableRun where it is damaged."""
     try:
@@ -207,3 +212,15 @@ def request_of(row: sqlite3.Row) -> Request:
     """A request's row."""
     answered = row["answered_at"] is not None
     return Request(row["id"], row["kind"], row["run"], row["target"], answered, row["error"])
+
+
+def columns_at_end(result: Result | None, error: Failure | None) -> dict[str, object]:
+    """Columns of a run that follow from what it leaves."""
+    return {
+        "error_kind": error and error.kind,
+        "error_message": error and error.message,
+        "medians": json.dumps(result.medians_s if result else {}),
+        "predicted": json.dumps(result.only_predicted_s if result else {}),
+        "fastest": result.comparison.fastest if result and result.comparison else None,
+        "partial": int(bool(result and result.partial)),
+    }

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from spmd_core.base import UnreadableRun
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
-from spmd_core.lab.store.labels import LABELS, WITH_LABELS, LabelsOfRuns
+from spmd_core.lab.store.archived import ArchivedRuns
+from spmd_core.lab.store.labels import LABELS, WITH_LABELS
 from spmd_core.lab.store.queue import IN_ACTIVE, IN_PROGRESS, STATUS
 from spmd_core.lab.store.rows import Request, Unread
 from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, RunSummary
@@ -25,7 +26,7 @@ _SUMMARY = f"""SELECT runs.id, state, submitted_at, finished_at, medians, predic
     JOIN experiments ON experiments.id = runs.experiment {WITH_LABELS}"""
 
 
-class Store(LabelsOfRuns):
+class Store(ArchivedRuns):
     """What the tables of a data folder hold, as values."""
 
     # Runs
@@ -77,13 +78,18 @@ class Store(LabelsOfRuns):
         """
         if state not in TERMINAL:
             raise ValueError(f"{state} is not a terminal state")
-        body = None if result is None else zlib.compress(result.model_dump_json().encode(), 1)
+        body = None if result is None else read.result_body(result)
         packed = [
             (run, strategy, name, zlib.compress(text.encode()))
             for strategy, named in (texts or {}).items()
             for name, text in named.items()
         ]
-        columns = {"state": state, "stderr_tail": stderr_tail, **_at_end(result, error)}
+        columns = {
+            "state": state,
+            "stderr_tail": stderr_tail,
+            "finished_at": time.time(),
+            **read.columns_at_end(result, error),
+        }
         with self._transaction() as db:
             changed = db.execute(
                 f"UPDATE runs SET {', '.join(f'{name} = ?' for name in columns)} "
@@ -305,16 +311,3 @@ def _readable(make: Callable[[sqlite3.Row], T], rows: Sequence[sqlite3.Row]) -> 
     for row in rows:
         with contextlib.suppress(UnreadableRun):
             yield make(row)
-
-
-def _at_end(result: Result | None, error: Failure | None) -> dict[str, object]:
-    """Columns of a run that ends now."""
-    return {
-        "finished_at": time.time(),
-        "error_kind": error and error.kind,
-        "error_message": error and error.message,
-        "medians": json.dumps(result.medians_s if result else {}),
-        "predicted": json.dumps(result.only_predicted_s if result else {}),
-        "fastest": result.comparison.fastest if result and result.comparison else None,
-        "partial": int(bool(result and result.partial)),
-    }

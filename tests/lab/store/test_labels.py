@@ -10,7 +10,7 @@ from spmd_core.results.runs.labels import MOST_NOTE_BYTES, Labels
 from tests.labs import HASTY, experiment
 
 RUN = "20260101-000000-aaaaaa"
-ODD = '=cmd() <img src=x onerror=alert(1)> **b** [l](http://e.com) \u202eabc'
+ODD = "=cmd() <img src=x onerror=alert(1)> **b** [l](http://e.com) \u202eabc"
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_what_is_too_long_or_no_text_is_refused_and_changes_nothing(lab, changes
 def test_the_second_of_two_people_does_not_undo_the_first(lab):
     seen = lab.notebook.labels(RUN)
     lab.notebook.label(RUN, was=seen, name="Ann's")
-    with pytest.raises(RequestError, match="changed by somebody else meanwhile, to \"Ann's\""):
+    with pytest.raises(RequestError, match='changed by somebody else meanwhile, to "Ann\'s"'):
         lab.notebook.label(RUN, was=seen, name="Bob's")
     assert lab.notebook.label(RUN, was=seen, note="Bob's note") == Labels("Ann's", "Bob's note")
 

@@ -304,10 +304,8 @@ class Lab:
             pinned_first=pinned_first,
         )
         seen = [
-            replace(summary, state=self.status(summary.run).state)
-            if summary.state in ACTIVE
-            else summary
-            for summary in summaries
+            replace(each, state=self.status(each.run).state) if each.state in ACTIVE else each
+            for each in summaries
         ]
         return tuple(summary for summary in seen if state in (None, summary.state))
 

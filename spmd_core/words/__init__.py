@@ -58,6 +58,7 @@ from spmd_core.words.experiments import (
     model_words,
     sharding_words,
 )
+from spmd_core.words.history.added import labels_words, origin_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -67,7 +68,6 @@ from spmd_core.words.history.cells import (
     when_words,
 )
 from spmd_core.words.history.differences import difference_rows
-from spmd_core.words.history.labels import labels_words, origin_words
 from spmd_core.words.layouts import (
     compact,
     coordinate_texts,

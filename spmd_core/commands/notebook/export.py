@@ -5,7 +5,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from spmd_core.base import refuse
-from spmd_core.commands.notebook.runs import RUN_HELP, run_named
+from spmd_core.commands.notebook.named import RUN_HELP, run_named
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.lab import Lab
 

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
-from spmd_core.commands.notebook.runs import add_run, print_labels, run_named, text_of
+from spmd_core.commands.notebook.named import add_run, print_labels, run_named, text_of
 from spmd_core.lab import Lab
 
 

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from spmd_core.base import refuse
-from spmd_core.commands.notebook.runs import add_run, print_labels, run_named
+from spmd_core.commands.notebook.named import add_run, print_labels, run_named
 from spmd_core.lab import Lab
 
 

@@ -131,7 +131,6 @@ def _packed(run: str, texts: bytes | None) -> tuple[tuple[str, str, bytes], ...]
 def _incoming(read: ArchivedRun, texts: tuple[tuple[str, str, bytes], ...]) -> Incoming:
     """A run as rows. What it is by is made here of what it holds: ids, lane, medians."""
     experiment, result = read.experiment, read.result
-    spec = json.dumps(experiment.to_json(), separators=(",", ":"))
     columns = {
         "state": read.state,
         "submitted_at": read.submitted_at,
@@ -146,7 +145,7 @@ def _incoming(read: ArchivedRun, texts: tuple[tuple[str, str, bytes], ...]) -> I
     }
     return Incoming(
         read.run,
-        (experiment.id, spec, experiment.workload, experiment.target),
+        experiment,
         columns,
         read.labels.labels(),
         result and result_body(result),

@@ -45,9 +45,9 @@ class Manifest:
     def runs(self) -> tuple[str, ...]:
         """Ids of its runs, in its order."""
         return tuple(
-            found[1]
+            named[1]
             for name in self.sha256
-            if name.startswith("runs/") and (found := _MEMBER.fullmatch(name))
+            if name.startswith("runs/") and (named := _MEMBER.fullmatch(name))
         )
 
 

@@ -5,19 +5,15 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from spmd_core.base import refuse, shorten
+from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
-from spmd_core.lab.store.labels import (
-    LABELS,
-    WITH_LABELS,
-    LabelsOfRuns,
-    labels_of,
-    origin_of,
-    write_labels,
-)
+from spmd_core.lab.store.labels import LabelsOfRuns, write_labels
+from spmd_core.lab.store.queue import insert_run
+from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
 from spmd_core.results import TERMINAL, Labels, Origin
 
 _OVER = f"state IN {TERMINAL!r}"
@@ -28,7 +24,7 @@ class Incoming:
     """A run to be imported: its columns, and the compressed result and texts that it left."""
 
     run: str
-    experiment: tuple[str, str, str, str]  # id, spec, workload, target
+    experiment: Experiment
     columns: Mapping[str, Any]
     labels: Labels
     body: bytes | None
@@ -38,7 +34,7 @@ class Incoming:
     def size_bytes(self) -> int:
         """Bytes that it takes in the database, about."""
         texts = sum(len(body) for _, _, body in self.texts)
-        return texts + len(self.body or b"") + len(self.experiment[1])
+        return texts + len(self.body or b"")
 
 
 class ArchivedRuns(LabelsOfRuns):
@@ -54,7 +50,7 @@ class ArchivedRuns(LabelsOfRuns):
             row["id"] for row in self._rows(f"SELECT id FROM runs WHERE {_OVER} ORDER BY seq")
         )
 
-    def exported(self, runs: Iterable[str]) -> Iterator[tuple[dict[str, Any], str | None]]:
+    def exported(self, runs: Iterable[str]) -> Iterator[tuple[dict[str, object], str | None]]:
         """Fields of each run as `ArchivedRun` has them, and the JSON text of its result.
 
         RequestError for a run that is not stored or not over; a damaged one is UnreadableRun.
@@ -98,7 +94,7 @@ class ArchivedRuns(LabelsOfRuns):
         return tuple(stored)
 
 
-def _fields(row: sqlite3.Row) -> dict[str, Any]:
+def _fields(row: sqlite3.Row) -> dict[str, object]:
     origin, error = origin_of(row), read.failure_of(row)
     return {
         "run": row["id"],
@@ -125,17 +121,13 @@ def _result_text(run: str, body: bytes | None) -> str | None:
 
 
 def _insert(db: sqlite3.Connection, each: Incoming, origin: Origin) -> None:
-    db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)", each.experiment)
     columns = {
         "id": each.run,
-        "experiment": each.experiment[0],
+        "experiment": each.experiment.id,
         **each.columns,
-        "origin": json.dumps(
-            {"installation": origin.installation, "imported_at": origin.imported_at}
-        ),
+        "origin": json.dumps(asdict(origin)),
     }
-    marks = ", ".join("?" * len(columns))
-    db.execute(f"INSERT INTO runs ({', '.join(columns)}) VALUES ({marks})", (*columns.values(),))
+    insert_run(db, each.experiment, columns)
     if each.body is not None:
         db.execute("INSERT INTO results VALUES (?, ?)", (each.run, each.body))
     rows = [(each.run, strategy, name, body) for strategy, name, body in each.texts]

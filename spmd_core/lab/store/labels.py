@@ -7,30 +7,8 @@ from dataclasses import replace
 
 from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.lab.store.actions import Actions
+from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
 from spmd_core.results import Labels, Origin
-
-LABELS = "labels.name, labels.note, labels.tags, labels.pinned, origin"  # of a run's row
-WITH_LABELS = "LEFT JOIN labels ON labels.run = runs.id"
-
-
-def labels_of(row: sqlite3.Row) -> Labels:
-    """What people added to the run of a row with `LABELS`."""
-    try:
-        tags = tuple(str(tag) for tag in json.loads(row["tags"] or "[]"))
-    except (ValueError, TypeError):  # a damaged row keeps its run
-        tags = ()
-    return Labels(row["name"] or "", row["note"] or "", tags, bool(row["pinned"]))
-
-
-def origin_of(row: sqlite3.Row) -> Origin | None:
-    """Where the run of a row is from; None of a run of this data folder."""
-    if row["origin"] is None:
-        return None
-    try:
-        fields = json.loads(row["origin"])
-        return Origin(str(fields["installation"]), float(fields["imported_at"]))
-    except (ValueError, TypeError, KeyError):
-        return Origin("unknown", 0.0)
 
 
 class LabelsOfRuns(Actions):

@@ -12,8 +12,17 @@ from pydantic import ConfigDict, ValidationError
 
 from spmd_core.base import Frozen, RequestError, UnreadableRun, shorten
 from spmd_core.experiment import Experiment, parse_experiment_text
-from spmd_core.lab.store.labels import labels_of, origin_of
-from spmd_core.results import ACTIVE, STATES, Environment, Failure, Result, RunStatus, RunSummary
+from spmd_core.results import (
+    ACTIVE,
+    STATES,
+    Environment,
+    Failure,
+    Labels,
+    Origin,
+    Result,
+    RunStatus,
+    RunSummary,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,8 @@ class Unread:
     reason: str
 
 
+LABELS = "labels.name, labels.note, labels.tags, labels.pinned, origin"  # of a run's row
+WITH_LABELS = "LEFT JOIN labels ON labels.run = runs.id"
 # what damaged bytes make of a row: RequestError and others are of values, IndexError of columns
 _UNREAD = (RequestError, ValueError, TypeError, OverflowError, IndexError, RecursionError)
 _MOST_S = 1e15  # of a time that was measured or predicted
@@ -137,6 +148,26 @@ def summary_of(row: sqlite3.Row) -> RunSummary:
         )
     except _UNREAD as error:
         raise unreadable(str(row["id"]), "experiment", error) from error
+
+
+def labels_of(row: sqlite3.Row) -> Labels:
+    """What people added to the run of a row with `LABELS`."""
+    try:
+        tags = tuple(str(tag) for tag in json.loads(row["tags"] or "[]"))
+    except (ValueError, TypeError):  # a damaged row keeps its run
+        tags = ()
+    return Labels(row["name"] or "", row["note"] or "", tags, bool(row["pinned"]))
+
+
+def origin_of(row: sqlite3.Row) -> Origin | None:
+    """Where the run of a row is from; None of a run of this data folder."""
+    if row["origin"] is None:
+        return None
+    try:
+        fields = json.loads(row["origin"])
+        return Origin(str(fields["installation"]), float(fields["imported_at"]))
+    except (ValueError, TypeError, KeyError):
+        return Origin("unknown", 0.0)
 
 
 def _times(text: str | None) -> Mapping[str, Any]:

@@ -15,9 +15,8 @@ from spmd_core.base import UnreadableRun
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
 from spmd_core.lab.store.archived import ArchivedRuns
-from spmd_core.lab.store.labels import LABELS, WITH_LABELS
 from spmd_core.lab.store.queue import IN_ACTIVE, IN_PROGRESS, STATUS
-from spmd_core.lab.store.rows import Request, Unread
+from spmd_core.lab.store.rows import LABELS, WITH_LABELS, Request, Unread
 from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, RunSummary
 
 T = TypeVar("T")
@@ -197,24 +196,20 @@ class Store(ArchivedRuns):
         of the experiment with that id; that `where` accepts. `searched`: only those of searches, or
         none; `is_own`: without foreign ones.
         """
-        conditions: list[str] = ["compile_only = 0"]
+        conditions = ["compile_only = 0", "origin IS NULL" if is_own else "TRUE"]
         if searched is not None:
             conditions.append(f"COALESCE(batch, '') {'' if searched else 'NOT'} LIKE 'search %'")
         values: list[Any] = []
-        if is_own:
-            conditions.append("origin IS NULL")
         if workload is not None:
             conditions.append("workload = ?")
             values.append(workload)
-        if states:
-            conditions.append(f"state IN ({', '.join('?' * len(states))})")
-            values += states
         if experiment is not None:
             conditions.append("runs.experiment = ?")
             values.append(experiment)
-        if runs:
-            conditions.append(f"runs.id IN ({', '.join('?' * len(runs))})")
-            values += runs
+        for column, any_of in (("state", states), ("runs.id", runs)):
+            if any_of:
+                conditions.append(f"{column} IN ({', '.join('?' * len(any_of))})")
+                values += any_of
         rows = self._rows(
             f"""{_SUMMARY} WHERE {" AND ".join(conditions)}
                 ORDER BY {"COALESCE(pinned, 0) DESC, " if pinned_first else ""}seq DESC LIMIT ?""",

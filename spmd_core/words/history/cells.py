@@ -8,7 +8,7 @@ from spmd_core.base import seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import RunSummary
 from spmd_core.words.experiments import experiment_words, model_words, sharding_words
-from spmd_core.words.history.labels import fits, labels_words, terms
+from spmd_core.words.history.added import fits, labels_words, terms
 from spmd_core.words.names import mesh_words, outcome_words, title, workload_title
 
 

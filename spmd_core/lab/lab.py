@@ -287,11 +287,10 @@ class Lab:
         those that wait or run; `searched`: only those of searches, or none; `is_own`: without
         foreign ones.
         """
-        states: tuple[str, ...] = () if state is None else (state,)
+        otherwise = tuple(TERMINAL) if over else ()
+        states = (state,) if state else otherwise
         if state == "interrupted":
             states = (state, *ACTIVE)  # where nobody works the queue
-        elif state is None and over:
-            states = tuple(TERMINAL)
         summaries = self._store.history(
             workload=workload,
             states=states,

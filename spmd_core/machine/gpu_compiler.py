@@ -1,6 +1,4 @@
-"""The compiler for GPUs that are not attached: whether its wheels are here, and how it is told of a
-GPU.
-"""
+"""The compiler for GPUs that are not attached: whether its wheels are here, and a GPU in its words."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -10,7 +8,7 @@ from spmd_core.machine.topologies import Topology
 REQUIREMENTS = "requirements-gpu-targets.txt"
 INSTALL = f"pip install -r {REQUIREMENTS}"
 _PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
-# what XLA asks of a GPU, alike for all of these: registers, threads, blocks (CUDA C++ programming
+# what XLA reads of a GPU, alike for all of these: registers, threads, blocks (CUDA C++ programming
 # guide, technical specifications of compute capability 8.0 to 10.0)
 _CONFIG = """gpu_device_info {{
   threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048

@@ -386,7 +386,7 @@ class Plan(Frozen):
     @property
     def makes_rings(self) -> bool:
         """Whether the compiler may split a matmul, and pass its operand or sum around a ring."""
-        if self.topology.chip.is_gpu:  # XLA does not unless it is asked to
+        if self.topology.chip.is_gpu:  # XLA makes none by default
             return False
         given = self.flags.get(RING_FLAG, "")
         return not given.isdigit() or int(given) < LEAST_WITHOUT_MIB

@@ -29,7 +29,7 @@ from spmd_core.time.cost.constants import (
     LINK_EFFICIENCY,
     SLICE_JITTER,
 )
-from spmd_core.time.gpu.collectives import Group, busiest, least_s, nccl_s, pairs_s
+from spmd_core.time.gpu.nccl import Group, busiest, least_s, nccl_s, pairs_s
 from spmd_core.time.gpu.constants import JITTER
 
 

@@ -89,7 +89,11 @@ def transfers(
     """
     found = [
         *_of_weights(shapes, matmuls),
-        *_of_tensor(shapes, matmuls, recomputed),
+        *(
+            _of_tensor_on_gpus(shapes, recomputed)
+            if shapes.chip.is_gpu
+            else _of_tensor(shapes, matmuls, recomputed)
+        ),
         *_of_activations(shapes, recomputed),
         *_of_replicas(shapes),
     ]
@@ -229,9 +233,6 @@ def _of_tensor(
     """The stream made whole over `tensor` before matmuls, and added up in parts after them."""
     if shapes.tensor < 2:
         return
-    if shapes.chip.is_gpu:
-        yield from _of_tensor_on_gpus(shapes, recomputed)
-        return
     layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor
     gather = _transfer(shapes, "all-gather", ("tensor",), nbytes, 0, "", name="activations")
     ring = all(span.wraps for span in gather.where.spans)
@@ -271,6 +272,8 @@ def _of_tensor_on_gpus(shapes: Shapes, recomputed: Collection[str]) -> Iterator[
     """The same on GPUs, where nothing runs beside them: before and after the matmuls of attention
     and of the mlp, forward and backward; what gradients of weights need is gathered beside work.
     """
+    if shapes.tensor < 2:
+        return
     layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor
     again = bool({"query", "mlp_up"} & set(recomputed))
     for kind, count, beside, name in (

@@ -30,7 +30,7 @@ TILES = {(256, 128): 1.0, (128, 256): 1.0, (128, 128): 0.85, (128, 64): 0.7, (64
 KERNEL_S = 4e-6  # to begin and to end a matmul: the same measurements
 FULL_WAVES = 0.97  # of the best of published matmuls, whose rate the data sheets' shares are
 LAUNCH_S = 2e-6  # least time of another kernel in a stream; a guess
-# Beside its bfloat16 rate; float32 goes through the tensor cores as TF32 unless asked for more
+# Beside its bfloat16 rate; float32 goes through the tensor cores as TF32 by default
 TF32 = 0.5
 # of the best short matmul, what hours of them reach: the clock falls at the limit of power. Fitted
 # to two published steps of 70B on H100, and taken for all GPUs

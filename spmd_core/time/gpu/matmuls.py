@@ -16,7 +16,7 @@ from spmd_core.time.gpu.constants import (
     TILES,
 )
 
-_EXACT_PASSES = 6  # of a float32 matmul that was asked for at the highest precision
+_EXACT_PASSES = 6  # of a float32 matmul at the highest precision
 
 
 def sustained(topology: Topology) -> Topology:
@@ -30,7 +30,7 @@ def sustained(topology: Topology) -> Topology:
 
 def peak_of(gpu: Gpu, element: str, passes: int = 1) -> float:
     """FLOP/s of the data sheet for operands of an element type, as HLO writes it; of float32 in so
-    many `passes` as a precision asks for.
+    many `passes` as its precision takes.
     """
     if element.startswith("f8"):
         return gpu.fp8_flops or gpu.peak_flops
@@ -46,7 +46,7 @@ def peak_of(gpu: Gpu, element: str, passes: int = 1) -> float:
 def tiled_s(
     gpu: Gpu, flops: float, rows: int, columns: int, element: str = "bf16", passes: int = 1
 ) -> float:
-    """Seconds of a matmul whose result is [rows, columns]: whole waves of tiles. Rows of 0 stand
+    """Seconds of a matmul with a result [rows, columns]: full waves of tiles. Rows of 0 stand
     for a large one of an unknown shape.
     """
     rate = peak_of(gpu, element, passes) * gpu.matmul_share / FULL_WAVES

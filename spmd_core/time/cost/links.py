@@ -29,8 +29,8 @@ from spmd_core.time.cost.constants import (
     LINK_EFFICIENCY,
     SLICE_JITTER,
 )
-from spmd_core.time.gpu.nccl import Group, busiest, least_s, nccl_s, pairs_s
 from spmd_core.time.gpu.constants import JITTER
+from spmd_core.time.gpu.nccl import Group, busiest, least_s, nccl_s, pairs_s
 
 
 @dataclass(frozen=True, slots=True)

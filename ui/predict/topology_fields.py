@@ -82,7 +82,9 @@ def _topology(screen: str, target: str) -> str:
             1,
             max(chip.max_slices, now.slices),
             key=state.seed(state.key(screen, f"slices.{chosen}"), now.slices),
-            help=f"{chip.slice_word}s of this shape, joined by {chip.network_word}.",
+            help="NVLink domains of so many GPUs, joined by the network."
+            if chip.is_gpu
+            else "Slices of this shape, joined by DCN, the data center network.",
         )
     return absent_target(chosen, shapes[shape], int(slices), chip.platform)
 

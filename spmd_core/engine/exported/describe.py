@@ -52,26 +52,26 @@ def main() -> None:
         exported = read(given.read_bytes())
         described, module = describe(exported)
         kept.write_bytes(dataclasses.replace(exported, mlir_module_serialized=module).serialize())
-        said = described.model_dump_json()
+        text = described.model_dump_json()
     except RequestError as error:
-        said = f"!{error}"
+        text = f"!{error}"
     with os.fdopen(answer, "w") as file:
-        file.write(said)
+        file.write(text)
 
 
 def read(data: bytes) -> export.Exported:
     """The program of a file; RequestError where it is none, or one that this JAX cannot read. What
-    the file says of safety checks is left out, and so are its derivatives.
+    the file states on safety checks is left out, and so are its derivatives.
     """
     try:
         exported = export.deserialize(bytearray(data))
         size = len(exported.in_avals) + len(exported.out_avals)
-    except Exception as error:  # whatever a parser of bytes says of bytes that are none of its own
-        said = " ".join(str(error).split())[:120]
-        if _NEWER.search(said):
+    except Exception as error:  # any error that a parser raises on bytes of another format
+        reason = " ".join(str(error).split())[:120]
+        if _NEWER.search(reason):
             fix = f"export it with JAX {jax.__version__} or an earlier version"
             raise refuse(
-                "this file", f"cannot be read by JAX {jax.__version__} ({said})", fix
+                "this file", f"cannot be read by JAX {jax.__version__} ({reason})", fix
             ) from error
         raise refuse("this file", "is no program of jax.export, or is damaged", HOW) from error
     if size > MOST_LEAVES:
@@ -88,7 +88,7 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
     with mlir.make_ir_context():
         try:
             module = exported.mlir_module(serialized=False)
-        except Exception as error:  # whatever the parser says of a module that it cannot read
+        except Exception as error:  # any error that the parser raises
             raise refuse("the module of this file", "cannot be read, or is damaged", HOW) from error
         kernels = check_module(module)
         text = printed(module)
@@ -150,12 +150,12 @@ def _meshes(module: ir.Module) -> Iterator[Mesh]:
 
 
 def _symbols(exported: export.Exported) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    symbols: dict[str, None] = {}
     for aval in exported.in_avals:
         for size in aval.shape:
             if not isinstance(size, int):
-                found |= dict.fromkeys(sorted(size._get_vars()))
-    return tuple(found)
+                symbols |= dict.fromkeys(sorted(size._get_vars()))
+    return tuple(symbols)
 
 
 def _manual_axes(module: ir.Module, every: tuple[str, ...]) -> tuple[str, ...]:
@@ -165,14 +165,14 @@ def _manual_axes(module: ir.Module, every: tuple[str, ...]) -> tuple[str, ...]:
     """
     if len(list(_meshes(module))) > 1:
         return every
-    found: dict[str, None] = {}
+    manual: dict[str, None] = {}
     for op in operations(module.operation):
         if op.name in _BY_HAND:
             return every
         if op.name == "sdy.manual_computation":
             axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
-            found |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
-    return tuple(found)
+            manual |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
+    return tuple(manual)
 
 
 if __name__ == "__main__":

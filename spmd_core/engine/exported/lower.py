@@ -133,11 +133,11 @@ def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
     described = program.described
     exported = export.deserialize(bytearray(programs.artifact(described.program)))
     with mlir.make_ir_context():
-        found = exported.mlir_module(serialized=False)
-        check_module(found)
+        module = exported.mlir_module(serialized=False)
+        check_module(module)
         if program.mesh != described.mesh:
-            found = modules.parsed(modules.on_mesh(modules.printed(found), program.mesh))
-        main = modules.Main(found)
+            module = modules.parsed(modules.on_mesh(modules.printed(module), program.mesh))
+        main = modules.Main(module)
         main.choose_platform(exported.platforms, platform)
         kept = _kept(program)
         main.shard_arguments([program.spec(leaf) for leaf in kept])
@@ -151,8 +151,8 @@ def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
             main.resize([program.shape(leaf) for leaf in kept])
         if inlined or described.symbols or len(exported.platforms) > 1:
             # which also leaves out the branches of other platforms, as JAX does
-            found = mlir.refine_polymorphic_shapes(found)
-        return found
+            module = mlir.refine_polymorphic_shapes(module)
+        return module
 
 
 def draw(program: Program, seed: int) -> dict[str, np.ndarray]:

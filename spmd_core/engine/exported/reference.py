@@ -1,4 +1,4 @@
-"""What an exported program gives on one CPU device, where no array is sharded and no sum is cut, and
+"""What an exported program gives on one CPU device, where no array is sharded, and
 how far rounding may move each element: what its results on any mesh are judged by.
 """
 

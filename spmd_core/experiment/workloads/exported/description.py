@@ -1,4 +1,4 @@
-"""What a file of `jax.export` says of its program, before anything is compiled: values, no jax."""
+"""The description of a program of `jax.export`, before anything is compiled: values, no jax."""
 
 import re
 from collections.abc import Mapping
@@ -69,10 +69,10 @@ class Described(Frozen):
     @cached_property
     def groups(self) -> Mapping[str, tuple[Leaf, ...]]:
         """Arguments by their group, in order."""
-        found: dict[str, list[Leaf]] = {}
+        groups: dict[str, list[Leaf]] = {}
         for leaf in self.arguments:
-            found.setdefault(leaf.group, []).append(leaf)
-        return {group: tuple(leaves) for group, leaves in found.items()}
+            groups.setdefault(leaf.group, []).append(leaf)
+        return {group: tuple(leaves) for group, leaves in groups.items()}
 
     @cached_property
     def state(self) -> tuple[Leaf, ...]:
@@ -101,7 +101,7 @@ def with_replaced(arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...]) -> tup
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether a pattern is that of a path: `*` stands for one part of it, `**` for any number.
+    """Whether a pattern is that of a path: `*` matches one part of it, `**` for any number.
 
     >>> matches("blocks/*/up", "blocks/3/up"), matches("**/up", "blocks/3/up"), matches("*", "a/b")
     (True, True, False)

@@ -28,7 +28,7 @@ _taking = threading.Lock()
 
 def take(data: bytes, name: str = "", viewer: str = "") -> Described:
     """Hold a program that somebody gives, and describe it; `viewer` is who, where they have limits.
-    RequestError, in one sentence, where it is none, is too large, or asks for what is not allowed;
+    RequestError, in one sentence, where it is none, is too large, or needs what is not allowed;
     nothing is held then.
     """
     if len(data) > MOST_BYTES:
@@ -40,13 +40,13 @@ def take(data: bytes, name: str = "", viewer: str = "") -> Described:
     program = hashlib.sha256(data).hexdigest()
     name = " ".join(name.split())[:MOST_NAME] or program[:12]
     with _taking:
-        found = _described(program)
-        if found is None or not _path(program, "jaxexport").exists():
+        described = _described(program)
+        if described is None or not _path(program, "jaxexport").exists():
             _check_room(len(data), viewer)
-            found = _parse(program, data).model_copy(update={"viewer": viewer})
-        found = found.model_copy(update={"name": name})
-        _write(_path(program, "json"), found.model_dump_json().encode())
-    return found
+            described = _parse(program, data).model_copy(update={"viewer": viewer})
+        described = described.model_copy(update={"name": name})
+        _write(_path(program, "json"), described.model_dump_json().encode())
+    return described
 
 
 def find(program: str) -> Described:
@@ -55,9 +55,9 @@ def find(program: str) -> Described:
     """
     if not _HASH.fullmatch(program):
         raise refuse(f"program {shorten(program)}", "is no sha256 of a file", "name 64 hex digits")
-    if (found := _described(program)) is None:
+    if (described := _described(program)) is None:
         raise _not_held(program)
-    return found
+    return described
 
 
 def check_held(program: str) -> None:
@@ -131,11 +131,11 @@ def _parse(program: str, data: bytes) -> Described:
             raise refuse("this file", rule, HOW)
         if answer.text.startswith("!"):
             raise RequestError(answer.text[1:])
-        found = Described.model_validate_json(answer.text).model_copy(
+        described = Described.model_validate_json(answer.text).model_copy(
             update={"program": program, "bytes": len(data)}
         )
         _write(_path(program, "jaxexport"), kept.read_bytes())
-    return found
+    return described
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -136,8 +136,8 @@ def _check_shardings(exported: export.Exported, main: Any) -> None:
 
 def _mesh(module: ir.Module, devices: int) -> Mesh:
     """The mesh of the program: the first one of all its devices; () of a program for one."""
-    found = (mesh for mesh in _meshes(module) if math.prod(size for _, size in mesh) == devices)
-    return next(found, ()) if devices > 1 else ()
+    fitting = (mesh for mesh in _meshes(module) if math.prod(size for _, size in mesh) == devices)
+    return next(fitting, ()) if devices > 1 else ()
 
 
 def _meshes(module: ir.Module) -> Iterator[Mesh]:

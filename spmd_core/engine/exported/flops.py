@@ -9,12 +9,12 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-_TRIPS = 1  # of a loop whose count the module does not say
+_TRIPS = 1  # of a loop whose count the module does not give
 
 
 def flops_of(module: ir.Module) -> int:
     """Those of one call over all devices, a multiply-add as two, in loops as often as they run; of
-    branches the largest, of kernels what they say of themselves. 0 where sizes are symbols.
+    branches the largest, of kernels what they state. 0 where sizes are symbols.
     """
     functions = {
         ir.StringAttr(op.attributes["sym_name"]).value: op
@@ -79,7 +79,7 @@ class _Counter:
         return self.regions(op) if len(op.regions) else 0
 
     def _manual(self, op: Any) -> int:
-        """How many devices each carry out what `shard_map` says of one of them."""
+        """How many devices each carry out what `shard_map` has for one of them."""
         axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
         names = {str(getattr(axis, "value", axis)) for axis in axes}
         shardings = sdy.TensorShardingPerValueAttr(op.attributes["in_shardings"]).shardings
@@ -171,7 +171,7 @@ def _numbers(op: Any, name: str) -> list[int]:
 
 
 def _kernel(op: Any) -> int:
-    """What a Pallas kernel says that it costs, in `cost_estimate`; 0 where it says nothing."""
+    """The FLOPs that a Pallas kernel states in `cost_estimate`; 0 where it has none."""
     try:
         config = json.loads(ir.StringAttr(op.attributes["backend_config"]).value)
         return int(config["custom_call_config"]["cost_estimate"]["flops"])
@@ -180,8 +180,8 @@ def _kernel(op: Any) -> int:
 
 
 def _listed(text: str, name: str) -> list[int]:
-    found = text.partition(f"{name} = [")[2].partition("]")[0]
-    return [int(number) for number in found.replace(" ", "").split(",") if number]
+    listed = text.partition(f"{name} = [")[2].partition("]")[0]
+    return [int(number) for number in listed.replace(" ", "").split(",") if number]
 
 
 def _shape(value: Any) -> list[int]:

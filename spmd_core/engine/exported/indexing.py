@@ -1,4 +1,4 @@
-"""Which dim each integer argument of a program indexes, so that what is drawn for it lies within."""
+"""Which dim each integer argument of a program indexes, so that what is drawn for it is within."""
 
 import re
 from typing import Any
@@ -10,13 +10,13 @@ def indexed(main: Any) -> dict[int, int]:
     """Number of an integer argument -> size of the dim that it indexes, where it goes into a gather
     by itself, through conversions and reshapes alone.
     """
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for number, argument in enumerate(main.arguments):
         if "i32" in str(argument.type) or "i8" in str(argument.type) or "ui" in str(argument.type):
             size = _smallest_gathered(argument)
             if size is not None:
-                found[number] = size
-    return found
+                sizes[number] = size
+    return sizes
 
 
 _THROUGH = (

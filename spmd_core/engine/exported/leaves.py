@@ -43,14 +43,14 @@ def _arguments(
     given = [ir.DictAttr(each) for each in main.arg_attrs]
     kept = dict(zip(exported.module_kept_var_idx, given[first:], strict=True))
     below = indexed(main)
-    found = []
+    described = []
     for number, (path, aval) in enumerate(
         zip(_paths(exported.in_tree, names), exported.in_avals, strict=True)
     ):
         attributes = kept.get(number)
         leaf = _leaf(path, aval)
         if attributes is None:
-            found.append(leaf.model_copy(update={"is_kept": False, "spec": ()}))
+            described.append(leaf.model_copy(update={"is_kept": False, "spec": ()}))
             continue
         spec = _spec(attributes, mesh)
         if spec is None and "sdy.sharding" in attributes:
@@ -62,8 +62,8 @@ def _arguments(
         place = exported.module_kept_var_idx.index(number) + first
         donated = any(name in attributes for name in ("jax.buffer_donor", "tf.aliasing_output"))
         more = {"spec": spec, "is_donated": donated, "index_below": below.get(place)}
-        found.append(leaf.model_copy(update=more))
-    return tuple(found)
+        described.append(leaf.model_copy(update=more))
+    return tuple(described)
 
 
 def _outputs(exported: export.Exported, main: Any, mesh: Mesh) -> tuple[Leaf, ...]:
@@ -104,10 +104,10 @@ def _first(main: Any, exported: export.Exported) -> int:
 
 def _paths(tree: Any, names: list[str] | None) -> list[str]:
     """The path of each leaf, its parts separated by `/`; `names` are those of the arguments, of
-    which a single one is left out: its paths say enough.
+    which a single one is left out: its paths are enough.
     """
     numbered = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    found = []
+    paths = []
     for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0]:
         parts = [_part(key) for key in path]
         if names is not None:  # (arguments, arguments by name)
@@ -115,8 +115,8 @@ def _paths(tree: Any, names: list[str] | None) -> list[str]:
             by_name = is_named or int(place) >= len(names)
             alone = len(names) == 1 and rest
             parts = rest if alone else [place if by_name else names[int(place)], *rest]
-        found.append("/".join(parts) or "output")
-    return found
+        paths.append("/".join(parts) or "output")
+    return paths
 
 
 def _part(key: Any) -> str:
@@ -125,7 +125,7 @@ def _part(key: Any) -> str:
 
 def _argument_names(main: Any, exported: export.Exported) -> list[str]:
     """The names of the function's arguments, from the locations of their arrays; their numbers
-    where these do not say.
+    where these have none.
     """
     numbered = jax.tree_util.tree_unflatten(exported.in_tree, range(exported.in_tree.num_leaves))
     places = {each: place for place, each in enumerate(exported.module_kept_var_idx)}
@@ -134,8 +134,8 @@ def _argument_names(main: Any, exported: export.Exported) -> list[str]:
     names = []
     for number, argument in enumerate(numbered[0]):
         kept = [places[leaf] for leaf in jax.tree_util.tree_leaves(argument) if leaf in places]
-        found = re.match(r'loc\("([A-Za-z_]\w*)', locations[kept[0] + first]) if kept else None
-        names.append(found[1] if found else str(number))
+        match = re.match(r'loc\("([A-Za-z_]\w*)', locations[kept[0] + first]) if kept else None
+        names.append(match[1] if match else str(number))
     return names if len(set(names)) == len(names) else [str(number) for number in range(len(names))]
 
 
@@ -157,7 +157,7 @@ def _spec(attributes: ir.DictAttr, mesh: Mesh) -> Spec | None:
 
 
 def _propagated(module: ir.Module, arguments: int, mesh: Mesh) -> list[Spec | None]:
-    """The specs that Shardy gives the last arguments and all outputs; [] where it cannot be asked."""
+    """The specs that Shardy gives the last arguments and all outputs; [] where it is not available."""
     try:
         passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(
             module.operation
@@ -166,5 +166,5 @@ def _propagated(module: ir.Module, arguments: int, mesh: Mesh) -> list[Spec | No
         return []
     main: Any = ir.SymbolTable(module.operation)["main"]
     given = list(main.arg_attrs)
-    found = [*given[len(given) - arguments :], *main.result_attrs]
-    return [_spec(ir.DictAttr(each), mesh) for each in found]
+    attributes = [*given[len(given) - arguments :], *main.result_attrs]
+    return [_spec(ir.DictAttr(each), mesh) for each in attributes]

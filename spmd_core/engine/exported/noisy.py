@@ -23,7 +23,7 @@ _FUNCTIONS = (
     *("dot_general", "convolution"),
 )
 _ROUNDING = frozenset(f"stablehlo.{name}" for name in _FUNCTIONS)
-# operations with a body that says how they combine
+# operations with a body that combines two values
 _COMBINING = frozenset(
     f"stablehlo.{name}" for name in ("reduce", "reduce_window", "scatter", "select_and_scatter")
 )
@@ -35,13 +35,13 @@ _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitm
 
 def add_noise(module: ir.Module, blocks: int, coarse: float) -> None:
     """Change the module: its main function takes a seed, uint32, as its last argument. `blocks`: how
-    many devices a sum may be cut over; `coarse`: eps that products of float32 are rounded to.
+    many devices a sum may be split over; `coarse`: eps that products of float32 are rounded to.
     """
     main: Any = ir.SymbolTable(module.operation)["main"]
-    found = [op for op in _listed(main.operation) if _rounds(op)]
-    if len(found) > MOST_OPERATIONS:
+    rounding = [op for op in _listed(main.operation) if _rounds(op)]
+    if len(rounding) > MOST_OPERATIONS:
         raise refuse(
-            f"{len(found):,} operations",
+            f"{len(rounding):,} operations",
             f"are more than {MOST_OPERATIONS:,}",
             "compare it yourself",
         )
@@ -52,7 +52,7 @@ def add_noise(module: ir.Module, blocks: int, coarse: float) -> None:
         with ir.InsertionPoint.at_block_begin(block):
             wide = stablehlo.convert(_of(given, ir.IntegerType.get_unsigned(64)), seed)
             wide = stablehlo.multiply(wide, _filled(wide.type, _ODD[0]))
-        for number, op in enumerate(found):
+        for number, op in enumerate(rounding):
             noise = _Noise(wide, number)
             for value, dims in _terms(op):
                 noise.on_terms(op, value, dims, blocks, coarse)
@@ -116,7 +116,7 @@ def _terms(op: Any) -> Iterator[tuple[int, Sequence[int]]]:
 
 
 class _Noise:
-    """Noise of one operation, drawn by a seed of the whole program."""
+    """Noise of one operation, drawn by the program's seed."""
 
     def __init__(self, seed: Any, number: int) -> None:
         self._seed, self._number = seed, number
@@ -161,21 +161,21 @@ class _Noise:
     def _of_blocks(self, kind: Any, dim: int, blocks: int) -> Any:
         """Noise that is alike in each of some blocks along a dim."""
         size = ir.RankedTensorType(kind).shape[dim]
-        whole = _of(kind, ir.IntegerType.get_unsigned(64))
-        place = stablehlo.iota(whole, ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim))
-        width = _filled(whole, -(-size // min(blocks, size)))
+        bits_kind = _of(kind, ir.IntegerType.get_unsigned(64))
+        place = stablehlo.iota(bits_kind, ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim))
+        width = _filled(bits_kind, -(-size // min(blocks, size)))
         return self._hashed(kind, stablehlo.divide(place, width), dim + 1)
 
     def _hashed(self, kind: Any, bits: Any, dim: int = 0) -> Any:
-        whole = bits.type
-        own = _filled(whole, (self._number * 64 + dim + 1) * _ODD[1] % 2**64)
-        seed = stablehlo.broadcast_in_dim(whole, self._seed, ir.DenseI64ArrayAttr.get([]))
+        bits_kind = bits.type
+        own = _filled(bits_kind, (self._number * 64 + dim + 1) * _ODD[1] % 2**64)
+        seed = stablehlo.broadcast_in_dim(bits_kind, self._seed, ir.DenseI64ArrayAttr.get([]))
         mixed = stablehlo.add(stablehlo.xor(bits, own), seed)
         for odd, shift in zip(_ODD[1:], (30, 27), strict=True):
-            shifted = stablehlo.shift_right_logical(mixed, _filled(whole, shift))
-            mixed = stablehlo.multiply(stablehlo.xor(mixed, shifted), _filled(whole, odd))
+            shifted = stablehlo.shift_right_logical(mixed, _filled(bits_kind, shift))
+            mixed = stablehlo.multiply(stablehlo.xor(mixed, shifted), _filled(bits_kind, odd))
         first = stablehlo.shift_right_logical(
-            mixed, _filled(whole, 11)
+            mixed, _filled(bits_kind, 11)
         )  # as many as a float64 holds
         scaled = stablehlo.multiply(
             stablehlo.convert(kind, first), _filled(kind, _WIDTH * 2.0**-53)

@@ -111,7 +111,7 @@ def _compiled(
 
 def _reference(dtype: str, value: np.ndarray, moved: list[np.ndarray]) -> Reference:
     """An output with its bounds. One that is no float is right where it is equal; where noise
-    changes it, nothing can be said.
+    changes it, it is not judged.
     """
     exact = np.asarray(value).astype(np.float64)
     apart = np.zeros(exact.shape)

@@ -96,8 +96,8 @@ class Described(Frozen):
 
 def with_replaced(arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
     """Outputs, each with the argument that it replaces."""
-    found = zip(outputs, replaced(arguments, outputs), strict=True)
-    return tuple(leaf.model_copy(update={"replaces": path}) for leaf, path in found)
+    pairs = zip(outputs, replaced(arguments, outputs), strict=True)
+    return tuple(leaf.model_copy(update={"replaces": path}) for leaf, path in pairs)
 
 
 def matches(pattern: str, path: str) -> bool:

@@ -78,7 +78,7 @@ def held() -> tuple[Described, ...]:
     """Every program that is held, the one taken last first."""
     files = [_path(file.stem, "json") for file in folder().glob("*.jaxexport")]
     files = sorted(filter(Path.exists, files), key=lambda file: -file.stat().st_mtime)
-    return tuple(found for file in files if (found := _described(file.stem)))
+    return tuple(each for file in files if (each := _described(file.stem)))
 
 
 def delete(program: str) -> None:

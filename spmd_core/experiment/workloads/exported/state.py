@@ -1,5 +1,5 @@
-"""What of a program's arguments is state: which output replaces which argument, what are parameters,
-and what an optimizer keeps for each. Paths alone say it: a file has no types.
+"""The state among a program's arguments: which output replaces which argument, which are parameters,
+and what an optimizer keeps for each. By their paths: a file has no types.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ _ALONE = _KEPT - {"mu", "nu", "ema", "trace", "model"}  # that mean it without a
 
 
 class Array(Protocol):
-    """What is asked of an argument or output."""
+    """An argument or output."""
 
     @property
     def path(self) -> str:
@@ -40,7 +40,7 @@ class Array(Protocol):
         ...
 
 
-Found = TypeVar("Found", bound=Array)
+Leaf = TypeVar("Leaf", bound=Array)
 
 
 def replaced(arguments: Iterable[Array], outputs: Iterable[Array]) -> Iterator[str | None]:
@@ -70,7 +70,7 @@ def _chosen(output: str, matches: list[str], taken: dict[str, str]) -> str | Non
     return by_argument[taken[own]]
 
 
-def owners(state: Iterable[Found]) -> Mapping[str, str]:
+def owners(state: Iterable[Leaf]) -> Mapping[str, str]:
     """Path of a leaf of the optimizer's state -> path of the parameter that it belongs to: of the
     same sizes, its path ends as the parameter's does.
     """
@@ -81,22 +81,22 @@ def owners(state: Iterable[Found]) -> Mapping[str, str]:
     for leaf in sorted(candidates, key=lambda leaf: _rank(_first(leaf.path))):
         for tail in _tails(leaf.path):
             by_tail.setdefault((tail, leaf.sizes), leaf.path)
-    found = {}
+    by_leaf = {}
     for leaf in leaves:
         if roles[leaf.path] == "parameter":
             continue
         tails = list(_tails(leaf.path))
-        if roles[leaf.path] == "":  # no word says it: the whole path of a parameter ends its own
-            tails = [tail for tail in tails if _is_whole(by_tail.get((tail, leaf.sizes)), tail)]
+        if roles[leaf.path] == "":  # no word names it: the full path of a parameter ends its own
+            tails = [tail for tail in tails if _is_full(by_tail.get((tail, leaf.sizes)), tail)]
         owner = next(
             (by_tail[tail, leaf.sizes] for tail in tails if (tail, leaf.sizes) in by_tail), None
         )
         if owner is not None and owner != leaf.path:
-            found[leaf.path] = owner
-    return found
+            by_leaf[leaf.path] = owner
+    return by_leaf
 
 
-def _is_whole(path: str | None, tail: str) -> bool:
+def _is_full(path: str | None, tail: str) -> bool:
     return path is not None and _key(path) == tail
 
 
@@ -106,7 +106,7 @@ def is_kept_alone(path: str) -> bool:
 
 
 def role(path: str) -> str:
-    """`parameter` or `kept`, by the first part of a path that says it; "" where none does.
+    """`parameter` or `kept`, by the first part of a path that names it; "" where none does.
 
     >>> role("params/attn/v/kernel"), role("state/opt_state/0/mu/kernel"), role("x")
     ('parameter', 'kept', '')

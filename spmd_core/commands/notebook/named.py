@@ -3,9 +3,11 @@
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 
 from spmd_core.base import refuse
 from spmd_core.lab import Lab
+from spmd_core.reports import Subject
 from spmd_core.results import Labels
 
 LAST = "last"
@@ -42,3 +44,13 @@ def print_labels(arguments: Namespace, run: str, labels: Labels) -> int:
         note = f", a note of {len(labels.note):,} characters" if labels.note else ""
         print(f"run {run}{name}{tags}{note}{', pinned' if labels.is_pinned else ''}")
     return 0
+
+
+def subjects(lab: Lab, runs: Sequence[str]) -> list[Subject]:
+    """Runs with what is stored of them, in the order given; RequestError for one that no list has."""
+    stored = {each.run: each for each in lab.history(runs=runs, limit=len(runs))}
+    for run in runs:
+        if run not in stored:
+            rule = "was only compiled on the way to another answer"
+            raise refuse(f"run {run}", rule, "name a run of the history")
+    return [Subject(stored[run], lab.result(run)) for run in runs]

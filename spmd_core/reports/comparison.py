@@ -107,5 +107,16 @@ def _between(one: Subject, row: str, base: Subject, base_row: str, count: int) -
     assert one.result is not None and base.result is not None
     environments = one.result.environment_of(row), base.result.environment_of(base_row)
     timed = [one.result.strategies[row].median_s, base.result.strategies[base_row].median_s]
+    work = [_work(one.result, row), _work(base.result, base_row)]
     reasons = apart(*environments, (one.moment, base.moment), (one.place, base.place), any(timed))
+    if work[0] != work[1]:
+        reasons = ("of different work", *reasons)
     return between(one.result, row, base.result, base_row, count, reasons)
+
+
+def _work(result: Result, row: str) -> tuple[object, ...]:
+    """What a row computes, whatever its sharding; of a training step its model."""
+    experiment = result.row(row).experiment
+    if experiment.plan:
+        return (experiment.workload, experiment.option("model"))
+    return (experiment.workload, experiment.dims, experiment.dtype)

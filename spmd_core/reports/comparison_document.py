@@ -43,7 +43,11 @@ def comparison_document(compared: Compared) -> Document:
     ]
     if compared.answers:
         blocks.append(Paragraph(INDEPENDENT))
-    blocks += [Heading(f"Runs {letters}"), runs_table(compared)]
+    blocks += [Heading(f"Runs {letters}"), runs_table(compared, is_short=True)]
+    blocks += [
+        Paragraph(f"{each.letter}: {experiment_words(each.summary.experiment)}")
+        for each in compared.subjects
+    ]
     if chart := times_chart(compared):
         blocks.append(chart)
     blocks += [Heading("What differs in the experiments"), differences(compared)]
@@ -83,10 +87,16 @@ def _times(outcome: StrategyResult) -> tuple[float | None, float | None, float |
     return None, None, None, ""
 
 
-def runs_table(compared: Compared) -> Table:
-    """A row for each run: what it is, when and where it ran, its time and how it compares."""
+def runs_table(compared: Compared, is_short: bool = False) -> Table:
+    """A row for each run: what it is (not where `is_short`), when and where it ran, its time and how
+    it compares.
+    """
     answers = {each.run: each for each in compared.answers}
-    return table_of([_run_row(each, answers, compared.baseline) for each in compared.subjects])
+    rows = [_run_row(each, answers, compared.baseline) for each in compared.subjects]
+    left_out = {"Experiment"} if is_short else set()
+    return table_of(
+        [{name: cell for name, cell in row.items() if name not in left_out} for row in rows]
+    )
 
 
 def _run_row(each: Subject, answers: Mapping[str, Between], baseline: Subject) -> dict[str, Cell]:

@@ -14,7 +14,7 @@ from spmd_core.results import safe_cell
 NONE = "–"
 _PATH = re.compile(r"(?<![\w.)\]:/])(?:file://)?(?:~|/[\w.+@-]+)(?:/[\w.+@ -]*[\w.+@-])+")
 _WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[\w.+ -]+\\)*[\w.+-]+")
-_LEAST_HOST = 4  # characters: a shorter name may be a word
+_LEAST_HOST = 2  # characters: a shorter name is a letter of the text
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ h2{font-size:1.25rem;margin:2.2rem 0 .6rem}h3{font-size:1.02rem;margin:1.5rem 0 
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;vertical-align:top;padding:.35rem .9rem .35rem 0;border-bottom:1px solid var(--line);
 overflow-wrap:normal;min-width:4rem}
+td.long{min-width:15rem}data{white-space:nowrap}
 th{font-weight:600;color:var(--soft);font-size:.88rem}
 figure{margin:1rem 0}figcaption{color:var(--soft);font-size:.9rem}
 svg{width:100%;height:auto;display:block}svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
@@ -54,6 +55,7 @@ body{max-width:none;padding:0;font-size:11pt}h2,h3{break-after:avoid}figure,tr{b
 pre{white-space:pre-wrap;overflow-wrap:anywhere}.wide{overflow:visible}
 details:not([open]){display:none}}
 """
+_LONG = 40  # characters of a cell that needs room for its lines
 BEGIN = "<!doctype html><!-- SPMD Lab report -->"
 _FOOTER = (
     "Made by SPMD Lab. Each rounded number of a table has its exact value in the source of this page, "
@@ -96,9 +98,7 @@ def _block(block: Block) -> str:
 
 def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{_text(column)}</th>' for column in table.columns)
-    rows = "\n".join(
-        f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in table.rows
-    )
+    rows = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="table"><table><thead><tr>{head}'
         f"</tr></thead><tbody>\n{rows}\n</tbody></table></div>"
@@ -106,9 +106,10 @@ def _table(table: Table) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    if cell.value is None:
-        return _text(cell.text)
-    return f'<data value="{cell.value!r}">{_text(cell.text)}</data>'
+    if cell.value is not None:
+        return f'<td><data value="{cell.value!r}">{_text(cell.text)}</data></td>'
+    kind = ' class="long"' if len(cell.text) > _LONG else ""
+    return f"<td{kind}>{_text(cell.text)}</td>"
 
 
 def _text(text: str) -> str:

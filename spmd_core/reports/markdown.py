@@ -15,7 +15,7 @@ from spmd_core.reports.document import (
 
 BEGIN = "<!-- SPMD Lab report -->"
 _SPECIAL = re.compile(
-    r"([\\`*_{}\[\]<>#|~$!@]|(?<=\w)://|www\.|^\s*(?:[-+=]|\d+[.)]))", re.MULTILINE
+    r"([\\`*_{}\[\]<>#|~$!@]|(?<=\w)://|www\.|^\s*(?:[-+=]|\d+[.)](?=\s)))", re.MULTILINE
 )
 
 

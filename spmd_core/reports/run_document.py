@@ -95,12 +95,10 @@ def _opening(subject: Subject) -> list[Block]:
     if result:
         answer = run_headline(result, differences_of(result))
         blocks.append(Paragraph(answer, is_first=True))
-    blocks.append(
-        Paragraph(
-            f"{experiment_words(summary.experiment)}. Run {summary.run}, "
-            f"{state_words(summary.state).lower()}, {when}{by}."
-        )
-    )
+    if labels.name:  # else the title is the experiment
+        blocks.append(Paragraph(f"{experiment_words(summary.experiment)}."))
+    state = state_words(summary.state).lower()
+    blocks.append(Paragraph(f"Run {summary.run}, {state}, {when}{by}."))
     if result:
         blocks.append(Paragraph(f"On {reported(environment_words(result.environment))}."))
         if result.environments:
@@ -153,7 +151,8 @@ def _remarks(result: Result) -> list[Block]:
         *(result.environment.notes),
     ]
     if notes:
-        blocks += [Heading("Notes", 3), *(Paragraph(reported(note)) for note in notes)]
+        shown = dict.fromkeys(map(reported, notes))
+        blocks += [Heading("Notes", 3), *(Paragraph(note) for note in shown)]
     if result.next:
         blocks.append(Paragraph(f"Next: {result.next.sentence}"))
     warnings = [

@@ -41,9 +41,10 @@ def svg_of(chart: Chart) -> str:
         if bar.low is not None and bar.high is not None:
             low, high = _x(bar.low, most), _x(bar.high, most)
             parts.append(f'<path class="{color} span" d="M{low:.1f} {y + 17}H{high:.1f}"/>')
-        end = max(_x(bar.middle, most), _x(bar.high or 0.0, most))
         value = words(bar.middle)  # pyright: ignore[reportArgumentType]
-        parts.append(f'<text x="{end + 8:.1f}" y="{y + 21}" class="n">{escape(value)}</text>')
+        parts.append(
+            f'<text x="{_WIDTH - _RIGHT + 12}" y="{y + 21}" class="n">{escape(value)}</text>'
+        )
     return "".join([*parts, "</svg>"])
 
 

@@ -302,6 +302,8 @@ def _slower(medians_s: Mapping[str, float | None], ratio: Ratio) -> str:
 
 def factor_text(value: float) -> str:
     """A ratio in three digits, without the sign."""
+    if value < 0.1:
+        return f"{value:.2g}"
     if value < 10:
         return f"{value:.2f}"
     if value < 100:

@@ -1,6 +1,5 @@
 """Archives on History: one to download, and a place to drop one."""
 
-import io
 from collections.abc import Sequence
 
 import streamlit as st
@@ -8,7 +7,7 @@ import streamlit as st
 from spmd_core.base import LabError
 from spmd_core.words import imported_words
 from ui import exports, shell
-from ui.lab import import_archive, lab, may_act, takes_files
+from ui.lab import import_archive, may_act, takes_files
 from ui.markdown import plain
 
 _SUFFIX = "spmdlab"
@@ -18,13 +17,7 @@ _TAKEN = "archive:taken"  # the id of the file that was imported last, and what 
 def button(runs: Sequence[str]) -> None:
     """A button that downloads an archive of runs."""
     name = f"{runs[0]}.{_SUFFIX}" if len(runs) == 1 else f"{len(runs)}-runs.{_SUFFIX}"
-    exports.file_button("Archive", lambda: _archive(runs), name, "To import elsewhere.")
-
-
-def _archive(runs: Sequence[str]) -> bytes:
-    file = io.BytesIO()
-    lab().archives.export(runs, file)
-    return file.getvalue()
+    exports.file_button("Archive", lambda: exports.archive_of(runs), name, "To import elsewhere.")
 
 
 def drop() -> None:

@@ -22,7 +22,11 @@ def between_words(
     mine, theirs = names[pair.run], names[pair.baseline]
     if pair.verdict is None or pair.ratio is None or pair.interval is None:
         return f"{mine} is not compared with {theirs}: {pair.why_none}."
-    ratio = ratio_interval_words(pair.ratio, pair.interval)
+    low, high = pair.interval
+    of_faster = (
+        (1 / pair.ratio, (1 / high, 1 / low)) if pair.ratio < 1 else (pair.ratio, (low, high))
+    )
+    ratio = ratio_interval_words(*of_faster)
     times = ", ".join(
         f"{names[run]} {seconds_text(time)}" for run, time in seconds.items() if time is not None
     )

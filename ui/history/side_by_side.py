@@ -93,12 +93,10 @@ def _cards(compared: Compared) -> None:
 def _card(subject: Subject) -> None:
     """A run's letter, moment, labels, experiment and answer."""
     run = subject.summary
-    added = labels.heading(run.labels)
-    st.markdown(
-        f"**{subject.letter}: {plain(f'{ago(run.submitted_at)}, {run.run}')}**  \n"
-        + (f"{added}  \n" if added else "")
-        + plain(experiment_words(run.experiment))
-    )
+    st.markdown(f"**{plain(f'{subject.letter}: {ago(run.submitted_at)}, {run.run}')}**")
+    if added := labels.heading(run.labels):
+        st.markdown(added)
+    st.markdown(plain(experiment_words(run.experiment)))
     if subject.result is None:
         st.caption("This run left no result.")
     else:

@@ -152,7 +152,7 @@ def _table(listed: list[RunSummary]) -> list[str]:
             "workload",
             "target",
             "mesh",
-            "fastest",
+            "lowest",
             "median or predicted",
         )
     ]

@@ -21,7 +21,7 @@ _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 # pixels; in a window of 1400 all columns but the last two are in sight
 _WIDTHS = {
     "Workload": 140,
-    "Fastest": 105,
+    "Lowest median": 105,
     "Outcome": 86,
     "Dims": 168,
     "dtype": 68,
@@ -30,7 +30,7 @@ _WIDTHS = {
     "Target": 96,
 }
 _ALT = (
-    "Stored runs, newest first: when, time of the fastest strategy in milliseconds, workload, which "
+    "Stored runs, newest first: when, lowest median in milliseconds, workload, which "
     "strategy that is, whether it was measured or predicted, dims, dtype, mesh, sharding, target, "
     "bytes of the operands, run id"
 )

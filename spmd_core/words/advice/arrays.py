@@ -19,7 +19,6 @@ MOST_DOUBLINGS = 40
 MOST_BYTES = 2**28  # of operands, that a suggestion asks for
 LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # of a replicated operand, of what a device holds
 SAVES = 0.95  # of its time, by the closed form, a suggestion must stay below
-PAYS = 1.0  # sharded over one device: above it sharding does not pay
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,34 +67,16 @@ def dispatch_bound(facts: Facts) -> Next | None:
 
 
 def one_device_wins(facts: Facts) -> Next | None:
-    """A strategy of one device is faster than every sharded one."""
-    sharded = {
-        name: found.median_s
-        for name, found in facts.result.strategies.items()
-        if not facts.is_single_device(name) and found.median_s
-    }
-    larger = grown(facts.experiment)
-    if (
-        not facts.is_single_device(facts.name)
-        or not sharded
-        or not facts.found.median_s
-        or larger is None
-    ):
+    """A strategy of one device is faster than every sharded one, by the verdicts on them."""
+    answer, larger = facts.result.comparison, grown(facts.experiment)
+    if answer is None or larger is None or not facts.is_single_device(answer.fastest):
         return None
-    best = min(sharded, key=sharded.__getitem__)
-    ratio = _paired(facts, best) or sharded[best] / facts.found.median_s
-    if ratio <= PAYS:
+    sharded = [each for each in answer.ratios if not facts.is_single_device(each.strategy)]
+    if not sharded or not all(each.differs for each in sharded):
         return None
-    sentence = words.one_device_words(ratio, facts.name, _grown_sizes(facts, larger))
+    ratio = min(each.ratio for each in sharded)
+    sentence = words.one_device_words(ratio, answer.fastest, _grown_sizes(facts, larger))
     return Next(rule="one_device_wins", number=ratio, experiment=larger, sentence=sentence)
-
-
-def _paired(facts: Facts, other: str) -> float | None:
-    """The ratio that the answer's headline and table give; None where they compare with another."""
-    answer = facts.result.comparison
-    if answer is None or answer.fastest != facts.name:
-        return None
-    return next((each.ratio for each in answer.ratios if each.strategy == other), None)
 
 
 def idle_axis(facts: Facts) -> Next | None:

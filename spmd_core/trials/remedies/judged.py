@@ -166,7 +166,8 @@ def answer(
     tried: Sequence[Tried],
 ) -> Remedy | Nothing:
     """The best of the changes that were compiled; why nothing helps where none does."""
-    verdicts = [found for each in tried if (found := verdict(target, base, each))]
+    judged = [(each, verdict(target, base, each)) for each in tried]
+    verdicts = [found for _, found in judged if found]
     good = [each for each in verdicts if helps(target, costs, each)]
     if good:
         return _remedy(
@@ -184,11 +185,15 @@ def answer(
         reason=words.nothing_words(
             target.first,
             summed_dims(experiment, target.first),
-            [each.candidate.words for each in tried],
+            [(each.candidate.words, _outcome(found)) for each, found in judged],
             len(tried) - len(verdicts),
             said,
         )
     )
+
+
+def _outcome(found: Verdict | None) -> str:
+    return words.outcome_words(found and found.removes, found.total_s if found else 0.0)
 
 
 def _remedy(

@@ -12,6 +12,7 @@ from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json,
 from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
 from spmd_core.time import closed_form_s, formula_of, times_where_run
 from spmd_core.words.advice import sentences as words
+from spmd_core.words.advice.removals import remedied
 
 FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
 GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: times as many, and at least so many
@@ -144,6 +145,8 @@ def partial_sums(facts: Facts) -> Next | None:
     if not sums:
         return None
     largest = max(sums, key=lambda each: each.bytes * each.times)
+    if largest.remove is not None:  # it was tried, and the compiler's answer is known
+        return None
     experiment = facts.experiment
     strategy = facts.result.row(facts.name).strategy
     known = times_where_run(experiment, facts.result.environment, None)
@@ -223,6 +226,7 @@ RULES: tuple[Rule, ...] = (
     noisy,
     one_device_wins,
     dispatch_bound,
+    lambda facts: remedied(facts.found),
     idle_axis,
     replicated_operand,
     partial_sums,

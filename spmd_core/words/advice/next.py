@@ -4,6 +4,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import SURE_PROCESSES, Next, Result
 from spmd_core.words.advice.arrays import RULES, Facts
 from spmd_core.words.advice.plans import next_plan
+from spmd_core.words.advice.removals import remedied
 
 CONFIRM = (
     f"These verdicts are of one process; another one may place code and buffers otherwise: measure in "
@@ -38,6 +39,9 @@ def next_step(result: Result) -> Next | None:
         return None
     found = result.strategies[name]
     if experiment.plan:
-        return next_plan(experiment.plan, found.prediction) if found.prediction else None
+        if found.prediction is None:
+            return None
+        tried = remedied(found) if found.prediction.fits else None
+        return tried or next_plan(experiment.plan, found.prediction)
     facts = Facts(result, name, found)
     return next((said for rule in RULES if (said := rule(facts))), None)

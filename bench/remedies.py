@@ -185,7 +185,7 @@ def hopeless(number: int) -> Experiment:
             "workload": "contraction",
             "target": "tpu:v5e:2x4",
             "mesh": {"x": 8},
-            "dims": {"rows": 2 ** (17 + number % 4), "cols": 1 + number % 7},
+            "dims": {"rows": 2 ** (24 + number % 3), "cols": 1 + number % 7},
             "sharding": {"rows": "x"},
             "strategies": [STRATEGIES[number % len(STRATEGIES)]],
         }

@@ -17,7 +17,7 @@ CONFIDENCE = 0.99
 # differ by at least about so much between processes (log of the ratio, one standard deviation).
 PLACEMENT = 0.01
 # Three processes may well be placed alike, so that they agree and are wrong: of so few only what is
-# as far apart as this is told, and the others are measured in SURE_PROCESSES, then MOST_PROCESSES
+# as far apart as this counts, and the others are measured in SURE_PROCESSES, then MOST_PROCESSES
 SURE_PROCESSES, MOST_PROCESSES = 5, 7
 FEW_WITHIN = math.log(1.1)
 LOOKS = 3  # at verdicts that may end the measuring: each has its share of the error

@@ -58,6 +58,7 @@ from spmd_core.words.experiments import (
     model_words,
     sharding_words,
 )
+from spmd_core.words.history.added import labels_words, origin_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -160,7 +161,7 @@ from spmd_core.words.search.answer import (
 from spmd_core.words.search.candidates import why_not
 from spmd_core.words.strategies import PAIRED_NOTE, compared, predicted
 from spmd_core.words.studies import PAIRED, explained, whose
-from spmd_core.words.sweep import (
+from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
     axis_title,
     point_size_words,
@@ -171,6 +172,7 @@ from spmd_core.words.sweep import (
     sizes_offer,
     sweep_headline,
 )
+from spmd_core.words.sweep.grid import grid_headline, grid_row, ranked_rows
 from spmd_core.words.texts import (
     MEANINGS,
     TEXTS,
@@ -263,6 +265,8 @@ __all__ = [
     "finding_words",
     "fit_words",
     "goal_words",
+    "grid_headline",
+    "grid_row",
     "group_texts",
     "holders_text",
     "ignored_words",
@@ -273,6 +277,7 @@ __all__ = [
     "is_predicted",
     "kept_words",
     "kind_title",
+    "labels_words",
     "layout_headline",
     "layouts",
     "left_out_words",
@@ -296,6 +301,7 @@ __all__ = [
     "operand_bytes",
     "operation",
     "ops_word",
+    "origin_words",
     "outcome_words",
     "parameters_words",
     "part_kind",
@@ -312,6 +318,7 @@ __all__ = [
     "program_headline",
     "program_json",
     "range_texts",
+    "ranked_rows",
     "rate_interval_words",
     "rate_words",
     "rates_words",

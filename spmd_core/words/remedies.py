@@ -114,7 +114,7 @@ def nothing_words(
     """Why no change removes a collective: what needs it, the changes that were tried, and the time
     of the best that removes it.
 
-    `dims`: the contracted dims that it sums; `tried`: each change and what it comes to; `best`:
+    `dims`: the contracted dims that it sums; `tried`: each change and its outcome; `best`:
     change, seconds before and after.
     """
     needs = (
@@ -140,14 +140,14 @@ def nothing_words(
 
 
 def outcome_words(removes: bool | None, seconds: float) -> str:
-    """What a change that was tried comes to; `removes` None where it did not compile."""
+    """The outcome of a change that was tried; `removes` None where it did not compile."""
     if removes is None:
         return "does not compile"
     return seconds_text(seconds) if removes else "it stays"
 
 
 def _tried(changes: Sequence[tuple[str, str]]) -> str:
-    """What else was tried, and what each comes to; "" for nothing."""
+    """What else was tried, and the outcome of each; "" for nothing."""
     if not changes:
         return ""
     named = [f"{change} ({outcome})" for change, outcome in changes[:_MOST_TRIED]]

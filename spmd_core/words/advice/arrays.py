@@ -17,7 +17,7 @@ from spmd_core.words.advice.removals import remedied
 FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
 GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: times as many, and at least so many
 MOST_DOUBLINGS = 40
-MOST_BYTES = 2**28  # of operands, that a suggestion asks for
+MOST_BYTES = 2**28  # of operands, of a suggestion
 LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # of a replicated operand, of what a device holds
 SAVES = 0.95  # of its time, by the closed form, a suggestion must stay below
 
@@ -107,7 +107,7 @@ def idle_axis(facts: Facts) -> Next | None:
 
 
 def replicated_operand(facts: Facts) -> Next | None:
-    """A large operand lies on every device, and an axis is left to shard it over."""
+    """A large operand is replicated, and an axis is left to shard it over."""
     experiment = facts.experiment
     held = facts.found.memory_bytes
     total = (held.peak or held.argument or 0) if held else 0
@@ -186,8 +186,12 @@ def _without_sums(
 
 def noisy(facts: Facts) -> Next | None:
     """The samples scatter too much to tell strategies apart."""
-    found = facts.found
-    if not found.median_s or found.iqr_s is None or found.iqr_s / found.median_s <= SPREAD_WARNING:
+    outcome = facts.found
+    if (
+        not outcome.median_s
+        or outcome.iqr_s is None
+        or outcome.iqr_s / outcome.median_s <= SPREAD_WARNING
+    ):
         return None
     timing = facts.experiment.timing
     tried = varied(
@@ -199,7 +203,7 @@ def noisy(facts: Facts) -> Next | None:
     )
     if tried is None or tried == facts.experiment:
         return None
-    spread = found.iqr_s / found.median_s
+    spread = outcome.iqr_s / outcome.median_s
     return Next(
         rule="noisy",
         number=spread,
@@ -221,7 +225,7 @@ def larger_size(facts: Facts) -> Next | None:
     )
 
 
-# In the order in which they are asked: what spoils the answer first, then what would mend it.
+# In the order in which the rules apply: what spoils the answer first, then what would mend it.
 RULES: tuple[Rule, ...] = (
     noisy,
     one_device_wins,

@@ -37,11 +37,11 @@ def next_step(result: Result) -> Next | None:
     name = next((name for name in result.order if result.strategies[name].status == "ok"), None)
     if name is None or not experiment.what.is_predicted:
         return None
-    found = result.strategies[name]
+    outcome = result.strategies[name]
     if experiment.plan:
-        if found.prediction is None:
+        if outcome.prediction is None:
             return None
-        tried = remedied(found) if found.prediction.fits else None
-        return tried or next_plan(experiment.plan, found.prediction)
-    facts = Facts(result, name, found)
-    return next((said for rule in RULES if (said := rule(facts))), None)
+        tried = remedied(outcome) if outcome.prediction.fits else None
+        return tried or next_plan(experiment.plan, outcome.prediction)
+    facts = Facts(result, name, outcome)
+    return next((advice for rule in RULES if (advice := rule(facts))), None)

@@ -3,11 +3,13 @@
 from spmd_core.results import Next, Remedy, StrategyResult
 
 
-def remedied(found: StrategyResult) -> Next | None:
+def remedied(outcome: StrategyResult) -> Next | None:
     """The remedy that saves the largest share of a program's time; None where nothing was tried, or
     nothing helps.
     """
-    remedies = [each.remove for each in found.collectives or () if isinstance(each.remove, Remedy)]
+    remedies = [
+        each.remove for each in outcome.collectives or () if isinstance(each.remove, Remedy)
+    ]
     if not remedies:
         return None
     best = max(remedies, key=_saved)

@@ -8,7 +8,7 @@ transfers over `tensor` were read off again: they are no test of these.
 
 # Passes over HBM of what is not a matmul, in one layer's forward and backward work; read off
 STREAM_PASSES = 20.0  # of the residual stream as a device holds it
-WHOLE_STREAM_PASSES = 28.0  # of the stream gathered over `tensor`, where it is sharded so
+GATHERED_STREAM_PASSES = 28.0  # of the stream gathered over `tensor`, where it is sharded so
 HEAD_PASSES = 9.6  # of queries, and twice of keys
 WIDE_PASSES = 2.0  # of a projection of the mlp
 WEIGHT_PASSES = 2.0  # of a layer's weights gathered

@@ -8,6 +8,7 @@ from spmd_core.experiment import DATA_AXES, ModelSize, Plan, ShardedArray, array
 from spmd_core.machine import Chip, Topology
 from spmd_core.time.cost.constants import RING
 from spmd_core.time.cost.memory import Arrays, layer_arrays
+from spmd_core.time.gpu.matmuls import sustained
 
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
 NOT_OF_A_LAYER = ("embedding", "logits", "final_norm")
@@ -34,7 +35,7 @@ class Shapes:
 
     @cached_property
     def weights(self) -> tuple[ShardedArray, ...]:
-        """Parameters that are matrices, with the axes that cut them."""
+        """Parameters that are matrices, with the axes that shard them."""
         return tuple(
             each
             for each in arrays(self.plan)
@@ -62,11 +63,11 @@ class Shapes:
 
     @property
     def matmul_rows(self) -> float:
-        """Rows of a device's matmuls: its tokens, whole over `tensor`."""
+        """Rows of a device's matmuls: its tokens, unsharded over `tensor`."""
         return self.sequences * self.length
 
-    def cut_of(self, dim: str, name: str | None = None) -> int:
-        """How often `tensor` and `expert` cut a dim of the weights; 1 where they do not divide it."""
+    def shards_of(self, dim: str, name: str | None = None) -> int:
+        """Shards of a dim of the weights over `tensor` and `expert`; 1 where they do not divide it."""
         for array in self.weights:
             for (each, _), axes in zip(array.dims, array.axes, strict=True):
                 if each == dim and (name is None or array.name == name):
@@ -78,24 +79,24 @@ class Shapes:
     @property
     def projected_heads(self) -> float:
         """Heads that a device projects queries to."""
-        return self.size.heads / self.cut_of("heads")
+        return self.size.heads / self.shards_of("heads")
 
     @property
     def projected_keys(self) -> float:
         """Heads that a device projects keys to."""
-        keys = self.cut_of("kv_heads") if not self.plan.fused_qkv else self.cut_of("heads")
+        keys = self.shards_of("kv_heads") if not self.plan.fused_qkv else self.shards_of("heads")
         return self.size.kv_heads / keys
 
     @property
     def attention_heads(self) -> float:
-        """Heads of a device's attention, which sees whole sequences."""
+        """Heads of a device's attention, which sees full sequences."""
         both = self.along("tensor", "sequence")
         return self.size.heads / (both if self.size.heads % both == 0 else self.tensor)
 
     @property
     def experts_here(self) -> int:
         """Experts of which a device has weights."""
-        return self.size.experts // self.cut_of("experts")
+        return self.size.experts // self.shards_of("experts")
 
     @property
     def expert_rows(self) -> float:
@@ -116,7 +117,7 @@ class Shapes:
     @property
     def mlp_here(self) -> float:
         """Columns of the mlp on a device."""
-        return self.size.mlp / self.cut_of("mlp", "down")
+        return self.size.mlp / self.shards_of("mlp", "down")
 
     @property
     def extra_backward(self) -> float:
@@ -125,7 +126,7 @@ class Shapes:
 
     @cached_property
     def ring(self) -> int:
-        """Devices among which weights are cut, where they are few enough to pass parts on in a
+        """Devices over which weights are sharded, where they are few enough to pass parts on in a
         ring; else 1.
         """
         among = self.along("fsdp", "fsdp_transpose", "sequence")
@@ -142,19 +143,19 @@ class Shapes:
 
     @property
     def passes_weights(self) -> bool:
-        """Whether the forward pass too has its weights by a ring: where that is the whole of a 2D
+        """Whether the forward pass too has its weights by a ring: where that is all of a 2D
         slice.
         """
         return self.ring > 1 and self.ring == self.topology.devices and self.chip.torus_dims == 2
 
     @cached_property
     def layer_weight_bytes(self) -> float:
-        """Bytes in bfloat16 of one layer's weights, whole but for `tensor` and `expert`."""
+        """Bytes in bfloat16 of one layer's weights, sharded only over `tensor` and `expert`."""
         return sum(
-            self.whole_bytes(each) for each in self.weights if each.name not in NOT_OF_A_LAYER
+            self.unsharded_bytes(each) for each in self.weights if each.name not in NOT_OF_A_LAYER
         )
 
-    def whole_bytes(self, array: ShardedArray) -> float:
+    def unsharded_bytes(self, array: ShardedArray) -> float:
         """Bytes in bfloat16 of a weight as a matmul needs it."""
         kept = [
             self.mesh[axis]
@@ -176,7 +177,7 @@ class Shapes:
 
 def shapes_of(plan: Plan) -> Shapes:
     """The sizes of a plan."""
-    return Shapes(plan, plan.topology, plan.size, plan.axis_sizes)
+    return Shapes(plan, sustained(plan.topology), plan.size, plan.axis_sizes)
 
 
 def recomputed(plan: Plan) -> frozenset[str]:

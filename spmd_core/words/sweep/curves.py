@@ -39,7 +39,7 @@ def axis_title(sweep: Sweep) -> str:
 
 
 def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
-    """The first sentence of a sweep: what the curves say, and what does not fit or cannot be."""
+    """The first sentence of a sweep: what the curves show, and what does not fit or cannot be."""
     timed = [row for row in rows if row.numbers.step_s]
     words = []
     if len(timed) > 1:

@@ -91,15 +91,15 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
 
 def _answers(result: Result, names: Sequence[str]) -> None:
     """A line for each answer: what collective it is of, and the change that one click opens."""
-    found = grouped(result, names)
+    groups = grouped(result, names)
     alone = len(names) == 1
-    for each, removal, whose in found:
+    for each, removal, whose in groups:
         of = "" if alone else f" · {plain(titles(whose))}"
-        said = f"**{coded(what_words(each))}**{of}"
+        text = f"**{coded(what_words(each))}**{of}"
         if isinstance(removal, Nothing):
-            st.markdown(f"{said}  \n{coded(as_sentence(removal.reason))}")
+            st.markdown(f"{text}  \n{coded(as_sentence(removal.reason))}")
             continue
-        st.markdown(said)
+        st.markdown(text)
         st.page_link(
             cards.page_of(removal.experiment),
             icon=":material/arrow_forward:",
@@ -107,7 +107,7 @@ def _answers(result: Result, names: Sequence[str]) -> None:
             query_params=cards.query(removal.experiment),
         )
         _as_variant(result, removal)
-    if found and is_guessed(result):
+    if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
 
 
@@ -128,13 +128,15 @@ def _as_variant(result: Result, remedy: Remedy) -> None:
 
 def grouped(result: Result, names: Sequence[str]) -> list[Group]:
     """Each different answer of these strategies once, in their order."""
-    found: dict[tuple[str, str], Group] = {}
+    groups: dict[tuple[str, str], Group] = {}
     for name in names:
         for each in result.strategies[name].collectives or ():
             if each.remove is None:
                 continue
-            said = each.remove.reason if isinstance(each.remove, Nothing) else each.remove.sentence
-            group = found.setdefault((what_words(each), said), (each, each.remove, []))
+            sentence = (
+                each.remove.reason if isinstance(each.remove, Nothing) else each.remove.sentence
+            )
+            group = groups.setdefault((what_words(each), sentence), (each, each.remove, []))
             if name not in group[2]:
                 group[2].append(name)
-    return list(found.values())
+    return list(groups.values())

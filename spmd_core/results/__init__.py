@@ -110,7 +110,7 @@ from spmd_core.results.stats import (
     summarize,
 )
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
-from spmd_core.results.verdicts import Settles, Verdict
+from spmd_core.results.verdicts import SURE_PROCESSES, Settles, Verdict
 
 __all__ = [
     "ACTIVE",
@@ -128,6 +128,7 @@ __all__ = [
     "SPREAD_WARNING",
     "STATES",
     "STEP_TIME",
+    "SURE_PROCESSES",
     "TERMINAL",
     "TIMING",
     "TINY",

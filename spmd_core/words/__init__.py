@@ -18,7 +18,7 @@ from spmd_core.words.advice.models import (
     model_json,
     parameters_words,
 )
-from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation
+from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
 from spmd_core.words.advice.programs import (
     finding_words,
     program_headline,
@@ -299,6 +299,7 @@ __all__ = [
     "names_of",
     "nearest_json",
     "nearest_words",
+    "next_step",
     "not_placed_words",
     "not_to_scale",
     "numbers_words",

@@ -28,7 +28,7 @@ PAIRED_NOTE = (
 )
 MIXED = (
     "Measured rows come first. A measured time and a predicted one are not ranked against each "
-    "other: each kind has its own fastest."
+    "other: each kind has its own order."
 )
 BY_INTERVALS = (
     "The ratio is that of the estimates, with what both rows' intervals allow: a row is "
@@ -244,8 +244,18 @@ def ratio_words(ratio: Ratio) -> str:
     return f"{factor_text(ratio.ratio)}× ({factor_text(low)} to {factor_text(high)})"
 
 
+def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
+    """What the first row of a comparison is: the fastest only where every other is proven slower.
+    `name_kind`: where rows of both kinds stand in one table.
+    """
+    if answer.tied:
+        return "lowest median" if is_measured else "lowest estimate"
+    kind = "measured" if is_measured else "predicted"
+    return f"fastest {kind}" if name_kind else "fastest"
+
+
 def against_words(ratio: Ratio) -> str:
-    """That ratio, and its verdict where that is not that the fastest is faster."""
+    """That ratio to the first row, and its verdict where that is not that the first is faster."""
     return ratio_words(ratio) + ("" if ratio.differs else f", {ratio.verdict}")
 
 

@@ -23,7 +23,7 @@ _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 _WIDTHS = {
     run_tables.LABELS: 170,
     "Workload": 140,
-    "Fastest": 105,
+    "Lowest median": 105,
     "Outcome": 86,
     "Dims": 168,
     "dtype": 68,
@@ -32,7 +32,7 @@ _WIDTHS = {
     "Target": 96,
 }
 _ALT = (
-    "Stored runs, pinned ones first, then newest first: when, time of the fastest strategy in "
+    "Stored runs, pinned ones first, then newest first: when, lowest median in "
     "milliseconds, name and tags where there are some, workload, which "
     "strategy that is, whether it was measured or predicted, dims, dtype, mesh, sharding, target, "
     "bytes of the operands, run id"

@@ -194,6 +194,10 @@ class Lab:
         """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none are stored."""
         return self._unsaved.texts(run, strategy) or self._store.texts(run, strategy)
 
+    def every_text(self, run: str) -> dict[str, dict[str, str]]:
+        """Program texts of all strategies of a run, by strategy and name."""
+        return self._store.every_text(run)
+
     def text(self, run: str, strategy: str, name: str) -> str | None:
         """One text that a strategy left, such as its timeline; None where it left none."""
         return self._unsaved.texts(run, strategy).get(name) or self._store.text(run, strategy, name)

@@ -20,10 +20,10 @@ from spmd_core.time.cost.constants import (
 )
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
-from spmd_core.time.estimate.constants import RING_OFF, WITHOUT_COMPILING
+from spmd_core.time.estimate.constants import ENDS, RING_OFF, WITHOUT_COMPILING
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import StepTransfer, transfers
-from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
+from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work, table_s
 
 NOTE = (
     "estimated from the plan's sizes, nothing was compiled: predict without --estimate compiles it"
@@ -96,7 +96,8 @@ def step_mfu(plan: Plan, seconds: float) -> float:
 
 def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:
     """The work of a step and its transfers, where the backward pass computes these names again."""
-    return step_work(shapes, again), transfers(shapes, dict(layer_matmuls(shapes)), again)
+    matmuls = {**dict(layer_matmuls(shapes)), "logits": table_s(shapes)}
+    return step_work(shapes, again), transfers(shapes, matmuls, again)
 
 
 def step_time(
@@ -118,7 +119,8 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
     """
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     total = sum(each.seconds * each.count for each in moved if each.beside)
-    late = max(0.0, 1 - passes / total) if total else 0.0
+    ends = ENDS / shapes.size.layers
+    late = max(ends, 1 - passes / total) if total else 0.0
     waits = tuple(
         each.seconds * each.count * (late if each.beside else each.alone) for each in moved
     )

@@ -1,4 +1,4 @@
-"""The sentence about several strategies: which one is fastest, where that can be told."""
+"""The sentence about several strategies: which one is fastest, where that is certain."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -201,7 +201,7 @@ class _Called:
 
     def several(self, names: Sequence[str]) -> str:
         """Several rows: of many in a study the first, and how many others."""
-        return self._cut([self(name) for name in names])
+        return self._shortened([self(name) for name in names])
 
     def with_times(
         self,
@@ -230,9 +230,9 @@ class _Called:
             return listed(shown, last)
         slowest = max(seconds for _, seconds in timed)
         every = f"any of the {len(shown)} rows: " if all_tie else ""
-        return f"{every}{self._cut(shown)} (up to {seconds_text(slowest)})"
+        return f"{every}{self._shortened(shown)} (up to {seconds_text(slowest)})"
 
-    def _cut(self, shown: Sequence[str]) -> str:
+    def _shortened(self, shown: Sequence[str]) -> str:
         if not self._is_study or len(shown) <= LISTED:
             return listed(shown)
         return f"{shown[0]} and {len(shown) - 1} others"

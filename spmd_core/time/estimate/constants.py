@@ -8,13 +8,14 @@ transfers over `tensor` were read off again: they are no test of these.
 
 # Passes over HBM of what is not a matmul, in one layer's forward and backward work; read off
 STREAM_PASSES = 20.0  # of the residual stream as a device holds it
-WHOLE_STREAM_PASSES = 28.0  # of the stream gathered over `tensor`, where it is sharded so
+GATHERED_STREAM_PASSES = 28.0  # of the stream gathered over `tensor`, where it is sharded so
 HEAD_PASSES = 9.6  # of queries, and twice of keys
 WIDE_PASSES = 2.0  # of a projection of the mlp
 WEIGHT_PASSES = 2.0  # of a layer's weights gathered
 # of the rows that a token sends to its experts, each way of sorting them, with the way to other
 # devices and back or without; counted in the program
 SENT_PASSES, SORTED_PASSES = 16.0, 8.0
+GPU_LOGIT_PASSES = 6.0  # on GPUs: largest, exponential, sum, gradient
 LOGIT_PASSES = 1.0  # of the logits in float32, beside what is fused to their matmuls; read off
 # A transfer over `tensor` runs beside the matmul that it feeds, part by part; shares that do not,
 # read off

@@ -8,7 +8,6 @@ many where two shards arrive at once, from both sides.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from spmd_core.time.cost.constants import HBM_EFFICIENCY
 from spmd_core.time.cost.links import EXPECTED
 from spmd_core.time.estimate.constants import (
     ADDED_PASSES,
@@ -18,6 +17,7 @@ from spmd_core.time.estimate.constants import (
     UNCHAINED,
 )
 from spmd_core.time.estimate.shapes import Shapes
+from spmd_core.time.rates import hbm_s
 
 # the matmul of each weight whose ring goes over the contracted dim, in either pass
 FORWARD, BACKWARD = ("query", "key", "value", "mlp_up", "mlp_gate"), ("out", "mlp_down")
@@ -72,7 +72,7 @@ def ring_of(shapes: Shapes, nbytes: float) -> Ring:
 def parts_s(shapes: Shapes, name: str, matmul_s: float) -> tuple[float, float]:
     """Seconds of a part of a matmul, and of one whose products are added to those before."""
     steps, result = ring_of(shapes, 0.0).steps, shapes.result_bytes(name)
-    once = shapes.passed_bytes(result) / (shapes.chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+    once = hbm_s(shapes.chip, shapes.passed_bytes(result))
     return max(matmul_s / steps, once), max(matmul_s / steps, ADDED_PASSES * once)
 
 
@@ -82,9 +82,8 @@ def ring_memory_s(
     """Seconds that HBM adds to one layer's forward and backward pass where weights pass in rings."""
     if shapes.ring == 1 or shapes.size.experts > 1:
         return 0.0, 0.0
-    bandwidth = shapes.chip.device_hbm_bandwidth * HBM_EFFICIENCY
     names = FORWARD, tuple(name for name in BACKWARD if name not in recomputed)
-    found = []
+    listed = []
     for way in (0, 1):
         late = 0.0
         for name in names[way]:
@@ -94,5 +93,5 @@ def ring_memory_s(
         wide, stream = shapes.result_bytes("mlp_up"), shapes.result_bytes("mlp_down")
         unfused = RING_WIDE[way] * shapes.passed_bytes(wide)
         unfused += RING_STREAM[way] * shapes.passed_bytes(stream)
-        found.append(late + unfused / bandwidth)
-    return found[0], found[1]
+        listed.append(late + hbm_s(shapes.chip, unfused))
+    return listed[0], listed[1]

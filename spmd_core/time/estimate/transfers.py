@@ -1,4 +1,4 @@
-"""What a step's devices say to one another: weights, gradients, activations, and slices."""
+"""What a step's devices send to one another: weights, gradients, activations, and slices."""
 
 import math
 from collections import defaultdict
@@ -62,7 +62,7 @@ class StepTransfer:
 
     @property
     def wanted(self) -> str:
-        """What the program asks for."""
+        """What the program requests."""
         return self.asked or self.kind
 
     @property
@@ -88,7 +88,11 @@ def transfers(
     """
     listed = [
         *_of_weights(shapes, matmuls, recomputed),
-        *_of_tensor(shapes, matmuls, recomputed),
+        *(
+            _of_tensor_on_gpus(shapes, recomputed)
+            if shapes.chip.is_gpu
+            else _of_tensor(shapes, matmuls, recomputed)
+        ),
         *_of_activations(shapes, recomputed),
         *_of_replicas(shapes),
     ]
@@ -123,7 +127,7 @@ def _transfer(
 
 
 def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
-    """Mesh axes over which a weight is stored in parts but needed whole, in the mesh's order."""
+    """Mesh axes over which a weight is sharded and then gathered, in the mesh's order."""
     sharded = {
         axis
         for (dim, _), axes in zip(array.dims, array.axes, strict=True)
@@ -145,7 +149,7 @@ def _of_weights(
         times = 1 if once else shapes.size.layers
         gather, beside, reduce, held = _as_compiled(shapes, axes)
         for array in arrays:
-            nbytes = shapes.whole_bytes(array)
+            nbytes = shapes.unsharded_bytes(array)
             if shapes.ring > 1 and shapes.size.experts == 1:
                 yield from _by_rings(shapes, array, axes, matmuls, recomputed)
                 continue
@@ -160,9 +164,12 @@ def _of_weights(
                 name=f"gather {array.name}",
             )
             # a table is gathered once, where there is little beside it
-            yield replace(plain, count=1, beside="", alone=TABLE_ALONE) if once else plain
-            sync = once or (held == "by weight" and array.name in ("down", "out"))
-            nbytes *= 2 if array.name == "logits" else 1  # its gradient is in float32
+            is_table = once and not shapes.chip.is_gpu
+            if is_table:
+                plain = replace(plain, count=1, beside="", alone=TABLE_ALONE)
+            yield plain
+            sync = is_table or (held == "by weight" and array.name in ("down", "out"))
+            nbytes *= 2 if is_table and array.name == "logits" else 1  # its gradient is in float32
             yield _transfer(
                 shapes,
                 reduce,
@@ -188,7 +195,7 @@ def _by_rings(
     A gather that two matmuls share is no ring (XLA's `check_users_sharding`): of what the backward
     pass computes again, and of the table of logits.
     """
-    nbytes, name = shapes.whole_bytes(array), _MATMULS.get(array.name, "logits")
+    nbytes, name = shapes.unsharded_bytes(array), _MATMULS.get(array.name, "logits")
     held, matmul_s = ring_of(shapes, nbytes), matmuls[name]
     part_s, added_s = matmul_s / held.steps, sum(parts_s(shapes, name, matmul_s)) / 2
     once, is_shared = array.name in NOT_OF_A_LAYER, array.name == "logits" or name in recomputed
@@ -215,13 +222,16 @@ def _by_rings(
 
 
 def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, str]:
-    """(gather's kind, what hides it, sum's kind, what hides that) for weights cut over these axes.
+    """(gather's kind, what hides it, sum's kind, what hides that) for weights sharded over these axes.
 
-    Read off compiled steps. Over a whole slice the compiler makes a reduce-scatter a sum on every
-    device, which nothing hides (over fewer than 16 it stays one, as exposed); over three axes of v4 and more than 16 devices, a gather too. v5p and TPU7x
-    leave both to their SparseCores. Over part of a slice both run beside the work, but for sums of
-    two weights of a layer, and on up to 16 devices of all.
+    Read off compiled steps. Over a full slice the compiler makes a reduce-scatter a sum on every
+    device, which nothing hides (over fewer than 16 it stays one, as exposed); over three axes of v4
+    and more than 16 devices, a gather too. v5p and TPU7x leave both to their SparseCores. Over part
+    of a slice both run beside the work, but for sums of two weights of a layer, and on up to 16
+    devices of all.
     """
+    if shapes.chip.is_gpu:
+        return "all-gather", "layers", "reduce-scatter", "layers"
     where, generation = _where(shapes, axes), shapes.chip.generation
     full = math.prod(span.size for span in where.spans) == math.prod(shapes.topology.shape)
     if generation in SPARSE_CORES:
@@ -240,7 +250,7 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
 def _of_tensor(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
 ) -> Iterator[StepTransfer]:
-    """The stream made whole over `tensor` before matmuls, and added up in parts after them."""
+    """The stream gathered over `tensor` before matmuls, and reduce-scattered after them."""
     if shapes.tensor < 2:
         return
     layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor
@@ -315,6 +325,22 @@ def _of_line(
         )
 
 
+def _of_tensor_on_gpus(shapes: Shapes, recomputed: Collection[str]) -> Iterator[StepTransfer]:
+    """The same on GPUs, where nothing runs beside them: before and after the matmuls of attention
+    and of the mlp, forward and backward; what gradients of weights need is gathered beside work.
+    """
+    if shapes.tensor < 2:
+        return
+    layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor
+    again = bool({"query", "mlp_up"} & set(recomputed))
+    for kind, count, beside, name in (
+        ("all-gather", 4 + 2 * again, "", "activations"),
+        ("reduce-scatter", 4 + ("out" in recomputed), "", "sums of activations"),
+        ("all-gather", 2, "layers", "activations of gradients"),
+    ):
+        yield _transfer(shapes, kind, ("tensor",), nbytes, count * layers, beside, name=name)
+
+
 def _fused(shapes: Shapes, matmuls: Mapping[str, float]) -> dict[str, float]:
     """The matmuls with those that the plan fuses as one, which has one transfer."""
     merged = dict(matmuls)
@@ -366,18 +392,19 @@ def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
         if size > 1 and name in DATA_AXES and name not in gathered
     )
     nbytes = 2 * shapes.own_parameters
-    if axes and (where := _where(shapes, axes)).slices == 1 and where.spans:
+    gpus = shapes.chip.is_gpu
+    if axes and (gpus or ((where := _where(shapes, axes)).slices == 1 and where.spans)):
         yield _transfer(
             shapes,
             "all-reduce",
             axes,
             nbytes / shapes.size.layers,
             shapes.size.layers,
-            "",
+            "layers" if gpus else "",
             op_name=GRADIENT,
             name="gradient of replicas",
         )
-    if topology.slices > 1:
+    if topology.slices > 1 and not gpus:
         yield _between_slices(shapes, nbytes)
 
 

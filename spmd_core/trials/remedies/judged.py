@@ -1,4 +1,4 @@
-"""What a compiled change says of a collective: gone, less, or there as before."""
+"""The effect of a compiled change on a collective: gone, less, or there as before."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ LESS = 0.9  # of its time: a collective that stays counts as less from here down
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A candidate as it was compiled; `found` None where it was not, and then nothing else is
+    """A candidate as it was compiled; `outcome` None where it was not, and then nothing else is
     known.
     """
 
     candidate: Candidate
-    found: StrategyResult | None = None
+    outcome: StrategyResult | None = None
     costs: ProgramTime | None = None
 
 
@@ -114,9 +114,9 @@ class Verdict:
 
 def verdict(target: Target, base: StrategyResult, tried: Tried) -> Verdict | None:
     """None where the candidate did not compile, or nothing predicts its time."""
-    if tried.found is None or tried.costs is None:
+    if tried.outcome is None or tried.costs is None:
         return None
-    before, after = base.collectives or (), tried.found.collectives or ()
+    before, after = base.collectives or (), tried.outcome.collectives or ()
     pairs = matched(before, after)
     like = alike(after, target.first)
     left = [place for place in like if pairs.get(place, target.numbers[0]) in target.numbers]
@@ -203,7 +203,7 @@ def _remedy(
     target: Target,
     verdict: Verdict,
 ) -> Remedy:
-    candidate, compiled = verdict.tried.candidate, verdict.tried.found
+    candidate, compiled = verdict.tried.candidate, verdict.tried.outcome
     assert compiled is not None
     before, after = held_bytes(base), held_bytes(compiled)
     memory = None if before is None or after is None else after - before

@@ -1,5 +1,5 @@
 """Rules for a computation of arrays, measured or predicted: each is a function of the facts that
-gives the next thing to try, or None where its number does not say so.
+gives the next thing to try, or None where its number is no reason to.
 """
 
 import math
@@ -16,7 +16,7 @@ from spmd_core.words.advice import sentences as words
 FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
 GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: times as many, and at least so many
 MOST_DOUBLINGS = 40
-MOST_BYTES = 2**28  # of operands, that a suggestion asks for
+MOST_BYTES = 2**28  # of operands, that a suggestion may need
 LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # of a replicated operand, of what a device holds
 SAVES = 0.95  # of its time, by the closed form, a suggestion must stay below
 PAYS = 1.0  # sharded over one device: above it sharding does not pay
@@ -28,7 +28,7 @@ class Facts:
 
     result: Result
     name: str
-    found: StrategyResult
+    outcome: StrategyResult
 
     @property
     def experiment(self) -> Experiment:
@@ -42,9 +42,9 @@ class Facts:
     @property
     def seconds(self) -> float | None:
         """Of the answer: measured, else predicted."""
-        if self.found.median_s is not None:
-            return self.found.median_s
-        return self.found.predicted_s.estimate if self.found.predicted_s else None
+        if self.outcome.median_s is not None:
+            return self.outcome.median_s
+        return self.outcome.predicted_s.estimate if self.outcome.predicted_s else None
 
 
 Rule = Callable[[Facts], Next | None]
@@ -52,7 +52,7 @@ Rule = Callable[[Facts], Next | None]
 
 def dispatch_bound(facts: Facts) -> Next | None:
     """Much of the time is what any call costs on this machine."""
-    floor, seconds = facts.result.environment.dispatch_floor_s, facts.found.median_s
+    floor, seconds = facts.result.environment.dispatch_floor_s, facts.outcome.median_s
     if floor is None or seconds is None or facts.is_single_device(facts.name):
         return None
     share = min(1.0, floor / seconds)
@@ -78,12 +78,12 @@ def one_device_wins(facts: Facts) -> Next | None:
     if (
         not facts.is_single_device(facts.name)
         or not sharded
-        or not facts.found.median_s
+        or not facts.outcome.median_s
         or larger is None
     ):
         return None
     best = min(sharded, key=sharded.__getitem__)
-    ratio = _paired(facts, best) or sharded[best] / facts.found.median_s
+    ratio = _paired(facts, best) or sharded[best] / facts.outcome.median_s
     if ratio <= PAYS:
         return None
     sentence = words.one_device_words(ratio, facts.name, _grown_sizes(facts, larger))
@@ -125,9 +125,9 @@ def idle_axis(facts: Facts) -> Next | None:
 
 
 def replicated_operand(facts: Facts) -> Next | None:
-    """A large operand lies on every device, and an axis is left to shard it over."""
+    """A large operand is replicated, and an axis is left to shard it over."""
     experiment = facts.experiment
-    held = facts.found.memory_bytes
+    held = facts.outcome.memory_bytes
     total = (held.peak or held.argument or 0) if held else 0
     for array in experiment.what.operands:
         spec = experiment.spec(array.name)
@@ -157,7 +157,7 @@ def partial_sums(facts: Facts) -> Next | None:
     """
     sums = [
         each
-        for each in facts.found.collectives or ()
+        for each in facts.outcome.collectives or ()
         if each.kind in ("all-reduce", "reduce-scatter")
     ]
     if not sums:
@@ -201,8 +201,8 @@ def _without_sums(
 
 
 def noisy(facts: Facts) -> Next | None:
-    """The samples scatter too much to tell strategies apart."""
-    outcome = facts.found
+    """The samples scatter too much to compare strategies."""
+    outcome = facts.outcome
     if (
         not outcome.median_s
         or outcome.iqr_s is None
@@ -241,7 +241,7 @@ def larger_size(facts: Facts) -> Next | None:
     )
 
 
-# In the order in which they are asked: what spoils the answer first, then what would mend it.
+# In the order in which they are tried: what spoils the answer first, then what would mend it.
 RULES: tuple[Rule, ...] = (
     noisy,
     one_device_wins,

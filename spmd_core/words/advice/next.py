@@ -1,4 +1,4 @@
-"""The next thing to try after a result: the first rule whose number says so."""
+"""The next thing to try after a result: that of the first rule whose number is a reason to."""
 
 from spmd_core.experiment import STUDY_PROCESSES, Experiment
 from spmd_core.results import Next, Result

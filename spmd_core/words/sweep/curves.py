@@ -14,7 +14,7 @@ from spmd_core.words.strategies import paired_words, ratio_words
 
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
-ALIKE = 0.02  # closer than this, two estimates are not told apart
+ALIKE = 0.02  # closer than this, two estimates are equal
 SIZE_COLUMNS = (
     "Size",
     "Operands",
@@ -38,7 +38,7 @@ def axis_title(sweep: Sweep) -> str:
 
 
 def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
-    """The first sentence of a sweep: what the curves say, and what does not fit or cannot be."""
+    """The first sentence of a sweep: what the curves show, and what does not fit or cannot be."""
     timed = [row for row in rows if row.numbers.step_s]
     words = []
     if len(timed) > 1:

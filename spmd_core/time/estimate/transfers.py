@@ -1,7 +1,6 @@
 """What a step's devices send to one another: weights, gradients, activations, and slices."""
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -141,46 +140,37 @@ def _of_weights(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
 ) -> Iterator[StepTransfer]:
     """Gathers of weights for the forward and the backward pass, and sums of their gradients."""
-    groups: dict[tuple[tuple[str, ...], bool], list[ShardedArray]] = defaultdict(list)
     for array in shapes.weights:
-        if axes := _gathered(shapes, array):
-            groups[axes, array.name in NOT_OF_A_LAYER].append(array)
-    for (axes, once), arrays in groups.items():
-        times = 1 if once else shapes.size.layers
-        gather, beside, reduce, held = _as_compiled(shapes, axes)
-        for array in arrays:
-            nbytes = shapes.unsharded_bytes(array)
-            if shapes.ring > 1 and shapes.size.experts == 1:
-                yield from _by_rings(shapes, array, axes, matmuls, recomputed)
-                continue
-            plain = _transfer(
-                shapes,
-                gather,
-                axes,
-                nbytes,
-                2 * times,
-                beside,
-                None if gather == "all-gather" else "all-gather",
-                name=f"gather {array.name}",
-            )
-            # a table is gathered once, where there is little beside it
-            is_table = once and not shapes.chip.is_gpu
-            if is_table:
-                plain = replace(plain, count=1, beside="", alone=TABLE_ALONE)
-            yield plain
-            sync = is_table or (held == "by weight" and array.name in ("down", "out"))
-            nbytes *= 2 if is_table and array.name == "logits" else 1  # its gradient is in float32
-            yield _transfer(
-                shapes,
-                reduce,
-                axes,
-                nbytes,
-                times,
-                "" if sync or held == "" else "layers",
-                None if reduce == "reduce-scatter" else "reduce-scatter",
-                GRADIENT,
-                f"gradient {array.name}",
-            )
+        axes = _gathered(shapes, array)
+        if axes and shapes.ring > 1 and shapes.size.experts == 1:
+            yield from _by_rings(shapes, array, axes, matmuls, recomputed)
+        elif axes:
+            yield from _of_weight(shapes, array, axes)
+
+
+def _of_weight(
+    shapes: Shapes, array: ShardedArray, axes: tuple[str, ...]
+) -> Iterator[StepTransfer]:
+    """The gathers and the sum of one weight; a table is gathered once, with little beside it."""
+    once = array.name in NOT_OF_A_LAYER
+    is_table = once and not shapes.chip.is_gpu
+    times, nbytes = 1 if once else shapes.size.layers, shapes.unsharded_bytes(array)
+    gather, beside, reduce, held = _as_compiled(shapes, axes)
+    asked, name = None if gather == "all-gather" else "all-gather", f"gather {array.name}"
+    plain = _transfer(shapes, gather, axes, nbytes, 2 * times, beside, asked, name=name)
+    yield replace(plain, count=1, beside="", alone=TABLE_ALONE) if is_table else plain
+    is_exposed = is_table or not held or (held == "by weight" and array.name in ("down", "out"))
+    yield _transfer(
+        shapes,
+        reduce,
+        axes,
+        nbytes * (2 if is_table and array.name == "logits" else 1),  # in float32
+        times,
+        "" if is_exposed else "layers",
+        None if reduce == "reduce-scatter" else "reduce-scatter",
+        GRADIENT,
+        f"gradient {array.name}",
+    )
 
 
 def _by_rings(
@@ -267,7 +257,7 @@ def _of_tensor(
         yield from _of_line(gather, matmuls, heads[:1] + inputs[:1], recomputed, layers)
         return
     backward = [*heads, *inputs]
-    sums = ["out", "mlp_down", "out"] if not ring else []
+    sums, apart = ["out", "mlp_down"] if not ring else [], ("all-gather", "reduce-scatter")
     paired = ["out", "mlp_down", *inputs, *backward, "mlp_down", "out", *again]
     yield replace(
         gather,
@@ -280,11 +270,7 @@ def _of_tensor(
         alone = 1.0 if name in sums else max(FIRST_PART, 1.0 - beside)
         yield replace(
             gather,
-            kind="collective-permute"
-            if ring
-            else "reduce-scatter"
-            if name in sums
-            else "all-gather",
+            kind="collective-permute" if ring else apart[name in sums],
             count=paired.count(name) * layers,
             alone=alone,
             name=f"activations of {name}",

@@ -109,7 +109,7 @@ def test_what_is_found_fits_on_the_same_generation_and_trains_the_same_model(tar
         assert "should fit, however many chips" in nearest_words(plan, near)
         return
     found, before = near.plan, plan.topology
-    assert near.found == estimate_step(found) and near.found.fits
+    assert near.prediction == estimate_step(found) and near.prediction.fits
     assert found.topology.chip == before.chip and found.topology.chips >= before.chips
     assert (found.size, found.sequence, found.parameter_dtype) == (
         plan.size,
@@ -153,5 +153,5 @@ def test_a_plan_that_fits_by_the_estimate_alone_has_another_one_offered(batch):
     plan = parse_plan(V5E | {"offload": ["input"], "batch_per_device": batch})
     assert estimate_step(plan).fits
     near = nearest_fit(plan)
-    assert near and near.plan != plan and near.found.fits
+    assert near and near.plan != plan and near.prediction.fits
     assert arguments(plan, near.plan)

@@ -77,7 +77,7 @@ HELD = {
     "The command line is an admin": ("lab/store/test_roles.py", "test_the_role_of_each"),
     "`audit` lists the same": ("lab/store/test_roles.py", "test_audit_lists_the_command_line_too"),
     "made of the address alone, escaped": (
-        "ui/test_short.py", "test_a_preview_is_made_of_the_link_and_escaped"),
+        "ui/history/test_short.py", "test_a_preview_is_made_of_the_link_and_escaped"),
     "it is bounded in size, validated, and all or nothing of it": (
         "lab/test_archives.py", "test_a_bad_archive_is_refused_in_a_sentence_and_nothing_is_written"),
     "Imported runs never answer for this machine": (

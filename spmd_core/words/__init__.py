@@ -58,6 +58,7 @@ from spmd_core.words.experiments import (
     model_words,
     sharding_words,
 )
+from spmd_core.words.gap import gap_sentence, gap_table
 from spmd_core.words.history.added import imported_words, labels_words, origin_words
 from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
@@ -269,6 +270,8 @@ __all__ = [
     "failures",
     "finding_words",
     "fit_words",
+    "gap_sentence",
+    "gap_table",
     "goal_words",
     "grid_headline",
     "grid_row",

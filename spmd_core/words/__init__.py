@@ -105,6 +105,7 @@ from spmd_core.words.nearest import (
     moments_words,
     nearest_json,
     nearest_words,
+    predict_command,
 )
 from spmd_core.words.predictions import (
     KINDS,
@@ -321,6 +322,7 @@ __all__ = [
     "plan_words",
     "point_size_words",
     "point_title",
+    "predict_command",
     "predicted",
     "predicted_words",
     "predictions",

@@ -28,7 +28,7 @@ from spmd_core.words import goal_words
 from ui import state
 from ui.lab import lab
 from ui.markdown import plain
-from ui.search import sizes
+from ui.search import own_model
 
 SCREEN = "search"
 _MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
@@ -97,7 +97,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     now = now or first()
     models = list(dict.fromkeys((now.model, *_MODELS)))
     model = st.selectbox("Model", models, key=_key("model", now.model))
-    model, held = sizes.fields(model, dict(now.plan), _key)
+    model, held = own_model.fields(model, dict(now.plan), _key)
     chips = st.text_input(
         "Chips",
         key=_key("chips", ", ".join(now.chips)),

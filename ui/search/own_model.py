@@ -13,7 +13,7 @@ from ui.markdown import plain
 Keyed = Callable[[str, Any], str]
 
 
-def fields(model: str, plan: Mapping[str, Any], keyed: Keyed) -> tuple[str, dict[str, Any]]:
+def fields(model: str, plan: Mapping[str, Any], keyed: Keyed) -> tuple[str, dict[str, object]]:
     """The model that is searched, and the fields of its plans that stay, sizes among them.
 
     `plan`: those of the question so far. `keyed`: the key of a widget with its first value.
@@ -36,13 +36,13 @@ def fields(model: str, plan: Mapping[str, Any], keyed: Keyed) -> tuple[str, dict
     return model, {name: each for name, each in plan.items() if name not in VARIABLE} | chosen
 
 
-def _numbers(model: str, sizes: Mapping[str, int], keyed: Keyed) -> dict[str, Any]:
+def _numbers(model: str, sizes: Mapping[str, int], keyed: Keyed) -> dict[str, object]:
     """A field for each size; empty ones stay as the model has them."""
     try:
         preset = get_model(model)
     except RequestError:
         preset = None
-    chosen: dict[str, Any] = {}
+    chosen = dict[str, object]()
     for row in range(0, len(VARIABLE), 2):
         for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
             size = place.number_input(

@@ -3,11 +3,12 @@
 `python -m bench.gpu_targets` prints how far each row's estimate is off; nothing is compiled.
 """
 
-import argparse
 import statistics
+import sys
 from dataclasses import dataclass
 from typing import Any
 
+from bench.figures import Figures
 from spmd_core.experiment import Plan
 from spmd_core.machine import GPUS
 from spmd_core.time import estimate_step
@@ -167,16 +168,19 @@ def step_errors() -> list[tuple[str, float]]:
     return found
 
 
-def main() -> None:
-    """Print every row, with medians and the worst."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    for name, nbytes, error in collective_errors():
-        print(f"{name:45} {nbytes // MIB:6} MiB {error:+7.1%}")
+def main() -> int:
+    """Every row beside its goal."""
+    figures = Figures()
     off = [abs(error) for *_, error in collective_errors()]
-    print(f"collectives: median {statistics.median(off):.1%}, worst {max(off):.1%}")
-    for name, error in (*matmul_errors(), *step_errors()):
-        print(f"{name:52} {error:+7.1%}")
+    for name, nbytes, error in collective_errors():
+        figures.add(f"{name}, {nbytes // MIB} MiB", 100 * abs(error), "% off", most=30)
+    figures.add("collectives, median", 100 * statistics.median(off), "% off", most=10)
+    for name, error in matmul_errors():
+        figures.add(f"matmul {name}", 100 * abs(error), "% off", most=10)
+    for name, error in step_errors():
+        figures.add(name, 100 * abs(error), "% off", most=15 if "a100" in name else 6)
+    return figures.finish()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Carries out a search, and tries what would remove a collective."""
 
-from spmd_core.trials.remedies.attached import is_guessed, with_remedies
+from spmd_core.trials.remedies.attached import beside, is_guessed, with_remedies
 from spmd_core.trials.searching import searches
 from spmd_core.trials.searching.outcomes import candidate_row
 from spmd_core.trials.searching.search import FEW, FEW_S, Search
@@ -14,6 +14,7 @@ __all__ = [
     "FEW_S",
     "Search",
     "Tryout",
+    "beside",
     "candidate_row",
     "is_guessed",
     "searches",

@@ -108,7 +108,7 @@ class RunSummary:
 
     @property
     def answer(self) -> tuple[str, float, bool] | None:
-        """The fastest strategy, its seconds per call or step, and whether they are predicted; None
+        """The strategy with the lowest median, its seconds per call or step, and whether they are predicted; None
         where there is no time.
         """
         if self.fastest is not None and (median := self.medians_s.get(self.fastest)) is not None:

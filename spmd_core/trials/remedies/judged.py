@@ -171,7 +171,8 @@ def answer(
     tried: Sequence[Tried],
 ) -> Remedy | Nothing:
     """The best of the changes that were compiled; why nothing helps where none does."""
-    verdicts = [judged for each in tried if (judged := verdict(target, base, each))]
+    outcomes = [(each, verdict(target, base, each)) for each in tried]
+    verdicts = [judged for _, judged in outcomes if judged]
     good = [each for each in verdicts if helps(target, costs, each)]
     if good:
         return _remedy(
@@ -189,11 +190,15 @@ def answer(
         reason=words.nothing_words(
             target.first,
             summed_dims(experiment, target.first),
-            [each.candidate.words for each in tried],
+            [(each.candidate.words, _outcome(judged)) for each, judged in outcomes],
             len(tried) - len(verdicts),
             best_words,
         )
     )
+
+
+def _outcome(judged: Verdict | None) -> str:
+    return words.outcome_words(judged and judged.removes, judged.total_s if judged else 0.0)
 
 
 def _remedy(

@@ -12,6 +12,7 @@ from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json,
 from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
 from spmd_core.time import closed_form_s, formula_of, times_where_run
 from spmd_core.words.advice import sentences as words
+from spmd_core.words.advice.removals import remedied
 
 FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
 GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: times as many, and at least so many
@@ -19,7 +20,6 @@ MOST_DOUBLINGS = 40
 MOST_BYTES = 2**28  # of operands, that a suggestion may need
 LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # of a replicated operand, of what a device holds
 SAVES = 0.95  # of its time, by the closed form, a suggestion must stay below
-PAYS = 1.0  # sharded over one device: above it sharding does not pay
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,34 +68,16 @@ def dispatch_bound(facts: Facts) -> Next | None:
 
 
 def one_device_wins(facts: Facts) -> Next | None:
-    """A strategy of one device is faster than every sharded one."""
-    sharded = {
-        name: outcome.median_s
-        for name, outcome in facts.result.strategies.items()
-        if not facts.is_single_device(name) and outcome.median_s
-    }
-    larger = grown(facts.experiment)
-    if (
-        not facts.is_single_device(facts.name)
-        or not sharded
-        or not facts.outcome.median_s
-        or larger is None
-    ):
+    """A strategy of one device is faster than every sharded one, by the verdicts on them."""
+    answer, larger = facts.result.comparison, grown(facts.experiment)
+    if answer is None or larger is None or not facts.is_single_device(answer.fastest):
         return None
-    best = min(sharded, key=sharded.__getitem__)
-    ratio = _paired(facts, best) or sharded[best] / facts.outcome.median_s
-    if ratio <= PAYS:
+    sharded = [each for each in answer.ratios if not facts.is_single_device(each.strategy)]
+    if not sharded or not all(each.differs for each in sharded):
         return None
-    sentence = words.one_device_words(ratio, facts.name, _grown_sizes(facts, larger))
+    ratio = min(each.ratio for each in sharded)
+    sentence = words.one_device_words(ratio, answer.fastest, _grown_sizes(facts, larger))
     return Next(rule="one_device_wins", number=ratio, experiment=larger, sentence=sentence)
-
-
-def _paired(facts: Facts, other: str) -> float | None:
-    """The ratio that the answer's headline and table give; None where they compare with another."""
-    answer = facts.result.comparison
-    if answer is None or answer.fastest != facts.name:
-        return None
-    return next((each.ratio for each in answer.ratios if each.strategy == other), None)
 
 
 def idle_axis(facts: Facts) -> Next | None:
@@ -163,6 +145,8 @@ def partial_sums(facts: Facts) -> Next | None:
     if not sums:
         return None
     largest = max(sums, key=lambda each: each.bytes * each.times)
+    if largest.remove is not None:  # it was tried, and the compiler's answer is known
+        return None
     experiment = facts.experiment
     strategy = facts.result.row(facts.name).strategy
     known = times_where_run(experiment, facts.result.environment, None)
@@ -246,6 +230,7 @@ RULES: tuple[Rule, ...] = (
     noisy,
     one_device_wins,
     dispatch_bound,
+    lambda facts: remedied(facts.outcome),
     idle_axis,
     replicated_operand,
     partial_sums,

@@ -140,7 +140,9 @@ def chart(placed: Sequence[Tile]) -> Spec:
         },
     }
     labels = {
-        "transform": [{"filter": "datum.label != ''"}],
+        "transform": [
+            {"filter": "datum.label != '' && datum.pixels < width * (datum.x2 - datum.x)"}
+        ],
         "mark": {"type": "text", "color": "#ffffff", "fontSize": 11, "lineBreak": "\n"},
         "encoding": {
             "x": encoding["x"] | {"field": "middle_x"},
@@ -191,6 +193,7 @@ def _row(tile: Tile) -> Spec:
         "how": how(tile),
         "shape": shape_text(first.shape) if count == 1 else f"{count_text(count)} arrays",
         "spec": spec if count == 1 else "",
+        "pixels": 7 * max(len(name), 8),  # that its label takes: none where the screen is narrow
         "label": f"{name}\n{bytes_text(tile.weight)}" if is_roomy else "",
     }
 

@@ -10,6 +10,7 @@ from spmd_core.base import refuse, shorten
 from spmd_core.experiment.reading import MAX_SIZE, is_integer
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.experiment.workloads.own.description import Description
+from spmd_core.experiment.workloads.own.steps import DeclaredStep, declare_step
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
 from spmd_core.experiment.workloads.workload import DTYPE_BYTES, FLOATS
 
@@ -31,12 +32,16 @@ declared: list[Callable[[Mapping[str, Any]], Description]] = []
 
 def workload(
     *,
-    operands: Arrays,
-    results: Arrays,
-    defaults: Mapping[str, int],
+    operands: Arrays | None = None,
+    results: Arrays | None = None,
+    defaults: Mapping[str, int] | None = None,
     title: str | None = None,
     dtypes: Sequence[str] = FLOATS,
     integer_result: bool = False,
+    mesh: Mapping[str, int] | None = None,
+    axes: Mapping[str, Any] | None = None,
+    donated: Sequence[str] = (),
+    platforms: Sequence[str] = ("tpu", "cpu"),
 ) -> Callable[[Function], Function]:
     """Declare the decorated function, which takes the operands in order and returns the results,
     one array or a tuple of them.
@@ -47,16 +52,32 @@ def workload(
     ()`, whose value is replaced by the mesh axes of dim `rows`; NAME_one, for a single row, for
     vmap and pmap; NAME_explicit if types need an out_sharding, as in `Y_SHARDING = None`.
     RequestError if the declaration is inconsistent.
+
+    With `mesh` it is a program on pytrees instead: the function takes nothing and returns a step, its
+    abstract arguments by name, and rules: pairs of a regular expression on the path and the dims of
+    the array, whose mesh axes are in `axes`, or pytrees of PartitionSpec by argument. `donated` names
+    arguments, `platforms` those that it is exported for.
     """
 
     def declare(function: Function) -> Function:
         name = function.__name__
+        shown = title or name.replace("_", " ").capitalize()
+        if mesh:
+            step = DeclaredStep(function, shown, mesh, axes or {}, donated, platforms)
+            declare_step(step)
+            return function
+        if operands is None or results is None or defaults is None:
+            raise refuse(
+                f"workload {name}",
+                "has neither operands, results and defaults, nor a mesh",
+                "declare the arrays, or mesh={...} for a step on pytrees",
+            )
         _check(name, operands, results, defaults, dtypes)
         _check_parameters(name, function, operands)
         declared.append(
             lambda names: Description(
                 name=name,
-                title=title or name.replace("_", " ").capitalize(),
+                title=shown,
                 operands=_pairs(operands),
                 results=_pairs(results),
                 defaults=tuple(defaults.items()),

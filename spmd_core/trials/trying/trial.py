@@ -7,7 +7,8 @@ from spmd_core.experiment import Row
 from spmd_core.results import Removal, StrategyResult
 from spmd_core.time import ProgramTime
 from spmd_core.trials.remedies.candidate import MOST, Candidate, Target
-from spmd_core.trials.remedies.judged import Tried, answer, helps, settles, verdict
+from spmd_core.trials.remedies.judged import Tried, answer, doubtful, helps, settles, verdict
+from spmd_core.trials.remedies.timed import Timed
 
 
 @dataclass(slots=True)
@@ -22,6 +23,7 @@ class RemedyTrial:
     _tried: list[Tried] = field(default_factory=list)
     _is_settled: bool = False
     _is_helped: bool = False
+    timed: Timed | None = None  # the doubtful one, beside the program
 
     @property
     def is_over(self) -> bool:
@@ -55,7 +57,16 @@ class RemedyTrial:
     @property
     def answer(self) -> Removal:
         """The best of those that were judged."""
-        return answer(self.row.experiment, self.base, self.expected, self.target, self._tried)
+        return answer(
+            self.row.experiment, self.base, self.expected, self.target, self._tried, self.timed
+        )
+
+    @property
+    def doubtful(self) -> Candidate | None:
+        """What is to be timed beside the program once all is judged: on devices that are here."""
+        if self.row.experiment.place.is_absent or self.row.experiment.plan:
+            return None
+        return doubtful(self.target, self.base, self.expected, self._tried)
 
 
 def _end(done: int) -> int | None:

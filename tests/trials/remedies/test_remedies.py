@@ -6,8 +6,8 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.results.collective import Collective
 from spmd_core.results.prediction import PredictedMemory, Prediction
-from spmd_core.results.remedy import Change, Nothing, Remedy
-from spmd_core.results.result import MemoryBytes, StrategyResult
+from spmd_core.results.remedy import Change, Nothing, Predicted, Remedy
+from spmd_core.results.result import MemoryBytes, Ratio, StrategyResult
 from spmd_core.time.bandwidth.program_time import ProgramTime
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import beside
@@ -15,6 +15,7 @@ from spmd_core.trials.remedies.candidate import MOST, MOST_MORE
 from spmd_core.trials.remedies.judged import (
     Tried,
     answer,
+    doubtful,
     held_bytes,
     matched,
     settles,
@@ -22,6 +23,7 @@ from spmd_core.trials.remedies.judged import (
     untried,
     verdict,
 )
+from spmd_core.trials.remedies.timed import Timed
 from spmd_core.trials.trying.trial import RemedyTrial
 
 LAYER = parse_experiment(
@@ -281,6 +283,44 @@ def test_what_was_tried_as_well_is_said_with_what_it_comes_to():
         f"{first.words}: predicted 4 ms -> 5 ms; tried as well: {second.words} (6 ms); "
         f"{third.words} (does not compile)"
     )
+
+
+def timed(fastest, differs, before=5e-3, after=4e-3):
+    ratio = Ratio(
+        strategy="b" if fastest == "a" else "a",
+        ratio=1.25,
+        interval=(1.1, 1.4),
+        verdict="faster" if differs else "cannot tell",
+        differs=differs,
+        rounds=100,
+        processes=5,
+    )
+    return Timed(Predicted(before=before, after=after), ratio, differs and fastest == "b")
+
+
+@pytest.mark.parametrize(
+    ("measured", "words"),
+    [
+        (timed("b", True), "; measured 5 ms -> 4 ms, paired ratio 1.25× (99 % interval 1.10 to"),
+        (
+            timed("a", True),
+            "in less time: the sum over `in` needs it; {}: measured 5 ms -> 4 ms, "
+            "which is slower: paired ratio 1.25×",
+        ),
+        (timed("b", False), "measured 5 ms -> 4 ms, cannot tell which is faster: paired ratio"),
+    ],
+)
+def test_what_predictions_do_not_tell_apart_is_timed(measured, words):
+    first, *_ = arrays.candidates(LAYER, "auto", collective())
+    near = ProgramTime(4e-3, (2e-3,), "calibration", floor_s=90e-6)
+    (target,) = targets(BASE, near)
+    given = [tried(first, 3.6e-3, by="calibration")]
+    assert doubtful(target, BASE, near, given) is first
+    found = answer(LAYER, BASE, near, target, given, measured)
+    text = found.sentence if isinstance(found, Remedy) else found.reason
+    assert isinstance(found, Remedy) == measured.is_faster and words.format(first.words) in text
+    assert doubtful(TARGET, BASE, COSTS, [tried(first, 1e-3)]) is None, "it helps"
+    assert doubtful(TARGET, BASE, COSTS, [tried(first, 5e-3)]) is None, "it takes longer"
 
 
 def test_a_remedy_is_a_variant_beside_what_ran():

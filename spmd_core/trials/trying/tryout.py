@@ -134,11 +134,9 @@ class Tryout(Work):
                     return False
                 self._compile_here(candidate)
             trial.judge(self._tried(candidate, trial.base.operations is not None))
+            if not self.is_cancelled and (doubtful := trial.wants_timed) is not None:
+                trial.time(doubtful, self._timed(trial.row, doubtful))
         if not trial.is_over or self.is_cancelled:
-            return False
-        if (candidate := trial.doubtful) is not None:
-            trial.timed = self._timed(trial.row, candidate)
-        if self.is_cancelled:
             return False
         answers = dict.fromkeys(trial.target.numbers, trial.answer)
         self._answers.setdefault(trial.row.key, {}).update(answers)

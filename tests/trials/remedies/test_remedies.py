@@ -329,3 +329,18 @@ def test_a_remedy_is_a_variant_beside_what_ran():
     study = beside(LAYER, found)
     assert [each.experiment for each in study.members] == [LAYER, found.experiment]
     assert beside(study, found) is None
+
+
+def test_the_doubtful_one_is_timed_after_the_nearest_and_ends_the_trial_where_it_is_faster():
+    near = ProgramTime(4e-3, (2e-3,), "calibration", floor_s=90e-6)
+    (target,) = targets(BASE, near)
+    given = arrays.candidates(LAYER, "auto", collective())
+    trial = RemedyTrial(LAYER.rows[0], BASE, target, near, given)
+    for number, each in enumerate(given[:MOST]):
+        assert trial.wants_timed is None
+        trial.judge(tried(each, (3.9 - number / 10) * 1e-3, by="calibration"))
+    doubtful_one = trial.wants_timed
+    assert doubtful_one is given[MOST - 1]
+    trial.time(doubtful_one, timed("b", differs=True))
+    assert trial.is_over and trial.wants_timed is None
+    assert trial.answer.measured_s == Predicted(before=5e-3, after=4e-3)

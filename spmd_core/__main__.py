@@ -40,6 +40,8 @@ COMMANDS = {
     "name": "name a stored run",
     "note": "write the note of a stored run",
     "tag": "add tags to a stored run, remove them, or pin it",
+    "compare": "two to eight stored runs: which is faster, and what differs",
+    "report": "stored runs as one HTML file, or as Markdown",
     "export": "write stored runs into one archive, for another installation",
     "import": "take in the runs of an archive, as foreign ones",
     "script": "a script of plain JAX that reproduces an experiment",
@@ -50,6 +52,7 @@ COMMANDS = {
     "doctor": "a self-test of this machine: what works, and what to do",
     "link": "the link that opens an experiment in the dashboard",
     "who": "who did what on the dashboard",
+    "audit": "who did what, on the dashboard and the command line",
     "login": "whether the dashboard requires a login, and how to end that",
 }
 
@@ -57,9 +60,12 @@ _LONG = 60  # characters
 _INSIDE = {  # modules of commands that are in a folder
     "who": "owner.who",
     "login": "owner.login",
+    "audit": "owner.audit",
     "name": "notebook.name",
     "note": "notebook.note",
     "tag": "notebook.tag",
+    "compare": "notebook.compare",
+    "report": "notebook.report",
     "export": "notebook.export",
     "import": "notebook.take_in",
 }

@@ -34,6 +34,7 @@ FLOORS = (
     ("search",),
     ("words",),
     ("recipes",),
+    ("reports",),
     ("lab",),
     ("trials",),
     ("commands",),

@@ -2,6 +2,7 @@
 
 from spmd_core.results import stats
 from spmd_core.results.advice import Next
+from spmd_core.results.between import Between, apart, between, fastest_row
 from spmd_core.results.collective import Collective, Part
 from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn, thinned
 from spmd_core.results.environment import Device, Environment
@@ -133,6 +134,7 @@ __all__ = [
     "TINY",
     "Arithmetic",
     "ArrayReport",
+    "Between",
     "Binds",
     "Bounded",
     "Bounds",
@@ -204,9 +206,11 @@ __all__ = [
     "Verdict",
     "Wrong",
     "WrongElement",
+    "apart",
     "arithmetic",
     "behind",
     "best_rows",
+    "between",
     "beyond_note",
     "bound",
     "by_curve",
@@ -221,6 +225,7 @@ __all__ = [
     "difference",
     "encode",
     "estimates",
+    "fastest_row",
     "has_formula",
     "json_text",
     "labelled",

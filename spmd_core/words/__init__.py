@@ -58,7 +58,9 @@ from spmd_core.words.experiments import (
     model_words,
     sharding_words,
 )
-from spmd_core.words.history.added import labels_words, origin_words
+from spmd_core.words.gap import gap_sentence, gap_table
+from spmd_core.words.history.added import imported_words, labels_words, origin_words
+from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -103,6 +105,7 @@ from spmd_core.words.nearest import (
     moments_words,
     nearest_json,
     nearest_words,
+    predict_command,
 )
 from spmd_core.words.predictions import (
     KINDS,
@@ -125,6 +128,7 @@ from spmd_core.words.results import in_words
 from spmd_core.words.runs import (
     ONLY_SEARCHED,
     behind_words,
+    collective_words,
     collectives_words,
     compile_words,
     failures,
@@ -208,6 +212,7 @@ __all__ = [
     "DOES_NOT_FIT",
     "GUESSED",
     "HIGHEST_PRICE",
+    "INDEPENDENT",
     "KINDS",
     "KNEES",
     "MEANING",
@@ -234,11 +239,13 @@ __all__ = [
     "axis_title",
     "behind_words",
     "beside_words",
+    "between_words",
     "bound_words",
     "calibration_words",
     "changes",
     "check",
     "collective_counts_words",
+    "collective_words",
     "collectives_words",
     "compact",
     "compared",
@@ -264,12 +271,15 @@ __all__ = [
     "failures",
     "finding_words",
     "fit_words",
+    "gap_sentence",
+    "gap_table",
     "goal_words",
     "grid_headline",
     "grid_row",
     "group_texts",
     "holders_text",
     "ignored_words",
+    "imported_words",
     "in_a_line",
     "in_words",
     "index_texts",
@@ -312,6 +322,7 @@ __all__ = [
     "plan_words",
     "point_size_words",
     "point_title",
+    "predict_command",
     "predicted",
     "predicted_words",
     "predictions",
@@ -322,6 +333,7 @@ __all__ = [
     "rate_interval_words",
     "rate_words",
     "rates_words",
+    "ratio_interval_words",
     "read_price",
     "remedies",
     "roofline_words",

@@ -123,7 +123,7 @@ def _unsure_words(unsure: Sequence[Ratio]) -> str:
         interval = paired_words(unsure[0])
     else:
         low, high = (
-            _factor(end)
+            factor_text(end)
             for end in (
                 min(each.interval[0] for each in unsure),
                 max(each.interval[1] for each in unsure),
@@ -241,7 +241,7 @@ class _Called:
 def ratio_words(ratio: Ratio) -> str:
     """A paired ratio with its interval: `2.50× (2.25 to 2.75)`."""
     low, high = ratio.interval
-    return f"{_factor(ratio.ratio)}× ({_factor(low)} to {_factor(high)})"
+    return f"{factor_text(ratio.ratio)}× ({factor_text(low)} to {factor_text(high)})"
 
 
 def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
@@ -288,8 +288,8 @@ def paired_words(ratio: Ratio) -> str:
     low, high = ratio.interval
     share = "95" if ratio.rounds is None else "99"  # before there were three verdicts
     of = f", {rounds_words(ratio)}" if ratio.rounds else ""
-    interval = f"{share} % interval {_factor(low)} to {_factor(high)}{of}"
-    return f"paired ratio {_factor(ratio.ratio)}× ({interval})"
+    interval = f"{share} % interval {factor_text(low)} to {factor_text(high)}{of}"
+    return f"paired ratio {factor_text(ratio.ratio)}× ({interval})"
 
 
 def near_words(ratio: Ratio) -> str:
@@ -310,7 +310,10 @@ def _slower(medians_s: Mapping[str, float | None], ratio: Ratio) -> str:
     return f"{seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
 
 
-def _factor(value: float) -> str:
+def factor_text(value: float) -> str:
+    """A ratio in three digits, without the sign."""
+    if value < 0.1:
+        return f"{value:.2g}"
     if value < 10:
         return f"{value:.2f}"
     if value < 100:

@@ -15,7 +15,7 @@ from spmd_core.results import (
 )
 from spmd_core.time import ProgramTime
 from spmd_core.trials.remedies.candidate import WORTH, Candidate, Target, summed_dims
-from spmd_core.trials.remedies.timed import Timed
+from spmd_core.trials.remedies.side_by_side import SideBySide
 from spmd_core.words import remedies as words
 
 LESS = 0.9  # of its time: a collective that stays counts as less from here down
@@ -170,7 +170,7 @@ def answer(
     costs: ProgramTime,
     target: Target,
     tried: Sequence[Tried],
-    timed: Timed | None = None,
+    timed: SideBySide | None = None,
 ) -> Remedy | Nothing:
     """The best of the changes that were compiled; why nothing helps where none does. `timed`: the
     doubtful one beside the program.
@@ -220,7 +220,7 @@ def _cheapest_removal(verdicts: Sequence[Verdict]) -> Verdict | None:
     return min(removing, key=lambda each: each.total_s, default=None)
 
 
-def _seconds(timed: Timed) -> tuple[float, float]:
+def _seconds(timed: SideBySide) -> tuple[float, float]:
     return timed.seconds.before, timed.seconds.after
 
 
@@ -234,7 +234,7 @@ def _remedy(
     costs: ProgramTime,
     target: Target,
     verdict: Verdict,
-    timed: Timed | None = None,
+    timed: SideBySide | None = None,
 ) -> Remedy:
     candidate, compiled = verdict.tried.candidate, verdict.tried.outcome
     assert compiled is not None

@@ -8,7 +8,7 @@ from spmd_core.results import Removal, StrategyResult
 from spmd_core.time import ProgramTime
 from spmd_core.trials.remedies.candidate import MOST, Candidate, Target
 from spmd_core.trials.remedies.judged import Tried, answer, doubtful, helps, settles, verdict
-from spmd_core.trials.remedies.timed import Timed
+from spmd_core.trials.remedies.side_by_side import SideBySide
 
 
 @dataclass(slots=True)
@@ -23,7 +23,9 @@ class RemedyTrial:
     _tried: list[Tried] = field(default_factory=list)
     _is_settled: bool = False
     _is_helped: bool = False
-    _timed: tuple[Candidate, Timed | None] | None = None  # the doubtful one, beside the program
+    _timed: tuple[Candidate, SideBySide | None] | None = (
+        None  # the doubtful one, beside the program
+    )
 
     @property
     def is_over(self) -> bool:
@@ -74,7 +76,7 @@ class RemedyTrial:
         candidate = self._doubtful
         return None if self._timed and self._timed[0] is candidate else candidate
 
-    def time(self, candidate: Candidate, timed: Timed | None) -> None:
+    def time(self, candidate: Candidate, timed: SideBySide | None) -> None:
         """Take what timing it beside the program gave; None where it could not be timed."""
         self._timed = candidate, timed
 

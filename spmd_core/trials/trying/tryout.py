@@ -23,7 +23,7 @@ from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import Answers
 from spmd_core.trials.remedies.candidate import Candidate, Target
 from spmd_core.trials.remedies.judged import Tried, targets, untried
-from spmd_core.trials.remedies.timed import Timed, timed_of
+from spmd_core.trials.remedies.side_by_side import SideBySide, timed_of
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.stored import to_stored
 from spmd_core.trials.trying.trial import RemedyTrial
@@ -214,7 +214,7 @@ class Tryout(Work):
                 self._lab.delete([status.run])
         self._take(candidate, result)
 
-    def _timed(self, row: Row, candidate: Candidate) -> Timed | None:
+    def _timed(self, row: Row, candidate: Candidate) -> SideBySide | None:
         """A change and the program that it changes, timed side by side as a study."""
         self.doing = f"timing both: {candidate.words}"
         result = None

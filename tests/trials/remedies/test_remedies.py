@@ -23,7 +23,7 @@ from spmd_core.trials.remedies.judged import (
     untried,
     verdict,
 )
-from spmd_core.trials.remedies.timed import Timed
+from spmd_core.trials.remedies.side_by_side import SideBySide
 from spmd_core.trials.trying.trial import RemedyTrial
 
 LAYER = parse_experiment(
@@ -295,7 +295,7 @@ def timed(fastest, differs, before=5e-3, after=4e-3):
         rounds=100,
         processes=5,
     )
-    return Timed(Predicted(before=before, after=after), ratio, differs and fastest == "b")
+    return SideBySide(Predicted(before=before, after=after), ratio, differs and fastest == "b")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from spmd_core.results import Predicted, Ratio, Result
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class SideBySide:
     """Median seconds before and after a change, the paired ratio of the slower to the faster, and
     whether the changed program is proven faster.
     """
@@ -16,7 +16,7 @@ class Timed:
     is_faster: bool
 
 
-def timed_of(result: Result | None) -> Timed | None:
+def timed_of(result: Result | None) -> SideBySide | None:
     """What a study of a program and its change measured; None where it did not time both."""
     answer = result.comparison if result else None
     if result is None or answer is None or not answer.ratios:
@@ -27,4 +27,4 @@ def timed_of(result: Result | None) -> Timed | None:
         return None
     (ratio,) = answer.ratios
     is_faster = ratio.differs and answer.fastest == after
-    return Timed(Predicted(before=was, after=now), ratio, is_faster)
+    return SideBySide(Predicted(before=was, after=now), ratio, is_faster)

@@ -30,7 +30,7 @@ class Remedy(Frozen):
     `memory_bytes` is the increase per device (negative: a decrease); `experiment` is what one click
     opens; `removes` is False if the collective remains and takes less time. The seconds are a
     `guess` on simulated devices that were not calibrated; `measured_s` are medians of both, timed
-    side by side where predictions did not tell them apart.
+    side by side where predictions left the order open.
     """
 
     changes: tuple[Change, ...]

@@ -205,7 +205,7 @@ def answer(
 def doubtful(
     target: Target, base: StrategyResult, costs: ProgramTime, tried: Sequence[Tried]
 ) -> Candidate | None:
-    """The change that may remove a target in less time, where predictions do not tell it from the
+    """The change that may remove a target in less time, where predictions leave that open beside the
     program and no other change helps.
     """
     verdicts = [judged for each in tried if (judged := verdict(target, base, each))]

@@ -1,4 +1,4 @@
-"""A program and a change of it, timed side by side where predictions do not tell them apart."""
+"""A program and a change of it, timed side by side where predictions leave the order open."""
 
 from dataclasses import dataclass
 

@@ -53,42 +53,49 @@ def workload(
     vmap and pmap; NAME_explicit if types need an out_sharding, as in `Y_SHARDING = None`.
     RequestError if the declaration is inconsistent.
 
-    With `mesh` it is a program on pytrees instead: the function takes nothing and returns a step, its
-    abstract arguments by name, and rules: pairs of a regular expression on the path and the dims of
-    the array, whose mesh axes are in `axes`, or pytrees of PartitionSpec by argument. `donated` names
-    arguments, `platforms` those that it is exported for.
+    With `mesh` it is a program on pytrees: the function returns a step, its abstract arguments by
+    name, and rules (see `engine/exported/declared.py`); `axes`: name of a dim -> mesh axes.
     """
 
     def declare(function: Function) -> Function:
-        name = function.__name__
-        shown = title or name.replace("_", " ").capitalize()
+        shown = title or function.__name__.replace("_", " ").capitalize()
         if mesh:
-            step = DeclaredStep(function, shown, mesh, axes or {}, donated, platforms)
-            declare_step(step)
-            return function
-        if operands is None or results is None or defaults is None:
+            declare_step(DeclaredStep(function, shown, mesh, axes or {}, donated, platforms))
+        elif operands is None or results is None or defaults is None:
             raise refuse(
-                f"workload {name}",
+                f"workload {function.__name__}",
                 "has neither operands, results and defaults, nor a mesh",
                 "declare the arrays, or mesh={...} for a step on pytrees",
             )
-        _check(name, operands, results, defaults, dtypes)
-        _check_parameters(name, function, operands)
-        declared.append(
-            lambda names: Description(
-                name=name,
-                title=shown,
-                operands=_pairs(operands),
-                results=_pairs(results),
-                defaults=tuple(defaults.items()),
-                dtypes=tuple(dtypes),
-                strategies=_strategies(name, names),
-                integer_result=integer_result,
-            )
-        )
+        else:
+            arrays = operands, results, defaults
+            declared.append(_of_arrays(function, shown, arrays, dtypes, integer_result))
         return function
 
     return declare
+
+
+def _of_arrays(
+    function: Callable[..., Any],
+    title: str,
+    arrays: tuple[Arrays, Arrays, Mapping[str, int]],
+    dtypes: Sequence[str],
+    integer_result: bool,
+) -> Callable[[Mapping[str, Any]], Description]:
+    """The description of a function of arrays, given the names that its file defines."""
+    name, (operands, results, defaults) = function.__name__, arrays
+    _check(name, operands, results, defaults, dtypes)
+    _check_parameters(name, function, operands)
+    return lambda names: Description(
+        name=name,
+        title=title,
+        operands=_pairs(operands),
+        results=_pairs(results),
+        defaults=tuple(defaults.items()),
+        dtypes=tuple(dtypes),
+        strategies=_strategies(name, names),
+        integer_result=integer_result,
+    )
 
 
 def _pairs(arrays: Arrays) -> tuple[tuple[str, tuple[str, ...]], ...]:

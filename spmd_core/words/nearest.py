@@ -1,7 +1,6 @@
 """What a training step is estimated to take, in a line; the nearest plan that fits, and what it changes."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
 from spmd_core.experiment import Plan
@@ -82,7 +81,7 @@ def arguments(plan: Plan, near: Plan) -> str:
     return " ".join(f"--{name} {text}" for name, text in texts.items())
 
 
-def nearest_json(plan: Plan) -> dict[str, Any]:
+def nearest_json(plan: Plan) -> dict[str, object]:
     """`nearest` of the JSON form of an estimate that does not fit; None if no plan does."""
     nearest = nearest_fit(plan)
     if nearest is None:

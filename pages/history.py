@@ -2,17 +2,18 @@
 
 import streamlit as st
 
-from spmd_core.experiment import workload_names
+from spmd_core.experiment import PROGRAM_FILE, workload_names
 from spmd_core.results import STATES
 from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
 from ui import links, live, shell
 from ui.compare import beside
 from ui.history import listing as history
-from ui.history import side_by_side
+from ui.history import opening, side_by_side
 from ui.notebook import archives
 
 share = shell.open_page("history")
 st.title("History")
+opening.follow()
 live.watch_history(live.listed_runs())
 with st.container(horizontal=True, vertical_alignment="bottom"):
     text = st.text_input(
@@ -24,7 +25,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
     workload = st.selectbox(
         "Workload",
-        list(workload_names()),
+        [*workload_names(), PROGRAM_FILE],
         index=None,
         key="workload",
         bind="query-params",

@@ -1,6 +1,8 @@
 """What a training step is estimated to take, in a line; the nearest plan that fits, and what it changes."""
 
+import shlex
 from collections.abc import Iterator
+from typing import Any
 
 from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
 from spmd_core.experiment import Plan
@@ -81,7 +83,27 @@ def arguments(plan: Plan, near: Plan) -> str:
     return " ".join(f"--{name} {text}" for name, text in texts.items())
 
 
-def nearest_json(plan: Plan) -> dict[str, object]:
+def predict_command(plan: Plan) -> str:
+    """The command that predicts a plan, with the flags of its policy."""
+    given = {
+        "target": plan.target,
+        "model": plan.model,
+        "mesh": mesh_text(plan.mesh, ","),
+        "batch-per-device": f"{plan.batch_per_device:.15g}",
+        "sequence": str(plan.sequence),
+        "remat": plan.remat,
+        "save": ",".join(plan.save),
+        "offload": ",".join(plan.offload),
+        **{name.replace("_", "-"): str(size) for name, size in plan.sizes},
+        "layers": str(plan.layers or ""),
+    }
+    words = [f"--{name} {shlex.quote(value)}" for name, value in given.items() if value]
+    if plan.dropless:
+        words.append("--dropless")
+    return f"python -m spmd_core predict {' '.join(words)}"
+
+
+def nearest_json(plan: Plan) -> dict[str, Any]:
     """`nearest` of the JSON form of an estimate that does not fit; None if no plan does."""
     nearest = nearest_fit(plan)
     if nearest is None:

@@ -3,26 +3,11 @@
 from dataclasses import dataclass
 
 from spmd_core.base import Settings, bytes_text, refuse
-from spmd_core.experiment import Experiment, check_flags
+from spmd_core.experiment import Experiment, check_flags, programs
+from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.store import Store
 
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Who submits: a viewer in a browser, who has limits, or the command line, which has none.
-    `batch`: runs submitted together, such as a sweep, which count as one; as "search …" they are
-    listed only with the runs of searches.
-    """
-
-    viewer: str | None = None
-    batch: str | None = None
-    address: str | None = None  # of who has not logged in
-    who: str = ""  # for what is kept of who did what
-    is_logged_in: bool = False
-    is_exposed: bool = False  # at a dashboard that anybody can reach, without a login
-
-
-COMMAND_LINE = Asker()
+__all__ = ["COMMAND_LINE", "Asker", "Room", "check_asker", "check_may_act", "check_program", "room"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +38,6 @@ class Room:
         )
 
 
-def check_may_act(settings: Settings, asker: Asker) -> None:
-    """RequestError where a visitor may only look, and estimate."""
-    is_visitor = asker.viewer is not None and not asker.is_logged_in
-    if is_visitor and settings.anonymous == "viewer":
-        raise refuse(
-            "a visitor without a login",
-            "may only look and estimate here",
-            "ask whoever runs this dashboard",
-        )
-
-
 def check_program(settings: Settings, asker: Asker, experiment: Experiment | None = None) -> None:
     """RequestError where `asker` may not hand in a program, or not run this experiment of one."""
     allowed = settings.allowed_uploads(asker.is_exposed)
@@ -75,6 +49,8 @@ def check_program(settings: Settings, asker: Asker, experiment: Experiment | Non
         )
     for each in experiment.members if experiment else ():
         program, place = each.experiment.exported, each.experiment.place
+        if program:
+            programs.check_held(program.described.program)
         if program is None or place.is_absent or allowed == "kernels":
             continue
         if allowed == "compile":

@@ -81,7 +81,7 @@ def between(
     elif one.median_s is None and other.median_s is None and one.predicted_s and other.predicted_s:
         judged = _predicted(one.predicted_s, other.predicted_s, shift)
     else:
-        judged = {"why_none": _why_none(one, other)}
+        judged: dict = {"why_none": _why_none(one, other)}
     if judged.get("verdict") == "faster":
         judged["faster"] = result.run if judged["ratio"] < 1 else baseline.run
     return named.model_copy(update={**judged, "per_token": tokens[0] != tokens[1]})
@@ -127,7 +127,8 @@ def _processes(outcome: StrategyResult) -> list[np.ndarray]:
     """Of each process, the log of the seconds of its rounds; of before, of the samples."""
     every: list[Rounds] = [outcome.turns_s, *outcome.again_s] if outcome.turns_s else []
     rounds = [[float(np.median(turns)) for turns in each] for each in every if each]
-    return [np.log(each) for each in rounds or [outcome.samples_s or (outcome.median_s,)]]
+    samples = outcome.samples_s or (outcome.median_s or math.nan,)
+    return [np.log(np.array(each)) for each in rounds or [samples]]
 
 
 def _predicted(one: Estimate, other: Estimate, shift: float) -> dict:

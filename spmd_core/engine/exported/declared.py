@@ -18,6 +18,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from spmd_core.experiment import DeclaredStep, declared_steps
 
 Rule = tuple[str, Any]
+Arrays = dict[str, jax.ShapeDtypeStruct]
 
 
 def main() -> None:
@@ -42,7 +43,7 @@ def exported(step: DeclaredStep) -> bytes:
     given = arguments_of(arguments, rules, step)
     tree = jax.tree.structure(arguments)
 
-    def flat(**arrays: Any) -> dict[str, Any]:
+    def flat(**arrays: jax.Array) -> dict[str, jax.Array]:
         results = function(**jax.tree.unflatten(tree, [arrays[path] for path in given]))
         return {_path(path): leaf for path, leaf in _leaves(results)}
 
@@ -51,7 +52,7 @@ def exported(step: DeclaredStep) -> bytes:
     return bytes(export.export(program, platforms=list(step.platforms))(**given).serialize())
 
 
-def arguments_of(arguments: Any, rules: Any, step: DeclaredStep) -> dict[str, Any]:
+def arguments_of(arguments: Any, rules: Any, step: DeclaredStep) -> Arrays:
     """Path -> abstract array of each argument. `rules` are pairs of a regular expression on the path
     and the dims of the array, or pytrees of PartitionSpec by argument; what none names takes the
     spec of a path that ends alike, such as a parameter's moments, else it is replicated.

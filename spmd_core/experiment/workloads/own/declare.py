@@ -10,7 +10,7 @@ from spmd_core.base import refuse, shorten
 from spmd_core.experiment.reading import MAX_SIZE, is_integer
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.experiment.workloads.own.description import Description
-from spmd_core.experiment.workloads.own.steps import DeclaredStep, declare_step
+from spmd_core.experiment.workloads.own.steps import declare_step
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
 from spmd_core.experiment.workloads.workload import DTYPE_BYTES, FLOATS
 
@@ -39,9 +39,7 @@ def workload(
     dtypes: Sequence[str] = FLOATS,
     integer_result: bool = False,
     mesh: Mapping[str, int] | None = None,
-    axes: Mapping[str, Any] | None = None,
-    donated: Sequence[str] = (),
-    platforms: Sequence[str] = ("tpu", "cpu"),
+    **step: object,
 ) -> Callable[[Function], Function]:
     """Declare the decorated function, which takes the operands in order and returns the results,
     one array or a tuple of them.
@@ -54,19 +52,16 @@ def workload(
     RequestError if the declaration is inconsistent.
 
     With `mesh` it is a program on pytrees: the function returns a step, its abstract arguments by
-    name, and rules (see `engine/exported/declared.py`); `axes`: name of a dim -> mesh axes.
+    name, and rules; `step` are further fields of `DeclaredStep`.
     """
 
     def declare(function: Function) -> Function:
         shown = title or function.__name__.replace("_", " ").capitalize()
         if mesh:
-            declare_step(DeclaredStep(function, shown, mesh, axes or {}, donated, platforms))
+            declare_step(function, shown, mesh, step)
         elif operands is None or results is None or defaults is None:
-            raise refuse(
-                f"workload {function.__name__}",
-                "has neither operands, results and defaults, nor a mesh",
-                "declare the arrays, or mesh={...} for a step on pytrees",
-            )
+            rule = "has neither operands, results and defaults, nor a mesh"
+            raise refuse(f"workload {function.__name__}", rule, "declare its arrays, or its mesh")
         else:
             arrays = operands, results, defaults
             declared.append(_of_arrays(function, shown, arrays, dtypes, integer_result))

@@ -4,10 +4,12 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from spmd_core.base import ask_child, refuse
 from spmd_core.experiment.workloads.exported import programs
@@ -25,25 +27,32 @@ class DeclaredStep:
     on a mesh; `axes`: name of a dim -> mesh axes.
     """
 
-    function: Callable[[], Any]
+    function: Callable[..., Any]
     title: str
     mesh: Mapping[str, int]
-    axes: Mapping[str, Any]
-    donated: Sequence[str]
-    platforms: Sequence[str]
+    axes: Mapping[str, str | tuple[str, ...] | None] = field(default_factory=dict)
+    donated: Sequence[str] = ()
+    platforms: Sequence[str] = ("tpu", "cpu")
 
 
 declared_steps: list[DeclaredStep] = []
 
 
-def declare_step(step: DeclaredStep) -> None:
-    """Add a step to those of this process. RequestError where its mesh is none."""
-    for axis, size in step.mesh.items():
+def declare_step(
+    function: Callable[..., object], title: str, mesh: Mapping[str, int], more: Mapping[str, object]
+) -> None:
+    """Add a step to those of this process. RequestError where its mesh is none, or a field unknown."""
+    for axis, size in mesh.items():
         if not _AXIS.fullmatch(axis) or not isinstance(size, int) or size < 1:
             raise refuse(
                 f"mesh axis {axis}={size}", "is no name and size", 'write {"fsdp": 4, "tensor": 2}'
             )
-    declared_steps.append(step)
+    if unknown := sorted(more.keys() - {"axes", "donated", "platforms"}):
+        raise refuse(f"{unknown[0]} of {title}", "is not read", "use axes, donated or platforms")
+    read = TypeAdapter(DeclaredStep)
+    declared_steps.append(
+        read.validate_python({"function": function, "title": title, "mesh": mesh, **more})
+    )
 
 
 def take_declared() -> tuple[Described, ...]:

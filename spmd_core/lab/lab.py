@@ -72,6 +72,7 @@ class Lab:
         self._guard = threading.Lock()
         self._own_runs: set[str] = set()  # submitted here, and not known to be over
         self._own_requests: set[int] = set()
+        self._stuck: dict[str, float] = {}
         self._results: dict[str, Result] = {}
         self._hardware: tuple[float, Hardware] | None = None
         self._supervisor = self._new_supervisor()
@@ -260,6 +261,7 @@ class Lab:
             lambda: self._supervisor,
             self._queue_lock,
             self._settings.write_s,
+            self._stuck,
         )
         return followed.wait(timeout_s, on_change)
 

@@ -14,6 +14,7 @@ from spmd_core.base.errors import (
     refuse,
     shorten,
 )
+from spmd_core.base.foreign import CLEAR, plain_streams, read_file, seen
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf
 from spmd_core.base.login import is_confirmed
 from spmd_core.base.settings import Settings, default_data_folder, read_settings, resolved
@@ -30,6 +31,7 @@ from spmd_core.base.units import (
 )
 
 __all__ = [
+    "CLEAR",
     "AccessError",
     "AsObject",
     "ChildAnswer",
@@ -52,12 +54,15 @@ __all__ = [
     "mesh_text",
     "number_text",
     "ordinal_text",
+    "plain_streams",
+    "read_file",
     "read_settings",
     "refuse",
     "resident_bytes",
     "resolved",
     "scaled_text",
     "seconds_text",
+    "seen",
     "shorten",
     "suffixed_sizes",
     "threads",

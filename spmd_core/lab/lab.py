@@ -334,7 +334,7 @@ class Lab:
         """
         check_program(self._settings, asker)
         check_may_act(self._settings, asker)
-        described = programs.take(data, name, asker.viewer or "")
+        described = programs.take(data, name, asker.viewer or "", asker.address or "")
         self._note(asker, "program", described.program)
         return described
 

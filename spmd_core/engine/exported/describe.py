@@ -16,7 +16,7 @@ from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir.dialects import sdy
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.engine.exported.allowed import check_module, operations
+from spmd_core.engine.exported.allowed import check_arrays, check_module, check_paths, operations
 from spmd_core.engine.exported.module import (
     own_files,
     parsed,
@@ -76,6 +76,10 @@ def read(data: bytes) -> export.Exported:
             f"are more than {MOST_LEAVES:,}",
             "stack the arrays of repeated layers",
         )
+    if not exported.out_avals:
+        raise refuse("this program", "returns nothing, so that there is nothing to compile", HOW)
+    check_arrays((*exported.in_avals, *exported.out_avals))
+    check_paths([*_paths(exported.in_tree, None), *_paths(exported.out_tree, None)])
     return dataclasses.replace(exported, disabled_safety_checks=(), _get_vjp=None)
 
 

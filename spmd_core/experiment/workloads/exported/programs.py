@@ -4,19 +4,29 @@ import hashlib
 import os
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
-from spmd_core.base import RequestError, ask_child, default_data_folder, refuse, shorten
+from spmd_core.base import (
+    RequestError,
+    StorageError,
+    ask_child,
+    default_data_folder,
+    refuse,
+    shorten,
+)
 from spmd_core.experiment.workloads.exported.description import Described
 
 MOST_BYTES = 64 * 2**20  # of one file
 MOST_BYTES_HELD = 2 * 2**30  # of all files of a data folder
 MOST_HELD = 200
 MOST_OF_VIEWER = 20
+MOST_OF_ADDRESS = 60  # of all viewers of one network address: each may call itself another
 MOST_NAME = 100
 PARSE_S = 60.0
 PARSE_BYTES = 4 * 2**30  # of memory that the parser may hold
@@ -26,10 +36,11 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _taking = threading.Lock()
 
 
-def take(data: bytes, name: str = "", viewer: str = "") -> Described:
-    """Hold a program that somebody gives, and describe it; `viewer` is who, where they have limits.
-    RequestError, in one sentence, where it is none, is too large, or asks for what is not allowed;
-    nothing is held then.
+def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> Described:
+    """Hold a program that somebody gives, and describe it; `viewer` is who, where they have limits,
+    and `address` from where. RequestError, in one sentence, where it is none, is too large, or asks
+    for what is not allowed; nothing is held then. StorageError where the folder cannot hold it. One
+    that another viewer handed in keeps the name that it has.
     """
     if len(data) > MOST_BYTES:
         raise refuse(
@@ -39,12 +50,14 @@ def take(data: bytes, name: str = "", viewer: str = "") -> Described:
         )
     program = hashlib.sha256(data).hexdigest()
     name = " ".join(name.split())[:MOST_NAME] or program[:12]
-    with _taking:
+    with _taking, _in_folder():
         found = _described(program)
         if found is None:
-            _check_room(len(data), viewer)
-            found = _parse(program, data).model_copy(update={"viewer": viewer})
-        found = found.model_copy(update={"name": name})
+            _check_room(len(data), viewer, address)
+            given = {"viewer": viewer, "address": address, "name": name}
+            found = _parse(program, data).model_copy(update=given)
+        elif viewer in ("", found.viewer):
+            found = found.model_copy(update={"name": name})
         _write(_path(program, "json"), found.model_dump_json().encode())
     return found
 
@@ -64,20 +77,28 @@ def find(program: str) -> Described:
 
 def held() -> tuple[Described, ...]:
     """Every program that is held, the one taken last first."""
-    files = sorted(folder().glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
-    return tuple(found for file in files if (found := _described(file.stem)))
+    found = [(_changed_ns(file), _described(file.stem)) for file in folder().glob("*.json")]
+    found.sort(key=lambda each: each[0], reverse=True)
+    return tuple(each for _, each in found if each)
 
 
 def delete(program: str) -> None:
     """Let go of a program; its runs stay, and say that it is not held."""
     find(program)
-    for kind in ("json", "jaxexport"):
-        _path(program, kind).unlink(missing_ok=True)
+    with _in_folder():
+        for kind in ("json", "jaxexport"):
+            _path(program, kind).unlink(missing_ok=True)
 
 
 def artifact(program: str) -> bytes:
     """The file that is held: that which was taken, with short source paths."""
-    return _path(find(program).program, "jaxexport").read_bytes()
+    try:
+        return _path(find(program).program, "jaxexport").read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise refuse(
+            f"program {program[:12]}…", f"cannot be read ({reason})", "take its file anew"
+        ) from None
 
 
 def folder() -> Path:
@@ -89,9 +110,34 @@ def _path(program: str, kind: str) -> Path:
     return folder() / f"{program}.{kind}"
 
 
-def _check_room(size: int, viewer: str) -> None:
-    if viewer and sum(each.viewer == viewer for each in held()) >= MOST_OF_VIEWER:
+@contextmanager
+def _in_folder() -> Iterator[None]:
+    """Has a folder that is full, not ours or in pieces end in a sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StorageError(
+            f"programs in {folder()} cannot be held ({reason}): free space there, or correct "
+            "SPMD_LAB_DATA"
+        ) from error
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:  # another process has just let go of it
+        return 0
+
+
+def _check_room(size: int, viewer: str, address: str) -> None:
+    others = held() if viewer else ()
+    if viewer and sum(each.viewer == viewer for each in others) >= MOST_OF_VIEWER:
         raise refuse(f"{MOST_OF_VIEWER} programs of yours", "are held already", "delete some first")
+    if address and sum(each.address == address for each in others) >= MOST_OF_ADDRESS:
+        raise refuse(
+            f"{MOST_OF_ADDRESS} programs from your address", "are held already", "delete some first"
+        )
     files = list(folder().glob("*.jaxexport"))
     if len(files) >= MOST_HELD:
         raise refuse(f"{len(files)} programs", "are held already", "delete some first")
@@ -127,8 +173,12 @@ def _parse(program: str, data: bytes) -> Described:
 
 def _write(path: Path, data: bytes) -> None:
     new = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-    new.write_bytes(data)
-    new.replace(path)
+    try:
+        new.write_bytes(data)
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
 
 
 @lru_cache(maxsize=32)
@@ -140,5 +190,5 @@ def _described(program: str) -> Described | None:
     path = _path(program, "json")
     try:
         return _read(path, path.stat().st_mtime_ns)
-    except (FileNotFoundError, ValidationError):  # described by another version: take it again
+    except (OSError, ValidationError):  # described by another version: take it again
         return None

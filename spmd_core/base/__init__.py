@@ -17,7 +17,13 @@ from spmd_core.base.errors import (
 from spmd_core.base.foreign import CLEAR, plain_streams, read_file, seen
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf
 from spmd_core.base.login import is_confirmed
-from spmd_core.base.settings import Settings, default_data_folder, read_settings, resolved
+from spmd_core.base.settings import (
+    Settings,
+    default_data_folder,
+    own_path,
+    read_settings,
+    resolved,
+)
 from spmd_core.base.units import (
     bytes_text,
     count_text,
@@ -54,6 +60,7 @@ __all__ = [
     "mesh_text",
     "number_text",
     "ordinal_text",
+    "own_path",
     "plain_streams",
     "read_file",
     "read_settings",

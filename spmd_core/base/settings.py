@@ -216,12 +216,15 @@ def default_data_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _usual_folder() -> str:
-    return platformdirs.user_data_dir("spmd-lab")
+    try:
+        return platformdirs.user_data_dir("spmd-lab")
+    except RuntimeError:  # a user without a name, and no HOME
+        return "~/.local/share/spmd-lab"
 
 
 def own_path(name: str, text: str) -> Path:
     """The path that a variable of the environment names; RequestError for `~` of nobody."""
-    path = Path(os.path.expanduser(text))  # noqa: PTH111 - Path's fails with another error
+    path = Path(os.path.expanduser(text))  # unlike Path's, which fails without a name
     if str(path).startswith("~"):
         raise refuse(
             f"{name}={shorten(text)}",

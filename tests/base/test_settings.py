@@ -9,7 +9,11 @@ from spmd_core.base import RequestError, default_data_folder, own_path
 
 def test_a_home_that_nobody_knows_ends_in_a_sentence(monkeypatch):
     """Containers run programs as users without a name."""
-    monkeypatch.setattr("spmd_core.base.settings._usual_folder", lambda: "~/.local/share/spmd-lab")
+
+    def unknown(*_):
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.setattr("platformdirs.user_data_dir", unknown)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     with pytest.raises(RequestError, match="is in a home folder that is not known here: set SPMD"):
         default_data_folder({})

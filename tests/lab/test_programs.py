@@ -88,6 +88,23 @@ def test_programs_that_vanish_or_are_damaged_are_left_out(experiment):
         (folder / "aside").rename(kept)
 
 
+def test_what_a_killed_process_left_behind_is_cleared_away(experiment, monkeypatch):
+    folder, kept = programs.folder(), programs.artifact(experiment["program"])
+    left = [folder / f"{'d' * 64}.jaxexport", folder / f"{'e' * 64}.12.34"]
+    for path in left:
+        path.write_bytes(b"half")
+    (folder / "reading-x").mkdir()
+    (folder / "reading-x" / "given").write_bytes(b"half")
+    with pytest.raises(RequestError, match=r"no program of jax\.export"):
+        programs.take(b"early")
+    assert all(path.exists() for path in left), "another process may be at it"
+    monkeypatch.setattr(programs, "LEFT_S", 0.0)
+    with pytest.raises(RequestError, match=r"no program of jax\.export"):
+        programs.take(b"later")
+    assert not any(path.exists() for path in (*left, folder / "reading-x"))
+    assert programs.artifact(experiment["program"]) == kept
+
+
 def test_a_folder_that_cannot_hold_programs_ends_in_a_sentence(data_folder, monkeypatch):
     monkeypatch.setenv("SPMD_LAB_DATA", str(data_folder / "other"))
     (data_folder / "other").mkdir(parents=True)

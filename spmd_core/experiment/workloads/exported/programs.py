@@ -3,7 +3,9 @@
 import hashlib
 import os
 import re
+import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -29,10 +31,12 @@ MOST_OF_VIEWER = 20
 MOST_OF_ADDRESS = 60  # of all viewers of one network address: each may call itself another
 MOST_NAME = 100
 PARSE_S = 60.0
+LEFT_S = 3600.0  # after which what a process that was killed has left behind is cleared away
 PARSE_BYTES = 4 * 2**30  # of memory that the parser may hold
 HOW = "docs/your_program.md shows the lines that write one"
 _PARSER = "spmd_core.engine.exported.describe"
 _HASH = re.compile(r"[0-9a-f]{64}")
+_READING = "reading-"
 _taking = threading.Lock()
 
 
@@ -53,6 +57,7 @@ def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> De
     with _taking, _in_folder():
         found = _described(program)
         if found is None:
+            _clear_left()
             _check_room(len(data), viewer, address)
             given = {"viewer": viewer, "address": address, "name": name}
             found = _parse(program, data).model_copy(update=given)
@@ -130,6 +135,23 @@ def _changed_ns(path: Path) -> int:
         return 0
 
 
+def _clear_left() -> None:
+    """Clear away what a process left behind that was killed while it took a program: it would take
+    room that nobody can free.
+    """
+    for path in list(folder().glob("*")):
+        if time.time() - 1e-9 * _changed_ns(path) < LEFT_S:
+            continue
+        if path.name.startswith(_READING):
+            shutil.rmtree(path, ignore_errors=True)
+        elif (
+            path.is_file()
+            and path.suffix != ".json"
+            and not path.with_suffix("").with_suffix(".json").exists()
+        ):
+            path.unlink(missing_ok=True)
+
+
 def _check_room(size: int, viewer: str, address: str) -> None:
     others = held() if viewer else ()
     if viewer and sum(each.viewer == viewer for each in others) >= MOST_OF_VIEWER:
@@ -150,7 +172,7 @@ def _check_room(size: int, viewer: str, address: str) -> None:
 def _parse(program: str, data: bytes) -> Described:
     environ = {"PATH": os.environ.get("PATH", ""), "JAX_PLATFORMS": "cpu"}
     folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder()) as work:
+    with TemporaryDirectory(dir=folder(), prefix=_READING) as work:
         given, kept = Path(work) / "given", Path(work) / "kept"
         given.write_bytes(data)
         answer = ask_child(_PARSER, [str(given), str(kept)], environ, PARSE_S, PARSE_BYTES)

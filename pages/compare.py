@@ -5,10 +5,11 @@ import streamlit as st
 from spmd_core.words import ago, experiment_size_words, explained
 from ui import cards, course, exports, links, live, next_step, remedies, shell, state
 from ui.charts import curve
-from ui.compare import answer, changed, communication, inputs, study, variants
+from ui.compare import answer, changed, communication, inputs, plan_rows, study, variants
 from ui.compare import view as views
 from ui.lab import lab
 from ui.markdown import code, plain
+from ui.notebook import labels
 
 share = shell.open_page("compare")
 with st.sidebar:
@@ -39,7 +40,7 @@ if refusal:
     shell.refusal(refusal)
 elif misfit:
     shell.offer_nearest("compare", misfit)
-elif pressed:
+elif pressed and not plan_rows.is_of_plans(experiment):
     live.ask("compare", experiment)
 
 if status := live.follow("compare", experiment, run, at_work):
@@ -47,6 +48,7 @@ if status := live.follow("compare", experiment, run, at_work):
     if view:
         answer.headline(view, ago(status.finished_at or status.submitted_at))
         answer.verdict(view.result)
+        labels.draw(status.run)
         exports.menu(downloads, status.run, status.experiment)
         for at, (chart, alt) in enumerate(view.times):
             st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
@@ -63,7 +65,9 @@ if status := live.follow("compare", experiment, run, at_work):
         answer.details(view)
 elif run is None:
     cards.elsewhere(lab().active(), state.last_run("compare"))
-    if misfit is None and not study.last_answer(experiment):
+    if misfit is None and plan_rows.is_of_plans(experiment):
+        plan_rows.show(experiment, pressed)
+    elif misfit is None and not study.last_answer(experiment):
         answer.before(experiment)
 
 links.write_query("compare", experiment, run)

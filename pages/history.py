@@ -8,17 +8,19 @@ from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
 from ui import links, live, shell
 from ui.compare import beside
 from ui.history import listing as history
-from ui.history import side_by_side
+from ui.history import opening, side_by_side
+from ui.notebook import archives
 
 share = shell.open_page("history")
 st.title("History")
+opening.follow()
 live.watch_history(live.listed_runs())
 with st.container(horizontal=True, vertical_alignment="bottom"):
     text = st.text_input(
         "Search",
         key="search",
         bind="query-params",
-        placeholder="x=8, bfloat16, a date …",
+        placeholder="x=8, bfloat16, a date, tag:v5p, note:ring …",
         icon=":material/search:",
     )
     workload = st.selectbox(
@@ -59,4 +61,5 @@ else:
         "Nothing has run here yet: open a recipe, or press Run on Compare. Every run is kept here, with its numbers and programs."
     )
     st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
+archives.drop()
 links.share_box(share, "history")

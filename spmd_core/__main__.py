@@ -37,6 +37,13 @@ COMMANDS = {
     "run": "run an experiment, and print its result",
     "program": "what each device holds of a program that jax.export wrote",
     "history": "the runs that are stored",
+    "name": "name a stored run",
+    "note": "write the note of a stored run",
+    "tag": "add tags to a stored run, remove them, or pin it",
+    "compare": "two to eight stored runs: which is faster, and what differs",
+    "report": "stored runs as one HTML file, or as Markdown",
+    "export": "write stored runs into one archive, for another installation",
+    "import": "take in the runs of an archive, as foreign ones",
     "script": "a script of plain JAX that reproduces an experiment",
     "predict": "what a program would cost on TPUs that are not attached",
     "search": "which sharding is best for a model on chips, or for a spec",
@@ -45,11 +52,23 @@ COMMANDS = {
     "doctor": "a self-test of this machine: what works, and what to do",
     "link": "the link that opens an experiment in the dashboard",
     "who": "who did what on the dashboard",
+    "audit": "who did what, on the dashboard and the command line",
     "login": "whether the dashboard requires a login, and how to end that",
 }
 
 _LONG = 60  # characters
-_OWNERS = {"who": "owner.who", "login": "owner.login"}  # for who runs the server
+_INSIDE = {  # modules of commands that are in a folder
+    "who": "owner.who",
+    "login": "owner.login",
+    "audit": "owner.audit",
+    "name": "notebook.name",
+    "note": "notebook.note",
+    "tag": "notebook.tag",
+    "compare": "notebook.compare",
+    "report": "notebook.report",
+    "export": "notebook.export",
+    "import": "notebook.take_in",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -128,7 +147,7 @@ def _call(words: list[str]) -> int:
             f"command {shorten(words[0])}", "does not exist", f"use one of {', '.join(COMMANDS)}"
         )
     meaning = COMMANDS[words[0]]
-    command = pkgutil.resolve_name(f"spmd_core.commands.{_OWNERS.get(words[0], words[0])}")
+    command = pkgutil.resolve_name(f"spmd_core.commands.{_INSIDE.get(words[0], words[0])}")
     parser = _Parser(
         prog=f"{PROGRAM} {words[0]}",
         description=f"{meaning[0].upper()}{meaning[1:]}.",

@@ -6,7 +6,7 @@ or `quoted`; `tests/spoken.py` finds what does not.
 
 import re
 
-from spmd_core.base import seen
+from spmd_core.base import visible
 
 LONGEST_QUOTE = 60  # characters of another's text inside a sentence of ours
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&]|(?<=:material)/)")
@@ -91,7 +91,8 @@ def _between(live: re.Pattern[str], line: str) -> str:
 
 def _visible(text: str) -> str:
     """A text on one line, without characters that are not seen but do something."""
-    return seen(_SPACE.sub(" ", text).strip())
+    line = _SPACE.sub(" ", text).strip()
+    return visible(line)
 
 
 def as_sentence(message: str) -> str:

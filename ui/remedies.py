@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.experiment import STRATEGIES
-from spmd_core.results import Collective, Nothing, Removal, Result
-from spmd_core.trials import is_guessed, with_remedies
+from spmd_core.results import Collective, Nothing, Remedy, Removal, Result
+from spmd_core.trials import beside, is_guessed, with_remedies
 from spmd_core.trials import tryouts as running
 from spmd_core.words import GUESSED, NOTHING_WORTH, TRIES, doing_words, titles, what_words
 from ui import cards
@@ -91,34 +91,52 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
 
 def _answers(result: Result, names: Sequence[str]) -> None:
     """A line for each answer: what collective it is of, and the change that one click opens."""
-    found = grouped(result, names)
+    groups = grouped(result, names)
     alone = len(names) == 1
-    for each, removal, whose in found:
+    for each, removal, whose in groups:
         of = "" if alone else f" · {plain(titles(whose))}"
-        said = f"**{coded(what_words(each))}**{of}"
+        text = f"**{coded(what_words(each))}**{of}"
         if isinstance(removal, Nothing):
-            st.markdown(f"{said}  \n{coded(as_sentence(removal.reason))}")
+            st.markdown(f"{text}  \n{coded(as_sentence(removal.reason))}")
             continue
-        st.markdown(said)
+        st.markdown(text)
         st.page_link(
             cards.page_of(removal.experiment),
             icon=":material/arrow_forward:",
             label=coded(as_sentence(removal.sentence)),
             query_params=cards.query(removal.experiment),
         )
-    if found and is_guessed(result):
+        _as_variant(result, removal)
+    if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
+
+
+def _as_variant(result: Result, remedy: Remedy) -> None:
+    """A link to the study of what ran and of the change, to be timed together; nothing where no
+    study can have both.
+    """
+    study = beside(result.experiment, remedy)
+    if study is not None and (query := cards.query(study)):
+        st.page_link(
+            cards.page_of(study),
+            icon=":material/add:",
+            label="Add as a variant",
+            query_params=query,
+            help="Compare with both as variants of one study, which takes their times together.",
+        )
 
 
 def grouped(result: Result, names: Sequence[str]) -> list[Group]:
     """Each different answer of these strategies once, in their order."""
-    found: dict[tuple[str, str], Group] = {}
+    groups: dict[tuple[str, str], Group] = {}
     for name in names:
         for each in result.strategies[name].collectives or ():
             if each.remove is None:
                 continue
-            said = each.remove.reason if isinstance(each.remove, Nothing) else each.remove.sentence
-            group = found.setdefault((what_words(each), said), (each, each.remove, []))
+            sentence = (
+                each.remove.reason if isinstance(each.remove, Nothing) else each.remove.sentence
+            )
+            group = groups.setdefault((what_words(each), sentence), (each, each.remove, []))
             if name not in group[2]:
                 group[2].append(name)
-    return list(found.values())
+    return list(groups.values())

@@ -14,7 +14,7 @@ from spmd_core.base.errors import (
     refuse,
     shorten,
 )
-from spmd_core.base.foreign import CLEAR, plain_streams, read_file, seen
+from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf
 from spmd_core.base.login import is_confirmed
 from spmd_core.base.settings import (
@@ -35,6 +35,7 @@ from spmd_core.base.units import (
     suffixed_sizes,
     value_text,
 )
+from spmd_core.base.visible import visible
 
 __all__ = [
     "CLEAR",
@@ -59,6 +60,7 @@ __all__ = [
     "login",
     "mesh_text",
     "number_text",
+    "open_file",
     "ordinal_text",
     "own_path",
     "plain_streams",
@@ -69,9 +71,9 @@ __all__ = [
     "resolved",
     "scaled_text",
     "seconds_text",
-    "seen",
     "shorten",
     "suffixed_sizes",
     "threads",
     "value_text",
+    "visible",
 ]

@@ -4,23 +4,29 @@ terminal.
 
 import errno
 import os
-import re
 import select
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from os import PathLike
-from typing import Any
+from typing import Any, BinaryIO
+
+from spmd_core.base.visible import visible
 
 PIPE_S = 30.0  # that a pipe is waited for: what writes to it may have to compute first
 CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it
-_DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-_UNSEEN = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_DIRECTIONS}]")
 
 
 def read_file(path: str | PathLike[str], most_bytes: int, pipe_s: float = PIPE_S) -> bytes:
-    """The first bytes of a file. OSError where it cannot be read, also a pipe to which nobody writes
-    within `pipe_s`; ValueError for a name that none can have.
+    """The first bytes of a file, as `open_file` opens it."""
+    with open_file(path, pipe_s) as file:
+        return file.read(most_bytes)
+
+
+@contextmanager
+def open_file(path: str | PathLike[str], pipe_s: float = PIPE_S) -> Iterator[BinaryIO]:
+    """A file to be read. OSError where it cannot be, also a pipe to which nobody writes within
+    `pipe_s`; ValueError for a name that none can have.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
@@ -30,17 +36,7 @@ def read_file(path: str | PathLike[str], most_bytes: int, pipe_s: float = PIPE_S
             if not waiting.poll(1e3 * pipe_s):
                 raise OSError(errno.ETIMEDOUT, f"nobody wrote to this pipe within {pipe_s:g} s")
         os.set_blocking(handle, True)
-        return file.read(most_bytes)
-
-
-def seen(text: str) -> str:
-    r"""Text whose unseen characters that do something are shown by their number: control characters
-    but tabs and ends of lines, and marks that turn the direction of reading.
-
-    >>> seen("a\x1b[31m\u202eb\n")
-    'a\\u001b[31m\\u202eb\n'
-    """
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        yield file
 
 
 class _Plain:
@@ -50,7 +46,7 @@ class _Plain:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        self._stream.write(CLEAR.join(map(seen, text.split(CLEAR))))
+        self._stream.write(CLEAR.join(visible(part, "\n\t") for part in text.split(CLEAR)))
         return len(text)
 
     def flush(self) -> None:

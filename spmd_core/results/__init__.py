@@ -2,6 +2,7 @@
 
 from spmd_core.results import stats
 from spmd_core.results.advice import Next
+from spmd_core.results.between import Between, apart, between, fastest_row
 from spmd_core.results.collective import Collective, Part
 from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn, thinned
 from spmd_core.results.environment import Device, Environment
@@ -80,6 +81,13 @@ from spmd_core.results.runs.events import (
     Started,
     Texts,
 )
+from spmd_core.results.runs.labels import (
+    Labels,
+    Origin,
+    checked_name,
+    checked_note,
+    checked_tags,
+)
 from spmd_core.results.runs.memory import check_memory, check_runs_here
 from spmd_core.results.runs.protocol import READ_BYTES, Lines, channel_to_parent, encode, send
 from spmd_core.results.runs.states import (
@@ -102,7 +110,7 @@ from spmd_core.results.stats import (
     summarize,
 )
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
-from spmd_core.results.verdicts import Settles, Verdict
+from spmd_core.results.verdicts import SURE_PROCESSES, Settles, Verdict
 
 __all__ = [
     "ACTIVE",
@@ -120,11 +128,13 @@ __all__ = [
     "SPREAD_WARNING",
     "STATES",
     "STEP_TIME",
+    "SURE_PROCESSES",
     "TERMINAL",
     "TIMING",
     "TINY",
     "Arithmetic",
     "ArrayReport",
+    "Between",
     "Binds",
     "Bounded",
     "Bounds",
@@ -146,6 +156,7 @@ __all__ = [
     "Finished",
     "Fit",
     "Judgement",
+    "Labels",
     "Lines",
     "MemoryBytes",
     "MoveCost",
@@ -154,6 +165,7 @@ __all__ = [
     "NoTrace",
     "Nothing",
     "Operation",
+    "Origin",
     "Part",
     "Phase",
     "Phases",
@@ -194,20 +206,26 @@ __all__ = [
     "Verdict",
     "Wrong",
     "WrongElement",
+    "apart",
     "arithmetic",
     "behind",
     "best_rows",
+    "between",
     "beyond_note",
     "bound",
     "by_curve",
     "channel_to_parent",
     "check_memory",
     "check_runs_here",
+    "checked_name",
+    "checked_note",
+    "checked_tags",
     "compare_predicted",
     "csv_text",
     "difference",
     "encode",
     "estimates",
+    "fastest_row",
     "has_formula",
     "json_text",
     "labelled",

@@ -1,4 +1,4 @@
-"""What a search found, as a value: the winner, the ranking, what was pruned and why."""
+"""The answer of a search, as a value: the winner, the ranking, what was pruned and why."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from spmd_core.search.proof import Proof
 from spmd_core.search.question import ModelQuestion
 from spmd_core.search.ranking import Ranked, front, price_per_billion, ranking, ties
 
-TOP = 20  # rows of the JSON form, unless asked for more
+TOP = 20  # rows of the JSON form, unless more are requested
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,13 @@ class Answer:
         """How many candidates got how far; with those that were not looked at, all of the space."""
         counts = Counter(each.fate for each in self.found)
         return {
-            **{fate: counts[fate] for fate in reversed(ORDER)},
+            **{state: counts[state] for state in reversed(ORDER)},
             "not looked at": max(0, self.space - len(self.found)),
         }
 
     @cached_property
     def ties(self) -> list[Candidate]:
-        """Those that the winner cannot be told from: where it was proven, by that; else by the
+        """Those that tie with the winner: where it was proven, by that; else by the
         intervals.
         """
         proof = self.proof_of_winner

@@ -18,7 +18,7 @@ from spmd_core.words.advice.models import (
     model_json,
     parameters_words,
 )
-from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation
+from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
 from spmd_core.words.advice.programs import (
     finding_words,
     program_headline,
@@ -58,6 +58,9 @@ from spmd_core.words.experiments import (
     model_words,
     sharding_words,
 )
+from spmd_core.words.gap import gap_sentence, gap_table
+from spmd_core.words.history.added import imported_words, labels_words, origin_words
+from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -102,6 +105,7 @@ from spmd_core.words.nearest import (
     moments_words,
     nearest_json,
     nearest_words,
+    predict_command,
 )
 from spmd_core.words.predictions import (
     KINDS,
@@ -124,6 +128,7 @@ from spmd_core.words.results import in_words
 from spmd_core.words.runs import (
     ONLY_SEARCHED,
     behind_words,
+    collective_words,
     collectives_words,
     compile_words,
     failures,
@@ -160,7 +165,7 @@ from spmd_core.words.search.answer import (
 from spmd_core.words.search.candidates import why_not
 from spmd_core.words.strategies import PAIRED_NOTE, compared, predicted
 from spmd_core.words.studies import PAIRED, explained, whose
-from spmd_core.words.sweep import (
+from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
     axis_title,
     point_size_words,
@@ -171,6 +176,7 @@ from spmd_core.words.sweep import (
     sizes_offer,
     sweep_headline,
 )
+from spmd_core.words.sweep.grid import grid_headline, grid_row, ranked_rows
 from spmd_core.words.texts import (
     MEANINGS,
     TEXTS,
@@ -206,6 +212,7 @@ __all__ = [
     "DOES_NOT_FIT",
     "GUESSED",
     "HIGHEST_PRICE",
+    "INDEPENDENT",
     "KINDS",
     "KNEES",
     "MEANING",
@@ -232,11 +239,13 @@ __all__ = [
     "axis_title",
     "behind_words",
     "beside_words",
+    "between_words",
     "bound_words",
     "calibration_words",
     "changes",
     "check",
     "collective_counts_words",
+    "collective_words",
     "collectives_words",
     "compact",
     "compared",
@@ -262,10 +271,15 @@ __all__ = [
     "failures",
     "finding_words",
     "fit_words",
+    "gap_sentence",
+    "gap_table",
     "goal_words",
+    "grid_headline",
+    "grid_row",
     "group_texts",
     "holders_text",
     "ignored_words",
+    "imported_words",
     "in_a_line",
     "in_words",
     "index_texts",
@@ -273,6 +287,7 @@ __all__ = [
     "is_predicted",
     "kept_words",
     "kind_title",
+    "labels_words",
     "layout_headline",
     "layouts",
     "left_out_words",
@@ -288,6 +303,7 @@ __all__ = [
     "names_of",
     "nearest_json",
     "nearest_words",
+    "next_step",
     "not_placed_words",
     "not_to_scale",
     "numbers_words",
@@ -295,6 +311,7 @@ __all__ = [
     "operand_bytes",
     "operation",
     "ops_word",
+    "origin_words",
     "outcome_words",
     "parameters_words",
     "part_kind",
@@ -305,15 +322,18 @@ __all__ = [
     "plan_words",
     "point_size_words",
     "point_title",
+    "predict_command",
     "predicted",
     "predicted_words",
     "predictions",
     "program_headline",
     "program_json",
     "range_texts",
+    "ranked_rows",
     "rate_interval_words",
     "rate_words",
     "rates_words",
+    "ratio_interval_words",
     "read_price",
     "remedies",
     "roofline_words",

@@ -1,5 +1,6 @@
 """What a training step is estimated to take, in a line; the nearest plan that fits, and what it changes."""
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,7 @@ def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
             "rematerialization, block inputs offloaded, one sequence per shard and parameters "
             "sharded over a slice. Use chips with more HBM, or a smaller model."
         )
-    memory, time = nearest.found.memory_bytes, nearest.found.predicted_s
+    memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
     step = f", about {seconds_text(time.estimate)} a step" if time else ""
     return (
         f"Nearest that should fit: {listed(list(changes(plan, nearest)))}. "
@@ -50,7 +51,7 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
         yield f"{listed([_SAVED.get(name, name) for name in back])} not offloaded"
     if more := [name for name in near.offload if name not in plan.offload]:
         words = listed([_SAVED.get(name, name) for name in more])
-        yield f"{words} offloaded ({bytes_text(nearest.found.memory_bytes.host)} of host memory)"
+        yield f"{words} offloaded ({bytes_text(nearest.prediction.memory_bytes.host)} of host memory)"
     if plan.makes_rings and not near.makes_rings:
         yield f"`{near.compiler_flags[-1]}`, which turns collective matmuls off"
 
@@ -82,12 +83,32 @@ def arguments(plan: Plan, near: Plan) -> str:
     return " ".join(f"--{name} {text}" for name, text in texts.items())
 
 
+def predict_command(plan: Plan) -> str:
+    """The command that predicts a plan, with the flags of its policy."""
+    given = {
+        "target": plan.target,
+        "model": plan.model,
+        "mesh": mesh_text(plan.mesh, ","),
+        "batch-per-device": f"{plan.batch_per_device:.15g}",
+        "sequence": str(plan.sequence),
+        "remat": plan.remat,
+        "save": ",".join(plan.save),
+        "offload": ",".join(plan.offload),
+        **{name.replace("_", "-"): str(size) for name, size in plan.sizes},
+        "layers": str(plan.layers or ""),
+    }
+    words = [f"--{name} {shlex.quote(value)}" for name, value in given.items() if value]
+    if plan.dropless:
+        words.append("--dropless")
+    return f"python -m spmd_core predict {' '.join(words)}"
+
+
 def nearest_json(plan: Plan) -> dict[str, Any]:
     """`nearest` of the JSON form of an estimate that does not fit; None if no plan does."""
     nearest = nearest_fit(plan)
     if nearest is None:
         return {"nearest": None}
-    memory, time = nearest.found.memory_bytes, nearest.found.predicted_s
+    memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
     return {
         "nearest": {
             "changes": list(changes(plan, nearest)),

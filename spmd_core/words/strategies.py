@@ -1,4 +1,4 @@
-"""The sentence about several strategies: which one is fastest, where that can be told."""
+"""The sentence about several strategies: which one is fastest, where that is certain."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ PAIRED_NOTE = (
 )
 MIXED = (
     "Measured rows come first. A measured time and a predicted one are not ranked against each "
-    "other: each kind has its own fastest."
+    "other: each kind has its own order."
 )
 BY_INTERVALS = (
     "The ratio is that of the estimates, with what both rows' intervals allow: a row is "
@@ -63,9 +63,9 @@ def _measured(result: Result, called: "_Called") -> str:
     known.
     """
     timed = {
-        name: found
-        for name, found in result.strategies.items()
-        if found.median_s is not None and found.correct is not False
+        name: outcome
+        for name, outcome in result.strategies.items()
+        if outcome.median_s is not None and outcome.correct is not False
     }
     if not timed:
         return "No strategy was measured to the end."
@@ -123,7 +123,7 @@ def _unsure_words(unsure: Sequence[Ratio]) -> str:
         interval = paired_words(unsure[0])
     else:
         low, high = (
-            _factor(end)
+            factor_text(end)
             for end in (
                 min(each.interval[0] for each in unsure),
                 max(each.interval[1] for each in unsure),
@@ -143,8 +143,8 @@ def predicted(result: Result) -> str:
         for name in result.strategies
         if not result.experiment.is_mixed or result.row(name).experiment.place.is_absent
     ]
-    found = {name: result.strategies[name] for name in names}
-    ranked = {name: each for name, each in found.items() if not best or name in best}
+    outcomes = {name: result.strategies[name] for name in names}
+    ranked = {name: each for name, each in outcomes.items() if not best or name in best}
     groups = [
         (alike, _scaled(time, result.tokens(alike[0])))
         for alike, time in same_programs(
@@ -152,18 +152,20 @@ def predicted(result: Result) -> str:
         )
     ]
     groups.sort(key=lambda group: group[1].estimate)
-    unfit = [name for name, each in found.items() if each.prediction and not each.prediction.fits]
+    unfit = [
+        name for name, each in outcomes.items() if each.prediction and not each.prediction.fits
+    ]
     absent = f"{called.several(unfit)} {_do(unfit, 'does', 'do')} not fit." if unfit else ""
     if not groups:
         return absent or "No strategy was compiled to the end."
-    said = [_order(groups, called)]
+    sentences = [_order(groups, called)]
     if len(groups) > 1:
-        said += [
+        sentences += [
             f"{called.several(names)} compile to the same program."
             for names, _ in groups
             if len(names) > 1
         ]
-    return " ".join([*said, *([absent] if absent else [])])
+    return " ".join([*sentences, *([absent] if absent else [])])
 
 
 def mixed(result: Result) -> str:
@@ -199,7 +201,7 @@ class _Called:
 
     def several(self, names: Sequence[str]) -> str:
         """Several rows: of many in a study the first, and how many others."""
-        return self._cut([self(name) for name in names])
+        return self._shortened([self(name) for name in names])
 
     def with_times(
         self,
@@ -228,9 +230,9 @@ class _Called:
             return listed(shown, last)
         slowest = max(seconds for _, seconds in timed)
         every = f"any of the {len(shown)} rows: " if all_tie else ""
-        return f"{every}{self._cut(shown)} (up to {seconds_text(slowest)})"
+        return f"{every}{self._shortened(shown)} (up to {seconds_text(slowest)})"
 
-    def _cut(self, shown: Sequence[str]) -> str:
+    def _shortened(self, shown: Sequence[str]) -> str:
         if not self._is_study or len(shown) <= LISTED:
             return listed(shown)
         return f"{shown[0]} and {len(shown) - 1} others"
@@ -239,21 +241,31 @@ class _Called:
 def ratio_words(ratio: Ratio) -> str:
     """A paired ratio with its interval: `2.50× (2.25 to 2.75)`."""
     low, high = ratio.interval
-    return f"{_factor(ratio.ratio)}× ({_factor(low)} to {_factor(high)})"
+    return f"{factor_text(ratio.ratio)}× ({factor_text(low)} to {factor_text(high)})"
+
+
+def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
+    """What the first row of a comparison is: the fastest only where every other is proven slower.
+    `name_kind`: where rows of both kinds stand in one table.
+    """
+    if answer.tied:
+        return "lowest median" if is_measured else "lowest estimate"
+    kind = "measured" if is_measured else "predicted"
+    return f"fastest {kind}" if name_kind else "fastest"
 
 
 def against_words(ratio: Ratio) -> str:
-    """That ratio, and its verdict where that is not that the fastest is faster."""
+    """That ratio to the first row, and its verdict where that is not that the first is faster."""
     return ratio_words(ratio) + ("" if ratio.differs else f", {ratio.verdict}")
 
 
 def same_programs(
-    found: Mapping[str, StrategyResult], targets: Mapping[str, str] | None = None
+    outcomes: Mapping[str, StrategyResult], targets: Mapping[str, str] | None = None
 ) -> list[Group]:
     """Strategies with a predicted time, the fastest first; those of one program on one target
     (`targets`, by strategy, where there are several) together."""
     groups: dict[str, tuple[list[str], Estimate]] = {}
-    for name, each in found.items():
+    for name, each in outcomes.items():
         if each.predicted_s is not None:
             program = each.prediction.compile.get(PROGRAM) if each.prediction else None
             key = f"{program} {(targets or {}).get(name)}" if program else f"of {name}"
@@ -276,8 +288,8 @@ def paired_words(ratio: Ratio) -> str:
     low, high = ratio.interval
     share = "95" if ratio.rounds is None else "99"  # before there were three verdicts
     of = f", {rounds_words(ratio)}" if ratio.rounds else ""
-    interval = f"{share} % interval {_factor(low)} to {_factor(high)}{of}"
-    return f"paired ratio {_factor(ratio.ratio)}× ({interval})"
+    interval = f"{share} % interval {factor_text(low)} to {factor_text(high)}{of}"
+    return f"paired ratio {factor_text(ratio.ratio)}× ({interval})"
 
 
 def near_words(ratio: Ratio) -> str:
@@ -298,7 +310,10 @@ def _slower(medians_s: Mapping[str, float | None], ratio: Ratio) -> str:
     return f"{seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
 
 
-def _factor(value: float) -> str:
+def factor_text(value: float) -> str:
+    """A ratio in three digits, without the sign."""
+    if value < 0.1:
+        return f"{value:.2g}"
     if value < 10:
         return f"{value:.2f}"
     if value < 100:

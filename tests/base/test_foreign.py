@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from spmd_core.base import CLEAR, plain_streams, read_file, seen
+from spmd_core.base import CLEAR, plain_streams, read_file, visible
 
 
 def test_a_pipe_to_which_nobody_writes_is_not_waited_for(tmp_path):
@@ -31,7 +31,7 @@ def test_no_more_is_read_than_is_asked_for():
 
 @pytest.mark.parametrize("text", ["plain é 漢字 😀\n\tx", '{"a": 1}'])
 def test_text_stays_text(text):
-    assert seen(text) == text
+    assert visible(text, "\n\t") == text
 
 
 def test_what_is_printed_steers_no_terminal():

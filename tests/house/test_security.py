@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from spmd_core.base.settings import Settings
-from spmd_core.experiment import programs
+from spmd_core.experiment import Described, programs
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.actions import KEPT
 from spmd_core.lab.store.limits import Asker
@@ -61,6 +61,29 @@ HELD = {
         "ui/test_version.py", "test_each_screen_and_failure_says_so"),
     "sees all runs, cancels and deletes": (
         HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
+    "by default where other machines can reach": (
+        "lab/store/test_roles.py", "test_the_role_of_each"),
+    "or what the teammate's role allows": ("lab/store/test_roles.py", "test_each_role_may_do_so_much"),
+    "list e-mail addresses that the provider confirms, or": (
+        "lab/store/test_roles.py", "test_the_role_of_each"),
+    "all others are viewers, who look and estimate": (
+        "lab/store/test_roles.py", "test_the_role_of_each"),
+    "A runner also runs, cancels, imports, tags and releases": (
+        "lab/store/test_roles.py", "test_each_role_may_do_so_much"),
+    "An admin also deletes and renames what others ran": (
+        "lab/store/test_roles.py", "test_each_role_may_do_so_much"),
+    "The owner of a run is `issuer#sub`, never a displayed name": (
+        "lab/store/test_roles.py", "test_the_owner_is_issuer_and_subject"),
+    "not by hiding buttons": ("lab/store/test_roles.py", "test_each_role_may_do_so_much"),
+    "The command line is an admin": ("lab/store/test_roles.py", "test_the_role_of_each"),
+    "`audit` lists the same": ("lab/store/test_roles.py", "test_audit_lists_the_command_line_too"),
+    "made of the address alone, escaped": (
+        "ui/history/test_short.py", "test_a_preview_is_made_of_the_link_and_escaped"),
+    "it is bounded in size, validated, and all or nothing of it": (
+        "lab/test_archives.py", "test_a_bad_archive_is_refused_in_a_sentence_and_nothing_is_written"),
+    "Imported runs never answer for this machine": (
+        "lab/test_archives.py",
+        "test_a_foreign_run_is_no_latest_result_and_no_recipe_that_is_done"),
     "Three settings limit that": ("lab/store/test_limits.py", "test_who_may_only_look_changes_nothing"),
     "takes at most 10 places of the queue": (
         "lab/store/test_limits.py",
@@ -116,7 +139,7 @@ HELD = {
         "engine/exported/test_describe.py", "test_a_custom_call_that_is_not_on_the_list_is_refused"),
     "The worker that runs it has no secrets": (
         "lab/test_programs.py", "test_a_worker_of_a_program_has_no_secrets"),
-    "`off` takes none, `compile` runs none": (
+    "none is taken, with `compile` none is run": (
         "lab/test_programs.py", "test_the_owner_says_what_is_done_with_programs"),
     "Where the dashboard listens beyond this machine without a login, none are taken": (
         "ui/programs/test_programs.py", "test_uploads_are_refused_where_anybody_could_send_them"),
@@ -237,8 +260,21 @@ def test_the_first_paragraph_says_what_one_visitor_can_do_to_others(lab):
     assert lab.delete([run], eve) == 1
     lab.release(eve)
     assert "hands in and deletes programs" in said
-    held = lab.take_program((ROOT / "spmd_core/recipes/example.jaxexport").read_bytes(), "", ann)
-    lab.delete_program(held.program, eve)
+    of_ann = Described(
+        program="0" * 64,
+        name="ann's",
+        function="f",
+        platforms=("cpu",),
+        mesh=(),
+        devices=1,
+        arguments=(),
+        outputs=(),
+        bytes=0,
+        viewer="ann",
+    )
+    programs.folder().mkdir()
+    (programs.folder() / f"{of_ann.program}.json").write_text(of_ann.model_dump_json())
+    lab.delete_program(of_ann.program, eve)
     assert lab.programs() == ()
     assert lab._store.requests()[-1].kind == "release"
 

@@ -4,16 +4,18 @@ and a baseline to check against.
 
 import shlex
 
+import pandas as pd
 import streamlit as st
 
 from spmd_core.base import RequestError
 from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
-from spmd_core.words import predictions
+from spmd_core.words import gap_sentence, gap_table, predictions
 from ui import price, state
 from ui.markdown import plain
 from ui.predict import charts
 from ui.shell import refusal
+from ui.tables import escaped
 
 SCREEN = "predict"
 _LONGEST_S = 1e6
@@ -112,10 +114,13 @@ def own_time(result: Result, found: Prediction) -> None:
             ":gray[Enter what you measured on real chips, to see how far off the estimate is.]"
         )
         return
-    right.markdown(f"**{plain(words)}**")
+    sentence = gap_sentence(found, measured or 0.0)
+    right.markdown(f"**{plain(words)}** {plain(sentence or '')}")
     st.vega_lite_chart(
         charts.interval_chart({"time": found.predicted_s}, measured), alt=words, key="measured"
     )
+    if rows := gap_table(found, measured or 0.0):
+        st.table(escaped(pd.DataFrame(rows)), hide_index=True, border="horizontal")
 
 
 def baseline(result: Result, name: str, found: Prediction) -> None:

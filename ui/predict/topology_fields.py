@@ -1,4 +1,4 @@
-"""The fields of a TPU topology and of a mesh on it, for Predict and for Compare."""
+"""The fields of a topology and of a mesh on it, for Predict and for Compare."""
 
 import math
 from typing import Any
@@ -9,11 +9,12 @@ from spmd_core.base import RequestError, count_text, mesh_text
 from spmd_core.experiment import AXES, named_axes
 from spmd_core.machine import (
     CHIPS,
+    GPUS,
+    absent_target,
     get_topology,
     legal_shapes,
     nearest_of_chips,
     shape_text,
-    tpu_target,
 )
 from ui import mesh_fields as axis_fields
 from ui import state
@@ -48,11 +49,11 @@ def _topology(screen: str, target: str) -> str:
     left, middle, right = st.columns([5, 6, 4], gap="small")
     with left:
         chosen = st.selectbox(
-            "TPU",
+            "TPU or GPU",
             generations,
             key=state.seed(state.key(screen, "generation"), named),
-            format_func=lambda name: "7x" if name == "tpu7x" else name,
-            help="Every generation that the TPU compiler knows. None has to be attached.",
+            format_func=_chip_words,
+            help="Every TPU generation and GPU that programs are compiled for. None has to be attached.",
         )
     if chosen not in CHIPS:
         return target
@@ -61,27 +62,37 @@ def _topology(screen: str, target: str) -> str:
             math.prod(now.topology) * now.slices if now is not None and named in CHIPS else _CHIPS
         )
         return nearest_of_chips(chosen, chips).target
-    legal = legal_shapes(chosen)
+    legal, chip = legal_shapes(chosen), CHIPS[chosen]
     shapes = {
         shape_text(shape): shape
         for shape in (legal if now.topology in legal else (now.topology, *legal))
     }
     with middle:
         shape = st.selectbox(
-            "Shape",
+            "GPUs of a domain" if chip.is_gpu else "Shape",
             list(shapes),
             key=state.seed(state.key(screen, f"shape.{chosen}"), shape_text(now.topology)),
-            help="Chips along each physical axis of a slice: every shape that can be had.",
+            help="GPUs that NVLink joins."
+            if chip.is_gpu
+            else "Chips along each physical axis of a slice: every shape that can be had.",
         )
     with right:
         slices = st.number_input(
-            "Slices",
+            "NVLink domains" if chip.is_gpu else "Slices",
             1,
-            max(256, now.slices),
+            max(chip.max_slices, now.slices),
             key=state.seed(state.key(screen, f"slices.{chosen}"), now.slices),
-            help="Slices of this shape, joined by DCN, the data center network.",
+            help="NVLink domains of so many GPUs, joined by the network."
+            if chip.is_gpu
+            else "Slices of this shape, joined by DCN, the data center network.",
         )
-    return tpu_target(chosen, shapes[shape], int(slices))
+    return absent_target(chosen, shapes[shape], int(slices), chip.platform)
+
+
+def _chip_words(generation: str) -> str:
+    if generation in GPUS:
+        return generation.upper()
+    return "7x" if generation == "tpu7x" else generation
 
 
 def mesh_fields(screen: str, draft: dict[str, Any]) -> list[list[Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment import PRESETS, WORKLOADS, parse_mesh
+from spmd_core.experiment import PRESETS, VARIABLE, WORKLOADS, parse_mesh
 from spmd_core.search import (
     GOALS,
     MOST_GIB,
@@ -27,6 +27,8 @@ from spmd_core.trials import FEW, FEW_S
 from spmd_core.words import goal_words
 from ui import state
 from ui.lab import lab
+from ui.markdown import plain
+from ui.search import own_model
 
 SCREEN = "search"
 _MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
@@ -95,6 +97,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     now = now or first()
     models = list(dict.fromkeys((now.model, *_MODELS)))
     model = st.selectbox("Model", models, key=_key("model", now.model))
+    model, held = own_model.fields(model, dict(now.plan), _key)
     chips = st.text_input(
         "Chips",
         key=_key("chips", ", ".join(now.chips)),
@@ -128,7 +131,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
         "sequence": int(sequence),
         "chips": [part.strip() for part in chips.split(",") if part.strip()],
         "minimize": goal,
-        "plan": dict(now.plan),
+        "plan": held,
     }
     asked = generations(given["chips"])
     price = dict(_prices(now, asked))
@@ -225,6 +228,12 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     held = spec if name == spec["workload"] else {}
     sizes = _pairs(held.get("dims") or dict(what.defaults))
     dims = st.text_input("Dims", key=_key(f"dims.{name}", sizes), max_chars=400)
+    st.caption(plain(what.formula))
+    dtype = st.selectbox(
+        "Dtype",
+        what.dtypes,
+        key=_key(f"dtype.{name}", held.get("dtype") or what.dtypes[0]),
+    )
     named = [each for each in spec.get("strategies", ()) if each in what.strategies]
     own = list(now.strategies) if now and held and not named else []
     usual = (
@@ -249,7 +258,7 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
         {
             field: value
             for field, value in spec.items()
-            if field not in ("workload", "target", "dims", "strategies", *put)
+            if field not in ("workload", "target", "dims", "strategies", "dtype", *put)
         }
         if held
         else {}
@@ -284,6 +293,8 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
         "target": [part.strip() for part in target.split(",") if part.strip()],
         "strategies": None if strategies == own else strategies or None,
     }
+    if dtype != what.dtypes[0] or held.get("dtype"):
+        asked["dtype"] = dtype  # the first is the default, so that a link stays as it is
     asked["mesh"] = parse_mesh(mesh.replace(" ", "")) if mesh.strip() else None
     if each_array:
         asked["overrides"] = None
@@ -337,4 +348,5 @@ def as_text(asked: AnyQuestion) -> str:
     words = [f"--model {asked.model}", f"--chips {','.join(asked.chips)}"]
     if asked.global_batch:
         words.append(f"--global-batch {asked.global_batch}")
+    words += [f"--{name.replace('_', '-')} {size}" for name, size in asked.plan if name in VARIABLE]
     return f"python -m spmd_core search {' '.join(words)} --sequence {asked.sequence}"

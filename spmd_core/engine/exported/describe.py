@@ -48,26 +48,26 @@ def main() -> None:
         exported = read(given.read_bytes())
         described, module = describe(exported)
         kept.write_bytes(dataclasses.replace(exported, mlir_module_serialized=module).serialize())
-        said = described.model_dump_json()
+        text = described.model_dump_json()
     except RequestError as error:
-        said = f"!{error}"
+        text = f"!{error}"
     with os.fdopen(answer, "w") as file:
-        file.write(said)
+        file.write(text)
 
 
 def read(data: bytes) -> export.Exported:
     """The program of a file; RequestError where it is none, or one that this JAX cannot read. What
-    the file says of safety checks is left out, and so are its derivatives.
+    the file states on safety checks is left out, and so are its derivatives.
     """
     try:
         exported = export.deserialize(bytearray(data))
         size = len(exported.in_avals) + len(exported.out_avals)
-    except Exception as error:  # whatever a parser of bytes says of bytes that are none of its own
-        said = " ".join(str(error).split())[:120]
-        if _NEWER.search(said):
+    except Exception as error:  # any error that a parser raises on bytes of another format
+        reason = " ".join(str(error).split())[:120]
+        if _NEWER.search(reason):
             fix = f"export it with JAX {jax.__version__} or an earlier version"
             raise refuse(
-                "this file", f"cannot be read by JAX {jax.__version__} ({said})", fix
+                "this file", f"cannot be read by JAX {jax.__version__} ({reason})", fix
             ) from error
         raise refuse("this file", "is no program of jax.export, or is damaged", HOW) from error
     if size > MOST_LEAVES:
@@ -88,7 +88,7 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
     with mlir.make_ir_context():
         try:
             module = exported.mlir_module(serialized=False)
-        except Exception as error:  # whatever the parser says of a module that it cannot read
+        except Exception as error:  # any error that the parser raises
             raise refuse("the module of this file", "cannot be read, or is damaged", HOW) from error
         kernels = check_module(module)
         text = printed(module)
@@ -138,33 +138,33 @@ def _mesh(module: ir.Module, devices: int) -> tuple[tuple[str, int], ...]:
     for op in operations:
         if op.operation.name == "sdy.mesh":
             axes = [sdy.MeshAxisAttr(axis) for axis in sdy.MeshAttr(op.mesh).axes]
-            found = tuple((str(axis.name), int(axis.size)) for axis in axes)
-            if found and devices > 1:
-                return found
+            mesh = tuple((str(axis.name), int(axis.size)) for axis in axes)
+            if mesh and devices > 1:
+                return mesh
     return ()
 
 
 def _symbols(exported: export.Exported) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    symbols: dict[str, None] = {}
     for aval in exported.in_avals:
         for size in aval.shape:
             if not isinstance(size, int):
-                found |= dict.fromkeys(sorted(size._get_vars()))
-    return tuple(found)
+                symbols |= dict.fromkeys(sorted(size._get_vars()))
+    return tuple(symbols)
 
 
 def _manual_axes(module: ir.Module, every: tuple[str, ...]) -> tuple[str, ...]:
     """The axes whose sizes are part of the program: those of `shard_map`, and all of them where it
     communicates by hand, since the groups of a collective are numbers of devices.
     """
-    found: dict[str, None] = {}
+    manual: dict[str, None] = {}
     for op in operations(module.operation):
         if op.name in _BY_HAND:
             return every
         if op.name == "sdy.manual_computation":
             axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
-            found |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
-    return tuple(found)
+            manual |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
+    return tuple(manual)
 
 
 def _leaves(
@@ -216,10 +216,10 @@ def _outputs(exported: export.Exported, main: Any) -> tuple[Leaf, ...]:
 
 def _paths(tree: Any, names: list[str] | None) -> list[str]:
     """The path of each leaf, its parts separated by `/`; `names` are those of the arguments, of
-    which a single one is left out: its paths say enough.
+    which a single one is left out: its paths are enough.
     """
     numbered = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    found = []
+    paths = []
     for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0]:
         parts = [_part(key) for key in path]
         if names is not None:  # (arguments, arguments by name)
@@ -227,8 +227,8 @@ def _paths(tree: Any, names: list[str] | None) -> list[str]:
             by_name = is_named or int(place) >= len(names)
             alone = len(names) == 1 and rest
             parts = rest if alone else [place if by_name else names[int(place)], *rest]
-        found.append("/".join(parts) or "output")
-    return found
+        paths.append("/".join(parts) or "output")
+    return paths
 
 
 def _part(key: Any) -> str:
@@ -237,7 +237,7 @@ def _part(key: Any) -> str:
 
 def _argument_names(main: Any, first: int, exported: export.Exported) -> list[str]:
     """The names of the function's arguments, from the locations of their arrays; their numbers
-    where these do not say.
+    where these have none.
     """
     numbered = jax.tree_util.tree_unflatten(exported.in_tree, range(exported.in_tree.num_leaves))
     places = {each: place for place, each in enumerate(exported.module_kept_var_idx)}
@@ -245,8 +245,8 @@ def _argument_names(main: Any, first: int, exported: export.Exported) -> list[st
     names = []
     for number, argument in enumerate(numbered[0]):
         kept = [places[leaf] for leaf in jax.tree_util.tree_leaves(argument) if leaf in places]
-        found = re.match(r'loc\("([A-Za-z_]\w*)', locations[kept[0] + first]) if kept else None
-        names.append(found[1] if found else str(number))
+        match = re.match(r'loc\("([A-Za-z_]\w*)', locations[kept[0] + first]) if kept else None
+        names.append(match[1] if match else str(number))
     return names if len(set(names)) == len(names) else [str(number) for number in range(len(names))]
 
 
@@ -263,13 +263,13 @@ def _indexed(main: Any) -> dict[int, int]:
     """Number of an integer argument -> size of the dim that it indexes, where it goes into a gather
     by itself, through conversions and reshapes alone.
     """
-    found: dict[int, int] = {}
+    indexes: dict[int, int] = {}
     for number, argument in enumerate(main.arguments):
         if "i32" in str(argument.type) or "i8" in str(argument.type) or "ui" in str(argument.type):
             size = _smallest_gathered(argument)
             if size is not None:
-                found[number] = size
-    return found
+                indexes[number] = size
+    return indexes
 
 
 _THROUGH = (
@@ -316,7 +316,7 @@ def _indexed_dim(op: Any) -> int | None:
 
 
 def _propagated(module: ir.Module, outputs: int) -> tuple[tuple[tuple[str, ...], ...] | None, ...]:
-    """The specs that Shardy gives the outputs; () where it cannot be asked."""
+    """The specs that Shardy gives the outputs; () where it is not available."""
     try:
         passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(
             module.operation
@@ -324,8 +324,8 @@ def _propagated(module: ir.Module, outputs: int) -> tuple[tuple[tuple[str, ...],
     except Exception:  # the pass is the library's own: without it they are not known
         return ()
     main: Any = ir.SymbolTable(module.operation)["main"]
-    found = [_spec(ir.DictAttr(each)) for each in main.result_attrs]
-    return tuple(found[len(found) - outputs :])
+    specs = [_spec(ir.DictAttr(each)) for each in main.result_attrs]
+    return tuple(specs[len(specs) - outputs :])
 
 
 if __name__ == "__main__":

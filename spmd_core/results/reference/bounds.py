@@ -106,8 +106,8 @@ def rounded(x: Bounded, how: Arithmetic) -> Bounded:
     """Kept in the program's dtype between two steps. What may be beyond the dtype's largest
     number may be anything from there on."""
     over = FACTOR * np.sqrt(x.squared_spread) + np.abs(x.value) > LARGEST[how.dtype]
-    found = x.widened((ROUNDING * how.eps * x.value) ** 2, TINY[how.dtype] ** 2)
-    return Bounded(found.value, np.where(over, np.inf, np.sqrt(found.squared_spread)))
+    bounded = x.widened((ROUNDING * how.eps * x.value) ** 2, TINY[how.dtype] ** 2)
+    return Bounded(bounded.value, np.where(over, np.inf, np.sqrt(bounded.squared_spread)))
 
 
 def plus(a: Bounded, b: Bounded) -> Bounded:
@@ -138,11 +138,11 @@ def through(
         moved = [np.abs(function(x.value + sign * FACTOR * x.spread) - value) for sign in (1, -1)]
         spread = np.fmax(*moved) / FACTOR
         spread[np.isinf(x.spread)] = np.inf  # it may be no number at all
-    found = Bounded(value, spread)
+    bounded = Bounded(value, spread)
     return (
-        found
+        bounded
         if how is None
-        else rounded(found.widened((FUNCTION * EPS["float32"] * value) ** 2), how)
+        else rounded(bounded.widened((FUNCTION * EPS["float32"] * value) ** 2), how)
     )
 
 
@@ -201,17 +201,17 @@ def total(x: Bounded, how: Arithmetic, parts: int = 1) -> Bounded:
 
 def bound(x: Bounded, how: Arithmetic) -> np.ndarray:
     """The largest error of a result that still counts as right, element by element; infinite
-    where nothing can be said."""
-    found = (
+    where there is no bound."""
+    limit = (
         how.eps * np.abs(x.value) + FACTOR * np.sqrt(x.squared_spread) + TINY.get(how.dtype, 0.0)
     )
-    return np.where(np.isnan(found) & np.isfinite(x.value), np.inf, found)
+    return np.where(np.isnan(limit) & np.isfinite(x.value), np.inf, limit)
 
 
 def resolved(x: Bounded) -> Bounded:
-    """A result, its spread infinite where nothing can be said: where rounding spreads an element
-    as far as the values lie from one another and from 0, since any of them would be right there;
-    and everywhere, where zeros would be right wherever something can be said."""
+    """A result, its spread infinite where there is no bound: where rounding spreads an element
+    as far as the values are from one another and from 0, since any of them would be right there;
+    and everywhere, where zeros would be right wherever there is a bound."""
     if x.spread is None:
         return x
     allowed = FACTOR * x.spread
@@ -233,7 +233,7 @@ class Judgement:
     compared: int
     wrong: int
     worst: int | None
-    unjudged: int  # nothing can be said: what follows, and what has no bound
+    unjudged: int  # no verdict: what follows, and what has no bound
     undefined: int  # of these: infinite, or no number, in float64 too
     infinite: int  # right as infinity: the value itself is beyond the dtype's largest number
 

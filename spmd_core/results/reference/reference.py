@@ -50,7 +50,7 @@ class Reference:
     """Float64 values of a result, and the largest error of each that still is right.
 
     `rows` are the indices along its dim `axis` that were computed, None where all were; `dtype`
-    is the result's; `unresolved` counts the elements that rounding spreads as far as the values lie
+    is the result's; `unresolved` counts the elements that rounding spreads as far as the values are
     apart, whose bound is infinite.
     """
 
@@ -62,7 +62,7 @@ class Reference:
     unresolved: int = 0
 
     def picked(self, output: np.ndarray) -> np.ndarray:
-        """What of an output of the full shape is compared, in float64."""
+        """The compared part of an output of the full shape, in float64."""
         return (output if self.rows is None else np.take(output, self.rows, self.axis)).astype(
             np.float64
         )
@@ -97,10 +97,10 @@ def references(
     how = arithmetic(experiment, "cpu") if how is None else how
     rows, axis = sampled_rows(experiment)
     with np.errstate(all="ignore"):  # an overflow is a value here, and compared as one
-        found = FORMULAS[what.program.function or what.name](operands, how, rows)
+        values = FORMULAS[what.program.function or what.name](operands, how, rows)
         return {
             array.name: Reference(one.value, bound(one, how), how.dtype, rows, axis)
-            for array, one in zip(what.results, found, strict=True)
+            for array, one in zip(what.results, values, strict=True)
         }
 
 
@@ -132,9 +132,9 @@ def sampled_rows(experiment: Experiment) -> tuple[np.ndarray | None, int]:
 def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") -> Arithmetic:
     """How a strategy's program rounds on a platform.
 
-    The compiler adds partial sums in the result's dtype where it chooses how a sum is cut;
-    programs that say so
-    themselves keep them in float32, and float32 sums are float32 whoever cuts them.
+    The compiler adds partial sums in the result's dtype where it chooses how a sum is split;
+    programs that do so
+    themselves keep them in float32, and float32 sums are float32 whoever splits them.
     """
     what = experiment.what
     dtype = what.result_dtype(experiment.dtype)
@@ -154,22 +154,22 @@ def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") 
 
 
 def _parts(experiment: Experiment) -> tuple[tuple[str, int], ...]:
-    """How many parts each dim is cut into, in the operand where these are most."""
-    found: dict[str, int] = {}
+    """How many shards each dim has, in the operand where these are most."""
+    shares: dict[str, int] = {}
     for array in experiment.what.operands:
         for dim, axes in zip(
             array.present(experiment.sizes), experiment.spec(array.name), strict=True
         ):
-            found[dim] = max(
-                found.get(dim, 1),
+            shares[dim] = max(
+                shares.get(dim, 1),
                 int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
             )
     for dim, axes in experiment.sharding:
-        found[dim] = max(
-            found.get(dim, 1),
+        shares[dim] = max(
+            shares.get(dim, 1),
             int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
         )
-    return tuple((dim, parts) for dim, parts in sorted(found.items()) if parts > 1)
+    return tuple((dim, parts) for dim, parts in sorted(shares.items()) if parts > 1)
 
 
 def multiplier_note(experiment: Experiment, platform: str) -> str | None:
@@ -216,7 +216,7 @@ def beyond_note(name: str, judged: Judgement, expected: Reference) -> str | None
         f"they are, or come from, numbers beyond {LARGEST.get(dtype, np.inf):.5g}, the "
         f"largest {dtype}"
     )
-    told = (
+    where = (
         (judged.infinite, f"are infinite, and right so: {beyond}"),
         (judged.unjudged - undefined - unresolved, f"are not judged: {beyond}"),
         (undefined, "are not judged: they are infinite, or no numbers, in float64 too"),
@@ -226,6 +226,8 @@ def beyond_note(name: str, judged: Judgement, expected: Reference) -> str | None
         ),
     )
     words = [
-        f"{count:,} of {judged.compared:,} elements of {name} {why}" for count, why in told if count
+        f"{count:,} of {judged.compared:,} elements of {name} {why}"
+        for count, why in where
+        if count
     ]
     return "; ".join(words) or None

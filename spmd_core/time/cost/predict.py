@@ -63,7 +63,7 @@ def predict(
         collectives = read_collectives(module, mesh, places=cluster.coordinates)
     listed = priced(collectives, walk.tally, costs)
     chip, chips = cluster.topology.chip, cluster.topology.chips
-    late = straggling(cluster.topology.slices)
+    late = straggling(cluster.topology)
     seconds = walk.seconds * (1 + late)
     fastest_s = Walker(costs, fastest=True).entry().seconds
     ends = (*interval(walk, fastest_s), *bounds(walk))
@@ -130,7 +130,7 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
     """The compiler's account of a program that it accepted: it fits.
 
     Its own peak counts vector memory, and host buffers where there are some: arguments, results
-    and temporaries in HBM stand for it. Temporaries beside host buffers are counted generously.
+    and temporaries in HBM are used instead. Temporaries beside host buffers are counted generously.
     """
     capacity = cluster.topology.chip.device_hbm_bytes
     host = memory.get("host_temp", 0) + memory.get("host_argument", 0)
@@ -152,7 +152,7 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
 
 def buffers(module: Module) -> tuple[Buffer, ...]:
     """The largest arrays that instructions of the program (not of its fusions) leave in HBM."""
-    found: dict[tuple[str, str], Buffer] = {}
+    largest: dict[tuple[str, str], Buffer] = {}
     for computation in _main_computations(module):
         for instruction in computation.instructions:
             if (
@@ -166,7 +166,7 @@ def buffers(module: Module) -> tuple[Buffer, ...]:
             for shape in instruction.arrays:
                 if shape.memory_space == HBM and shape.padded_bytes >= 2**20:
                     text = f"{shape.element}[{','.join(map(str, shape.dims))}]"
-                    found.setdefault(
+                    largest.setdefault(
                         (text, instruction.op_name or ""),
                         Buffer(
                             name=instruction.name,
@@ -175,7 +175,7 @@ def buffers(module: Module) -> tuple[Buffer, ...]:
                             op=instruction.op_name,
                         ),
                     )
-    return tuple(sorted(found.values(), key=lambda each: -each.bytes)[:MAX_BUFFERS])
+    return tuple(sorted(largest.values(), key=lambda each: -each.bytes)[:MAX_BUFFERS])
 
 
 def _main_computations(module: Module):

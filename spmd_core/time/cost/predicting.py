@@ -54,13 +54,13 @@ def is_current(result: Result) -> bool:
     """Whether the predictions of a stored result, at least one, were made by the versions that are
     here now.
     """
-    found = list(_made_by(result))
-    return bool(found) and all(made_by == now for made_by, now in found)
+    versions = list(_made_by(result))
+    return bool(versions) and all(made_by == now for made_by, now in versions)
 
 
 def is_outdated(result: Result) -> bool:
     """Whether other versions than those that are here now made a stored prediction; those that do
-    not say are taken for current.
+    not report any count as current.
     """
     return any(made_by is not None and made_by != now for made_by, now in _made_by(result))
 
@@ -79,8 +79,8 @@ def _made_by(
 
 
 def before_compiling(plan: Plan) -> dict[str, Any]:
-    """What the sizes alone say of the memory, bytes per device, and whether it fits; `notes` on
-    what the mesh does not cut.
+    """The memory that follows from the sizes alone, bytes per device, and whether it fits; `notes` on
+    what the mesh does not shard.
     """
     estimate = estimate_memory(plan)
     return {
@@ -106,7 +106,7 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
             update={"before_compiling": before, "compile": facts, "notes": notes}
         )
     cluster = Cluster(plan.topology, answer.devices)
-    found = predict(
+    predicted = predict(
         answer.text,
         cluster,
         answer.memory,
@@ -115,7 +115,7 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
         answer.collectives,
         keep,
     )
-    prediction = _told(found, answer, facts)
+    prediction = _with_compile(predicted, answer, facts)
     notes = (*filter(None, [plan.not_compared]), *prediction.notes)
     return prediction.model_copy(update={"before_compiling": before, "notes": notes})
 
@@ -144,7 +144,7 @@ def of_experiment(
             update={"compile": dict(answer.facts)}
         )
     useful = Useful(int(experiment.what.flops(experiment.sizes)))
-    found = predict(
+    prediction = predict(
         answer.text,
         Cluster(topology, answer.devices),
         answer.memory,
@@ -153,13 +153,19 @@ def of_experiment(
         collectives=answer.collectives,
         keep=keep,
     )
-    return _told(found, answer, dict(answer.facts))
+    return _with_compile(prediction, answer, dict(answer.facts))
 
 
-def _told(found: Prediction, answer: CompiledText, facts: dict[str, Any]) -> Prediction:
+def _with_compile(
+    prediction: Prediction, answer: CompiledText, facts: dict[str, Any]
+) -> Prediction:
     """A prediction with what is known of its compile."""
-    return found.model_copy(
-        update={"compile": facts, "program": answer.program, "notes": (*found.notes, *answer.notes)}
+    return prediction.model_copy(
+        update={
+            "compile": facts,
+            "program": answer.program,
+            "notes": (*prediction.notes, *answer.notes),
+        }
     )
 
 
@@ -191,8 +197,8 @@ def _refused(answer: CompiledText, capacity: int) -> Prediction:
 
 def _vmem_words(words: str, needed: str, limit: str) -> str:
     """That a kernel runs out of vector memory: which one, by how much, and what to do."""
-    found = _KERNEL.search(words)
-    kernel = f"kernel {found[1]}" if found else "a kernel"
+    match = _KERNEL.search(words)
+    kernel = f"kernel {match[1]}" if match else "a kernel"
     over = bytes_text(max(0, _bytes(needed) - _bytes(limit)))
     return (
         f"{kernel} runs out of vector memory: it needs {bytes_text(_bytes(needed))}, {over} "

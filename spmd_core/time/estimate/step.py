@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from spmd_core.experiment import WITHOUT_RINGS, Plan, plan_notes
+from spmd_core.machine import Gpu
 from spmd_core.program import generic
 from spmd_core.results import Binds, Bounds, Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.time.cost.constants import (
-    HBM_EFFICIENCY,
     KERNEL_HIGH,
     KERNEL_LOW,
     MATMUL_OFF,
@@ -20,10 +20,12 @@ from spmd_core.time.cost.constants import (
 )
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
-from spmd_core.time.estimate.constants import RING_OFF, WITHOUT_COMPILING
+from spmd_core.time.estimate.constants import ENDS, RING_OFF, WITHOUT_COMPILING
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import StepTransfer, transfers
-from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
+from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work, table_s
+from spmd_core.time.gpu.constants import CHANNELS, COMBINED
+from spmd_core.time.rates import hbm_share
 
 NOTE = (
     "estimated from the plan's sizes, nothing was compiled: predict without --estimate compiles it"
@@ -58,7 +60,7 @@ def estimate_step(plan: Plan) -> Prediction:
     topology, chip = shapes.topology, shapes.chip
     capacity = chip.device_hbm_bytes
     missing = max(0, memory.peak - capacity)
-    late = (work.total.seconds + exposed.seconds) * straggling(topology.slices)
+    late = (work.total.seconds + exposed.seconds) * straggling(topology)
     shares = _shares(work, moved, exposed, late)
     flops = plan.flops
     return Prediction(
@@ -96,7 +98,8 @@ def step_mfu(plan: Plan, seconds: float) -> float:
 
 def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:
     """The work of a step and its transfers, where the backward pass computes these names again."""
-    return step_work(shapes, again), transfers(shapes, dict(layer_matmuls(shapes)), again)
+    matmuls = {**dict(layer_matmuls(shapes)), "logits": table_s(shapes)}
+    return step_work(shapes, again), transfers(shapes, matmuls, again)
 
 
 def step_time(
@@ -106,9 +109,9 @@ def step_time(
     back: what plans with the same work share is worked out once by who has many of them.
     """
     exposed = _exposed(shapes, work, moved, offloaded)
-    seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology.slices))
+    seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology))
     rings = RING_OFF * seconds if shapes.has_rings else 0.0
-    low, high = _interval(work, moved, exposed, seconds, rings)
+    low, high = _interval(shapes, work, moved, exposed, seconds, rings)
     return Estimate(low=low, estimate=seconds, high=high)
 
 
@@ -119,6 +122,9 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     total = sum(each.seconds * each.count for each in moved if each.beside)
     late = max(0.0, 1 - passes / total) if total else 0.0
+    late = max(late, _at_ends(shapes))
+    if isinstance(shapes.chip, Gpu):  # what it hides takes multiprocessors from the work
+        late += (1 - late) * CHANNELS / shapes.chip.sms
     waits = tuple(
         each.seconds * each.count * (late if each.beside else each.alone) for each in moved
     )
@@ -127,11 +133,26 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
     return _Exposed(waits, max(0.0, one_way - work.forward.seconds) + max(0.0, one_way - back))
 
 
+def _at_ends(shapes: Shapes) -> float:
+    """The share of transfers that has no work beside it: the first weights and the last gradients;
+    on GPUs of as many layers as are sent as one.
+    """
+    if not shapes.chip.is_gpu:
+        return ENDS / shapes.size.layers
+    as_one = max(1.0, COMBINED / max(1.0, shapes.layer_weight_bytes))
+    return min(1.0, as_one / shapes.size.layers)
+
+
 def _interval(
-    work: StepWork, moved: list[StepTransfer], exposed: _Exposed, seconds: float, rings: float
+    shapes: Shapes,
+    work: StepWork,
+    moved: list[StepTransfer],
+    exposed: _Exposed,
+    seconds: float,
+    rings: float,
 ) -> tuple[float, float]:
     """(low, high): independent deviations, as for a compiled step, and one for what only compiling
-    tells; `rings`: that of collective matmuls.
+    shows; `rings`: that of collective matmuls.
     """
     total = work.total
     hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)
@@ -139,7 +160,7 @@ def _interval(
     down = (
         total.matmul * (1 - 1 / MATMUL_OFF),
         total.kernel * (1 - 1 / KERNEL_LOW),
-        total.memory * (1 - HBM_EFFICIENCY),
+        total.memory * (1 - hbm_share(shapes.chip)),
         OVERLAP_LOW * exposed.seconds,
         *rest,
     )
@@ -170,11 +191,11 @@ def _shares(
     work: StepWork, moved: list[StepTransfer], exposed: _Exposed, late: float
 ) -> dict[str, float]:
     total = work.total
-    found = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
+    shares = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
     for each, wait in zip(moved, exposed.transfers, strict=True):
-        found[f"wait: {each.kind}"] = found.get(f"wait: {each.kind}", 0.0) + wait
-    found |= {"wait: host": exposed.host, "wait: slices": late}
-    return {name: seconds for name, seconds in found.items() if seconds > 0}
+        shares[f"wait: {each.kind}"] = shares.get(f"wait: {each.kind}", 0.0) + wait
+    shares |= {"wait: host": exposed.host, "wait: slices": late}
+    return {name: seconds for name, seconds in shares.items() if seconds > 0}
 
 
 def _binds(shares: dict[str, float]) -> Binds:
@@ -194,10 +215,10 @@ def _binds(shares: dict[str, float]) -> Binds:
 
 
 def _collectives(moved: list[StepTransfer], exposed: _Exposed) -> tuple[Collective, ...]:
-    found = []
+    collectives = []
     for each, wait in zip(moved, exposed.transfers, strict=True):
         count = each.count
-        found.append(
+        collectives.append(
             Collective(
                 kind=each.kind,
                 asked=each.asked,
@@ -217,4 +238,4 @@ def _collectives(moved: list[StepTransfer], exposed: _Exposed) -> tuple[Collecti
                 route=each.where.words,
             )
         )
-    return tuple(sorted(found, key=lambda each: -each.total_s))
+    return tuple(sorted(collectives, key=lambda each: -each.total_s))

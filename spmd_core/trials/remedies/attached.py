@@ -2,40 +2,61 @@
 
 from collections.abc import Mapping
 
+from spmd_core.base import RequestError
+from spmd_core.experiment import Experiment, study_of
 from spmd_core.results import Collective, Remedy, Removal, Result, StrategyResult
+from spmd_core.words import next_step
 
 # strategy -> number of a collective in its list -> what would remove it
 Answers = Mapping[str, Mapping[int, Removal]]
 
 
 def with_remedies(result: Result, answers: Answers) -> Result:
-    """The result, its predictions included, with `remove` of each collective that was tried."""
-    found = {
+    """The result, its predictions included, with `remove` of each collective that was tried, and
+    what to try next by that.
+    """
+    outcomes = {
         name: _with(each, answers[name]) if answers.get(name) else each
         for name, each in result.strategies.items()
     }
-    return result.model_copy(update={"strategies": found})
+    changed = result.model_copy(update={"strategies": outcomes})
+    return changed.model_copy(update={"next": next_step(changed)}) if answers else changed
+
+
+def beside(experiment: Experiment, remedy: Remedy) -> Experiment | None:
+    """The study of an experiment, or of its variants, and of what a remedy changes; None where the
+    rules refuse it, or it is a variant already.
+    """
+    members: list[tuple[str | None, Experiment]] = [
+        (each.name if experiment.variants else None, each.experiment) for each in experiment.members
+    ]
+    if remedy.experiment in [each for _, each in members]:
+        return None
+    try:
+        return study_of([*members, (None, remedy.experiment)])
+    except RequestError:
+        return None
 
 
 def is_guessed(result: Result) -> bool:
     """Whether the seconds of a remedy are by rates that nobody measured."""
     return any(
         isinstance(each.remove, Remedy) and each.remove.predicted_by == "guess"
-        for found in result.strategies.values()
-        for each in found.collectives or ()
+        for outcome in result.strategies.values()
+        for each in outcome.collectives or ()
     )
 
 
-def _with(found: StrategyResult, answers: Mapping[int, Removal]) -> StrategyResult:
-    def told(listed: tuple[Collective, ...]) -> tuple[Collective, ...]:
+def _with(outcome: StrategyResult, answers: Mapping[int, Removal]) -> StrategyResult:
+    def answered(listed: tuple[Collective, ...]) -> tuple[Collective, ...]:
         return tuple(
             each.model_copy(update={"remove": answers.get(number)})
             for number, each in enumerate(listed)
         )
 
-    changed: dict[str, object] = {"collectives": told(found.collectives or ())}
-    if found.prediction is not None:  # which lists the same, in the same order
-        changed["prediction"] = found.prediction.model_copy(
-            update={"collectives": told(found.prediction.collectives)}
+    changed: dict[str, object] = {"collectives": answered(outcome.collectives or ())}
+    if outcome.prediction is not None:  # which lists the same, in the same order
+        changed["prediction"] = outcome.prediction.model_copy(
+            update={"collectives": answered(outcome.prediction.collectives)}
         )
-    return found.model_copy(update=changed)
+    return outcome.model_copy(update=changed)

@@ -15,7 +15,7 @@ WORTH = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An experiment with one strategy that differs from another in `changes`, said by `words`;
+    """An experiment with one strategy that differs from another in `changes`, described by `words`;
     `seconds` is what a closed form expects of it, infinite where none does.
     """
 
@@ -28,7 +28,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Collectives that a reader cannot tell apart, by their numbers in a program's list, and the
+    """Collectives that look the same to a reader, by their numbers in a program's list, and the
     seconds that the devices wait for them.
     """
 
@@ -37,7 +37,7 @@ class Target:
     seconds: float
 
 
-def summed_dims(experiment: Experiment, found: Collective) -> list[str]:
+def summed_dims(experiment: Experiment, collective: Collective) -> list[str]:
     """The contracted dims that are sharded over a collective's axes."""
     what, sizes = experiment.what, experiment.sizes
     return [
@@ -45,7 +45,8 @@ def summed_dims(experiment: Experiment, found: Collective) -> list[str]:
         for dim in what.contracted
         if any(
             dim in array.present(sizes)
-            and set(found.axes) & set(experiment.spec(array.name)[array.present(sizes).index(dim)])
+            and set(collective.axes)
+            & set(experiment.spec(array.name)[array.present(sizes).index(dim)])
             for array in what.operands
         )
     ]

@@ -1,4 +1,4 @@
-"""What a run's result says of the candidates that it answers; how that is stored and restored."""
+"""The candidates that a run's result answers; how that is stored and restored."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ _STORED = ("fate", "reason", "detail", "memory_bytes", "run", "measured_s", "fin
 
 
 def answered(candidates: Sequence[Candidate], result: Result) -> list[Candidate]:
-    """The candidates, each as the result's strategy of its name says."""
+    """The candidates, each with the numbers of the result's strategy of its name."""
     return [_one(each, result.run, result.strategies.get(each.strategy)) for each in candidates]
 
 
@@ -41,9 +41,9 @@ def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) ->
     ]
 
 
-def _one(candidate: Candidate, run: str, found: StrategyResult | None) -> Candidate:
-    if found is None or found.error is not None:
-        error = found.error if found else None
+def _one(candidate: Candidate, run: str, outcome: StrategyResult | None) -> Candidate:
+    if outcome is None or outcome.error is not None:
+        error = outcome.error if outcome else None
         if error and error.kind == INEXPRESSIBLE:  # a rule of the strategy, and no failure
             return replace(
                 candidate,
@@ -54,26 +54,26 @@ def _one(candidate: Candidate, run: str, found: StrategyResult | None) -> Candid
             )
         why = f"{error.kind}: {error.message}" if error else "the run ended before it"
         return failed([candidate], why, run)[0]
-    if found.prediction is not None:
-        return _predicted(candidate, run, found)
-    if found.median_s is None:
+    if outcome.prediction is not None:
+        return _predicted(candidate, run, outcome)
+    if outcome.median_s is None:
         return failed([candidate], "nothing was measured", run)[0]
-    if found.correct is False:
+    if outcome.correct is False:
         return failed([candidate], "its result is wrong by more than rounding explains", run)[0]
-    memory = found.memory_bytes.peak if found.memory_bytes else None
+    memory = outcome.memory_bytes.peak if outcome.memory_bytes else None
     return replace(
         candidate,
         fate="measured",
         run=run,
-        measured_s=found.median_s,
-        interval_s=found.ci95_s,
+        measured_s=outcome.median_s,
+        interval_s=outcome.ci95_s,
         memory_bytes=memory or candidate.memory_bytes,
-        predicted=found.predicted_s or candidate.predicted,
+        predicted=outcome.predicted_s or candidate.predicted,
     )
 
 
-def _predicted(candidate: Candidate, run: str, found: StrategyResult) -> Candidate:
-    prediction = found.prediction
+def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candidate:
+    prediction = outcome.prediction
     assert prediction is not None
     memory = prediction.memory_bytes
     if not prediction.fits or prediction.predicted_s is None:
@@ -127,7 +127,7 @@ def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
     )
 
 
-def fate_row(candidate: Candidate) -> list[Any]:
+def candidate_row(candidate: Candidate) -> list[Any]:
     """A candidate in the list of all fates: name, fate, reason, detail, seconds, bytes."""
     return [
         candidate.name,

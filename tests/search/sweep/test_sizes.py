@@ -9,7 +9,7 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import Result
 from spmd_core.search.sweep.sizes import LARGEST_SIMULATED, at_sizes, begins, point_of, read_count
-from spmd_core.words.sweep import size_headline, size_rows
+from spmd_core.words.sweep.curves import size_headline, size_rows
 
 LAYER = parse_experiment(
     {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}
@@ -92,7 +92,8 @@ def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
         "–",
     ]
     assert sizes_json(points)["begins"] == dict(third.dims)
-    assert size_headline(points[:2]).startswith("Sharding does not win up to")
+    assert size_headline(points[:1]).startswith("Sharding does not win up to")
+    assert size_headline(points[:2]).startswith("Cannot tell whether sharding wins up to")
     assert size_headline(points[2:3]).startswith("Sharding wins at all of these sizes")
     assert size_headline(points[3:]) == "No size was computed to the end."
 

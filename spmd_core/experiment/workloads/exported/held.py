@@ -1,4 +1,4 @@
-"""What each device holds of a program's arguments and outputs, and what of that is an accident."""
+"""What each device holds of a program's arguments and outputs, and which of that is an accident."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -131,8 +131,8 @@ def findings(program: Program) -> tuple[Finding, ...]:
         _other_than_its_group,
         _unmatched,
     )
-    found = [finding for check in checks for finding in check(program, held)]
-    return tuple(sorted(found, key=lambda finding: -finding.bytes_per_device))
+    listed = [finding for check in checks for finding in check(program, held)]
+    return tuple(sorted(listed, key=lambda finding: -finding.bytes_per_device))
 
 
 def _large(program: Program, held: Mapping[str, Held]) -> float:
@@ -142,7 +142,7 @@ def _large(program: Program, held: Mapping[str, Held]) -> float:
 
 
 def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
-    """Parameters that every device holds whole where others are sharded, with their state."""
+    """Parameters that are replicated where others are sharded, with their state."""
     described, least = program.described, _large(program, held)
     sharded = [leaf for leaf in described.state if _axes(held[leaf.path].spec)]
     if not sharded:  # data parallelism replicates everything, and means it

@@ -42,8 +42,8 @@ _taking = threading.Lock()
 
 def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> Described:
     """Hold a program that somebody gives, and describe it; `viewer` is who, where they have limits,
-    and `address` from where. RequestError, in one sentence, where it is none, is too large, or asks
-    for what is not allowed; nothing is held then. StorageError where the folder cannot hold it. One
+    and `address` from where. RequestError, in one sentence, where it is none, is too large, or needs
+    what is not allowed; nothing is held then. StorageError where the folder cannot hold it. One
     that another viewer handed in keeps the name that it has.
     """
     if len(data) > MOST_BYTES:
@@ -55,40 +55,40 @@ def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> De
     program = hashlib.sha256(data).hexdigest()
     name = " ".join(name.split())[:MOST_NAME] or program[:12]
     with _taking, _in_folder():
-        found = _described(program)
-        if found is None:
+        described = _described(program)
+        if described is None:
             _clear_left()
             _check_room(len(data), viewer, address)
             given = {"viewer": viewer, "address": address, "name": name}
-            found = _parse(program, data).model_copy(update=given)
-        elif viewer in ("", found.viewer):
-            found = found.model_copy(update={"name": name})
-        _write(_path(program, "json"), found.model_dump_json().encode())
-    return found
+            described = _parse(program, data).model_copy(update=given)
+        elif viewer in ("", described.viewer):
+            described = described.model_copy(update={"name": name})
+        _write(_path(program, "json"), described.model_dump_json().encode())
+    return described
 
 
 def find(program: str) -> Described:
     """The program of that hash; RequestError where this data folder does not hold it."""
     if not _HASH.fullmatch(program):
         raise refuse(f"program {shorten(program)}", "is no sha256 of a file", "name 64 hex digits")
-    if (found := _described(program)) is None:
+    if (described := _described(program)) is None:
         raise refuse(
             f"program {program[:12]}…",
             "is not held here",
             "take its file: drop it on Programs, or run `python -m spmd_core program FILE`",
         )
-    return found
+    return described
 
 
 def held() -> tuple[Described, ...]:
     """Every program that is held, the one taken last first."""
-    found = [(_changed_ns(file), _described(file.stem)) for file in folder().glob("*.json")]
-    found.sort(key=lambda each: each[0], reverse=True)
-    return tuple(each for _, each in found if each)
+    listed = [(_changed_ns(file), _described(file.stem)) for file in folder().glob("*.json")]
+    listed.sort(key=lambda each: each[0], reverse=True)
+    return tuple(each for _, each in listed if each)
 
 
 def delete(program: str) -> None:
-    """Let go of a program; its runs stay, and say that it is not held."""
+    """Let go of a program; its runs stay, and report that it is not held."""
     find(program)
     with _in_folder():
         for kind in ("json", "jaxexport"):
@@ -186,11 +186,11 @@ def _parse(program: str, data: bytes) -> Described:
             raise refuse("this file", rule, HOW)
         if answer.text.startswith("!"):
             raise RequestError(answer.text[1:])
-        found = Described.model_validate_json(answer.text).model_copy(
+        described = Described.model_validate_json(answer.text).model_copy(
             update={"program": program, "bytes": len(data)}
         )
         _write(_path(program, "jaxexport"), kept.read_bytes())
-    return found
+    return described
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -7,6 +7,7 @@ from spmd_core.base import RequestError, Settings, StorageError, read_settings
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_program
 from spmd_core.lab.supervisor.environment import without_secrets
+from spmd_core.words import experiment_words
 
 VISITOR = Asker("v")
 EXPOSED = Asker("v", is_exposed=True)
@@ -82,7 +83,7 @@ def test_programs_that_vanish_or_are_damaged_are_left_out(experiment):
     kept = folder / f"{program}.jaxexport"
     kept.rename(folder / "aside")
     try:
-        with pytest.raises(RequestError, match=r"cannot be read \(no such file .*take its file"):
+        with pytest.raises(RequestError, match="is not held here: take its file"):
             programs.artifact(program)
     finally:
         (folder / "aside").rename(kept)
@@ -111,3 +112,18 @@ def test_a_folder_that_cannot_hold_programs_ends_in_a_sentence(data_folder, monk
     (data_folder / "other" / "programs").write_bytes(b"in the way")
     with pytest.raises(StorageError, match=r"cannot be held \(.*\): free space there, or correct"):
         programs.take(b"anything")
+
+
+def test_a_deleted_program_leaves_its_runs_readable(experiment):
+    data = sgd_step(donated=())
+    given = experiment | {"program": programs.take(data, "Mine").program, "target": "cpu:8"}
+    before = parse_experiment(given)
+    programs.delete(given["program"])
+    assert parse_experiment(given) == before and given["program"] not in {
+        each.program for each in programs.held()
+    }
+    assert experiment_words(before).startswith("Program Mine")
+    with pytest.raises(RequestError, match="is not held here: take its file"):
+        check_program(Settings(), COMMAND_LINE, before)
+    programs.take(data, "Mine again")
+    check_program(Settings(), COMMAND_LINE, before)

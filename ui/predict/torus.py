@@ -28,6 +28,9 @@ def show(experiment: Experiment) -> None:
     except RequestError as error:
         refusal(str(error))
         return
+    if topology.chip.is_gpu:  # every GPU of a domain is as near as every other
+        st.table(escaped(axes_table(axes_of["plain"])), hide_index=True, border="horizontal")
+        return
     names = [name for name, _ in experiment.mesh]
     axis = names[0]
     if len(names) > 1:

@@ -200,6 +200,9 @@ class Plan(Frozen):
     def _check_experts(self) -> None:
         """RequestError for a choice of experts' that this plan's program does not make."""
         has = self.size.experts > 1
+        if self.topology.chip.is_gpu and (self.dropless or self.size.sinks):
+            what = "dropless" if self.dropless else f"attention of {self.size.title}, with sinks,"
+            raise refuse(what, "is a kernel for TPUs", "choose a TPU topology, or leave it out")
         for name, meant, beside in (
             ("dropless", has, "a model without experts"),
             ("capacity_factor", has and not self.dropless, "experts that drop no token"),
@@ -361,6 +364,14 @@ class Plan(Frozen):
         return size.experts_per_token * (
             self.imbalance if self.axis_sizes.get("expert", 1) > 1 else 1.0
         )
+
+    @property
+    def expert_repeats(self) -> int:
+        """How many devices do the same work of experts: with a capacity, slots are of complete
+        sequences, so that those along `sequence` have all of them.
+        """
+        repeated = self.size.experts > 1 and not self.dropless
+        return self.axis_sizes.get("sequence", 1) if repeated else 1
 
     @property
     def moment_dtypes(self) -> tuple[str, str]:

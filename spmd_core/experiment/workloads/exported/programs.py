@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +37,7 @@ HOW = "docs/your_program.md shows the lines that write one"
 _PARSER = "spmd_core.engine.exported.describe"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _READING = "reading-"
+_KINDS = (".json", ".jaxexport")
 _taking = threading.Lock()
 
 
@@ -56,7 +57,7 @@ def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> De
     name = " ".join(name.split())[:MOST_NAME] or program[:12]
     with _taking, _in_folder():
         described = _described(program)
-        if described is None:
+        if described is None or not _path(program, "jaxexport").exists():
             _clear_left()
             _check_room(len(data), viewer, address)
             given = {"viewer": viewer, "address": address, "name": name}
@@ -68,42 +69,52 @@ def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> De
 
 
 def find(program: str) -> Described:
-    """The program of that hash; RequestError where this data folder does not hold it."""
+    """The program of that hash, also one that was deleted: its runs are read by its description.
+    RequestError where this data folder never held it.
+    """
     if not _HASH.fullmatch(program):
         raise refuse(f"program {shorten(program)}", "is no sha256 of a file", "name 64 hex digits")
     if (described := _described(program)) is None:
-        raise refuse(
-            f"program {program[:12]}…",
-            "is not held here",
-            "take its file: drop it on Programs, or run `python -m spmd_core program FILE`",
-        )
+        raise _not_held(program)
     return described
+
+
+def check_held(program: str) -> None:
+    """RequestError where the file of a program is not here, so that nothing can be compiled of it."""
+    if not _path(find(program).program, "jaxexport").exists():
+        raise _not_held(program)
+
+
+def _not_held(program: str) -> RequestError:
+    return refuse(
+        f"program {program[:12]}…",
+        "is not held here",
+        "take its file: drop it on Programs, or run `python -m spmd_core program FILE`",
+    )
 
 
 def held() -> tuple[Described, ...]:
     """Every program that is held, the one taken last first."""
-    listed = [(_changed_ns(file), _described(file.stem)) for file in folder().glob("*.json")]
+    files = [file.stem for file in folder().glob("*.jaxexport")]
+    listed = [(_changed_ns(_path(each, "json")), _described(each)) for each in files]
     listed.sort(key=lambda each: each[0], reverse=True)
     return tuple(each for _, each in listed if each)
 
 
 def delete(program: str) -> None:
-    """Let go of a program; its runs stay, and report that it is not held."""
-    find(program)
+    """Let go of a program's file; its description stays, by which its runs are read."""
+    check_held(program)
     with _in_folder():
-        for kind in ("json", "jaxexport"):
-            _path(program, kind).unlink(missing_ok=True)
+        _path(program, "jaxexport").unlink(missing_ok=True)
 
 
 def artifact(program: str) -> bytes:
     """The file that is held: that which was taken, with short source paths."""
+    check_held(program)
     try:
-        return _path(find(program).program, "jaxexport").read_bytes()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise refuse(
-            f"program {program[:12]}…", f"cannot be read ({reason})", "take its file anew"
-        ) from None
+        return _path(program, "jaxexport").read_bytes()
+    except OSError:  # another process has just let go of it
+        raise _not_held(program) from None
 
 
 def folder() -> Path:
@@ -144,12 +155,9 @@ def _clear_left() -> None:
             continue
         if path.name.startswith(_READING):
             shutil.rmtree(path, ignore_errors=True)
-        elif (
-            path.is_file()
-            and path.suffix != ".json"
-            and not path.with_suffix("").with_suffix(".json").exists()
-        ):
-            path.unlink(missing_ok=True)
+        elif path.suffix not in _KINDS or not path.with_suffix(".json").exists():
+            with suppress(OSError):
+                path.unlink()
 
 
 def _check_room(size: int, viewer: str, address: str) -> None:

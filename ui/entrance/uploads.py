@@ -48,7 +48,7 @@ def answer(scope: MutableMapping[str, Any]) -> Response | None:
 
 def let_go(held: object, most_bytes: int) -> None:
     """Let go of the oldest files until no more bytes are held: Streamlit keeps one that no widget
-    asks for until its session ends, which whoever sent it decides.
+    reads until its session ends, which whoever sent it decides.
     """
     if not isinstance(held, MemoryUploadedFileManager):
         return

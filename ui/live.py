@@ -16,7 +16,7 @@ from spmd_core.words import (
     state_words,
 )
 from ui import cards, links, state
-from ui.charts import bandwidth, base, curve
+from ui.charts import bandwidth, by_strategy, curve
 from ui.lab import cancel, cancel_mine, find, lab, room, submit
 from ui.markdown import plain
 from ui.shell import attempt, refusal, reported
@@ -132,10 +132,12 @@ def watch(run: str) -> None:
         if status.medians_s:
             medians = dict(status.medians_s)
             with st.container(key="live-medians"):
-                st.caption(plain(base.medians_alt(medians)))
+                st.caption(plain(by_strategy.medians_alt(medians)))
                 st.vega_lite_chart(
-                    base.live_chart(medians, tuple(row.key for row in status.experiment.rows)),
-                    alt=base.medians_alt(medians),
+                    by_strategy.live_chart(
+                        medians, tuple(row.key for row in status.experiment.rows)
+                    ),
+                    alt=by_strategy.medians_alt(medians),
                     key="live-chart",
                 )
 

@@ -5,7 +5,8 @@ import pandas as pd
 from spmd_core.base import seconds_text
 from spmd_core.results import Result
 from spmd_core.words import studies, title
-from ui.charts import base
+from ui.charts import by_strategy
+from ui.charts.base import Spec
 
 
 def rows_table(result: Result) -> pd.DataFrame:
@@ -15,14 +16,16 @@ def rows_table(result: Result) -> pd.DataFrame:
     return pd.DataFrame(studies.rows(result))
 
 
-def chart(result: Result) -> base.Spec | None:
+def chart(result: Result) -> Spec | None:
     """Predicted times by row with their intervals, the fastest first; None without any."""
     found = {
         name: result.strategies[name] for name in result.order if name in result.only_predicted_s
     }
     if not found:
         return None
-    return base.side_by_side_chart([("predicted", result.model_copy(update={"strategies": found}))])
+    return by_strategy.side_by_side_chart(
+        [("predicted", result.model_copy(update={"strategies": found}))]
+    )
 
 
 def chart_alt(result: Result) -> str:

@@ -10,7 +10,8 @@ import pandas as pd
 from spmd_core.results import Result
 from spmd_core.time import calibration, with_roofline
 from ui import tables
-from ui.charts import base
+from ui.charts import by_strategy
+from ui.charts.base import Spec
 from ui.charts.times import times_alt, times_chart
 from ui.compare import rows
 from ui.compare.communication_table import collectives_table
@@ -27,12 +28,12 @@ class View:
     """
 
     result: Result
-    times: tuple[tuple[base.Spec, str], ...]
+    times: tuple[tuple[Spec, str], ...]
     times_table: pd.DataFrame
     collectives: pd.DataFrame
-    phases: base.Spec | None
+    phases: Spec | None
     phases_table: pd.DataFrame
-    memory: base.Spec | None
+    memory: Spec | None
     memory_table: pd.DataFrame
     errors: pd.DataFrame
 
@@ -69,9 +70,9 @@ def _view(run: str) -> View:
         tuple(times),
         rows.rows_table(result) if of_study else tables.times_table(result),
         collectives_table(result),
-        base.phases_chart(result),
+        by_strategy.phases_chart(result),
         tables.phases_table(result),
-        base.memory_chart(result),
+        by_strategy.memory_chart(result),
         tables.memory_table(result),
         tables.errors_table(result),
     )

@@ -8,7 +8,7 @@ from spmd_core.recipes import differences_of
 from spmd_core.results import Result, RunSummary
 from spmd_core.words import ago, experiment_words, run_headline
 from ui import price, run_tables
-from ui.charts import base
+from ui.charts import by_strategy
 from ui.lab import lab
 from ui.markdown import plain
 from ui.tables import escaped
@@ -49,7 +49,7 @@ def _card(name: str, run: RunSummary) -> Result | None:
 
 
 def _times(results: Sequence[tuple[str, Result]]) -> None:
-    chart = base.side_by_side_chart(results)
+    chart = by_strategy.side_by_side_chart(results)
     if chart is None:
         return
     alt = "Time by strategy of each run; the numbers are in the table below"

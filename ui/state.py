@@ -15,7 +15,9 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from spmd_core.base import RequestError
 from spmd_core.experiment import DEFAULT_SPEC, Experiment, names_of, parse_experiment, with_shared
 
-VariantForm = tuple[str | None, dict[str, Any]]
+Form = dict[str, Any]  # the JSON form of an experiment, or of a part of it: fields may be empty
+Mesh = list[list[Any]]  # the mesh of a form: [axis, size] pairs, a size 0 where its field is empty
+VariantForm = tuple[str | None, Form]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Notice:
     elsewhere: Experiment | None = None
 
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
+_DEFAULTS: dict[str, Form] = {
     # it fills the devices: of less, one device is the fastest. What also communicates must be 16
     # times as large to win, and its first median comes twice as late.
     "compare": {
@@ -75,7 +77,7 @@ def forget(screen: str) -> None:
     set_run(screen, None)
 
 
-def draft(screen: str) -> dict[str, Any]:
+def draft(screen: str) -> Form:
     """What the screen's fields say, as the JSON form of an experiment, which may be invalid."""
     key = _durable(screen, "draft")
     if key not in st.session_state:
@@ -83,7 +85,7 @@ def draft(screen: str) -> dict[str, Any]:
     return st.session_state[key]
 
 
-def edit(screen: str, changed: dict[str, Any]) -> tuple[Experiment, str | None]:
+def edit(screen: str, changed: Form) -> tuple[Experiment, str | None]:
     """Take the fields as they are now: the last valid experiment, and a sentence where the fields
     describe none.
 
@@ -119,7 +121,7 @@ def replace(screen: str, new: Experiment, at: int = 0) -> None:
     replace_draft(screen, new.members[at].experiment.to_json())
 
 
-def replace_draft(screen: str, new: dict[str, Any]) -> None:
+def replace_draft(screen: str, new: Form) -> None:
     """Make the fields show `new`: the widgets of the old draft are left behind with their keys."""
     st.session_state[_durable(screen, "draft")] = new
     generation = _durable(screen, "generation")
@@ -151,7 +153,7 @@ def set_variants(screen: str, listed: Sequence[VariantForm], at: int = 0) -> Non
     set_aside(screen, "variant_at", at if several else 0)
 
 
-def whole(screen: str) -> dict[str, Any]:
+def whole(screen: str) -> Form:
     """What the screen's fields say with all variants, as the JSON form of an experiment."""
     listed = variants(screen)
     if not listed:
@@ -161,7 +163,7 @@ def whole(screen: str) -> dict[str, Any]:
     }
 
 
-def parse_or_keep(new: dict[str, Any]) -> dict[str, Any]:
+def parse_or_keep(new: Form) -> Form:
     """The canonical JSON form where `new` is an experiment, with the optional fields that widgets
     read; else `new`, completed.
     """
@@ -261,12 +263,12 @@ def set_notice(screen: str, notice: Notice | None) -> None:
     st.session_state[_durable(screen, "notice")] = notice
 
 
-def remember(screen: str, form: dict[str, Any]) -> None:
+def remember(screen: str, form: Form) -> None:
     """Keep the fields of a workload for when it is chosen again."""
     st.session_state[_durable(screen, f"of.{form['workload']}")] = form
 
 
-def recall(screen: str, new: dict[str, Any]) -> dict[str, Any]:
+def recall(screen: str, new: Form) -> Form:
     """The fields that the workload of `new` had when last chosen on the same target; else `new`."""
     kept = st.session_state.get(_durable(screen, f"of.{new['workload']}"))
     return kept if kept is not None and kept["target"] == new["target"] else new

@@ -10,6 +10,7 @@ from ui.charts.base import (
     INK,
     SECONDS,
     TOP,
+    Row,
     Spec,
     Units,
     category,
@@ -132,17 +133,7 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
         return None
     size, name = unit([middle for _, _, (middle, _, _) in times], SECONDS)
     labels = [label for label, _ in results]
-    rows = [
-        {
-            "row": strategy,
-            "run": label,
-            "x": middle / size,
-            "low": low / size,
-            "high": high / size,
-            "time": seconds_text(middle),
-        }
-        for strategy, label, (middle, low, high) in times
-    ]
+    rows = [_interval_row(*each, size) for each in times]
     x, mark = _times_axis([seconds for _, _, seconds in times], name)
     shared = {
         "y": rows_axis(list(dict.fromkeys(strategy for strategy, _, _ in times))),
@@ -161,6 +152,18 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
         layer(rows, {"type": "rule", "strokeWidth": 3}, **interval, **shared),
     ]
     return layered(layers, {"step": max(20, _TWO_LINES_PX // len(labels))})
+
+
+def _interval_row(strategy: str, run: str, seconds: tuple[float, float, float], size: float) -> Row:
+    middle, low, high = seconds
+    return {
+        "row": strategy,
+        "run": run,
+        "x": middle / size,
+        "low": low / size,
+        "high": high / size,
+        "time": seconds_text(middle),
+    }
 
 
 def _times_axis(times: Sequence[tuple[float, float, float]], name: str) -> tuple[Spec, Spec]:

@@ -1,4 +1,4 @@
-"""The marks of a picture of cells: coloured rectangles, the labels inside them, and the words
+"""The marks of a picture of cells: colored rectangles, the labels inside them, and the words
 around them.
 """
 
@@ -31,7 +31,7 @@ class Marks:
     """
 
     cells: Columns = field(
-        default_factory=lambda: _columns("x", "x2", "y", "y2", "body", "body2", "exact", *TOLD)
+        default_factory=lambda: _columns("x", "x2", "y", "y2", "body", "body2", "exact", *SHOWN)
     )
     inside: Columns = field(
         default_factory=lambda: _columns("x", "y", "body", "exact", "text", "size", "most", "room")
@@ -48,7 +48,7 @@ def _columns(*names: str) -> Columns:
 
 
 # of every cell, besides its place
-TOLD = ("color", "key", "devices", "mesh", "holds", "bytes", "same")
+SHOWN = ("color", "key", "devices", "mesh", "holds", "bytes", "same")
 
 
 def add_title(marks: Marks, top: float, title: str, roles: str, above: float = 0.0) -> float:
@@ -70,11 +70,16 @@ def shrinking(grid: Grid, above: float) -> tuple[Floats, float, bool]:
     return grid.body_above() + above, grid.cell_height, True
 
 
+def _append(columns: Columns, **values: list[Any]) -> None:
+    for name, column in values.items():
+        columns[name] += column
+
+
 def add_cells(
     marks: Marks,
     grid: Grid,
     at: tuple[float, float],
-    told: Columns,
+    shown: Columns,
     labels: list[str],
     details: list[str],
 ) -> None:
@@ -84,34 +89,40 @@ def add_cells(
     left, upper = grid.corners()
     top, (body, tall, exact) = at[0], shrinking(grid, at[1])
     gap = 1.0 if grid.cell_width >= 8 else 0.0
-    places = {
-        "x": left + gap,
-        "x2": left + grid.cell_width - gap,
-        "y": upper + top + gap,
-        "y2": upper + top + grid.cell_height - gap,
-        "body": body,
-        "body2": body + tall,
-        "exact": np.full(len(left), float(exact)),
-    }
-    for name, values in places.items():
-        marks.cells[name] += values.tolist()
-    for name in TOLD:
-        marks.cells[name] += told[name]
+    _append(
+        marks.cells,
+        x=(left + gap).tolist(),
+        x2=(left + grid.cell_width - gap).tolist(),
+        y=(upper + top + gap).tolist(),
+        y2=(upper + top + grid.cell_height - gap).tolist(),
+        body=body.tolist(),
+        body2=(body + tall).tolist(),
+        exact=[float(exact)] * len(left),
+        **{name: shown[name] for name in SHOWN},
+    )
+    place = {"x": left + grid.cell_width / 2, "body": body + tall / 2, "exact": float(exact)}
+    middle = upper + top + grid.cell_height / 2
     fit, small = _font(labels, grid), _font(details, grid) if grid.cell_height >= 30 else 0.0
     up, down = (0.5 * _DETAIL_FONT, 0.65 * LABEL_FONT) if small >= LEAST_FONT else (0.0, 0.0)
-    for texts, font, most, offset in (
-        (labels, fit, LABEL_FONT, -up),
-        (details, small, _DETAIL_FONT, down),
-    ):
-        if font >= LEAST_FONT:
-            marks.inside["x"] += (left + grid.cell_width / 2).tolist()
-            marks.inside["y"] += (upper + top + grid.cell_height / 2 + offset).tolist()
-            marks.inside["body"] += (body + tall / 2).tolist()
-            marks.inside["exact"] += [float(exact)] * len(texts)
-            marks.inside["text"] += texts
-            marks.inside["size"] += [font] * len(texts)
-            marks.inside["most"] += [min(most, 0.62 * grid.cell_height)] * len(texts)
-            marks.inside["room"] += [0.62 * grid.cell_height] * len(texts)
+    _add_labels(marks, grid, labels, fit, LABEL_FONT, place | {"y": middle - up})
+    _add_labels(marks, grid, details, small, _DETAIL_FONT, place | {"y": middle + down})
+
+
+def _add_labels(
+    marks: Marks,
+    grid: Grid,
+    texts: list[str],
+    size: float,
+    most: float,
+    place: dict[str, Floats | float],
+) -> None:
+    """Append a label for each cell, where a font of this size can be read."""
+    if size < LEAST_FONT:
+        return
+    room = 0.62 * grid.cell_height
+    numbers = place | {"size": size, "most": min(most, room), "room": room}
+    columns = {name: np.broadcast_to(each, len(texts)).tolist() for name, each in numbers.items()}
+    _append(marks.inside, text=texts, **columns)
 
 
 def _font(texts: list[str], grid: Grid) -> float:

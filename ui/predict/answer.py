@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, mesh_places
-from spmd_core.results import Prediction, Result, RunStatus
+from spmd_core.results import Estimate, Prediction, Result, RunStatus
 from spmd_core.time import estimate_step, is_outdated
 from spmd_core.words import (
     ABOUT,
@@ -191,55 +191,52 @@ def offer_without_rings(result: Result, name: str | None) -> None:
 
 
 def numbers(result: Result, name: str) -> None:
-    """The numbers that people ask for first, the interval, and what a whole training run takes."""
-    found = result.strategies[name].prediction
-    assert found is not None
-    memory, time, model = (
-        found.memory_bytes,
-        found.predicted_s,
-        result.experiment.what.unit == "step",
-    )
+    """The numbers that people ask for first, the interval, and what a full training run takes."""
+    prediction = result.strategies[name].prediction
+    assert prediction is not None
+    time = prediction.predicted_s
     with st.container(horizontal=True, gap="medium", key="numbers"):
-        over = (
-            f"{bytes_text(memory.missing)} too much"
-            if memory.missing > 1
-            else f"of {bytes_text(memory.capacity)}"
-        )
-        _metric(
-            "Memory per device",
-            bytes_text(memory.peak) if memory.peak else "too much",
-            over,
-            "inverse" if memory.missing else "off",
-        )
+        _memory_metric(prediction)
         if time is not None:
-            _metric(
-                "Step time" if model else "Time",
-                seconds_text(time.estimate),
-                f"{seconds_text(time.low)} to {seconds_text(time.high)}",
-            )
-            if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
-                _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
-                _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
-            _costs(found, model)
+            _time_metrics(prediction, time, result.experiment.what.unit == "step")
     if time is None:
         nearest.help_to_fit(result.experiment)
         return
-    if (plan := result.experiment.plan) and found.mfu:
-        counted = f"{parameters_words(plan.size)}. {convention_words(plan, found)}."
+    if (plan := result.experiment.plan) and prediction.mfu:
+        counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
         st.caption(plain(counted))
     if len(result.strategies) == 1:
-        measured = state.aside(SCREEN, "measured")
-        chart = charts.interval_chart({"time": time}, measured)
+        span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
         st.vega_lite_chart(
-            chart,
-            alt=f"It takes {seconds_text(time.low)} to {seconds_text(time.high)}, estimate {seconds_text(time.estimate)}",
+            charts.interval_chart({"time": time}, state.aside(SCREEN, "measured")),
+            alt=f"It takes {span}, estimate {seconds_text(time.estimate)}",
             key="interval",
         )
-    keep.training_run(result, found)
-    if found.notes:
-        st.markdown(
-            "\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in found.notes)
-        )
+    keep.training_run(result, prediction)
+    if notes := prediction.notes:
+        st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in notes))
+
+
+def _memory_metric(prediction: Prediction) -> None:
+    memory = prediction.memory_bytes
+    over = (
+        f"{bytes_text(memory.missing)} too much"
+        if memory.missing > 1
+        else f"of {bytes_text(memory.capacity)}"
+    )
+    peak = bytes_text(memory.peak) if memory.peak else "too much"
+    _metric("Memory per device", peak, over, "inverse" if memory.missing else "off")
+
+
+def _time_metrics(prediction: Prediction, time: Estimate, is_step: bool) -> None:
+    """Time, MFU and tokens per second; what it costs."""
+    span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
+    _metric("Step time" if is_step else "Time", seconds_text(time.estimate), span)
+    mfu, tflops = prediction.mfu, prediction.tflops_per_chip
+    if mfu and tflops and (tokens := prediction.tokens_per_s_per_chip):
+        _metric("MFU", f"{mfu:.1%}", f"{tflops:,.0f} TFLOP/s per chip")
+        _metric("Tokens per second", f"{tokens:,.0f}", "per chip")
+    _costs(prediction, is_step)
 
 
 def _costs(found: Prediction, model: bool) -> None:
@@ -358,7 +355,7 @@ def _besides(result: Result, name: str, found: Prediction) -> None:
         st.subheader("Your own time", anchor=False)
         keep.own_time(result, found)
     st.subheader("Baseline", anchor=False)
-    keep.baseline(result, name, found)
+    keep.baseline(result, found)
 
 
 def _collectives(result: Result, name: str, found: Prediction) -> None:

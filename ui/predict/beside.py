@@ -77,22 +77,9 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     """A is what the screen shows, B the other one."""
     here, there = result.strategies[name].prediction, other.strategies[other_name].prediction
     assert here is not None and there is not None
-    labels = ["A: this one", "B"]
-    words = [experiment_words(result.experiment), experiment_words(other.experiment)]
-    if len(result.strategies) > 1 or len(other.strategies) > 1:
-        words = [
-            f"{text}, {title(strategy)}"
-            for text, strategy in zip(words, (name, other_name), strict=True)
-        ]
-    st.markdown(f"**A**: {plain(words[0])}  \n**B**: {plain(words[1])}")
-    st.page_link(
-        cards.page_of(other.experiment),
-        label="Open B",
-        icon=":material/open_in_new:",
-        query_params=cards.query(other.experiment, other.run),
-    )
+    _headings(result, name, other, other_name)
     study.both(result.experiment, other.experiment)
-    pair = dict(zip(labels, (here, there), strict=True))
+    pair = {"A: this one": here, "B": there}
     timed = {label: each for label, each in pair.items() if each.predicted_s is not None}
     if timed:
         st.vega_lite_chart(
@@ -114,6 +101,20 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     if len(fields):
         st.markdown("**What differs in the experiments**")
         st.table(escaped(fields), hide_index=True, border="horizontal")
+
+
+def _headings(result: Result, name: str, other: Result, other_name: str) -> None:
+    """What A and B are, and a link to B."""
+    words = [experiment_words(each.experiment) for each in (result, other)]
+    if len(result.strategies) > 1 or len(other.strategies) > 1:
+        words = [f"{words[0]}, {title(name)}", f"{words[1]}, {title(other_name)}"]
+    st.markdown(f"**A**: {plain(words[0])}  \n**B**: {plain(words[1])}")
+    st.page_link(
+        cards.page_of(other.experiment),
+        label="Open B",
+        icon=":material/open_in_new:",
+        query_params=cards.query(other.experiment, other.run),
+    )
 
 
 def numbers_table(

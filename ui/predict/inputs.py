@@ -67,33 +67,13 @@ def _model_fields(screen: str, draft: Draft, devices: int) -> Draft:
     """Model, batch, sequence, remat, and what is behind *More*."""
     options, dims = dict(draft["options"]), draft["dims"]
     models = tuple(dict.fromkeys((*_MODELS, options.get("model", ""))))
-    chosen = {
-        "model": inputs.choice_input(
-            screen, "model", "Model", models, options.get("model", _MODELS[0]), words=_model_words
-        )
-    }
-    counted = st.empty()
+    model = inputs.choice_input(
+        screen, "model", "Model", models, options.get("model", _MODELS[0]), words=_model_words
+    )
+    parameters = st.empty()
     config.box(screen)
-    left, right = st.columns(2, gap="small")
-    with left:
-        before = dims["batch"] / max(1, math.prod(size or 0 for _, size in draft["mesh"]))
-        each = st.number_input(
-            "Sequences per device",
-            value=None,
-            step=1.0,
-            format="%g",
-            key=state.seed(state.key(screen, "each"), float(before)),
-            help="Of a step. A device is a chip; on v2, v3 and TPU7x half of one.",
-        )
-    with right:
-        length = st.number_input(
-            "Tokens in each",
-            value=None,
-            step=1024,
-            key=state.seed(state.key(screen, "sequence"), dims["sequence"]),
-        )
-    batch = drafts.whole((each or 0) * devices)
-    chosen["remat"] = inputs.choice_input(
+    batch, sequence = _batch(screen, draft, devices)
+    remat = inputs.choice_input(
         screen,
         "remat",
         "Rematerialization",
@@ -103,18 +83,42 @@ def _model_fields(screen: str, draft: Draft, devices: int) -> Draft:
         _REMAT.__getitem__,
     )
     with st.expander("More of the model"):
-        more, sizes = _more(screen, options, dims, chosen["model"])
-    counted.caption(plain(_parameters(chosen["model"], sizes, more)))
-    kept = {
+        more = _more(screen, options, dims, model)
+        st.caption("Sizes of the model, where they are to differ from the preset's")
+        sizes = _sizes(screen, dims, model)
+    parameters.caption(plain(_parameters(model, sizes, more)))
+    not_default = {
         name: value
         for name, value in more.items()
         if value not in ("", False, 0) and (name, value) not in _DEFAULTS
     }
     order = {"device_order": _device_order(screen, options)}
     return {
-        "dims": {"batch": batch, "sequence": length or 0} | sizes,
-        "options": order | {"remat": chosen["remat"], "model": chosen["model"]} | kept,
+        "dims": {"batch": batch, "sequence": sequence} | sizes,
+        "options": order | {"remat": remat, "model": model} | not_default,
     }
+
+
+def _batch(screen: str, draft: Draft, devices: int) -> tuple[int | float, int]:
+    """Sequences in a step over `devices`, and tokens of each; 0 where a field is empty."""
+    dims = draft["dims"]
+    left, right = st.columns(2, gap="small")
+    now = dims["batch"] / max(1, math.prod(size or 0 for _, size in draft["mesh"]))
+    per_device = left.number_input(
+        "Sequences per device",
+        value=None,
+        step=1.0,
+        format="%g",
+        key=state.seed(state.key(screen, "each"), float(now)),
+        help="Of a step. A device is a chip; on v2, v3 and TPU7x half of one.",
+    )
+    sequence = right.number_input(
+        "Tokens in each",
+        value=None,
+        step=1024,
+        key=state.seed(state.key(screen, "sequence"), dims["sequence"]),
+    )
+    return drafts.whole((per_device or 0) * devices), sequence or 0
 
 
 def _parameters(model: str, sizes: dict[str, int], more: Options) -> str:
@@ -131,6 +135,14 @@ def _parameters(model: str, sizes: dict[str, int], more: Options) -> str:
 _DEFAULTS = (("state_dtype", "float32"), ("parameter_dtype", "float32"))
 
 
+_SAVED = {
+    "save": ("Saved on the device", "Saved as well, by name."),
+    "offload": ("Offloaded to the host", "Moved to host memory in the forward pass, and back."),
+}
+_FUSED = {
+    "fused_qkv": "One matmul for query, key and value",
+    "fused_mlp": "One matmul for gate and up",
+}
 _BLOCKS = {
     "attention_blocks": ("Block of queries", "published"),
     "keys_block": ("Block of keys", "as queries"),
@@ -156,44 +168,23 @@ def _model_words(name: str) -> str:
     return f"{size.title}, {size.parameters / 1e9:,.1f}B" if of_size else name
 
 
-def _more(
-    screen: str, options: Options, dims: Options, model: str
-) -> tuple[Options, dict[str, int]]:
-    """The rarer options, and sizes of the model that differ from the preset's."""
-    chosen_: Options = {}
-    for name, label, words in (
-        ("save", "Saved on the device", "Saved as well, by name."),
-        ("offload", "Offloaded to the host", "Moved to host memory in the forward pass, and back."),
-    ):
-        now = [word for word in str(options.get(name, "")).split(",") if word]
-        key = state.seed(state.key(screen, name), now)
-        chosen_[name] = ",".join(
-            st.multiselect(
-                label,
-                list(dict.fromkeys([*NAMES, *now])),
-                key=key,
-                help=words,
-                placeholder="nothing",
-            )
-        )
+def _more(screen: str, options: Options, dims: Options, model: str) -> Options:
+    """The rarer options."""
+    chosen = _saved(screen, options)
     left, right = st.columns(2, gap="small")
     for place, name, label in (
         (left, "state_dtype", "Optimizer state"),
         (right, "parameter_dtype", "Parameters"),
     ):
         with place:
-            chosen_[name] = inputs.choice_input(
+            chosen[name] = inputs.choice_input(
                 screen, name, label, ("float32", "bfloat16"), options.get(name, "float32")
             )
-    for name, label in (
-        ("fused_qkv", "One matmul for query, key and value"),
-        ("fused_mlp", "One matmul for gate and up"),
-    ):
-        chosen_[name] = st.toggle(
-            label, key=state.seed(state.key(screen, name), bool(options.get(name)))
-        )
-    experts = _experts(screen, options) if _has_experts(model, dims, options) else {}
-    second = inputs.choice_input(
+    for name, label in _FUSED.items():
+        chosen[name] = inputs.toggle_input(screen, name, label, bool(options.get(name)))
+    if _has_experts(model, dims, options):
+        chosen |= _experts(screen, options)
+    chosen["second_moment_dtype"] = inputs.choice_input(
         screen,
         "second_moment_dtype",
         "Second moment",
@@ -201,12 +192,8 @@ def _more(
         options.get("second_moment_dtype", ""),
         words=lambda word: word or "as the optimizer state",
     )
-    chosen_ |= (
-        _blocks(screen, options)
-        | experts
-        | {"second_moment_dtype": second}
-        | _own_choices(screen, options)
-    )
+    chosen |= _blocks(screen, options)
+    chosen |= _own_choices(screen, options)
     flags = st.text_input(
         "Compiler flags",
         key=state.seed(state.key(screen, "flags"), str(options.get("compiler_flags", ""))),
@@ -214,9 +201,23 @@ def _more(
         placeholder="xla_…=true",
         help="Added to those of the published runs.",
     )
-    chosen_["compiler_flags"] = " ".join(flags.split())
-    st.caption("Sizes of the model, where they are to differ from the preset's")
-    return chosen_, _sizes(screen, dims, model)
+    return chosen | {"compiler_flags": " ".join(flags.split())}
+
+
+def _saved(screen: str, options: Options) -> Options:
+    """Names of activations that are saved, on the device or on the host."""
+    chosen: Options = {}
+    for name, (label, text) in _SAVED.items():
+        now = [word for word in str(options.get(name, "")).split(",") if word]
+        names = st.multiselect(
+            label,
+            list(dict.fromkeys([*NAMES, *now])),
+            key=state.seed(state.key(screen, name), now),
+            help=text,
+            placeholder="nothing",
+        )
+        chosen[name] = ",".join(names)
+    return chosen
 
 
 def _has_experts(model: str, dims: Options, options: Options) -> bool:
@@ -251,24 +252,24 @@ def _experts(screen: str, options: Options) -> Options:
 
 def _blocks(screen: str, options: Options) -> dict[str, int]:
     """Blocks of the attention kernel: of queries, of keys, of keys per matmul; 0 is the usual one."""
-    chosen_: dict[str, int] = {}
+    chosen: dict[str, int] = {}
     places = st.columns(3, gap="small")
     for place, (name, (label, usual)) in zip(places, _BLOCKS.items(), strict=True):
         key = state.seed(state.key(screen, name), options.get(name) or None)
-        chosen_[name] = (
+        chosen[name] = (
             place.number_input(plain(label), value=None, step=128, placeholder=usual, key=key) or 0
         )
-    return chosen_
+    return chosen
 
 
 def _own_choices(screen: str, options: Options) -> dict[str, str]:
     """What a model has of its own beside sizes: activation, gate, vocabulary tables."""
-    chosen_: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for place, (name, (label, words)) in zip(
         st.columns(3, gap="small"), _CHOICES.items(), strict=True
     ):
         with place:
-            chosen_[name] = inputs.choice_input(
+            chosen[name] = inputs.choice_input(
                 screen,
                 name,
                 label,
@@ -276,7 +277,7 @@ def _own_choices(screen: str, options: Options) -> dict[str, str]:
                 options.get(name, ""),
                 words=lambda word: word or "as the model",
             )
-    return chosen_
+    return chosen
 
 
 def _sizes(screen: str, dims: Options, model: str) -> dict[str, int]:
@@ -284,7 +285,7 @@ def _sizes(screen: str, dims: Options, model: str) -> dict[str, int]:
         preset = get_model(model)
     except RequestError:
         preset = None
-    chosen_: dict[str, int] = {}
+    chosen: dict[str, int] = {}
     for row in range(0, len(VARIABLE), 2):
         for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
             size = place.number_input(
@@ -295,8 +296,8 @@ def _sizes(screen: str, dims: Options, model: str) -> dict[str, int]:
                 placeholder=str(getattr(preset, name)) if preset else "as the model",
             )
             if size is not None:
-                chosen_[name] = size
-    return chosen_
+                chosen[name] = size
+    return chosen
 
 
 def _workload_fields(screen: str, draft: Draft, mesh: list[list[Any]]) -> Draft:

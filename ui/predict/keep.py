@@ -18,6 +18,10 @@ from ui.shell import refusal
 SCREEN = "predict"
 _LONGEST_S = 1e6
 _MOST_TOKENS_E9 = 1e7
+_IN_CI = (
+    "**Check it in CI.** This compiles the plan again, reports which collective, byte or buffer "
+    "changed, and ends with code 1 if any did:"
+)
 
 
 def from_query() -> None:
@@ -118,7 +122,7 @@ def own_time(result: Result, found: Prediction) -> None:
     )
 
 
-def baseline(result: Result, name: str, found: Prediction) -> None:
+def baseline(result: Result, prediction: Prediction) -> None:
     """Keep this prediction as a file that a CI job checks a new compile against; and see what
     changed since such a file.
     """
@@ -126,7 +130,7 @@ def baseline(result: Result, name: str, found: Prediction) -> None:
     if plan is None:
         st.caption("Baselines are kept of a transformer's training step.")
         return
-    now = baselines.baseline_of(plan, found)
+    now = baselines.baseline_of(plan, prediction)
     file = f"baseline-{plan.id}.json"
     st.markdown(
         "**Keep it.** A baseline holds the plan, its memory, time, collectives and buffers."
@@ -140,13 +144,9 @@ def baseline(result: Result, name: str, found: Prediction) -> None:
         key="baseline:download",
         on_click="ignore",
     )
-    st.markdown(
-        "**Check it in CI.** This compiles the plan again, says which collective, byte or buffer "
-        "changed, and ends with code 1 if any did:"
-    )
-    st.code(
-        shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file]), language="bash"
-    )
+    st.markdown(_IN_CI)
+    command = shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file])
+    st.code(command, language="bash")
     st.markdown(
         "**Compare with it here.** What this prediction changes against a baseline of before:"
     )

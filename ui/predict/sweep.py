@@ -154,18 +154,16 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
         text = _values(variable, experiment, variable.text_of(values), fresh)
     scaling = "weak"
     if variable.scales:
-        key = _seeded("sweep:scaling", linked.scaling if linked else "weak", fresh)
         scaling = right.selectbox(
             "Scaling",
             list(_SCALING),
-            key=key,
+            key=_seeded("sweep:scaling", linked.scaling if linked else "weak", fresh),
             format_func=lambda name: _SCALING[name],
             help="Of the mesh, fsdp or data takes the chips that come in, and the other axes stay",
         )
     try:
-        return parse_sweep(
-            experiment, f"{vary}={text}", "strong" if scaling == "strong" else "weak"
-        ), None
+        kept = "strong" if scaling == "strong" else "weak"
+        return parse_sweep(experiment, f"{vary}={text}", kept), None
     except RequestError as error:
         return None, str(error)
 

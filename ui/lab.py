@@ -18,12 +18,6 @@ _COOKIE = "_streamlit_xsrf"  # one for each browser, which all its tabs share
 _HOST_NETWORK = 64  # bits of an IPv6 address that a provider gives to one host
 
 
-class NothingStored(Exception):
-    """A run has not left what is asked for, or not yet: raised instead of an answer that a cache
-    would keep.
-    """
-
-
 def lab() -> Lab:
     """The Lab of this process and data folder; StorageError where the folder cannot be used.
 
@@ -36,14 +30,14 @@ def lab() -> Lab:
 
 
 def find(run: str) -> RunStatus | None:
-    """A run as it stands; None where this machine has none of that id."""
+    """The status of a run; None where this machine has none of that id."""
     try:
         return lab().status(run)
     except RequestError:
         return None
 
 
-# What changes something says who asks: the Lab itself refuses those who may only look.
+# What changes something passes who requests it: the Lab itself refuses those who may only look.
 
 
 def submit(experiment: Experiment) -> str:
@@ -93,10 +87,10 @@ def self_test() -> Iterator[Check]:
 
 
 def begin(what: str) -> Asker:
-    """Who asks for many runs at once, such as a search; RequestError where they may only look."""
-    found = asker()
-    lab().allow(found, what)
-    return found
+    """Who requests many runs at once, such as a search; RequestError where they may only look."""
+    who = asker()
+    lab().allow(who, what)
+    return who
 
 
 def end(what: str) -> None:
@@ -115,7 +109,7 @@ def may_act() -> bool:
 
 
 def batch() -> Batch:
-    """Runs that whoever looks at this page asks for at once, such as a sweep."""
+    """Runs that whoever looks at this page requests at once, such as a sweep."""
     return Batch(lab(), asker())
 
 
@@ -154,7 +148,7 @@ def _address() -> str | None:
     """The network address of who has not logged in, of IPv6 its network: one host has all of it."""
     if _is_logged_in():
         return None
-    host = str(st.context.ip_address or "127.0.0.1")  # None stands for this machine
+    host = str(st.context.ip_address or "127.0.0.1")  # None: this machine
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

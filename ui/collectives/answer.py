@@ -40,7 +40,7 @@ def draw(result: Result, when: str) -> None:
     """A finished run: the run_headline first."""
     known = calibration(result.experiment, lab().latest, lab().result)
     result = with_expected(result, known)
-    found = measured(result)
+    sweep = measured(result)
     with st.container(key="answer"):
         st.subheader(plain(run_headline(result)), anchor=False)
         st.caption(
@@ -48,20 +48,20 @@ def draw(result: Result, when: str) -> None:
         )
     for sentence in failures(result):
         refusal(sentence)
-    if found.ceilings:
-        st.table(escaped(ceilings_table(found.ceilings)), hide_index=True, border="horizontal")
-    elif found.points:
-        _sweep(result.experiment, found.points, result.run)
-    if found.fits:
-        with st.expander("Latency and bandwidth, fitted", expanded=bool(found.ceilings)):
-            st.dataframe(sheet(fits_table(found.fits)), hide_index=True)
+    if sweep.ceilings:
+        st.table(escaped(ceilings_table(sweep.ceilings)), hide_index=True, border="horizontal")
+    elif sweep.points:
+        _sweep(result.experiment, sweep.points, result.run)
+    if sweep.fits:
+        with st.expander("Latency and bandwidth, fitted", expanded=bool(sweep.ceilings)):
+            st.dataframe(sheet(fits_table(sweep.fits)), hide_index=True)
     if (
         result.experiment.what.has_formula
         and known is None
         and not result.experiment.place.is_absent
     ):
         _offer_calibration(result.experiment)
-    notes = dict.fromkeys((*found.notes, *result.notes))
+    notes = dict.fromkeys((*sweep.notes, *result.notes))
     if notes:
         st.caption(plain("; ".join(notes)))
 

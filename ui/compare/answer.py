@@ -51,8 +51,8 @@ def headline(view: View, when: str) -> None:
             *_versions(result.experiment),
         ]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
-        if said := _of_ceilings(result):
-            st.caption(plain(said))
+        if sentence := _of_ceilings(result):
+            st.caption(plain(sentence))
     for message, names in words.failures(result).items():
         whose = (
             as_subject(studies.whose(names, result))
@@ -60,9 +60,9 @@ def headline(view: View, when: str) -> None:
             else ", ".join(map(title, names))
         )
         failure(f"{whose} failed.", message)
-    for name, found in result.strategies.items():
-        if found.correct is False:
-            refusal(words.wrong_words(name, found))
+    for name, strategy in result.strategies.items():
+        if strategy.correct is False:
+            refusal(words.wrong_words(name, strategy))
 
 
 def _versions(experiment: Experiment) -> Iterator[str]:
@@ -75,13 +75,13 @@ def _versions(experiment: Experiment) -> Iterator[str]:
 
 
 def _of_ceilings(result: Result) -> str | None:
-    """How near the fastest strategy comes to this machine's ceilings, where they are known."""
+    """How near the fastest strategy is to this machine's ceilings, where they are known."""
     name = result.order[0]
     if result.experiment.variants:  # the table has it of every row, as MFU
         return None
-    found = result.strategies[name]
-    said = roofline_words(found.roofline) if found.roofline else None
-    return f"{title(name)}: {said}." if said else None
+    roofline = result.strategies[name].roofline
+    sentence = roofline_words(roofline) if roofline else None
+    return f"{title(name)}: {sentence}." if sentence else None
 
 
 def verdict(result: Result) -> None:
@@ -102,18 +102,18 @@ def notes(result: Result) -> None:
     """What to know when reading these numbers: of the run, of the machine, and of each strategy."""
     # a program as written is not timed
     of_times = () if result.experiment.what.is_small_program else result.environment.notes
-    told = [plain(note) for note in (*result.notes, *of_times)]
-    said = [
+    lines = [plain(note) for note in (*result.notes, *of_times)]
+    of_strategies = [
         (name, note)
-        for name, found in result.strategies.items()
-        for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]
+        for name, strategy in result.strategies.items()
+        for note in (*strategy.notes, *(f"compiler warning: {each}" for each in strategy.warnings))
     ]
-    told += [
+    lines += [
         f"**{plain(as_subject(studies.whose(names, result)))}**: {plain(note)}"
-        for note, names in words.merged_notes(said).items()
+        for note, names in words.merged_notes(of_strategies).items()
     ]
-    if told:
-        st.markdown("\n".join(f"- :small[{line}]" for line in dict.fromkeys(told)))
+    if lines:
+        st.markdown("\n".join(f"- :small[{line}]" for line in dict.fromkeys(lines)))
 
 
 def as_subject(words_: str) -> str:
@@ -140,22 +140,20 @@ def open_tab(name: str) -> None:
 
 def _tabs(view: View) -> list[str]:
     every = view.result.strategies.values()
-    arrays = any(found.operands or found.outputs for found in every)
-    values = any(found.max_abs_error is not None for found in every) or words.outputs(view.result)
-    sends = any(found.collectives for found in every)
-    sampled = any(found.samples_s for found in every)
-    there = {
+    has_errors = any(each.max_abs_error is not None for each in every)
+    is_small_program = view.result.experiment.what.is_small_program
+    has_content = {
         trace.TAB: trace.offered(view),
-        "Arrows": sends,
-        "Layouts": arrays,
+        "Arrows": any(each.collectives for each in every),
+        "Layouts": any(each.operands or each.outputs for each in every),
         "Phases": view.phases,
         "Memory": view.memory,
-        "Samples": sampled,
-        "Values": values or view.result.experiment.what.is_small_program,
+        "Samples": any(each.samples_s for each in every),
+        "Values": has_errors or words.outputs(view.result) or is_small_program,
         sizes.TAB: sizes.experiments_of(view),
     }
-    names = [name for name in _DRAW if there.get(name, True)]
-    if traced(view.result):  # what was asked for stands first
+    names = [name for name in _DRAW if has_content.get(name, True)]
+    if traced(view.result):  # what was requested comes first
         names.insert(0, names.pop(names.index(trace.TAB)))
     return names
 
@@ -164,7 +162,7 @@ def _values(view: View) -> None:
     if view.result.experiment.what.is_small_program:
         small_program.values(view.result)
         return
-    if any(found.max_abs_error is not None for found in view.result.strategies.values()):
+    if any(each.max_abs_error is not None for each in view.result.strategies.values()):
         st.caption("Errors are against a NumPy reference in float64.")
         st.table(escaped(view.errors), hide_index=True, border="horizontal")
     alone = len(view.result.strategies) == 1
@@ -183,11 +181,11 @@ def _layouts(view: View) -> None:
     names = list(view.result.strategies)
     alone = len(names) == 1
     name = names[0] if alone else choices.one_of("Strategy", names, choices.STRATEGY, title)
-    found = view.result.strategies[name]
+    strategy = view.result.strategies[name]
     st.table(escaped(tables.arrays_table(view.result, name)), hide_index=True, border="horizontal")
     arrays = {
         array: report
-        for array, report in (found.operands | found.outputs).items()
+        for array, report in (strategy.operands | strategy.outputs).items()
         if report.spec is not None
     }
     if not arrays:
@@ -219,9 +217,9 @@ def spec_of(report: ArrayReport) -> Spec:
 
 def _arrows(view: View) -> None:
     shown = {
-        name: found.collectives
-        for name, found in view.result.strategies.items()
-        if found.collectives
+        name: strategy.collectives
+        for name, strategy in view.result.strategies.items()
+        if strategy.collectives
     }
     name = (
         next(iter(shown))
@@ -275,7 +273,7 @@ def _machine(view: View) -> None:
 
 
 def _strategy_choice(names: Iterable[str], where: str) -> str:
-    """One of the strategies; not asked where there is but one."""
+    """One of the strategies; no field where there is only one."""
     offered = list(names)
     if len(offered) == 1:
         return offered[0]

@@ -11,20 +11,20 @@ from ui.charts.base import Spec
 
 def rows_table(result: Result) -> pd.DataFrame:
     """Time with its interval, how it compares, memory, communication and MFU of every row, the
-    fastest first; columns that say nothing are left out.
+    fastest first; empty columns are left out.
     """
     return pd.DataFrame(studies.rows(result))
 
 
 def chart(result: Result) -> Spec | None:
     """Predicted times by row with their intervals, the fastest first; None without any."""
-    found = {
+    predicted = {
         name: result.strategies[name] for name in result.order if name in result.only_predicted_s
     }
-    if not found:
+    if not predicted:
         return None
     return by_strategy.side_by_side_chart(
-        [("predicted", result.model_copy(update={"strategies": found}))]
+        [("predicted", result.model_copy(update={"strategies": predicted}))]
     )
 
 

@@ -58,12 +58,9 @@ def at_work(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def known(experiments: Sequence[Experiment]) -> list[SizePoint]:
-    """Each size as its newest stored run says."""
-    found = []
-    for each in experiments:
-        run = lab().latest(each)
-        found.append(point_of(each, lab().result(run) if run else None))
-    return found
+    """Each size with its newest stored run."""
+    runs = [(each, lab().latest(each)) for each in experiments]
+    return [point_of(each, lab().result(run) if run else None) for each, run in runs]
 
 
 @st.fragment(run_every=2 * live.INTERVAL_S)

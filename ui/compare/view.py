@@ -3,7 +3,6 @@ at last.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import pandas as pd
 
@@ -15,7 +14,8 @@ from ui.charts.base import Spec
 from ui.charts.times import times_alt, times_chart
 from ui.compare import rows
 from ui.compare.communication_table import collectives_table
-from ui.lab import NothingStored, lab
+from ui.kept import kept
+from ui.lab import lab
 
 _KEPT_RUNS = 8  # a view is at most a few hundred kB
 
@@ -38,24 +38,17 @@ class View:
     errors: pd.DataFrame
 
 
-def view(run: str) -> View | None:
-    """The view of a run; None where it left no result."""
-    try:
-        return _view(run)
-    except NothingStored:
-        return None
-
-
 def forget() -> None:
     """Drop what is kept: runs were deleted."""
-    _view.cache_clear()
+    view.cache_clear()
 
 
-@lru_cache(maxsize=_KEPT_RUNS)
-def _view(run: str) -> View:
+@kept(_KEPT_RUNS)
+def view(run: str) -> View | None:
+    """The view of a run; None where it left no result."""
     result = lab().result(run)
     if result is None:
-        raise NothingStored(run)  # not kept: the result may still come
+        return None
     result = result.by_variant(
         lambda each: with_roofline(each, calibration(each.experiment, lab().latest, lab().result))
     )

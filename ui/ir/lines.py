@@ -22,8 +22,8 @@ _LABEL = 90  # characters of a line in a list to choose from
 
 
 def draw(run: str, strategy: str, kind: str, key: str, *, by_line: bool) -> None:
-    """Choose an op of a text or a line of the program, and see what belongs to it; `by_line` says
-    which is offered first.
+    """Choose an op of a text or a line of the program, and see what belongs to it; `by_line`: a
+    line is offered first.
     """
     text = stored.text(run, strategy, kind)
     if text is None:

@@ -84,7 +84,7 @@ def add_cells(
     details: list[str],
 ) -> None:
     """Append the tiles of a picture, and in them the labels, with details in a second line where
-    both fit. `at`: pixels above it, and what of them shrinks.
+    both fit. `at`: pixels above it, and how many of them shrink.
     """
     left, upper = grid.corners()
     top, (body, tall, exact) = at[0], shrinking(grid, at[1])
@@ -171,12 +171,12 @@ def _heads(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> Non
     body, _, exact = shrinking(grid, at[1])
     column = grid.columns.of(grid.tiles)
     heads = np.flatnonzero(grid.rows.of(grid.tiles) == 0)
-    whole, starts = _edge_texts(grid, grid.columns, heads, edge)
-    every = _every(whole, grid.cell_width)
+    ranges, starts = _edge_texts(grid, grid.columns, heads, edge)
+    every = _every(ranges, grid.cell_width)
     fits = every == 1 or grid.columns.size == 1
     every = 1 if fits else _every(starts, grid.cell_width)
-    need = _length(whole if fits else starts)
-    for tile, text in zip(heads, whole if fits else starts, strict=True):
+    need = _length(ranges if fits else starts)
+    for tile, text in zip(heads, ranges if fits else starts, strict=True):
         if column[tile] % every == 0:
             place = left[tile] + grid.cell_width / 2 if fits else left[tile] + 1.0
             _word(
@@ -212,7 +212,7 @@ def _sides(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> Non
 
 
 def _every(texts: list[str], room: float) -> int:
-    """How many labels apart stand clear of one another."""
+    """How many labels apart do not overlap."""
     return max(1, int(np.ceil(_length(texts) / room)))
 
 
@@ -222,11 +222,11 @@ def _length(texts: list[str]) -> float:
 
 
 def _edge_texts(grid: Grid, digit: Digit, tiles: Ints, edge: Edge) -> tuple[list[str], list[str]]:
-    """The labels of the blocks that a digit of these tiles stands for: whole, and the start alone."""
+    """The labels of the blocks that a digit of these tiles joins: the range, and its start alone."""
     step, count = grid.steps[digit.dim], grid.counts[digit.dim]
     firsts = (grid.tiles[tiles, digit.dim] // digit.weight * digit.weight * step).tolist()
     pairs = [edge(digit.dim, first, min(first + digit.weight * step, count)) for first in firsts]
-    return [whole for whole, _ in pairs], [start for _, start in pairs]
+    return [range_ for range_, _ in pairs], [start for _, start in pairs]
 
 
 def _word(
@@ -240,7 +240,7 @@ def _word(
     exact: bool = False,
     place: tuple[float, float, float, float] = _ALONE,
 ) -> None:
-    """Append a word; `y` with what of it shrinks, `place` in its line as `Marks` has it."""
+    """Append a word; `y` with the part of it that shrinks, `place` in its line as in `Marks`."""
     for name, value in (
         ("x", float(x)),
         ("y", float(y[0])),

@@ -67,7 +67,7 @@ def from_query(screen: str) -> None:
 def _shown(screen: str) -> Experiment | None:
     """The experiment that a screen's fields describe; None where they describe none."""
     try:
-        return parse_experiment(state.whole(screen))
+        return parse_experiment(state.study(screen))
     except RequestError:
         return None
 

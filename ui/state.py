@@ -1,7 +1,7 @@
 """What a screen holds between reruns; the only speller of session keys.
 
-The state of a screen is one valid Experiment under a durable key. Beside it lies the draft: what the
-fields say now, as the JSON form of an experiment, valid or not, so that a bad entry loses nothing.
+The state of a screen is one valid Experiment under a durable key. Beside it is the draft: what the
+fields hold now, as the JSON form of an experiment, valid or not, so that a bad entry loses nothing.
 Widgets are seeded from the draft.
 """
 
@@ -14,10 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import DEFAULT_SPEC, Experiment, names_of, parse_experiment, with_shared
-
-Form = dict[str, Any]  # the JSON form of an experiment, or of a part of it: fields may be empty
-Mesh = list[list[Any]]  # the mesh of a form: [axis, size] pairs, a size 0 where its field is empty
-VariantForm = tuple[str | None, Form]
+from ui.forms import Form, VariantForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +62,10 @@ def experiment(screen: str) -> Experiment:
 
 def _first(screen: str) -> Experiment:
     """What a screen begins with; on real devices 128 times what fills simulated ones."""
-    found = parse_experiment(_DEFAULTS[screen])
-    if screen != "compare" or found.place.is_simulated:
-        return found
-    return found.vary(dims={"rows": 16384, "cols": 4096})
+    default = parse_experiment(_DEFAULTS[screen])
+    if screen != "compare" or default.place.is_simulated:
+        return default
+    return default.vary(dims={"rows": 16384, "cols": 4096})
 
 
 def forget(screen: str) -> None:
@@ -78,7 +75,7 @@ def forget(screen: str) -> None:
 
 
 def draft(screen: str) -> Form:
-    """What the screen's fields say, as the JSON form of an experiment, which may be invalid."""
+    """What the screen's fields hold, as the JSON form of an experiment, which may be invalid."""
     key = _durable(screen, "draft")
     if key not in st.session_state:
         st.session_state[key] = experiment(screen).to_json()
@@ -95,7 +92,7 @@ def edit(screen: str, changed: Form) -> tuple[Experiment, str | None]:
     moved = changed != draft(screen)
     st.session_state[_durable(screen, "draft")] = changed
     try:
-        after = parse_experiment(whole(screen))
+        after = parse_experiment(study(screen))
     except RequestError as error:
         return before, str(error)
     if moved:
@@ -130,7 +127,7 @@ def replace_draft(screen: str, new: Form) -> None:
 
 def variants(screen: str) -> list[VariantForm]:
     """(name, None where it follows from what differs; JSON form) of every variant of a study; empty
-    where the experiment stands alone. What all share is as the draft says, that of `variant_at`.
+    where the experiment is alone. What all share is as in the draft, that of `variant_at`.
     """
     listed: list[VariantForm] = list(aside(screen, "variants") or ())
     if listed:
@@ -153,8 +150,8 @@ def set_variants(screen: str, listed: Sequence[VariantForm], at: int = 0) -> Non
     set_aside(screen, "variant_at", at if several else 0)
 
 
-def whole(screen: str) -> Form:
-    """What the screen's fields say with all variants, as the JSON form of an experiment."""
+def study(screen: str) -> Form:
+    """What the screen's fields hold with all variants, as the JSON form of an experiment."""
     listed = variants(screen)
     if not listed:
         return draft(screen)
@@ -174,7 +171,7 @@ def parse_or_keep(new: Form) -> Form:
 
 
 def key(screen: str, field: str) -> str:
-    """The widget key of a field: it changes when the whole form is replaced."""
+    """The widget key of a field: it changes when the form is replaced."""
     return f"{screen}:{st.session_state.get(_durable(screen, 'generation'), 0)}:{field}"
 
 
@@ -182,7 +179,7 @@ def seed(widget_key: str, value: Any) -> str:
     """Give a widget its first value, unless the user has given it one; returns the key.
 
     Streamlit sends such a value once. Where a rerun overtakes it, before the browser has drawn the
-    field, it is sent again: the field would be empty there, and the next click would say so.
+    field, it is sent again: the field would be empty there, and the next click would report that.
     """
     if widget_key not in st.session_state:
         st.session_state[widget_key] = value
@@ -192,8 +189,8 @@ def seed(widget_key: str, value: Any) -> str:
 
 
 def _is_undrawn(widget_key: str) -> bool:
-    """Whether the browser, which says the value of each field it has with every rerun, said none of
-    this one. Streamlit has no public name for what it said; without it: False.
+    """Whether the browser, which sends the value of each field it has with every rerun, sent none of
+    this one. Streamlit has no public name for what it sent; without it: False.
     """
     context = get_script_run_ctx()
     try:
@@ -234,12 +231,12 @@ def set_last_recipe(screen: str, name: str) -> None:
 
 
 def refused(run: str) -> str | None:
-    """Why the last thing that was asked of a run could not be done; None where it could."""
+    """Why the last request on a run could not be done; None where it could."""
     return st.session_state.get(f"refused.{run}")
 
 
 def set_refused(run: str, sentence: str | None) -> None:
-    """Remember why something that was asked of a run could not be done."""
+    """Remember why a request on a run could not be done."""
     st.session_state[f"refused.{run}"] = sentence
 
 
@@ -254,12 +251,12 @@ def set_link(screen: str, query: tuple[str, str] | None) -> None:
 
 
 def notice(screen: str) -> Notice | None:
-    """What to say about the link that was opened, until the next edit."""
+    """The notice on the link that was opened, until the next edit."""
     return st.session_state.get(_durable(screen, "notice"))
 
 
 def set_notice(screen: str, notice: Notice | None) -> None:
-    """Say this until the next edit."""
+    """Show this until the next edit."""
     st.session_state[_durable(screen, "notice")] = notice
 
 

@@ -10,13 +10,13 @@ from spmd_core.experiment import Experiment, Workload, get_workload, has_newer, 
 from spmd_core.words import listed as listed_words
 from spmd_core.words import workload_title
 from ui import state
+from ui.forms import Form, VariantForm
 from ui.markdown import plain
-from ui.state import Form
 
 _SCREEN = "compare"
 _ARRAYS = ("overrides", "memory", "data")  # named by arrays, which another workload has not
 _SHOWN = 3  # names of variants that the sentence lists
-Before = tuple[list[state.VariantForm], int, Form, str]  # variants, which one, fields, sentence
+Before = tuple[list[VariantForm], int, Form, str]  # variants, which one, fields, sentence
 
 
 def change_workload(name: str) -> None:
@@ -62,7 +62,7 @@ def _change(title: str, change: Callable[[Form], Form]) -> None:
     it."""
     now, before, at = state.draft(_SCREEN), state.variants(_SCREEN), state.variant_at(_SCREEN)
     new = state.parse_or_keep(change(now))
-    kept: list[state.VariantForm] = []
+    kept: list[VariantForm] = []
     dropped = []
     for place, (name, form) in enumerate(before):
         changed = new if place == at else state.parse_or_keep(change(form))
@@ -81,7 +81,7 @@ def _change(title: str, change: Callable[[Form], Form]) -> None:
         state.set_aside(_SCREEN, "undo", undo)
 
 
-def _sentence(title: str, before: Sequence[state.VariantForm], dropped: Sequence[int]) -> str:
+def _sentence(title: str, before: Sequence[VariantForm], dropped: Sequence[int]) -> str:
     """What stayed of a study, and what did not."""
     names = names_of([form for _, form in before], [name for name, _ in before])
     has_arrays = any(form.get(field) for _, form in before for field in _ARRAYS)

@@ -7,6 +7,7 @@ import streamlit as st
 from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, STRATEGIES, Experiment, names_of
 from spmd_core.words import studies
 from ui import state
+from ui.forms import VariantForm
 from ui.markdown import plain
 from ui.predict import drafts
 
@@ -86,11 +87,11 @@ def _button(
     )
 
 
-def _names(listed: list[state.VariantForm]) -> tuple[str, ...]:
+def _names(listed: list[VariantForm]) -> tuple[str, ...]:
     return names_of([form for _, form in listed], [name for name, _ in listed])
 
 
-def _choose(listed: list[state.VariantForm]) -> None:
+def _choose(listed: list[VariantForm]) -> None:
     at, names = state.variant_at(_SCREEN), _names(listed)
     chosen = st.pills(
         "Variant shown in the fields",
@@ -106,7 +107,7 @@ def _choose(listed: list[state.VariantForm]) -> None:
         st.rerun()
 
 
-def _show(listed: list[state.VariantForm], at: int) -> None:
+def _show(listed: list[VariantForm], at: int) -> None:
     """Make these the variants, and the fields show that at `at`."""
     state.set_variants(_SCREEN, listed, at)
     state.replace_draft(_SCREEN, listed[at][1])

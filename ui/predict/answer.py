@@ -1,11 +1,11 @@
-"""The parts of the Predict screen's answer: what the sizes say before, the headline, and the
+"""The parts of the Predict screen's answer: what follows from the sizes before, the headline, and the
 details behind tabs that load when opened.
 """
 
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
-from spmd_core.experiment import Experiment, link
+from spmd_core.experiment import Experiment, Plan, link
 from spmd_core.machine import get_topology, mesh_places
 from spmd_core.results import Estimate, Prediction, Result, RunStatus
 from spmd_core.time import estimate_step, is_outdated
@@ -41,11 +41,9 @@ def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None
     if status is None or not status.is_over or status.experiment != experiment:
         return None
     result = lab().result(status.run)
-    return (
-        result
-        if result and any(found.prediction or found.error for found in result.strategies.values())
-        else None
-    )
+    if result and any(each.prediction or each.error for each in result.strategies.values()):
+        return result
+    return None
 
 
 def misfit(experiment: Experiment) -> state.Notice | None:
@@ -73,30 +71,12 @@ def misfit(experiment: Experiment) -> state.Notice | None:
 
 def before(experiment: Experiment) -> None:
     """What is known without the compiler: whether the sizes fit, what the chips can do, where the
-    mesh lies, how a model is cut.
+    mesh is on them, how a model is sharded.
     """
     topology = get_topology(experiment.target)
     with st.container(border=True, key="before"):
         if plan := experiment.plan:
-            found = estimate_step(plan)
-            said = found.before_compiling
-            _memory_headline(words.estimate(said, plan), said["fits"])
-            nearest.offer(plan, found)
-            st.markdown(plain(words.step_estimate(found)))
-            st.caption(plain(f"{convention_words(plan, found)}."))
-            if cost := cost_words(cost_of(found, price.now())):
-                st.markdown(f"{plain(cost)}.")
-            if exposed := words.exposed_words(found):
-                st.caption(coded(as_sentence(exposed)))
-            nearest.offer_without_rings(plan, found)
-            st.caption(
-                plain(
-                    f"{words.parts_words(said['parts'])}. Estimated from the sizes, without "
-                    f"compiling: {bytes_text(said['low'])} to {bytes_text(said['high'])}."
-                )
-            )
-            for note in said["notes"]:
-                st.warning(plain(as_sentence(note)), icon=":material/call_split:")
+            _estimate(plan)
         else:
             st.subheader(
                 plain(f"Not compiled yet: press Predict to compile it for {topology.name}."),
@@ -104,6 +84,29 @@ def before(experiment: Experiment) -> None:
             )
         st.caption(plain(words.chip_words(topology)))
     _mesh(experiment)
+
+
+def _estimate(plan: Plan) -> None:
+    """A training step by its sizes: memory, time, costs, and what to change."""
+    estimate = estimate_step(plan)
+    memory = estimate.before_compiling
+    _memory_headline(words.estimate(memory, plan), memory["fits"])
+    nearest.offer(plan, estimate)
+    st.markdown(plain(words.step_estimate(estimate)))
+    st.caption(plain(f"{convention_words(plan, estimate)}."))
+    if cost := cost_words(cost_of(estimate, price.now())):
+        st.markdown(f"{plain(cost)}.")
+    if exposed := words.exposed_words(estimate):
+        st.caption(coded(as_sentence(exposed)))
+    nearest.offer_without_rings(plan, estimate)
+    st.caption(
+        plain(
+            f"{words.parts_words(memory['parts'])}. Estimated from the sizes, without "
+            f"compiling: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}."
+        )
+    )
+    for note in memory["notes"]:
+        st.warning(plain(as_sentence(note)), icon=":material/call_split:")
 
 
 def _mesh(experiment: Experiment) -> None:
@@ -129,8 +132,9 @@ def headline(result: Result, when: str) -> None:
     """The answer in a sentence, and where it comes from."""
     environment = result.environment
     with st.container(border=True, key="answer"):
-        found = [each.prediction for each in result.strategies.values() if each.prediction]
-        _memory_headline(words.answer(result), not found or any(each.fits for each in found))
+        predictions = [each.prediction for each in result.strategies.values() if each.prediction]
+        fits = not predictions or any(each.fits for each in predictions)
+        _memory_headline(words.answer(result), fits)
         st.caption(
             plain(
                 f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
@@ -157,12 +161,12 @@ def choose(result: Result) -> str | None:
     """Where there are several strategies: all side by side, and the one whose details are shown;
     None where nothing was predicted.
     """
-    found = {
+    predictions = {
         name: each.prediction
         for name, each in result.strategies.items()
         if each.prediction is not None
     }
-    if len(result.strategies) > 1 and found:
+    if len(result.strategies) > 1 and predictions:
         times = {
             title(name): time
             for name in result.order
@@ -178,9 +182,9 @@ def choose(result: Result) -> str | None:
             hide_index=True,
             border="horizontal",
         )
-    if len(found) < 2:
-        return next(iter(found), None)
-    return choices.one_of("Details of", list(found), choices.STRATEGY, title)
+    if len(predictions) < 2:
+        return next(iter(predictions), None)
+    return choices.one_of("Details of", list(predictions), choices.STRATEGY, title)
 
 
 def offer_without_rings(result: Result, name: str | None) -> None:
@@ -239,9 +243,9 @@ def _time_metrics(prediction: Prediction, time: Estimate, is_step: bool) -> None
     _costs(prediction, is_step)
 
 
-def _costs(found: Prediction, model: bool) -> None:
+def _costs(prediction: Prediction, model: bool) -> None:
     """What a step and a billion tokens cost: money where there is a price, else chips' time."""
-    spent = cost_of(found, price.now())
+    spent = cost_of(prediction, price.now())
     if spent.chip_seconds is None:
         return
     chips = f"{number_text(spent.chip_seconds)} chip-seconds"
@@ -289,14 +293,14 @@ def details(result: Result, name: str) -> None:
     """Tabs, of which only the open one is made; another one is opened without the rest of the
     screen.
     """
-    found = result.strategies[name].prediction
-    assert found is not None
+    prediction = result.strategies[name].prediction
+    assert prediction is not None
     names = [
-        *([_TIME] if found.predicted_s else []),
-        *([_ARROWS] if found.collectives else []),
+        *([_TIME] if prediction.predicted_s else []),
+        *([_ARROWS] if prediction.collectives else []),
         _MEMORY,
         _BESIDE,
-        *([_PROGRAMS] if found.fits else []),
+        *([_PROGRAMS] if prediction.fits else []),
     ]
     choices.rename_tab(_OLD_TABS)
     tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
@@ -306,31 +310,35 @@ def details(result: Result, name: str) -> None:
     )
     with tab:
         if opened == _TIME:
-            _time(result, name, found)
+            _time(result, name, prediction)
         elif opened == _ARROWS:
-            arrows.show(result, name, found.collectives)
+            arrows.show(result, name, prediction.collectives)
         elif opened == _MEMORY:
-            _memory(found)
+            _memory(prediction)
             st.subheader("Mesh on the torus", anchor=False)
             _mesh(result.experiment)
         elif opened == _BESIDE:
-            _besides(result, name, found)
+            _besides(result, name, prediction)
         else:
             _programs(result, name)
 
 
-def _time(result: Result, name: str, found: Prediction) -> None:
+def _time(result: Result, name: str, prediction: Prediction) -> None:
     """Where the time goes: in all, operation by operation, and what communicates."""
-    alt = "; ".join(f"{part} {seconds_text(share)}" for part, share in words.parts(found).items())
-    st.vega_lite_chart(
-        charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {alt}", key="shares"
+    alt = "; ".join(
+        f"{part} {seconds_text(share)}" for part, share in words.parts(prediction).items()
     )
-    if bounds := words.bounds_words(found):
+    st.vega_lite_chart(
+        charts.shares_chart({"time": prediction}),
+        alt=f"Where the estimate goes: {alt}",
+        key="shares",
+    )
+    if bounds := words.bounds_words(prediction):
         st.caption(plain(bounds))
     st.subheader("Timeline", anchor=False)
     _timeline(result, name)
     st.subheader("Collectives", anchor=False)
-    _collectives(result, name, found)
+    _collectives(result, name, prediction)
 
 
 def _timeline(result: Result, name: str) -> None:
@@ -347,30 +355,32 @@ def _timeline(result: Result, name: str) -> None:
     st.caption(ABOUT)
 
 
-def _besides(result: Result, name: str, found: Prediction) -> None:
+def _besides(result: Result, name: str, prediction: Prediction) -> None:
     """Another prediction, a time of one's own, a baseline: each beside this prediction."""
     st.subheader("Another prediction", anchor=False)
     beside.show(result, name)
-    if found.predicted_s is not None:
+    if prediction.predicted_s is not None:
         st.subheader("Your own time", anchor=False)
-        keep.own_time(result, found)
+        keep.own_time(result, prediction)
     st.subheader("Baseline", anchor=False)
-    keep.baseline(result, found)
+    keep.baseline(result, prediction)
 
 
-def _collectives(result: Result, name: str, found: Prediction) -> None:
-    if not found.collectives:
+def _collectives(result: Result, name: str, prediction: Prediction) -> None:
+    if not prediction.collectives:
         st.caption("The compiled program has no communication.")
         return
     with st.container(key="collectives"):
-        st.table(escaped(tables.collectives_table(found)), hide_index=True, border="horizontal")
+        st.table(
+            escaped(tables.collectives_table(prediction)), hide_index=True, border="horizontal"
+        )
     st.caption(
         "Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for."
     )
 
 
-def _memory(found: Prediction) -> None:
-    memory = found.memory_bytes
+def _memory(prediction: Prediction) -> None:
+    memory = prediction.memory_bytes
     if memory.peak:
         st.vega_lite_chart(
             charts.memory_chart({"peak": memory}),
@@ -378,16 +388,16 @@ def _memory(found: Prediction) -> None:
             alt=f"Peak {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device",
         )
     left, right = st.columns([2, 3], gap="medium")
-    left.table(escaped(tables.memory_table(found)), border="horizontal")
-    before = found.before_compiling
+    left.table(escaped(tables.memory_table(prediction)), border="horizontal")
+    before = prediction.before_compiling
     if before:
         notes = [
             f"Estimated before compiling: {bytes_text(before['peak'])}.",
             *map(as_sentence, before.get("notes", ())),
         ]
         left.caption(plain(" ".join(notes)))
-    if found.buffers:
-        right.table(escaped(tables.buffers_table(found)), border="horizontal")
+    if prediction.buffers:
+        right.table(escaped(tables.buffers_table(prediction)), border="horizontal")
         right.caption("The largest arrays of the compiled program, per device.")
 
 

@@ -51,7 +51,7 @@ def show(result: Result, name: str) -> None:
     st.query_params[_KEY] = chosen
     other = lab().result(chosen)
     predictions = (
-        {each: found.prediction for each, found in other.strategies.items() if found.prediction}
+        {key: each.prediction for key, each in other.strategies.items() if each.prediction}
         if other
         else {}
     )
@@ -67,7 +67,7 @@ def stored(runs: Sequence[RunSummary]) -> list[RunSummary]:
 
 
 def run_words(run: RunSummary, beside: Experiment) -> str:
-    """A stored prediction in a line: what differs from the one at hand, and when."""
+    """A stored prediction in a line: what differs from the one that is shown, and when."""
     return f"{experiment_words(run.experiment)} · {ago(run.submitted_at)}" + (
         " · the same experiment" if run.experiment == beside else ""
     )
@@ -200,10 +200,10 @@ def collectives_difference(here: Prediction, there: Prediction) -> dict[str, lis
 
 
 def _totals(
-    found: Prediction,
+    prediction: Prediction,
 ) -> Mapping[tuple[str, tuple[str, ...], int], tuple[int, float, float]]:
     totals: dict[tuple[str, tuple[str, ...], int], tuple[int, float, float]] = {}
-    for each in found.collectives:
+    for each in prediction.collectives:
         key = (each.kind, each.axes, each.bytes)
         count, seconds, exposed = totals.get(key, (0, 0.0, 0.0))
         totals[key] = (count + each.times, seconds + each.total_s, exposed + each.exposed_in_all_s)

@@ -1,7 +1,6 @@
 """The fields of the Predict screen, as the JSON form of an experiment."""
 
 import math
-from typing import Any
 
 import streamlit as st
 
@@ -19,13 +18,12 @@ from spmd_core.experiment import (
 )
 from spmd_core.words import parameters_words
 from ui import inputs, state
+from ui.forms import Form, Mesh
 from ui.markdown import plain
 from ui.predict import config, drafts
-from ui.predict.drafts import Draft
 from ui.predict.topology_fields import mesh_fields, on_topology, redraw
 
 SCREEN = "predict"
-Options = dict[str, Any]  # of a draft, by name
 _MODELS = (
     *PRESETS,
     *(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9)),
@@ -38,7 +36,7 @@ _REMAT = {
 _MAX_FLAGS = 600
 
 
-def predict_fields() -> Draft:
+def predict_fields() -> Form:
     """Draw every field of the screen; their values. A change that changes other fields draws
     the screen again.
     """
@@ -55,7 +53,7 @@ def predict_fields() -> Draft:
     return draft | {"mesh": mesh} | _workload_fields(SCREEN, draft, mesh)
 
 
-def plan_fields(screen: str) -> Draft:
+def plan_fields(screen: str) -> Form:
     """Draw the fields of a training step; their values, as above."""
     draft = on_topology(screen, state.draft(screen))
     mesh = mesh_fields(screen, draft)
@@ -63,7 +61,7 @@ def plan_fields(screen: str) -> Draft:
     return draft | {"mesh": mesh} | _model_fields(screen, draft, devices)
 
 
-def _model_fields(screen: str, draft: Draft, devices: int) -> Draft:
+def _model_fields(screen: str, draft: Form, devices: int) -> Form:
     """Model, batch, sequence, remat, and what is behind *More*."""
     options, dims = dict(draft["options"]), draft["dims"]
     models = tuple(dict.fromkeys((*_MODELS, options.get("model", ""))))
@@ -99,7 +97,7 @@ def _model_fields(screen: str, draft: Draft, devices: int) -> Draft:
     }
 
 
-def _batch(screen: str, draft: Draft, devices: int) -> tuple[int | float, int]:
+def _batch(screen: str, draft: Form, devices: int) -> tuple[int | float, int]:
     """Sequences in a step over `devices`, and tokens of each; 0 where a field is empty."""
     dims = draft["dims"]
     left, right = st.columns(2, gap="small")
@@ -118,10 +116,10 @@ def _batch(screen: str, draft: Draft, devices: int) -> tuple[int | float, int]:
         step=1024,
         key=state.seed(state.key(screen, "sequence"), dims["sequence"]),
     )
-    return drafts.whole((per_device or 0) * devices), sequence or 0
+    return drafts.as_integer((per_device or 0) * devices), sequence or 0
 
 
-def _parameters(model: str, sizes: dict[str, int], more: Options) -> str:
+def _parameters(model: str, sizes: dict[str, int], more: Form) -> str:
     """Parameters of the model with sizes and choices of its own; "" where they make none."""
     given = {"activation": more["activation"] or None}
     given |= {"gated": GATES.get(more["gate"]), "tied": TABLES.get(more["tables"])}
@@ -168,7 +166,7 @@ def _model_words(name: str) -> str:
     return f"{size.title}, {size.parameters / 1e9:,.1f}B" if of_size else name
 
 
-def _more(screen: str, options: Options, dims: Options, model: str) -> Options:
+def _more(screen: str, options: Form, dims: Form, model: str) -> Form:
     """The rarer options."""
     chosen = _saved(screen, options)
     left, right = st.columns(2, gap="small")
@@ -204,9 +202,9 @@ def _more(screen: str, options: Options, dims: Options, model: str) -> Options:
     return chosen | {"compiler_flags": " ".join(flags.split())}
 
 
-def _saved(screen: str, options: Options) -> Options:
+def _saved(screen: str, options: Form) -> Form:
     """Names of activations that are saved, on the device or on the host."""
-    chosen: Options = {}
+    chosen: Form = {}
     for name, (label, text) in _SAVED.items():
         now = [word for word in str(options.get(name, "")).split(",") if word]
         names = st.multiselect(
@@ -220,7 +218,7 @@ def _saved(screen: str, options: Options) -> Options:
     return chosen
 
 
-def _has_experts(model: str, dims: Options, options: Options) -> bool:
+def _has_experts(model: str, dims: Form, options: Form) -> bool:
     """Whether a model has experts, or a link has set what they do."""
     if dims.get("experts", 1) > 1 or {"dropless", *_FACTORS} & options.keys():
         return True
@@ -230,10 +228,10 @@ def _has_experts(model: str, dims: Options, options: Options) -> bool:
         return False
 
 
-def _experts(screen: str, options: Options) -> Options:
+def _experts(screen: str, options: Form) -> Form:
     """What experts do with tokens: drop those past a capacity, or take all."""
     key = state.seed(state.key(screen, "dropless"), bool(options.get("dropless")))
-    chosen: Options = {
+    chosen: Form = {
         "dropless": st.toggle("Experts drop no token", key=key, help="By a grouped matmul.")
     }
     places = st.columns(2, gap="small")
@@ -250,7 +248,7 @@ def _experts(screen: str, options: Options) -> Options:
     return chosen
 
 
-def _blocks(screen: str, options: Options) -> dict[str, int]:
+def _blocks(screen: str, options: Form) -> dict[str, int]:
     """Blocks of the attention kernel: of queries, of keys, of keys per matmul; 0 is the usual one."""
     chosen: dict[str, int] = {}
     places = st.columns(3, gap="small")
@@ -262,7 +260,7 @@ def _blocks(screen: str, options: Options) -> dict[str, int]:
     return chosen
 
 
-def _own_choices(screen: str, options: Options) -> dict[str, str]:
+def _own_choices(screen: str, options: Form) -> dict[str, str]:
     """What a model has of its own beside sizes: activation, gate, vocabulary tables."""
     chosen: dict[str, str] = {}
     for place, (name, (label, words)) in zip(
@@ -280,7 +278,7 @@ def _own_choices(screen: str, options: Options) -> dict[str, str]:
     return chosen
 
 
-def _sizes(screen: str, dims: Options, model: str) -> dict[str, int]:
+def _sizes(screen: str, dims: Form, model: str) -> dict[str, int]:
     try:
         preset = get_model(model)
     except RequestError:
@@ -300,7 +298,7 @@ def _sizes(screen: str, dims: Options, model: str) -> dict[str, int]:
     return chosen
 
 
-def _workload_fields(screen: str, draft: Draft, mesh: list[list[Any]]) -> Draft:
+def _workload_fields(screen: str, draft: Form, mesh: Mesh) -> Form:
     """Dims, sharding, dtype, strategies, and arrays of another workload than a model."""
     options = dict(draft["options"])
     what = get_workload(draft["workload"]).chosen(options)
@@ -327,7 +325,7 @@ def _workload_fields(screen: str, draft: Draft, mesh: list[list[Any]]) -> Draft:
     }
 
 
-def _device_order(screen: str, options: Options) -> str:
+def _device_order(screen: str, options: Form) -> str:
     return inputs.choice_input(
         screen,
         "device_order",

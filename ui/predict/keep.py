@@ -49,7 +49,7 @@ def number(text: str, most: float) -> float | None:
 
 
 def _kept(name: str, value: float | None) -> None:
-    """Remember a number, and say it in the address bar."""
+    """Remember a number, and write it to the address bar."""
     state.set_aside(SCREEN, name, value)
     if value:
         text = f"{value:g}"
@@ -60,10 +60,10 @@ def _kept(name: str, value: float | None) -> None:
         del st.query_params[name]
 
 
-def training_run(result: Result, found: Prediction) -> None:
+def training_run(result: Result, prediction: Prediction) -> None:
     """How many tokens are to be trained on, and what that takes."""
     plan = result.experiment.plan
-    if plan is None or found.predicted_s is None:
+    if plan is None or prediction.predicted_s is None:
         return
     with st.container(
         horizontal=True, vertical_alignment="bottom", gap="medium", key="training-run"
@@ -81,16 +81,16 @@ def training_run(result: Result, found: Prediction) -> None:
             width=230,
         )
         _kept("tokens", tokens)
-        words = predictions.run_words(found, plan, (tokens or 0) * 1e9, price.now())
+        words = predictions.run_words(prediction, plan, (tokens or 0) * 1e9, price.now())
         st.markdown(
             plain(f"takes {words}.")
             if words
-            else ":gray[says how many days and chip-hours it takes.]",
+            else ":gray[shows how many days and chip-hours it takes.]",
             width="stretch",
         )
 
 
-def own_time(result: Result, found: Prediction) -> None:
+def own_time(result: Result, prediction: Prediction) -> None:
     """A time measured elsewhere, against the estimate and its interval."""
     del result
     key = state.seed(state.key(SCREEN, "aside.measured"), state.aside(SCREEN, "measured"))
@@ -110,15 +110,15 @@ def own_time(result: Result, found: Prediction) -> None:
     _kept("measured", measured)
     if measured != before:
         st.rerun()  # the interval above shows it too, and only the tabs were drawn anew
-    words = predictions.measured_words(found, measured or 0.0)
-    if words is None or found.predicted_s is None:
+    words = predictions.measured_words(prediction, measured or 0.0)
+    if words is None or prediction.predicted_s is None:
         right.markdown(
             ":gray[Enter what you measured on real chips, to see how far off the estimate is.]"
         )
         return
     right.markdown(f"**{plain(words)}**")
     st.vega_lite_chart(
-        charts.interval_chart({"time": found.predicted_s}, measured), alt=words, key="measured"
+        charts.interval_chart({"time": prediction.predicted_s}, measured), alt=words, key="measured"
     )
 
 

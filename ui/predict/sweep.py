@@ -41,7 +41,7 @@ from ui.tables import sheet
 
 INTERVAL_S = 1.0
 COLUMNS = 3  # of charts
-_WRITTEN = "predict:sweep:written"  # what the address bar said last
+_WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _SCALING = {"weak": "Batch per chip constant (weak)", "strong": "Total batch constant (strong)"}
 _STATES = {
     "refused": "cannot be",
@@ -56,9 +56,7 @@ _STATES = {
 
 
 def show(experiment: Experiment) -> None:
-    """The whole of it, for a valid experiment whose target is a topology. It starts no compile
-    until its button is pressed.
-    """
+    """The sweep of a valid experiment whose target is a topology. It starts no compile until its button is pressed."""
     sweep, sentence = _fields(experiment)
     if sweep is None:
         refusal(sentence or "")
@@ -78,7 +76,7 @@ def show(experiment: Experiment) -> None:
 
 
 def _asked() -> Asked:
-    """The compiles that this session asked for."""
+    """The compiles that this session requested."""
     return st.session_state[state.seed("predict:sweep:asked", Asked())]
 
 
@@ -86,7 +84,7 @@ _VIEWS = {"step": "One prediction", "sweep": "Sweep"}
 
 
 def is_open() -> bool:
-    """Whether the screen shows a sweep. The address bar says so: `show=sweep`, or a sweep, or the
+    """Whether the screen shows a sweep. It does where the query has `show=sweep`, or a sweep, or the
     tab that a sweep had before.
     """
     return (
@@ -114,7 +112,7 @@ def choose() -> None:
 
 
 def _turn(key: str) -> None:
-    """Say in the address bar which view was chosen; a sweep is of its own view alone."""
+    """Write the chosen view to the address bar; a sweep belongs to its own view only."""
     for name in ("sweep", "scaling", choices.SHOWN):
         st.query_params.pop(name, None)
     if st.query_params.get(choices.TAB) == "Sweep":
@@ -133,7 +131,7 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     if notice:
         refusal(f"This link's sweep cannot be opened as it is. {notice}")
     # a link was opened: its fields take the place of those that were
-    fresh = linked is not None and _said() != st.session_state.get(_WRITTEN)
+    fresh = linked is not None and _swept() != st.session_state.get(_WRITTEN)
     first = linked.vary if linked else FIRST
     known = [
         name
@@ -198,7 +196,8 @@ def _seeded(field: str, value: object, fresh: bool) -> str:
     return state.seed(key, value)
 
 
-def _said() -> tuple[str, str]:
+def _swept() -> tuple[str, str]:
+    """The sweep and the scaling of the address bar."""
     return st.query_params.get("sweep", ""), st.query_params.get("scaling", "")
 
 
@@ -218,7 +217,7 @@ def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
 
 
 def _write_query(sweep: Sweep) -> None:
-    """Make the address bar say what is swept, so that the link shows the same curves."""
+    """Write what is swept to the address bar, so that the link shows the same curves."""
     wanted = sweep.text
     if st.query_params.get("sweep") != wanted:
         st.query_params["sweep"] = wanted
@@ -226,7 +225,7 @@ def _write_query(sweep: Sweep) -> None:
         st.query_params["scaling"] = "strong"
     elif "scaling" in st.query_params:
         del st.query_params["scaling"]
-    st.session_state[_WRITTEN] = _said()
+    st.session_state[_WRITTEN] = _swept()
 
 
 # Running
@@ -234,7 +233,7 @@ def _write_query(sweep: Sweep) -> None:
 
 
 def _controls(sweep: Sweep, points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> None:
-    """How many compiles are missing and how long they take, said before the button; while they run,
+    """How many compiles are missing and how long they take, before the button; while they run,
     how far they are.
     """
     missing = to_compile(points, outcomes)
@@ -266,14 +265,14 @@ def _duration(seconds: float) -> str:
 
 @st.fragment(run_every=INTERVAL_S)
 def _watch(sweep: Sweep, points: Sequence[SweepPoint], seen: tuple[str, ...]) -> None:
-    """How far the compiles are, and a way to cancel them; the screen is drawn anew when a point is
+    """How far the compiles are, and a way to cancel them; the screen is drawn again when a point is
     over.
     """
     outcomes = look(lab(), points, _asked())
     if tuple(outcome.state for outcome in outcomes) != seen:
         st.rerun()
     waiting = sum(outcome.state == "waiting" for outcome in outcomes)
-    at_hand = next(
+    compiling = next(
         (place for place, outcome in enumerate(outcomes) if outcome.state == "running"), None
     )
     done = sum(outcome.state in ("predicted", "does not fit", "failed") for outcome in outcomes)
@@ -290,16 +289,16 @@ def _watch(sweep: Sweep, points: Sequence[SweepPoint], seen: tuple[str, ...]) ->
         st.container(horizontal=True, vertical_alignment="center"),
     ):
         words = "Waiting for the cluster" if held_up else "Waiting for another run"
-        if at_hand is not None:
-            run = outcomes[at_hand].run
+        if compiling is not None:
+            run = outcomes[compiling].run
             status = lab().status(run) if run else None
-            words = f"Compiling for {point_title(sweep, points[at_hand])}"
+            words = f"Compiling for {point_title(sweep, points[compiling])}"
             if status and status.elapsed_s is not None:
                 words += f" · {status.elapsed_s:.0f} s"
             if status and (paused := paused_words(status)):
                 words += f"; {paused}"
         st.progress(
-            done / max(1, done + waiting + (at_hand is not None)),
+            done / max(1, done + waiting + (compiling is not None)),
             text=plain(f"{words}, {waiting}{'' if held_up else ' more'} in the queue"),
         )
         if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
@@ -355,11 +354,13 @@ def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
 
 
 def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
-    point, found, title = row.point, row.numbers, axis_title(sweep)
+    point, numbers, title = row.point, row.numbers, axis_title(sweep)
     between = (
-        f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else None
+        f"{seconds_text(numbers.low_s)} – {seconds_text(numbers.high_s)}"
+        if numbers.step_s
+        else None
     )
-    memory = bytes_text(found.peak_bytes) if found.peak_bytes is not None else None
+    memory = bytes_text(numbers.peak_bytes) if numbers.peak_bytes is not None else None
     if (memory is None or row.is_estimated) and point.expected_bytes is not None:
         memory = f"about {bytes_text(point.expected_bytes)}"
     mesh = mesh_text(point.experiment.mesh, " ") if point.experiment else None
@@ -369,11 +370,11 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
         else None,
         "Mesh": mesh,
         "State": _state(row),
-        "Step": seconds_text(found.step_s) if found.step_s else None,
+        "Step": seconds_text(numbers.step_s) if numbers.step_s else None,
         "Between": between,
-        "MFU": f"{found.mfu:.1%}" if found.mfu is not None else None,
-        "Tokens/s/chip": f"{found.tokens_per_s_per_chip:,.0f}"
-        if found.tokens_per_s_per_chip
+        "MFU": f"{numbers.mfu:.1%}" if numbers.mfu is not None else None,
+        "Tokens/s/chip": f"{numbers.tokens_per_s_per_chip:,.0f}"
+        if numbers.tokens_per_s_per_chip
         else None,
         "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}"
         if row.efficiency is not None
@@ -381,7 +382,7 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
         "Memory": memory,
         "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
         **_costs(row),
-        "Binds": found.binds,
+        "Binds": numbers.binds,
         "Open": base + links.path(point.experiment, row.outcome.run, "predict"),
     }
     head = f"{title[0].upper()}{title[1:]}"
@@ -395,9 +396,9 @@ def _state(row: SweepRow) -> str:
 
 def _costs(row: SweepRow) -> dict[str, str]:
     """The point's costs: money where there is a price, else chips' time."""
-    found = cost_rows(row_cost(row, price.now()))
     wanted = "Cost" if price.now() else "Chip"
-    return {label: text for label, text in found.items() if label.startswith(wanted)}
+    costs = cost_rows(row_cost(row, price.now()))
+    return {label: text for label, text in costs.items() if label.startswith(wanted)}
 
 
 def _words(row: SweepRow) -> str | None:

@@ -318,7 +318,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _object(label: str, text: str) -> Any:
-    """What a field of JSON says; RequestError where it is none."""
+    """The value of a field of JSON; RequestError where it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,25 +1,38 @@
 """The instant estimate of small plans, of 4 to 16 chips, inside whose interval the compiled prediction
-should lie: 20 plans, each with collective matmuls and with the flag that turns them off.
+should lie: each with collective matmuls and with the flag that turns them off.
 
-    python -m bench.small_plans --data FOLDER [--first 40]
+    python -m bench.small_plans [--which listed|read|held] [--compile N]
 
-Compiled predictions stay in the data folder, so that a run that was stopped goes on there. A compile
-takes 25 to 60 s of two cores. The first 10 plans were read off (spmd_core/time/estimate/constants.py):
-they are no test of it.
+`listed` are 20 plans, of which the first 10 were read off once; `read` and `held` are drawn at random
+(chips, sizes, meshes, batches, policies). `held` was compiled after the model was settled, and is the
+test of it. What was compiled is kept in `--data`, one line of JSON for each plan, so that a run that was
+stopped goes on there; a compile takes 25 to 60 s of two cores.
 """
 
 import argparse
+import json
 import os
+import random
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from bench.figures import Figures
-from bench.instant_estimate import compiled
+from bench.memory_random import TIMEOUT_S, compiled, stored
+from spmd_core.base.errors import RequestError
+from spmd_core.base.settings import read_settings
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.lab import Lab
+from spmd_core.machine.topologies import get_topology
+from spmd_core.search.factors import named_meshes
+from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.estimate.step import estimate_step
 
+STORED = Path(__file__).parent / "small_plans.jsonl"
+INSIDE, MEDIAN, READ, HELD = 0.9, 0.06, 20, 20
 SMALL = {"embed": 1024, "mlp": 4096, "heads": 8, "kv_heads": 8}
 # target, mesh, sequences per device, tokens of each, sizes
 ROWS = (
@@ -44,12 +57,17 @@ ROWS = (
     ("v6e:2x2", {"fsdp": 4}, 4, 1024, SMALL),
     ("v6e:2x4", {"fsdp": 8}, 4, 2048, {}),
 )
+TARGETS = (
+    *("v5e:2x2", "v5e:2x4", "v5e:4x4", "v5e:4x4", "v5p:2x2x1", "v5p:2x2x2", "v5p:2x2x4"),
+    *("v4:2x2x2", "v4:2x2x4", "v6e:2x4", "v6e:4x4", "tpu7x:2x2x2"),
+)
+WIDTHS = (512, 1024, 1536, 2048, 3072, 4096)
 
 
-def plans() -> Iterator[Plan]:
-    """Each with collective matmuls, then without."""
+def listed() -> Iterator[Plan]:
+    """The 20 plans of one model."""
     for target, mesh, batch, sequence, sizes in ROWS:
-        plan = parse_plan(
+        yield parse_plan(
             {
                 "target": f"tpu:{target}",
                 "model": "scaled:1",
@@ -60,36 +78,105 @@ def plans() -> Iterator[Plan]:
                 "sizes": sizes,
             }
         )
+
+
+def drawn(which: str, seed: int) -> Plan:
+    """The plan of a seed that fits with room to spare."""
+    draws = random.Random(f"small {which} {seed}")
+    while True:
+        try:
+            plan = parse_plan(_fields(draws))
+        except RequestError:
+            continue
+        filled = estimate_memory(plan).peak / plan.topology.chip.device_hbm_bytes
+        if not plan.kernel_refusal and filled <= 0.85:
+            return plan
+
+
+def _fields(draws: random.Random) -> dict[str, Any]:
+    target, width = f"tpu:{draws.choice(TARGETS)}", draws.choice(WIDTHS)
+    devices, heads = get_topology(target).devices, width // 128
+    kind = draws.choice(("fsdp", "fsdp", "fsdp", "two", "two", "any"))
+    axes = {"fsdp": ("fsdp",), "any": ("data", "fsdp", "fsdp_transpose", "sequence", "tensor")}
+    names = axes.get(kind) or draws.choice((("data", "fsdp"), ("fsdp", "tensor")))
+    meshes = list(named_meshes(devices, names, min(len(names), 3)))
+    return {
+        "target": target,
+        "model": "scaled:1",
+        "mesh": draws.choice(meshes),
+        "sequence": draws.choice((512, 1024, 2048, 2048, 4096, 8192)),
+        "batch_per_device": draws.choice((0.5, 1, 1, 2, 2, 4, 4, 8, 16)),
+        "layers": draws.choice((2, 4, 8, 12)),
+        "remat": draws.choice(("full", "full", "minimal", "none")),
+        "gated": draws.choice((True, True, False)),
+        "sizes": {
+            "embed": width,
+            "heads": heads,
+            "kv_heads": draws.choice([each for each in (1, 2, 4, 8, 16, 32) if heads % each == 0]),
+            "mlp": width * draws.choice((5, 7, 8)) // 2,
+            "vocab": draws.choice((8192, 32000, 32000)),
+        },
+    }
+
+
+def plans(which: str) -> Iterator[Plan]:
+    """Each with collective matmuls, then without."""
+    count = {"read": READ, "held": HELD}.get(which, 0)
+    for plan in listed() if not count else (drawn(which, seed) for seed in range(count)):
         yield from (plan, plan.without_rings)
 
 
-def main() -> int:
-    """Print each plan, and how many lie inside the interval."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--first", type=int, default=2 * len(ROWS))
-    arguments = parser.parse_args()
-    os.environ["SPMD_LAB_DATA"] = arguments.data
-    lab, inside, of = Lab.open(), 0, 0
+def key_of(plan: Plan) -> str:
+    """What a compiled plan is known by."""
+    return json.dumps(plan.to_json(), sort_keys=True)
+
+
+def compile_more(asked: argparse.Namespace, known: dict[str, dict[str, Any]]) -> None:
+    """Compile the next plans that are not stored, and keep each."""
+    settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
+    missing = [plan for plan in plans(asked.which) if key_of(plan) not in known]
+    lab = Lab.open(asked.folder, settings=settings)
     try:
-        for plan in list(plans())[: arguments.first]:
-            found, time = compiled(lab, plan, True), estimate_step(plan).predicted_s
-            if found is None or time is None:
-                print(f"{plan.target} {dict(plan.mesh)}: not compiled", flush=True)
-                continue
-            is_inside = time.low <= found <= time.high
-            of, inside = of + 1, inside + is_inside
-            print(
-                f"{plan.target} {dict(plan.mesh)} {plan.batch_per_device:g} x {plan.sequence} "
-                f"{'rings' if plan.makes_rings else 'no rings'}: compiled {found:.4g} s, estimated "
-                f"{time.estimate:.4g} ({time.low:.4g} to {time.high:.4g})"
-                f"{'' if is_inside else ': OUTSIDE'}",
-                flush=True,
-            )
+        for plan in missing[: asked.compile]:
+            row = known[key_of(plan)] = {"which": asked.which, **compiled(lab, plan)}
+            with asked.data.open("a") as file:
+                file.write(json.dumps(row) + "\n")
     finally:
         lab.close()
-    figures = Figures()
-    figures.add(f"inside the interval, of {of} plans", inside, least=round(0.9 * of))
+
+
+def main() -> int:
+    """Print each plan, how many lie inside the interval, and the median error."""
+    ask = argparse.ArgumentParser(description=__doc__)
+    ask.add_argument("--which", choices=("listed", "read", "held"), default="listed")
+    ask.add_argument("--data", type=Path, default=STORED, help="lines of what was compiled")
+    ask.add_argument("--folder", type=Path, default=Path("small-plans"), help="of the compiles")
+    ask.add_argument("--compile", type=int, default=0, metavar="N", help="how many more")
+    asked, figures = ask.parse_args(), Figures()
+    known = {key_of(parse_plan(row["plan"])): row for row in stored(asked.data)}
+    if asked.compile:
+        compile_more(asked, known)
+    errors: list[float] = []
+    inside = 0
+    for plan in plans(asked.which):
+        found, time = known.get(key_of(plan), {}).get("seconds"), estimate_step(plan).predicted_s
+        if found is None or time is None:
+            continue
+        is_inside = time.low <= found <= time.high
+        inside += is_inside
+        errors.append(time.estimate / found - 1)
+        size = plan.size
+        print(
+            f"{plan.target[4:]:11} {','.join(f'{name}={n}' for name, n in plan.mesh):24} "
+            f"{plan.batch_per_device:4g} x {plan.sequence:<5} {size.embed}/{size.kv_heads}/{size.mlp}"
+            f" {plan.remat:7} {'rings' if plan.makes_rings else 'no rings':8} {found:8.4g} s, "
+            f"{errors[-1]:+6.1%} ({time.low:.4g} to {time.high:.4g}){'' if is_inside else ': OUTSIDE'}"
+        )
+    figures.add("plans compiled", len(errors), least=2 * len(ROWS))
+    if errors:
+        middle = sorted(abs(each) for each in errors)[len(errors) // 2]
+        figures.add("share inside the interval", inside / len(errors), least=INSIDE)
+        figures.add("median error", middle, most=MEDIAN)
     return figures.finish()
 
 

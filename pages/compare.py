@@ -5,7 +5,7 @@ import streamlit as st
 from spmd_core.words import ago, experiment_size_words, explained
 from ui import cards, course, exports, links, live, next_step, remedies, shell, state
 from ui.charts import curve
-from ui.compare import answer, changed, communication, inputs, study, variants
+from ui.compare import answer, changed, communication, inputs, plan_rows, study, variants
 from ui.compare import view as views
 from ui.lab import lab
 from ui.markdown import code, plain
@@ -39,7 +39,7 @@ if refusal:
     shell.refusal(refusal)
 elif misfit:
     shell.offer_nearest("compare", misfit)
-elif pressed:
+elif pressed and not plan_rows.is_of_plans(experiment):
     live.ask("compare", experiment)
 
 if status := live.follow("compare", experiment, run, at_work):
@@ -63,7 +63,9 @@ if status := live.follow("compare", experiment, run, at_work):
         answer.details(view)
 elif run is None:
     cards.elsewhere(lab().active(), state.last_run("compare"))
-    if misfit is None and not study.last_answer(experiment):
+    if misfit is None and plan_rows.is_of_plans(experiment):
+        plan_rows.show(experiment, pressed)
+    elif misfit is None and not study.last_answer(experiment):
         answer.before(experiment)
 
 links.write_query("compare", experiment, run)

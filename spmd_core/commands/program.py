@@ -43,10 +43,10 @@ def main(arguments: Namespace) -> int:
 def _lines(program: Program) -> list[str]:
     rows = [("argument", "shape", "dtype", "spec", "a device", "copies")]
     rows += [_row(each) for each in program.arguments()]
-    found = findings(program)
+    listed = findings(program)
     return [
         f"{program.described.name}: {program_headline(program)}",
-        *(f"{finding.kind}: {finding_words(finding, program)}" for finding in found),
+        *(f"{finding.kind}: {finding_words(finding, program)}" for finding in listed),
         "",
         *table(rows, numbers=(4, 5)),
         "",

@@ -42,11 +42,11 @@ def with_process(result: Result, further: Result) -> Result:
     rounds.
     """
     names = next_process(result)
-    found = result.strategies | {
+    outcomes = result.strategies | {
         name: _with_rounds(result.strategies[name], further.strategies.get(name)) for name in names
     }
-    changed = result.model_copy(update={"strategies": found})
-    return changed.model_copy(update={"comparison": compare_rows(changed, found)})
+    changed = result.model_copy(update={"strategies": outcomes})
+    return changed.model_copy(update={"comparison": compare_rows(changed, outcomes)})
 
 
 def _with_rounds(before: StrategyResult, further: StrategyResult | None) -> StrategyResult:

@@ -280,14 +280,14 @@ class Result(Frozen):
         strategies is left to `stats.compare`.
         """
         rows = [row for row in self.experiment.rows if row.variant == name]
-        found = {
+        outcomes = {
             row.strategy: self.strategies[row.key] for row in rows if row.key in self.strategies
         }
         target = rows[0].experiment.target
         return self.model_copy(
             update={
                 "experiment": rows[0].experiment,
-                "strategies": found,
+                "strategies": outcomes,
                 "comparison": None,
                 "next": None,
                 "predicted": None,
@@ -300,16 +300,16 @@ class Result(Frozen):
         """The result with the strategies of each variant as `change` leaves them."""
         if not self.experiment.variants:
             return change(self)
-        found = dict(self.strategies)
+        outcomes = dict(self.strategies)
         for each in self.experiment.variants:
             changed = change(self.of_variant(each.name)).strategies
-            found |= {f"{each.name}/{name}": outcome for name, outcome in changed.items()}
-        return self.model_copy(update={"strategies": found})
+            outcomes |= {f"{each.name}/{name}": outcome for name, outcome in changed.items()}
+        return self.model_copy(update={"strategies": outcomes})
 
     @property
     def medians_s(self) -> dict[str, float | None]:
         """Seconds per call by strategy; None where it was not measured."""
-        return {name: found.median_s for name, found in self.strategies.items()}
+        return {name: outcome.median_s for name, outcome in self.strategies.items()}
 
     @property
     def only_predicted_s(self) -> dict[str, float]:
@@ -317,7 +317,7 @@ class Result(Frozen):
         attached.
         """
         return {
-            name: found.predicted_s.estimate
-            for name, found in self.strategies.items()
-            if found.predicted_s and found.median_s is None
+            name: outcome.predicted_s.estimate
+            for name, outcome in self.strategies.items()
+            if outcome.predicted_s and outcome.median_s is None
         }

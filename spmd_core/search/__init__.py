@@ -6,7 +6,7 @@ from spmd_core.search.array_question import ArrayQuestion, read_array_question
 from spmd_core.search.array_search import Space
 from spmd_core.search.behind import DRAWN, rejudged, trust
 from spmd_core.search.candidate import MOST, Candidate
-from spmd_core.search.chips import generations
+from spmd_core.search.chips import generations, read_chips
 from spmd_core.search.classics import Classic
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.link import AnyQuestion
@@ -29,7 +29,14 @@ from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
 from spmd_core.search.sweep.curves import Outcome, SweepRow, csv_text, curves, row_json
 from spmd_core.search.sweep.runs import Asked, cancel, estimated, look, start, to_compile
 from spmd_core.search.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
-from spmd_core.search.sweep.sweep import Sweep, SweepPoint, compile_seconds, parse_sweep, variants
+from spmd_core.search.sweep.sweep import (
+    Sweep,
+    SweepPoint,
+    compile_seconds,
+    members,
+    parse_sweep,
+    variants,
+)
 from spmd_core.search.sweep.variables import FIRST, VARIABLES, Variable
 
 __all__ = [
@@ -75,6 +82,7 @@ __all__ = [
     "generations",
     "link",
     "look",
+    "members",
     "meshes",
     "models",
     "neighbors",
@@ -82,6 +90,7 @@ __all__ = [
     "point_of",
     "price_per_billion",
     "read_array_question",
+    "read_chips",
     "read_count",
     "read_prices",
     "read_question",

@@ -79,7 +79,7 @@ class Answer:
         """How many candidates got how far; with those that were not looked at, all of the space."""
         counts = Counter(each.fate for each in self.found)
         return {
-            **{fate: counts[fate] for fate in reversed(ORDER)},
+            **{state: counts[state] for state in reversed(ORDER)},
             "not looked at": max(0, self.space - len(self.found)),
         }
 

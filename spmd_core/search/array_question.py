@@ -187,8 +187,8 @@ def program_meshes(described: Described, devices: int) -> Iterator[Mesh]:
             if left % size == 0:
                 yield from ((size, *rest) for rest in sizes(left // size, place + 1))
 
-    for found in sizes(devices, 0):
-        yield tuple(zip((name for name, _ in axes), found, strict=True))
+    for mesh_sizes in sizes(devices, 0):
+        yield tuple(zip((name for name, _ in axes), mesh_sizes, strict=True))
 
 
 def _place(text: Any) -> Target:

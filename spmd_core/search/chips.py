@@ -36,8 +36,8 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
         most = least
     else:
         most = 10**6
-    found = tuple(_topologies(generation, least, most, slices))
-    if not found:
+    topologies = tuple(_topologies(generation, least, most, slices))
+    if not topologies:
         near = sorted(
             {topology.chips for topology in _topologies(generation, 1, 10**5, slices)},
             key=lambda chips: abs(math.log(chips / max(1, most))),
@@ -48,17 +48,17 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
             f"{'' if slices in ('fewest', 'any') else f' in {slices} slices'}",
             f"use {' or '.join(f'{generation}:{chips}' for chips in sorted(near))}",
         )
-    return found
+    return topologies
 
 
 def generations(words: Iterable[str], slices: str = "fewest") -> list[str]:
     """The generations that such words name, each once; RequestError as above."""
-    found = (each.chip.generation for text in words for each in read_chips(text, slices))
-    return sorted(set(found))
+    listed = (each.chip.generation for text in words for each in read_chips(text, slices))
+    return sorted(set(listed))
 
 
 def _topologies(generation: str, least: int, most: int, slices: str) -> list[Topology]:
-    chip, found = CHIPS[generation], {}
+    chip, topologies = CHIPS[generation], {}
     for shape in legal_shapes(generation):
         chips = math.prod(shape)
         for count in range(1, MAX_SLICES + 1):
@@ -66,19 +66,19 @@ def _topologies(generation: str, least: int, most: int, slices: str) -> list[Top
                 continue
             if slices.isdigit() and count != int(slices):
                 continue
-            found[shape, count] = Topology(chip, shape, count)
+            topologies[shape, count] = Topology(chip, shape, count)
     if slices == "fewest":
         fewest: dict[int, int] = {}
-        for topology in found.values():
+        for topology in topologies.values():
             fewest[topology.chips] = min(fewest.get(topology.chips, MAX_SLICES), topology.slices)
         largest = max(map(math.prod, legal_shapes(generation)))
         return [
             each
-            for each in found.values()
+            for each in topologies.values()
             if each.slices == fewest[each.chips]
             and (each.slices == 1 or least == most or each.chips > largest)
         ]
-    return list(found.values())
+    return list(topologies.values())
 
 
 def check_slices(value: Any) -> str:

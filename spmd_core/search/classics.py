@@ -50,11 +50,11 @@ def classics(
     ranked = [each.candidate for each in entries if each.candidate.target == target]
     ruled = [each for each in pruned if each.target == target]
     if winner.step is None:
-        found = [_best(title, ranked, ruled) for title in _OF_ARRAYS]
-        return [each for each in found if each.candidate or each.why]
-    found = [_best(title, ranked, ruled) for title in _OF_MODELS.values()]
+        best = [_best(title, ranked, ruled) for title in _OF_ARRAYS]
+        return [each for each in best if each.candidate or each.why]
+    best = [_best(title, ranked, ruled) for title in _OF_MODELS.values()]
     published = _published(model, winner, ranked, ruled)
-    return [*found, *([published] if published else [])]
+    return [*best, *([published] if published else [])]
 
 
 def _best(title: str, ranked: list[Candidate], pruned: list[Candidate]) -> Classic:

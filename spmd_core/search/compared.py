@@ -34,13 +34,13 @@ def compared(one: Candidate, other: Candidate) -> Difference:
         name: scale * theirs.get(name, 0.0) - mine.get(name, 0.0)
         for name in dict.fromkeys((*mine, *theirs))
     }
-    told = sorted(
+    judged = sorted(
         ((name, seconds) for name, seconds in deltas.items() if abs(seconds) > _TELLING * first),
         key=lambda pair: -abs(pair[1]),
     )
     return Difference(
         scale * second / first,
-        tuple(told),
+        tuple(judged),
         (other.memory_bytes or 0) - (one.memory_bytes or 0),
         by_formula,
     )

@@ -35,15 +35,15 @@ def best_neighbors(plan: Plan) -> list[tuple[float, Plan]]:
     """
     capacity = plan.topology.chip.device_hbm_bytes
     of_mesh: dict[tuple[object, ...], MeshEstimates] = {}
-    found = []
+    fitting = []
     for other in neighbors(plan):
         key = other.mesh, other.batch
         estimates = of_mesh[key] = of_mesh.get(key) or MeshEstimates(other)
         memory = estimates.memory(other)
         if memory.fits(capacity) == "yes":
             seconds = estimates.time(other, memory.host).estimate
-            found.append((seconds / other.tokens, other))
-    return sorted(found, key=lambda pair: (pair[0], len(pair[1].offload), len(pair[1].save)))
+            fitting.append((seconds / other.tokens, other))
+    return sorted(fitting, key=lambda pair: (pair[0], len(pair[1].offload), len(pair[1].save)))
 
 
 def _changes(plan: Plan) -> Iterator[dict[str, Any]]:

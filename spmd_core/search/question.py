@@ -164,12 +164,12 @@ class ModelQuestion(Question):
     @property
     def topologies(self) -> tuple[Topology, ...]:
         """Every topology that may be used, each once, fewest chips first."""
-        found = {
+        topologies = {
             topology.target: topology
             for text in self.chips
             for topology in read_chips(text, self.slices)
         }
-        return tuple(sorted(found.values(), key=lambda each: (each.chips, each.target)))
+        return tuple(sorted(topologies.values(), key=lambda each: (each.chips, each.target)))
 
 
 def _is_flags(value: Any) -> bool:
@@ -182,13 +182,13 @@ def read_prices(text: str, asked: Sequence[str] = ()) -> tuple[tuple[str, float]
     """`v5p=4.2, v5e=1.2` as (generation, price per chip and hour), and `4.20` where only one
     generation is `asked` for; RequestError for anything else.
     """
-    found = []
+    prices = []
     for part in filter(None, map(str.strip, text.split(","))):
         name, equals, value = part.partition("=")
         if not equals and len(set(asked)) == 1:
             name, value = asked[0], part
         try:
-            found.append((name.strip(), float(value)))
+            prices.append((name.strip(), float(value)))
         except ValueError:
             named = asked or ("v5p", "v5e")
             raise refuse(
@@ -196,7 +196,7 @@ def read_prices(text: str, asked: Sequence[str] = ()) -> tuple[tuple[str, float]
                 "is not a number per generation",
                 f"write for example {','.join(f'{each}=4.2' for each in named)}",
             ) from None
-    return tuple(found)
+    return tuple(prices)
 
 
 def check_prices(price: Prices, asked: Sequence[str]) -> None:

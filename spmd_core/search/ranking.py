@@ -45,7 +45,7 @@ def price_per_billion(candidate: Candidate, price: dict[str, float]) -> float | 
 
 
 def ranking(
-    found: Iterable[Candidate],
+    candidates: Iterable[Candidate],
     goal: Goal = "time",
     price: dict[str, float] | None = None,
     best: Sequence[int] = (),
@@ -59,7 +59,7 @@ def ranking(
     measured on their target: alone, where luck may have made it look faster, or found slower.
     Candidates of the same estimate, memory and target that nothing else tells apart are one entry.
     """
-    ranked = [(each, score(each, goal, price)) for each in found if each.is_ranked]
+    ranked = [(each, score(each, goal, price)) for each in candidates if each.is_ranked]
     place = {number: at for at, number in enumerate(best)}
     lead = {each.target: value for each, value in ranked if place.get(each.number) == 0}
 

@@ -160,7 +160,7 @@ from spmd_core.words.search.answer import (
 from spmd_core.words.search.candidates import why_not
 from spmd_core.words.strategies import PAIRED_NOTE, compared, predicted
 from spmd_core.words.studies import PAIRED, explained, whose
-from spmd_core.words.sweep import (
+from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
     axis_title,
     point_size_words,
@@ -171,6 +171,7 @@ from spmd_core.words.sweep import (
     sizes_offer,
     sweep_headline,
 )
+from spmd_core.words.sweep.grid import grid_headline, grid_row, ranked_rows
 from spmd_core.words.texts import (
     MEANINGS,
     TEXTS,
@@ -263,6 +264,8 @@ __all__ = [
     "finding_words",
     "fit_words",
     "goal_words",
+    "grid_headline",
+    "grid_row",
     "group_texts",
     "holders_text",
     "ignored_words",
@@ -311,6 +314,7 @@ __all__ = [
     "program_headline",
     "program_json",
     "range_texts",
+    "ranked_rows",
     "rate_interval_words",
     "rate_words",
     "rates_words",

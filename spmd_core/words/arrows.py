@@ -37,32 +37,32 @@ _SIMULATED = (
 )
 
 
-def headline(stand: Placed, found: Traffic, when: str) -> str:
+def headline(stand: Placed, traffic: Traffic, when: str) -> str:
     """The answer: the busiest link, and how long it takes at its nominal rate; `when` is e.g. `in
     one call`.
     """
-    busiest = found.busiest
+    busiest = traffic.busiest
     if busiest is None:
-        return nothing(found)
+        return nothing(traffic)
     size = bytes_text(busiest.nbytes)
-    said = f"The busiest link carries {size} {when}, {ends(stand, busiest)}{over(busiest)}"
+    text = f"The busiest link carries {size} {when}, {ends(stand, busiest)}{over(busiest)}"
     if seconds := link_seconds(stand, busiest):
         rate = scaled_text(busiest.nbytes / seconds, "B/s")
-        said += f": {seconds_text(seconds)} at its nominal {rate}"
-    others = found.as_busy
+        text += f": {seconds_text(seconds)} at its nominal {rate}"
+    others = traffic.as_busy
     if others > 1:
-        return f"{said}; {count_text(others)} more carry as much."
-    return f"{said}; 1 more carries as much." if others else f"{said}."
+        return f"{text}; {count_text(others)} more carry as much."
+    return f"{text}; 1 more carries as much." if others else f"{text}."
 
 
-def nothing(found: Traffic) -> str:
+def nothing(traffic: Traffic) -> str:
     """Why there is no arrow."""
-    if found.unread:
+    if traffic.unread:
         return (
-            f"Which devices take part in {_many(found.unread)} is not known: the result names "
+            f"Which devices take part in {_many(traffic.unread)} is not known: the result names "
             "no groups, and its program text is not there or names others."
         )
-    if found.one_device:
+    if traffic.one_device:
         return "Nothing is sent: each group is one device."
     return "Nothing is sent: no collective moves any byte between devices."
 
@@ -106,34 +106,38 @@ def about(stand: Placed, experiment: Experiment) -> str:
     return _SIMULATED if experiment.place.is_simulated else _NO_LINKS
 
 
-def notes(found: Traffic, drawn: ArrowScene) -> list[str]:
+def notes(traffic: Traffic, drawn: ArrowScene) -> list[str]:
     """What the picture leaves out or assumes."""
-    said = []
+    sentences = []
     if drawn.by_host:
         inside = f"; {bytes_text(drawn.inside)} stay within hosts" if drawn.inside else ""
-        said.append(f"Drawn by host: a square is a host of up to 2 × 2 chips{inside}.")
+        sentences.append(f"Drawn by host: a square is a host of up to 2 × 2 chips{inside}.")
     if drawn.planes < drawn.planes_in_all:
-        said.append(
+        sentences.append(
             f"{drawn.planes} of {drawn.planes_in_all} planes are drawn, from that of the "
             "busiest link on."
         )
-    if found.as_listed:
-        said.append(
-            f"{_many(found.as_listed)} among devices that fill no subgrid of the torus: "
+    if traffic.as_listed:
+        sentences.append(
+            f"{_many(traffic.as_listed)} among devices that fill no subgrid of the torus: "
             "drawn as a ring in the order of the group."
         )
-    if found.unread and found.links:
-        said.append(f"{_many(found.unread)} not drawn: which devices take part is not known.")
-    if found.unknown_count:
-        said.append(f"{_many(found.unknown_count)} run an unknown number of times: counted once.")
-    if found.one_device and found.links:
-        said.append(f"{_many(found.one_device)} among one device each: nothing is sent.")
-    ways = {link.way for link in found.links}
+    if traffic.unread and traffic.links:
+        sentences.append(
+            f"{_many(traffic.unread)} not drawn: which devices take part is not known."
+        )
+    if traffic.unknown_count:
+        sentences.append(
+            f"{_many(traffic.unknown_count)} run an unknown number of times: counted once."
+        )
+    if traffic.one_device and traffic.links:
+        sentences.append(f"{_many(traffic.one_device)} among one device each: nothing is sent.")
+    ways = {link.way for link in traffic.links}
     if ways & {"z+", "z-"}:
-        said.append("An arrow aslant leads to the next plane along z.")
+        sentences.append("An arrow aslant leads to the next plane along z.")
     if "dcn" in ways:
-        said.append("A dashed arrow leads to another slice, over DCN.")
-    return said
+        sentences.append("A dashed arrow leads to another slice, over DCN.")
+    return sentences
 
 
 def row_label(row: CollectiveRow, stand: Placed, groups: Groups | None) -> str:
@@ -163,10 +167,10 @@ def _devices(numbers: Sequence[int]) -> str:
     return shown if len(numbers) <= _DEVICES else f"{shown} … ({len(numbers)})"
 
 
-def alt(stand: Placed, found: Traffic, drawn: ArrowScene, when: str) -> str:
+def alt(stand: Placed, traffic: Traffic, drawn: ArrowScene, when: str) -> str:
     """The picture in words, for who cannot see it."""
     noun = "hosts" if drawn.by_host else "nodes"
     return (
-        f"{headline(stand, found, when)} {len(drawn.nodes)} {noun}, "
+        f"{headline(stand, traffic, when)} {len(drawn.nodes)} {noun}, "
         f"{count_text(len(drawn.arrows))} arrows; the numbers are in the table below."
     )

@@ -58,27 +58,27 @@ def cost(
     )
 
 
-def cost_of(found: Prediction, price: float | None = None) -> StepCost:
+def cost_of(prediction: Prediction, price: float | None = None) -> StepCost:
     """The cost of a prediction's step; empty where there is no time."""
-    return cost(found.chip_seconds, found.tokens_per_s_per_chip, price, found.mfu)
+    return cost(prediction.chip_seconds, prediction.tokens_per_s_per_chip, price, prediction.mfu)
 
 
 def _times(amount: float | None, price: float | None) -> float | None:
     return None if amount is None or price is None else amount * price
 
 
-def mfu_text(found: StrategyResult) -> str:
+def mfu_text(outcome: StrategyResult) -> str:
     """The MFU of a row: FLOPs of the computation over what its devices could do in its time; an en
     dash where the peak or the time is not known.
 
     The peak is a chip's in bfloat16; of what was measured on devices without a data sheet, the
     matmul rate that their calibration found.
     """
-    mfu = found.prediction.mfu if found.prediction else None
-    if found.median_s is not None:
-        roofs = found.roofline
-        if mfu is not None and found.predicted_s:  # that of the same program in another time
-            mfu *= found.predicted_s.estimate / found.median_s
+    mfu = outcome.prediction.mfu if outcome.prediction else None
+    if outcome.median_s is not None:
+        roofs = outcome.roofline
+        if mfu is not None and outcome.predicted_s:  # that of the same program in another time
+            mfu *= outcome.predicted_s.estimate / outcome.median_s
         else:
             mfu = roofs.mfu if roofs else None
     if not mfu:
@@ -105,42 +105,42 @@ def money_text(dollars: float | None) -> str:
     return f"${number_text(dollars)}"
 
 
-def rows(found: StepCost, step: bool = True) -> dict[str, str]:
+def rows(cost: StepCost, step: bool = True) -> dict[str, str]:
     """What is known of a cost, label -> value, in the order in which every table has it."""
     each = "step" if step else "execution"
     shown: list[tuple[str, float | None, str]] = [
-        ("MFU", found.mfu, f"{found.mfu or 0:.1%}"),
-        (f"Chip-seconds per {each}", found.chip_seconds, number_text(found.chip_seconds or 0)),
-        (f"Cost per {each}", found.money_per_step, money_text(found.money_per_step)),
+        ("MFU", cost.mfu, f"{cost.mfu or 0:.1%}"),
+        (f"Chip-seconds per {each}", cost.chip_seconds, number_text(cost.chip_seconds or 0)),
+        (f"Cost per {each}", cost.money_per_step, money_text(cost.money_per_step)),
         (
             "Chip-hours per billion tokens",
-            found.chip_hours_per_billion_tokens,
-            number_text(found.chip_hours_per_billion_tokens or 0),
+            cost.chip_hours_per_billion_tokens,
+            number_text(cost.chip_hours_per_billion_tokens or 0),
         ),
         (
             "Cost per billion tokens",
-            found.money_per_billion_tokens,
-            money_text(found.money_per_billion_tokens),
+            cost.money_per_billion_tokens,
+            money_text(cost.money_per_billion_tokens),
         ),
     ]
     return {label: text for label, value, text in shown if value is not None}
 
 
-def cost_words(found: StepCost, step: bool = True) -> str:
+def cost_words(cost: StepCost, step: bool = True) -> str:
     """A step's cost in a line, the number first; "" where there is none.
 
     >>> cost_words(cost(7200.0, 1e9 / 3600, 2.0))
     '7,200 chip-seconds a step ($4.00), 1 chip-hours per billion tokens ($2.00)'
     """
-    if found.chip_seconds is None:
+    if cost.chip_seconds is None:
         return ""
-    words = f"{number_text(found.chip_seconds)} chip-seconds{' a step' if step else ''}"
-    if found.money_per_step is not None:
-        words += f" ({money_text(found.money_per_step)})"
-    if (hours := found.chip_hours_per_billion_tokens) is not None:
+    words = f"{number_text(cost.chip_seconds)} chip-seconds{' a step' if step else ''}"
+    if cost.money_per_step is not None:
+        words += f" ({money_text(cost.money_per_step)})"
+    if (hours := cost.chip_hours_per_billion_tokens) is not None:
         words += f", {number_text(hours)} chip-hours per billion tokens"
-        if found.money_per_billion_tokens is not None:
-            words += f" ({money_text(found.money_per_billion_tokens)})"
+        if cost.money_per_billion_tokens is not None:
+            words += f" ({money_text(cost.money_per_billion_tokens)})"
     return words
 
 

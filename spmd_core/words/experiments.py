@@ -67,8 +67,8 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
         if name == "source":
             yield version_words(str(value))
         elif name != "program" and value != default:
-            said = name.replace("_", " ")
-            yield _LOOKS.get(name) or f"{said} {value}"
+            text = name.replace("_", " ")
+            yield _LOOKS.get(name) or f"{text} {value}"
     if experiment.strategies != experiment.what.default_strategies:
         yield titles(experiment.strategies)
     timing, usual = experiment.timing, Timing()

@@ -24,20 +24,20 @@ NEEDED = (
 )
 
 
-def layout_headline(found: Layout, dtype: str) -> str:
+def layout_headline(layout: Layout, dtype: str) -> str:
     """The layout: `8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated`."""
-    held, all_bytes = bytes_text(found.shard_bytes(dtype)), bytes_text(found.array_bytes(dtype))
-    many = found.device_count > 1
-    who = f"{count_text(found.device_count)} devices each hold" if many else "1 device holds"
-    shape = shape_text(found.shape)
-    if found.shard_count == 1:
+    held, all_bytes = bytes_text(layout.shard_bytes(dtype)), bytes_text(layout.array_bytes(dtype))
+    many = layout.device_count > 1
+    who = f"{count_text(layout.device_count)} devices each hold" if many else "1 device holds"
+    shape = shape_text(layout.shape)
+    if layout.shard_count == 1:
         same = "; fully replicated" if many else ""
         return f"{who} all of {shape}: {all_bytes}{same}"
-    share = f"{who} {shape_text(found.shard_shape)} of {shape}: {held} of {all_bytes}"
-    if found.replication == 1:
+    share = f"{who} {shape_text(layout.shard_shape)} of {shape}: {held} of {all_bytes}"
+    if layout.replication == 1:
         return f"{share}; nothing is replicated"
-    axes = " and ".join(found.replicated_axes)
-    return f"{share}; replicated {count_text(found.replication)}× over {axes}"
+    axes = " and ".join(layout.replicated_axes)
+    return f"{share}; replicated {count_text(layout.replication)}× over {axes}"
 
 
 def not_to_scale(rows: str, stretch: float) -> str:
@@ -95,13 +95,13 @@ def index_texts(starts: Ints, stops: Ints) -> list[str]:
     )
 
 
-def coordinate_texts(found: Layout, devices: Ints, anywhere: tuple[str, ...] = ()) -> list[str]:
+def coordinate_texts(layout: Layout, devices: Ints, anywhere: tuple[str, ...] = ()) -> list[str]:
     """Mesh coordinates of devices, `x=0, y=3`; along the axes `anywhere` it says `any`."""
     columns = [
         [f"{name}=any"] * len(devices)
         if name in anywhere
-        else [f"{name}={place}" for place in found.coordinates[devices, axis].tolist()]
-        for axis, (name, _) in enumerate(found.mesh)
+        else [f"{name}={place}" for place in layout.coordinates[devices, axis].tolist()]
+        for axis, (name, _) in enumerate(layout.mesh)
     ]
     return [", ".join(row) for row in zip(*columns, strict=True)]
 
@@ -120,47 +120,47 @@ def devices_text(devices: Sequence[int], limit: int = 14) -> str:
     return f"{' '.join(str(device) for device in devices[:3])} … ({len(devices)})"
 
 
-def sharing_text(found: Layout) -> str | None:
+def sharing_text(layout: Layout) -> str | None:
     """Which devices hold the same data, in a sentence; None where no two do."""
-    if found.replication == 1:
+    if layout.replication == 1:
         return None
-    if found.shard_count == 1:
+    if layout.shard_count == 1:
         return "All devices hold the same data."
-    listed = _GROUPS // min(found.replication, _LISTED)
+    listed = _GROUPS // min(layout.replication, _LISTED)
     groups = " · ".join(
-        text.partition(" (")[0] for text in group_texts(found.named_groups[:listed])
-    ) + (" · …" if found.shard_count > listed else "")
-    return f"{count_text(found.shard_count)} groups of {count_text(found.replication)} devices hold the same data: {groups}"
+        text.partition(" (")[0] for text in group_texts(layout.named_groups[:listed])
+    ) + (" · …" if layout.shard_count > listed else "")
+    return f"{count_text(layout.shard_count)} groups of {count_text(layout.replication)} devices hold the same data: {groups}"
 
 
-def holders_text(found: Layout, element: Sequence[int]) -> str:
+def holders_text(layout: Layout, element: Sequence[int]) -> str:
     """Which devices hold an element: `Element [5, 2] is on device 4 (mesh x=1, y=0), which holds
     [4:8, 0:4].`
     """
-    holders = found.holders(element)
+    holders = layout.holders(element)
     first = int(holders[0])
-    holds = index_texts(found.starts[[first]], found.stops[[first]])[0]
+    holds = index_texts(layout.starts[[first]], layout.stops[[first]])[0]
     index = ", ".join(map(str, element))
     if len(holders) == 1:
-        mesh = coordinate_texts(found, holders)[0]
-        return f"Element [{index}] is on device {found.numbers[first]} (mesh {mesh}), which holds {holds}."
-    devices = group_texts(np.sort(found.numbers[holders])[None])[0]
-    many = "all devices" if len(holders) == found.device_count else f"devices {devices}"
+        mesh = coordinate_texts(layout, holders)[0]
+        return f"Element [{index}] is on device {layout.numbers[first]} (mesh {mesh}), which holds {holds}."
+    devices = group_texts(np.sort(layout.numbers[holders])[None])[0]
+    many = "all devices" if len(holders) == layout.device_count else f"devices {devices}"
     return f"Element [{index}] is on {many}, each of which holds {holds}."
 
 
-def numbers_words(found: Layout) -> str:
+def numbers_words(layout: Layout) -> str:
     """What the numbers in the cells of a picture are."""
-    if found.device_ids is None:
+    if layout.device_ids is None:
         return "Numbers in cells are devices: positions in the mesh's device order."
     return "Numbers in cells are JAX's device ids, in the order in which the mesh places them."
 
 
-def dim_text(found: Layout, dim: int) -> str:
+def dim_text(layout: Layout, dim: int) -> str:
     """A dim and its mesh axes: `d0 over x`, `d1 over y then z`, `d2 replicated`."""
-    if not found.shape:
+    if not layout.shape:
         return "a scalar"
-    axes = found.spec[dim]
+    axes = layout.spec[dim]
     return f"d{dim} over {' then '.join(axes)}" if axes else f"d{dim} replicated"
 
 
@@ -181,9 +181,9 @@ def axes_words(axes: Sequence[str]) -> str:
     return listed([f"`{axis}`" for axis in axes]) if axes else "no axis"
 
 
-def product_headline(experiment: Experiment, found: Product, time_of: TimeOf) -> str:
+def product_headline(experiment: Experiment, product: Product, time_of: TimeOf) -> str:
     """The answer for a product: what is sent, in how many collectives, how long they take."""
-    sent = found.collectives
+    sent = product.collectives
     if not sent:
         return "No communication: every device has what its part of the product needs"
     results = [array.name for array in experiment.what.results]
@@ -223,11 +223,11 @@ def in_all(sent: Sequence[Move], time_of: TimeOf) -> str:
     return f": {seconds_text(sum(known))}" if len(known) == len(each) else ""
 
 
-def why(experiment: Experiment, found: Product, move: Move) -> str:
+def why(experiment: Experiment, product: Product, move: Move) -> str:
     """Why a step of a product is there."""
     what = experiment.what
     if move.kind in ("all-reduce", "reduce-scatter"):
-        dims = dict(found.split)
+        dims = dict(product.split)
         contracted = listed([f"`{dim}`" for dim in dict.fromkeys(dims[axis] for axis in move.axes)])
         keeps = ", and each device keeps its shard" if move.kind == "reduce-scatter" else ""
         return (
@@ -236,7 +236,7 @@ def why(experiment: Experiment, found: Product, move: Move) -> str:
         )
     names = what.array(move.array).present(experiment.sizes)
     stored = spec_code(experiment.spec(move.array))
-    used = spec_code(dict(found.used)[move.array])
+    used = spec_code(dict(product.used)[move.array])
     if move.array == what.results[0].name:
         return f"{move.array} is computed as {used} and wanted as {stored}"
     if move.kind == "slice":
@@ -258,8 +258,8 @@ def step_why(move: Move) -> str:
 
 def time_source(sent: Sequence[Move], time_of: TimeOf) -> str:
     """Where the seconds of these moves are from, or why there are none."""
-    said = dict.fromkeys(source_words(time_of(move)) for move in sent)
-    return " ".join(said)
+    sources = dict.fromkeys(source_words(time_of(move)) for move in sent)
+    return " ".join(sources)
 
 
 def together_about(to_scale: bool, planes: bool) -> str:

@@ -46,47 +46,49 @@ _WAITS = {
 
 def answer(result: Result) -> str:
     """The answer of a run of predictions."""
-    found = [each.prediction for each in result.strategies.values() if each.prediction is not None]
-    if len(result.strategies) == 1 and found:
-        return headline(found[0], result.experiment.what.unit == "step")
+    predictions = [
+        each.prediction for each in result.strategies.values() if each.prediction is not None
+    ]
+    if len(result.strategies) == 1 and predictions:
+        return headline(predictions[0], result.experiment.what.unit == "step")
     return predicted(result)
 
 
-def headline(found: Prediction, step: bool = True) -> str:
+def headline(prediction: Prediction, step: bool = True) -> str:
     """How long a step (or the whole program) takes and what bounds it; memory, and whether it
     fits."""
-    memory, time = found.memory_bytes, found.predicted_s
-    if not found.fits or time is None:
+    memory, time = prediction.memory_bytes, prediction.predicted_s
+    if not prediction.fits or time is None:
         return f"{memory_words(memory.peak, memory.capacity, False, memory.missing)}."
-    at = f" at {found.mfu:.1%} MFU" if found.mfu else ""
-    bound = f", {bound_words(found.binds)}" if found.binds else ""
+    at = f" at {prediction.mfu:.1%} MFU" if prediction.mfu else ""
+    bound = f", {bound_words(prediction.binds)}" if prediction.binds else ""
     what = "Step time" if step else "Time"
     fits = memory_words(memory.peak, memory.capacity, True)
     return f"{what} {seconds_text(time.estimate)}{at}{bound}. {fits}."
 
 
-def estimate(said: Mapping[str, Any], plan: Plan) -> str:
+def estimate(row: Mapping[str, Any], plan: Plan) -> str:
     """Whether a plan fits by the estimate that is made of its sizes, before compiling."""
     capacity = plan.topology.chip.device_hbm_bytes
-    return f"{memory_words(said['peak'], capacity, said['fits'], verb='should fit')}."
+    return f"{memory_words(row['peak'], capacity, row['fits'], verb='should fit')}."
 
 
-def step_estimate(found: Prediction) -> str:
+def step_estimate(prediction: Prediction) -> str:
     """The step's time by the instant estimate, with its interval: number first."""
-    time = found.predicted_s
+    time = prediction.predicted_s
     if time is None:
         return ""
     return (
         f"About {seconds_text(time.estimate)} a step ({seconds_text(time.low)} to "
-        f"{seconds_text(time.high)}) at {found.mfu or 0.0:.1%} MFU, "
-        f"{bound_words(found.binds)}: estimate, not compiled."
+        f"{seconds_text(time.high)}) at {prediction.mfu or 0.0:.1%} MFU, "
+        f"{bound_words(prediction.binds)}: estimate, not compiled."
     )
 
 
-def exposed_words(found: Prediction) -> str:
+def exposed_words(prediction: Prediction) -> str:
     """Exposed communication by mesh axes, the largest first; "" where all of it is hidden."""
     exposed: dict[str, float] = {}
-    for each in found.collectives:
+    for each in prediction.collectives:
         axes = " and ".join(f"`{axis}`" for axis in each.axes) or "slices"
         exposed[axes] = exposed.get(axes, 0.0) + each.exposed_in_all_s
     rows = sorted(exposed.items(), key=lambda item: -item[1])
@@ -162,15 +164,15 @@ def part_kind(words: str) -> str:
     return "exposed" if communicates else "wait"
 
 
-def bounds_words(found: Prediction) -> str:
+def bounds_words(prediction: Prediction) -> str:
     """The step with all communication hidden, with none, and as it was scheduled; "" where the
     bounds are not known."""
-    if found.bounds_s is None:
+    if prediction.bounds_s is None:
         return ""
-    scheduled = seconds_text(sum(found.shares_s.values()))
+    scheduled = seconds_text(sum(prediction.shares_s.values()))
     return (
-        f"{seconds_text(found.bounds_s.overlapped)} with all communication hidden, "
-        f"{seconds_text(found.bounds_s.sequential)} with none; {scheduled} by the compiler's "
+        f"{seconds_text(prediction.bounds_s.overlapped)} with all communication hidden, "
+        f"{seconds_text(prediction.bounds_s.sequential)} with none; {scheduled} by the compiler's "
         "schedule."
     )
 
@@ -203,11 +205,11 @@ def operation(op: str | None) -> str:
 
 
 def run_words(
-    found: Prediction, plan: Plan, tokens: float, price: float | None = None
+    prediction: Prediction, plan: Plan, tokens: float, price: float | None = None
 ) -> str | None:
     """What training on so many tokens takes: steps, days, chip-hours, and dollars at a price per
     chip-hour; None where it does not fit."""
-    time = found.predicted_s
+    time = prediction.predicted_s
     if time is None or tokens <= 0:
         return None
     steps = tokens / plan.tokens
@@ -226,9 +228,9 @@ def run_words(
     )
 
 
-def measured_words(found: Prediction, measured_s: float) -> str | None:
+def measured_words(prediction: Prediction, measured_s: float) -> str | None:
     """How far the estimate is from a measured time, and whether that lies in the interval."""
-    time = found.predicted_s
+    time = prediction.predicted_s
     if time is None or measured_s <= 0:
         return None
     inside = "inside" if time.low <= measured_s <= time.high else "outside"

@@ -14,10 +14,10 @@ def in_words(result: Result) -> Result:
     return result.model_copy(
         update={
             "strategies": {
-                name: found.model_copy(update={"trace": traces.in_words(result, name)})
-                if found.trace
-                else found
-                for name, found in result.strategies.items()
+                name: outcome.model_copy(update={"trace": traces.in_words(result, name)})
+                if outcome.trace
+                else outcome
+                for name, outcome in result.strategies.items()
             },
             "comparison": _said(result.comparison, runs.run_headline, result),
             "predicted": _said(result.predicted, strategies.predicted, result),

@@ -63,9 +63,9 @@ def _measured(result: Result, called: "_Called") -> str:
     known.
     """
     timed = {
-        name: found
-        for name, found in result.strategies.items()
-        if found.median_s is not None and found.correct is not False
+        name: outcome
+        for name, outcome in result.strategies.items()
+        if outcome.median_s is not None and outcome.correct is not False
     }
     if not timed:
         return "No strategy was measured to the end."
@@ -143,8 +143,8 @@ def predicted(result: Result) -> str:
         for name in result.strategies
         if not result.experiment.is_mixed or result.row(name).experiment.place.is_absent
     ]
-    found = {name: result.strategies[name] for name in names}
-    ranked = {name: each for name, each in found.items() if not best or name in best}
+    outcomes = {name: result.strategies[name] for name in names}
+    ranked = {name: each for name, each in outcomes.items() if not best or name in best}
     groups = [
         (alike, _scaled(time, result.tokens(alike[0])))
         for alike, time in same_programs(
@@ -152,18 +152,20 @@ def predicted(result: Result) -> str:
         )
     ]
     groups.sort(key=lambda group: group[1].estimate)
-    unfit = [name for name, each in found.items() if each.prediction and not each.prediction.fits]
+    unfit = [
+        name for name, each in outcomes.items() if each.prediction and not each.prediction.fits
+    ]
     absent = f"{called.several(unfit)} {_do(unfit, 'does', 'do')} not fit." if unfit else ""
     if not groups:
         return absent or "No strategy was compiled to the end."
-    said = [_order(groups, called)]
+    sentences = [_order(groups, called)]
     if len(groups) > 1:
-        said += [
+        sentences += [
             f"{called.several(names)} compile to the same program."
             for names, _ in groups
             if len(names) > 1
         ]
-    return " ".join([*said, *([absent] if absent else [])])
+    return " ".join([*sentences, *([absent] if absent else [])])
 
 
 def mixed(result: Result) -> str:
@@ -248,12 +250,12 @@ def against_words(ratio: Ratio) -> str:
 
 
 def same_programs(
-    found: Mapping[str, StrategyResult], targets: Mapping[str, str] | None = None
+    outcomes: Mapping[str, StrategyResult], targets: Mapping[str, str] | None = None
 ) -> list[Group]:
     """Strategies with a predicted time, the fastest first; those of one program on one target
     (`targets`, by strategy, where there are several) together."""
     groups: dict[str, tuple[list[str], Estimate]] = {}
-    for name, each in found.items():
+    for name, each in outcomes.items():
         if each.predicted_s is not None:
             program = each.prediction.compile.get(PROGRAM) if each.prediction else None
             key = f"{program} {(targets or {}).get(name)}" if program else f"of {name}"

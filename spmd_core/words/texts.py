@@ -88,31 +88,31 @@ def section_words(text: ProgramText, section: Section) -> str:
     )
 
 
-def difference_words(found: TextDifference, left: str, right: str) -> str:
+def difference_words(difference: TextDifference, left: str, right: str) -> str:
     """The first sentence of a comparison: communication that one has and the other lacks, then the
     ops whose counts differ most.
     """
-    if found.is_none:
+    if difference.is_none:
         return f"{left} and {right} are the same but for the names of their ops."
     sentences = []
-    if found.left_collectives or found.right_collectives:
+    if difference.left_collectives or difference.right_collectives:
         parts = [
             part
             for part in (
-                _more(found.left_collectives, found.right_collectives, left, right),
-                _more(found.right_collectives, found.left_collectives, right, left),
+                _more(difference.left_collectives, difference.right_collectives, left, right),
+                _more(difference.right_collectives, difference.left_collectives, right, left),
             )
             if part
         ]
         sentences.append(
             "; ".join(parts)
             if parts
-            else f"Both communicate alike ({collective_counts_words(found.left_collectives)})"
+            else f"Both communicate alike ({collective_counts_words(difference.left_collectives)})"
         )
     # parameters are no work: every fusion has its own
     others = {
-        opcode: (found.left_opcodes.get(opcode, 0), found.right_opcodes.get(opcode, 0))
-        for opcode in dict.fromkeys((*found.left_opcodes, *found.right_opcodes))
+        opcode: (difference.left_opcodes.get(opcode, 0), difference.right_opcodes.get(opcode, 0))
+        for opcode in dict.fromkeys((*difference.left_opcodes, *difference.right_opcodes))
         if opcode != "parameter"
     }
     changed = sorted(
@@ -132,9 +132,9 @@ def difference_words(found: TextDifference, left: str, right: str) -> str:
         sentences.append(f"Ops whose number differs, in {left} against {right}: {named}{more}")
     elif others:
         sentences.append("Every other kind of op is there equally often")
-    if found.only_left or found.only_right:
+    if difference.only_left or difference.only_right:
         sentences.append(
-            f"{count(found.only_left, 'line')} only in {left}, {found.only_right:,} only in {right}"
+            f"{count(difference.only_left, 'line')} only in {left}, {difference.only_right:,} only in {right}"
         )
     return ". ".join(sentences) + "."
 
@@ -206,24 +206,26 @@ def read_shardings(text: str) -> Shardings:
     """The shardings that a run left as a text, with the reason in words; pydantic's ValidationError
     where another version wrote them.
     """
-    found = Shardings.model_validate_json(text)
-    reason = _NO_SHARDINGS.get(found.reason or "", found.reason)
-    return found.model_copy(update={"reason": reason})
+    shardings = Shardings.model_validate_json(text)
+    reason = _NO_SHARDINGS.get(shardings.reason or "", shardings.reason)
+    return shardings.model_copy(update={"reason": reason})
 
 
-def steps_headline(found: Shardings) -> str:
+def steps_headline(shardings: Shardings) -> str:
     """How many steps are resharded, in a sentence.
 
     >>> steps_headline(Shardings(reason="why"))
     'no shardings: why'
     """
-    if found.reason:
-        return f"no shardings: {found.reason}"
-    steps = [step for step in found.steps if step.operation != "operand"]
+    if shardings.reason:
+        return f"no shardings: {shardings.reason}"
+    steps = [step for step in shardings.steps if step.operation != "operand"]
     moved = [step for step in steps if any(not each.free for each in step.reshards)]
     sums = [step for step in steps if step.sums]
     largest = max(
-        (step for step in found.steps if step.bytes), key=lambda step: step.bytes or 0, default=None
+        (step for step in shardings.steps if step.bytes),
+        key=lambda step: step.bytes or 0,
+        default=None,
     )
     most = (
         f"; the largest value is {value_words(largest)}, {bytes_text(largest.bytes)} per device"

@@ -10,14 +10,14 @@ _SOURCES = {
 }
 
 
-def source_words(found: Duration | Unknown) -> str:
+def source_words(duration: Duration | Unknown) -> str:
     """One sentence.
 
     >>> source_words(Unknown("The time is unknown."))
     'The time is unknown.'
     """
-    if isinstance(found, Unknown):
-        return found.reason
-    if found.stand_in:
-        return f"Seconds by the calibration of this mesh, {found.stand_in}."
-    return _SOURCES[found.source]
+    if isinstance(duration, Unknown):
+        return duration.reason
+    if duration.stand_in:
+        return f"Seconds by the calibration of this mesh, {duration.stand_in}."
+    return _SOURCES[duration.source]

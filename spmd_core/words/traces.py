@@ -33,17 +33,17 @@ def in_words(result: Result, name: str) -> Trace | None:
     """The trace of a strategy with its reason, its sentence and its notes; notes that an older
     version stored stay, since it stored nothing that they can be made of.
     """
-    found, environment = result.strategies[name], result.environment_of(name)
-    if found.trace is None:
+    outcome, environment = result.strategies[name], result.environment_of(name)
+    if outcome.trace is None:
         return None
     reasons: dict[str, str] = {
         NoTrace.NOTHING: NOTHING,
         NoTrace.ONLY_HOST: no_events(environment.platform),
         NoTrace.RUNNING: RUNNING,
     }
-    reason = reasons.get(found.trace.reason or "", found.trace.reason)
-    trace = found.trace.model_copy(update={"reason": reason})
-    notes = trace.notes or tuple(_notes(trace, found.median_s, environment))
+    reason = reasons.get(outcome.trace.reason or "", outcome.trace.reason)
+    trace = outcome.trace.model_copy(update={"reason": reason})
+    notes = trace.notes or tuple(_notes(trace, outcome.median_s, environment))
     return trace.model_copy(update={"sentence": trace_words(trace), "notes": notes})
 
 

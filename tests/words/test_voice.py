@@ -1,16 +1,14 @@
 """What users and developers read is in the field's words: phrases that are not may not come back."""
 
 import ast
-import io
 import re
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.layers import ROOT, source_files
+from tests.voice import old_voice, prose_of_document, read_for_voice, wing
 
 # Phrase -> what the field says. Patterns are of whole words, case aside.
 BANNED = {
@@ -36,40 +34,7 @@ ALLOWED = (
     "neighbours over",
 )
 BANNED_SIGNS = {r"% off": "faster or slower than measured"}
-# What docstrings, comments, names and docs/ may still say, each with the field's word.
-OLD_WORDS = {
-    r"wholly|whole(?! numbers?\b)": "full, complete, unsharded, replicated",
-    r"says?|said|saying|unsaid": "states, reports, returns",
-    r"tells?|told|telling": "names, shows, determines",
-    r"(?<!short)cuts?|cutting|uncut": "sharded, split",
-    r"lies?|lay|lain": "is on, is placed",
-    r"stands? (for|still)|as (it|they) stands?": "means, waits, unchanged",
-    r"asked|asks": "requested, queries",
-    r"befalls?|befell|at hand|once more|what of|makes of it|hush\w*|bell": "plain words",
-    r"found": "the noun of what it is",
-}
-OLD_NAMES = frozenset(
-    {
-        "whole",
-        "says",
-        "said",
-        "told",
-        "cut",
-        "cuts",
-        "uncut",
-        "hush",
-        "bell",
-        "unwritten",
-        "occupy",
-        "twin",
-        "twins",
-        "fate",
-        "classic",
-        "tryout",
-        "found",
-    }
-)
-OLD_VOICE_LINES = 619  # in the tree; may only go down, and 60 is the goal
+OLD_VOICE_LINES = 201  # in the tree; may only go down, and 60 is the goal
 DOC_COLUMNS = 120
 LONG_DOC_LINES = 3  # may only go down
 _PATTERN = {re.compile(rf"\b({phrase})", re.I): better for phrase, better in BANNED.items()} | {
@@ -118,14 +83,6 @@ def banned(text: str) -> list[str]:
     ]
 
 
-def _prose(path: Path) -> Iterator[tuple[int, str]]:
-    in_code = False
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-        in_code ^= line.startswith("```")
-        if not in_code:
-            yield number, line
-
-
 def test_no_screen_command_or_refusal_says_a_banned_phrase():
     paths = [path for path in source_files() if "programs" not in path.parts]  # text of users'
     assert len(paths) > 100
@@ -143,7 +100,7 @@ def test_no_document_says_a_banned_phrase():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {phrase}"
         for path in paths
-        for line, text in _prose(path)
+        for line, text in prose_of_document(path)
         for phrase in banned(text)
     ]
     assert found == []
@@ -168,60 +125,12 @@ def test_strings_are_found_in_f_strings_and_not_in_docstrings():
     assert list(strings(source)) == [(4, "… is sharded over …")]
 
 
-def prose_of_python(source: str) -> Iterator[tuple[int, str]]:
-    """Line and text of every docstring and comment of a source."""
-    for node in ast.walk(ast.parse(source)):
-        if (
-            isinstance(node, ast.Expr)
-            and isinstance(node.value, ast.Constant)
-            and isinstance(node.value.value, str)
-        ):
-            yield from enumerate(node.value.value.splitlines(), node.lineno)
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-
-
-def names_of_python(source: str) -> Iterator[tuple[int, str]]:
-    """Line and name of every definition, parameter and assigned name of a source."""
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
-                yield node.lineno, name
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                yield node.lineno, name
-
-
-_OLD_WORDS = re.compile(rf"\b({'|'.join(OLD_WORDS)})\b", re.I)
-_NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-
-
-def old_voice(path: Path) -> set[int]:
-    """Lines of a source or a page with an old word in its prose or its names."""
-    text = path.read_text("utf-8")
-    if path.suffix == ".md":
-        return {line for line, prose in _prose(path) if _OLD_WORDS.search(prose)}
-    prose = {line for line, each in prose_of_python(text) if _OLD_WORDS.search(each)}
-    return prose | {
-        line
-        for line, name in names_of_python(text)
-        if not {part.lower() for part in _NAME_PARTS.findall(name)}.isdisjoint(OLD_NAMES)
-    }
-
-
-def _wing(path: Path) -> str:
-    parts = path.relative_to(ROOT).parts
-    return "/".join(parts[:2]) if parts[0] == "spmd_core" else parts[0]
-
-
 def test_the_old_voice_only_fades():
-    paths = [path for path in source_files() if "programs" not in path.parts]
-    paths += [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     counts: Counter[str] = Counter()
-    for path in paths:
-        counts[_wing(path)] += len(old_voice(path))
-    for wing, count in counts.most_common():
-        print(f"{count:5} {wing}")
+    for path in read_for_voice():
+        counts[wing(path)] += len(old_voice(path))
+    for name, count in counts.most_common():
+        print(f"{count:5} {name}")
     assert counts.total() <= OLD_VOICE_LINES, f"{counts.total()} lines, {counts.most_common(4)}"
 
 
@@ -239,7 +148,7 @@ def test_lines_of_docs_are_short():
     long = [
         f"{path.relative_to(ROOT)}:{number}: {len(line)} columns"
         for path in paths
-        for number, line in _prose(path)
+        for number, line in prose_of_document(path)
         if len(line) > DOC_COLUMNS and not line.lstrip().startswith(("|", "<"))
     ]
     assert len(long) <= LONG_DOC_LINES, long

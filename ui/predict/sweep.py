@@ -12,47 +12,26 @@ from spmd_core.experiment import Experiment
 from spmd_core.search import (
     FIRST,
     VARIABLES,
-    Asked,
-    Outcome,
     Sweep,
-    SweepPoint,
     SweepRow,
     Variable,
-    cancel,
-    compile_seconds,
     csv_text,
     curves,
     estimated,
-    look,
     parse_sweep,
-    start,
-    to_compile,
     variants,
 )
-from spmd_core.words import axis_title, paused_words, point_title, row_cost, sweep_headline
+from spmd_core.words import axis_title, point_title, row_cost, sweep_headline
 from spmd_core.words import rows as cost_rows
 from ui import choices, links, price, state
-from ui import lab as viewer_lab
-from ui.lab import batch, lab
-from ui.markdown import as_sentence, plain
-from ui.predict import sweep_charts
+from ui.markdown import plain
+from ui.predict import compiling, sweep_charts
 from ui.shell import refusal
 from ui.tables import sheet
 
-INTERVAL_S = 1.0
 COLUMNS = 3  # of charts
 _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _SCALING = {"weak": "Batch per chip constant (weak)", "strong": "Total batch constant (strong)"}
-_STATES = {
-    "refused": "cannot be",
-    "too large": "does not fit, by its sizes",
-    "not compiled": "not compiled yet",
-    "waiting": "in the queue",
-    "running": "compiling",
-    "failed": "failed",
-    "does not fit": "does not fit",
-    "predicted": "predicted",
-}
 
 
 def show(experiment: Experiment) -> None:
@@ -63,9 +42,9 @@ def show(experiment: Experiment) -> None:
         return
     _write_query(sweep)
     points = variants(sweep)
-    outcomes = look(lab(), points, _asked())
+    outcomes = compiling.outcomes_of(points)
     rows = curves(points, list(map(estimated, points, outcomes)))
-    _controls(sweep, points, outcomes)
+    compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
     if answer := sweep_headline(sweep, rows):
         st.markdown(f"**{plain(answer)}**")
     for row in rows:
@@ -73,11 +52,6 @@ def show(experiment: Experiment) -> None:
             st.caption(plain(f"{row.point.label}: {words}"))
     _charts(sweep, rows)
     _table(sweep, rows)
-
-
-def _asked() -> Asked:
-    """The compiles that this session requested."""
-    return st.session_state[state.seed("predict:sweep:asked", Asked())]
 
 
 _VIEWS = {"step": "One prediction", "sweep": "Sweep"}
@@ -228,84 +202,6 @@ def _write_query(sweep: Sweep) -> None:
     st.session_state[_WRITTEN] = _swept()
 
 
-# Running
-# -----------------------------------------------------------------------------------------------------------------
-
-
-def _controls(sweep: Sweep, points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> None:
-    """How many compiles are missing and how long they take, before the button; while they run,
-    how far they are.
-    """
-    missing = to_compile(points, outcomes)
-    if any(outcome.state in ("waiting", "running") for outcome in outcomes):
-        _watch(sweep, points, tuple(outcome.state for outcome in outcomes))
-    if not missing:
-        return
-    failed = sum(outcome.state == "failed" for outcome in outcomes)
-    seconds = sum(compile_seconds(point) for point in missing)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        label = f"Compile {len(missing)} point{'s' if len(missing) > 1 else ''}"
-        if st.button(label, type="primary", icon=":material/play_arrow:", key="sweep:start"):
-            start(batch(), missing, _asked())
-            st.rerun()
-        again = f", {failed} of them again after a failure" if failed else ""
-        known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
-        many = "compiles" if len(missing) > 1 else "compile"
-        st.markdown(
-            plain(
-                f"{len(missing)} {many}, roughly {_duration(seconds)} on an idle machine{again}; "
-                f"{known} of {len(points)} points are known already."
-            )
-        )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-
-
-@st.fragment(run_every=INTERVAL_S)
-def _watch(sweep: Sweep, points: Sequence[SweepPoint], seen: tuple[str, ...]) -> None:
-    """How far the compiles are, and a way to cancel them; the screen is drawn again when a point is
-    over.
-    """
-    outcomes = look(lab(), points, _asked())
-    if tuple(outcome.state for outcome in outcomes) != seen:
-        st.rerun()
-    waiting = sum(outcome.state == "waiting" for outcome in outcomes)
-    compiling = next(
-        (place for place, outcome in enumerate(outcomes) if outcome.state == "running"), None
-    )
-    done = sum(outcome.state in ("predicted", "does not fit", "failed") for outcome in outcomes)
-    held_up = next(
-        (each.words for each in outcomes if each.state == "waiting" and each.words), None
-    )
-    if held_up:
-        st.warning(
-            plain(f"{as_sentence(held_up)} The compiles wait for it."),
-            icon=":material/hourglass_top:",
-        )
-    with (
-        st.container(border=True, key="sweep:live"),
-        st.container(horizontal=True, vertical_alignment="center"),
-    ):
-        words = "Waiting for the cluster" if held_up else "Waiting for another run"
-        if compiling is not None:
-            run = outcomes[compiling].run
-            status = lab().status(run) if run else None
-            words = f"Compiling for {point_title(sweep, points[compiling])}"
-            if status and status.elapsed_s is not None:
-                words += f" · {status.elapsed_s:.0f} s"
-            if status and (paused := paused_words(status)):
-                words += f"; {paused}"
-        st.progress(
-            done / max(1, done + waiting + (compiling is not None)),
-            text=plain(f"{words}, {waiting}{'' if held_up else ' more'} in the queue"),
-        )
-        if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
-            cancel(viewer_lab, outcomes)
-            st.rerun()
-
-
 # Curves
 # ------------------------------------------------------------------------------------------------------------------
 
@@ -369,7 +265,7 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
         if point.experiment and sweep.variable.scales
         else None,
         "Mesh": mesh,
-        "State": _state(row),
+        "State": compiling.state_words(row),
         "Step": seconds_text(numbers.step_s) if numbers.step_s else None,
         "Between": between,
         "MFU": f"{numbers.mfu:.1%}" if numbers.mfu is not None else None,
@@ -387,11 +283,6 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
     }
     head = f"{title[0].upper()}{title[1:]}"
     return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}
-
-
-def _state(row: SweepRow) -> str:
-    guessed = row.is_estimated and row.outcome.state == "not compiled"
-    return _STATES[row.outcome.state] + (", estimated" if guessed else "")
 
 
 def _costs(row: SweepRow) -> dict[str, str]:

@@ -48,11 +48,11 @@ def main() -> None:
         exported = read(given.read_bytes())
         described, module = describe(exported)
         kept.write_bytes(dataclasses.replace(exported, mlir_module_serialized=module).serialize())
-        said = described.model_dump_json()
+        text = described.model_dump_json()
     except RequestError as error:
-        said = f"!{error}"
+        text = f"!{error}"
     with os.fdopen(answer, "w") as file:
-        file.write(said)
+        file.write(text)
 
 
 def read(data: bytes) -> export.Exported:
@@ -63,11 +63,11 @@ def read(data: bytes) -> export.Exported:
         exported = export.deserialize(bytearray(data))
         size = len(exported.in_avals) + len(exported.out_avals)
     except Exception as error:  # whatever a parser of bytes says of bytes that are none of its own
-        said = " ".join(str(error).split())[:120]
-        if _NEWER.search(said):
+        reason = " ".join(str(error).split())[:120]
+        if _NEWER.search(reason):
             fix = f"export it with JAX {jax.__version__} or an earlier version"
             raise refuse(
-                "this file", f"cannot be read by JAX {jax.__version__} ({said})", fix
+                "this file", f"cannot be read by JAX {jax.__version__} ({reason})", fix
             ) from error
         raise refuse("this file", "is no program of jax.export, or is damaged", HOW) from error
     if size > MOST_LEAVES:
@@ -134,33 +134,33 @@ def _mesh(module: ir.Module, devices: int) -> tuple[tuple[str, int], ...]:
     for op in operations:
         if op.operation.name == "sdy.mesh":
             axes = [sdy.MeshAxisAttr(axis) for axis in sdy.MeshAttr(op.mesh).axes]
-            found = tuple((str(axis.name), int(axis.size)) for axis in axes)
-            if found and devices > 1:
-                return found
+            mesh = tuple((str(axis.name), int(axis.size)) for axis in axes)
+            if mesh and devices > 1:
+                return mesh
     return ()
 
 
 def _symbols(exported: export.Exported) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    symbols: dict[str, None] = {}
     for aval in exported.in_avals:
         for size in aval.shape:
             if not isinstance(size, int):
-                found |= dict.fromkeys(sorted(size._get_vars()))
-    return tuple(found)
+                symbols |= dict.fromkeys(sorted(size._get_vars()))
+    return tuple(symbols)
 
 
 def _manual_axes(module: ir.Module, every: tuple[str, ...]) -> tuple[str, ...]:
     """The axes whose sizes are part of the program: those of `shard_map`, and all of them where it
     communicates by hand, since the groups of a collective are numbers of devices.
     """
-    found: dict[str, None] = {}
+    manual: dict[str, None] = {}
     for op in operations(module.operation):
         if op.name in _BY_HAND:
             return every
         if op.name == "sdy.manual_computation":
             axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
-            found |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
-    return tuple(found)
+            manual |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
+    return tuple(manual)
 
 
 def _leaves(
@@ -215,7 +215,7 @@ def _paths(tree: Any, names: list[str] | None) -> list[str]:
     which a single one is left out: its paths say enough.
     """
     numbered = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    found = []
+    paths = []
     for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0]:
         parts = [_part(key) for key in path]
         if names is not None:  # (arguments, arguments by name)
@@ -223,8 +223,8 @@ def _paths(tree: Any, names: list[str] | None) -> list[str]:
             by_name = is_named or int(place) >= len(names)
             alone = len(names) == 1 and rest
             parts = rest if alone else [place if by_name else names[int(place)], *rest]
-        found.append("/".join(parts) or "output")
-    return found
+        paths.append("/".join(parts) or "output")
+    return paths
 
 
 def _part(key: Any) -> str:
@@ -241,8 +241,8 @@ def _argument_names(main: Any, first: int, exported: export.Exported) -> list[st
     names = []
     for number, argument in enumerate(numbered[0]):
         kept = [places[leaf] for leaf in jax.tree_util.tree_leaves(argument) if leaf in places]
-        found = re.match(r'loc\("([A-Za-z_]\w*)', locations[kept[0] + first]) if kept else None
-        names.append(found[1] if found else str(number))
+        match = re.match(r'loc\("([A-Za-z_]\w*)', locations[kept[0] + first]) if kept else None
+        names.append(match[1] if match else str(number))
     return names if len(set(names)) == len(names) else [str(number) for number in range(len(names))]
 
 
@@ -259,13 +259,13 @@ def _indexed(main: Any) -> dict[int, int]:
     """Number of an integer argument -> size of the dim that it indexes, where it goes into a gather
     by itself, through conversions and reshapes alone.
     """
-    found: dict[int, int] = {}
+    indexes: dict[int, int] = {}
     for number, argument in enumerate(main.arguments):
         if "i32" in str(argument.type) or "i8" in str(argument.type) or "ui" in str(argument.type):
             size = _smallest_gathered(argument)
             if size is not None:
-                found[number] = size
-    return found
+                indexes[number] = size
+    return indexes
 
 
 _THROUGH = (
@@ -320,8 +320,8 @@ def _propagated(module: ir.Module, outputs: int) -> tuple[tuple[tuple[str, ...],
     except Exception:  # the pass is the library's own: without it they are not known
         return ()
     main: Any = ir.SymbolTable(module.operation)["main"]
-    found = [_spec(ir.DictAttr(each)) for each in main.result_attrs]
-    return tuple(found[len(found) - outputs :])
+    specs = [_spec(ir.DictAttr(each)) for each in main.result_attrs]
+    return tuple(specs[len(specs) - outputs :])
 
 
 if __name__ == "__main__":

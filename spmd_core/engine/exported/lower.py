@@ -133,10 +133,10 @@ def meshed(program: Program, platform: str) -> ir.Module:
     described = program.described
     exported = export.deserialize(bytearray(programs.artifact(described.program)))
     with mlir.make_ir_context():
-        found = exported.mlir_module(serialized=False)
-        check_module(found)
-        found = modules.parsed(modules.on_mesh(modules.printed(found), program.mesh))
-        main = modules.Main(found)
+        module = exported.mlir_module(serialized=False)
+        check_module(module)
+        module = modules.parsed(modules.on_mesh(modules.printed(module), program.mesh))
+        main = modules.Main(module)
         main.choose_platform(exported.platforms, platform)
         kept = _kept(program)
         main.shard_arguments([program.spec(leaf) for leaf in kept])
@@ -148,8 +148,8 @@ def meshed(program: Program, platform: str) -> ir.Module:
         )
         if any(not size.isdigit() for leaf in kept for size in leaf.sizes):
             main.resize([program.shape(leaf) for leaf in kept])
-            found = mlir.refine_polymorphic_shapes(found)
-        return found
+            module = mlir.refine_polymorphic_shapes(module)
+        return module
 
 
 def draw(program: Program, seed: int) -> dict[str, np.ndarray]:

@@ -41,12 +41,12 @@ def serialized(module: ir.Module) -> bytes:
 
 def with_short_paths(text: str) -> str:
     """The last two parts of each source file's path: the others name a machine and its users."""
-    return _FILE.sub(lambda found: f"{found[1]}{_short(found[2])}{found[3]}", text)
+    return _FILE.sub(lambda match: f"{match[1]}{_short(match[2])}{match[3]}", text)
 
 
 def own_files(text: str) -> tuple[str, ...]:
     """The source files that its author wrote, short as above: those of no installed library."""
-    paths = dict.fromkeys(found[2] for found in _FILE.finditer(text))
+    paths = dict.fromkeys(match[2] for match in _FILE.finditer(text))
     own = (path for path in paths if not any(part in path for part in _LIBRARIES))
     return tuple(dict.fromkeys(map(_short, own)))
 
@@ -60,7 +60,7 @@ def on_mesh(text: str, mesh: Mesh) -> str:
     """The text of a module with these sizes of its mesh axes."""
     sizes, devices = dict(mesh), math.prod(size for _, size in mesh)
     text = _PARTITIONS.sub(rf"\g<1>{devices}", text)
-    return _MESH.sub(lambda found: _resized(found[0], sizes), text)
+    return _MESH.sub(lambda match: _resized(match[0], sizes), text)
 
 
 def _resized(line: str, sizes: dict[str, int]) -> str:

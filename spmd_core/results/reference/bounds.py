@@ -106,8 +106,8 @@ def rounded(x: Bounded, how: Arithmetic) -> Bounded:
     """Kept in the program's dtype between two steps. What may be beyond the dtype's largest
     number may be anything from there on."""
     over = FACTOR * np.sqrt(x.squared_spread) + np.abs(x.value) > LARGEST[how.dtype]
-    found = x.widened((ROUNDING * how.eps * x.value) ** 2, TINY[how.dtype] ** 2)
-    return Bounded(found.value, np.where(over, np.inf, np.sqrt(found.squared_spread)))
+    bounded = x.widened((ROUNDING * how.eps * x.value) ** 2, TINY[how.dtype] ** 2)
+    return Bounded(bounded.value, np.where(over, np.inf, np.sqrt(bounded.squared_spread)))
 
 
 def plus(a: Bounded, b: Bounded) -> Bounded:
@@ -138,11 +138,11 @@ def through(
         moved = [np.abs(function(x.value + sign * FACTOR * x.spread) - value) for sign in (1, -1)]
         spread = np.fmax(*moved) / FACTOR
         spread[np.isinf(x.spread)] = np.inf  # it may be no number at all
-    found = Bounded(value, spread)
+    bounded = Bounded(value, spread)
     return (
-        found
+        bounded
         if how is None
-        else rounded(found.widened((FUNCTION * EPS["float32"] * value) ** 2), how)
+        else rounded(bounded.widened((FUNCTION * EPS["float32"] * value) ** 2), how)
     )
 
 
@@ -202,10 +202,10 @@ def total(x: Bounded, how: Arithmetic, parts: int = 1) -> Bounded:
 def bound(x: Bounded, how: Arithmetic) -> np.ndarray:
     """The largest error of a result that still counts as right, element by element; infinite
     where nothing can be said."""
-    found = (
+    limit = (
         how.eps * np.abs(x.value) + FACTOR * np.sqrt(x.squared_spread) + TINY.get(how.dtype, 0.0)
     )
-    return np.where(np.isnan(found) & np.isfinite(x.value), np.inf, found)
+    return np.where(np.isnan(limit) & np.isfinite(x.value), np.inf, limit)
 
 
 def resolved(x: Bounded) -> Bounded:

@@ -97,10 +97,10 @@ def references(
     how = arithmetic(experiment, "cpu") if how is None else how
     rows, axis = sampled_rows(experiment)
     with np.errstate(all="ignore"):  # an overflow is a value here, and compared as one
-        found = FORMULAS[what.program.function or what.name](operands, how, rows)
+        values = FORMULAS[what.program.function or what.name](operands, how, rows)
         return {
             array.name: Reference(one.value, bound(one, how), how.dtype, rows, axis)
-            for array, one in zip(what.results, found, strict=True)
+            for array, one in zip(what.results, values, strict=True)
         }
 
 
@@ -155,21 +155,21 @@ def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") 
 
 def _parts(experiment: Experiment) -> tuple[tuple[str, int], ...]:
     """How many parts each dim is cut into, in the operand where these are most."""
-    found: dict[str, int] = {}
+    shares: dict[str, int] = {}
     for array in experiment.what.operands:
         for dim, axes in zip(
             array.present(experiment.sizes), experiment.spec(array.name), strict=True
         ):
-            found[dim] = max(
-                found.get(dim, 1),
+            shares[dim] = max(
+                shares.get(dim, 1),
                 int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
             )
     for dim, axes in experiment.sharding:
-        found[dim] = max(
-            found.get(dim, 1),
+        shares[dim] = max(
+            shares.get(dim, 1),
             int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
         )
-    return tuple((dim, parts) for dim, parts in sorted(found.items()) if parts > 1)
+    return tuple((dim, parts) for dim, parts in sorted(shares.items()) if parts > 1)
 
 
 def multiplier_note(experiment: Experiment, platform: str) -> str | None:
@@ -216,7 +216,7 @@ def beyond_note(name: str, judged: Judgement, expected: Reference) -> str | None
         f"they are, or come from, numbers beyond {LARGEST.get(dtype, np.inf):.5g}, the "
         f"largest {dtype}"
     )
-    told = (
+    where = (
         (judged.infinite, f"are infinite, and right so: {beyond}"),
         (judged.unjudged - undefined - unresolved, f"are not judged: {beyond}"),
         (undefined, "are not judged: they are infinite, or no numbers, in float64 too"),
@@ -226,6 +226,8 @@ def beyond_note(name: str, judged: Judgement, expected: Reference) -> str | None
         ),
     )
     words = [
-        f"{count:,} of {judged.compared:,} elements of {name} {why}" for count, why in told if count
+        f"{count:,} of {judged.compared:,} elements of {name} {why}"
+        for count, why in where
+        if count
     ]
     return "; ".join(words) or None

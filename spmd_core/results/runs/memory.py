@@ -75,11 +75,13 @@ def _need(experiment: Experiment) -> MemoryNeed:
         host += (
             sum(counts) + sum(element_count(array.shape(sizes)) for array in what.results)
         ) * DRAW_BYTES
-    whole = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(sizes, experiment.dtype)
+    unsharded = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(
+        sizes, experiment.dtype
+    )
     on_one = on_all = 0
     for strategy in experiment.strategies:
         if STRATEGIES[strategy].is_single_device:
-            on_one, on_all = on_one + whole, on_all + whole
+            on_one, on_all = on_one + unsharded, on_all + unsharded
         else:
             shard = _shard_bytes(experiment, _parts(experiment, strategy))
             on_one, on_all = on_one + shard, on_all + shard * experiment.device_count

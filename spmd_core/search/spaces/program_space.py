@@ -113,16 +113,16 @@ class ProgramSpace:
         largest dim that divides over the first of these, the next over the second.
         """
         program = Program(self._described, mesh, (), self._dims)
-        sizes, found = dict(mesh), dict[str, Spec]()
+        sizes, specs = dict(mesh), dict[str, Spec]()
         for group, leaves in self._described.groups.items():
             shape = program.shape(leaves[0])
             is_state = leaves[0].path in self._state
-            found[group] = (
+            specs[group] = (
                 _largest(shape, weights, sizes)
                 if is_state
                 else _largest(shape[:1], (rows,), sizes) + ((),) * (len(shape) - 1)
             )
-        return tuple((group, spec) for group, spec in found.items())
+        return tuple((group, spec) for group, spec in specs.items())
 
     def _with_state(self, group: str, spec: Spec) -> Specs:
         """A group's spec, and that of the optimizer's state which belongs to it."""
@@ -206,8 +206,10 @@ class ProgramSpace:
             inner = tuple(own - set(rows))
             sizes = dict(mesh)
             if shared:
-                whole = each.bytes_per_device * math.prod(sizes[axis] for axis in shared)
-                total += _GATHERS * _seconds(model.collective("all-gather", mesh, shared, whole))
+                unsharded = each.bytes_per_device * math.prod(sizes[axis] for axis in shared)
+                total += _GATHERS * _seconds(
+                    model.collective("all-gather", mesh, shared, unsharded)
+                )
             if others:
                 total += _seconds(
                     model.collective("all-reduce", mesh, others, each.bytes_per_device)
@@ -296,5 +298,5 @@ def _bound_s(target: str, nbytes: int) -> float | None:
     return nbytes / data_sheet(get_topology(place).chip)["hbm of a device"]
 
 
-def _seconds(found: object) -> float:
-    return found.seconds if isinstance(found, Duration) else 0.0
+def _seconds(duration: object) -> float:
+    return duration.seconds if isinstance(duration, Duration) else 0.0

@@ -85,10 +85,13 @@ class SweepRow:
     @property
     def mfu_interval(self) -> tuple[float, float] | None:
         """MFU at the slowest and at the fastest of the step's interval."""
-        found = self.numbers
-        if found.mfu is None or not found.step_s or not found.low_s or not found.high_s:
+        numbers = self.numbers
+        if numbers.mfu is None or not numbers.step_s or not numbers.low_s or not numbers.high_s:
             return None
-        return found.mfu * found.step_s / found.high_s, found.mfu * found.step_s / found.low_s
+        return (
+            numbers.mfu * numbers.step_s / numbers.high_s,
+            numbers.mfu * numbers.step_s / numbers.low_s,
+        )
 
     @property
     def exposed_most(self) -> str | None:
@@ -125,13 +128,15 @@ def numbers_of(prediction: Prediction) -> Numbers:
     )
 
 
-def outcome_of(run: str, found: StrategyResult) -> Outcome:
+def outcome_of(run: str, strategy: StrategyResult) -> Outcome:
     """The outcome that a stored strategy of a run stands for."""
-    if found.status != "ok" or found.prediction is None:
-        words = found.error.message if found.error else "the run has no prediction"
+    if strategy.status != "ok" or strategy.prediction is None:
+        words = strategy.error.message if strategy.error else "the run has no prediction"
         return failure(words, run)
     return Outcome(
-        "predicted" if found.prediction.fits else "does not fit", numbers_of(found.prediction), run
+        "predicted" if strategy.prediction.fits else "does not fit",
+        numbers_of(strategy.prediction),
+        run,
     )
 
 
@@ -182,7 +187,7 @@ def _work_per_chip_s(point: SweepPoint, numbers: Numbers | None) -> float | None
 
 def row_json(row: SweepRow) -> dict[str, Any]:
     """A row as the command line and the CSV write it; what is not known is None."""
-    point, outcome, found = row.point, row.outcome, row.numbers
+    point, outcome, numbers = row.point, row.outcome, row.numbers
     experiment = point.experiment
     fits = False if point.is_too_large else None
     return {
@@ -195,19 +200,19 @@ def row_json(row: SweepRow) -> dict[str, Any]:
         "sequence": experiment.sizes.get("sequence") if experiment else None,
         "chips": point.chips or None,
         "slices": point.slices if experiment else None,
-        "step_low_s": found.low_s,
-        "step_s": found.step_s,
-        "step_high_s": found.high_s,
-        "mfu": found.mfu,
-        "tokens_per_s_per_chip": found.tokens_per_s_per_chip,
+        "step_low_s": numbers.low_s,
+        "step_s": numbers.step_s,
+        "step_high_s": numbers.high_s,
+        "mfu": numbers.mfu,
+        "tokens_per_s_per_chip": numbers.tokens_per_s_per_chip,
         "efficiency": row.efficiency,
-        "peak_bytes": found.peak_bytes,
+        "peak_bytes": numbers.peak_bytes,
         "expected_bytes": point.expected_bytes,
         "capacity_bytes": point.capacity_bytes or None,
-        "chip_seconds": found.chip_seconds,
+        "chip_seconds": numbers.chip_seconds,
         "exposed_share": row.exposed_share,
         "exposed_most": row.exposed_most,
-        "binds": found.binds,
+        "binds": numbers.binds,
         "run": outcome.run,
         "words": point.refusal or outcome.words,
     }

@@ -95,8 +95,8 @@ def point_of(experiment: Experiment, result: Result | None) -> SizePoint:
         return SizePoint(experiment)
     times = {
         name: seconds
-        for name, found in result.strategies.items()
-        if found.correct is not False and (seconds := _seconds(found)) is not None
+        for name, outcome in result.strategies.items()
+        if outcome.correct is not False and (seconds := _seconds(outcome)) is not None
     }
     sharded = {name: times[name] for name in times if not STRATEGIES[name].is_single_device}
     best = min(sharded, key=lambda name: sharded[name], default=None)
@@ -106,10 +106,10 @@ def point_of(experiment: Experiment, result: Result | None) -> SizePoint:
     return SizePoint(experiment, result.run, alone, best, sharded[best], _ratio(result, best))
 
 
-def _seconds(found: StrategyResult) -> float | None:
-    if found.median_s is not None:
-        return found.median_s
-    return found.predicted_s.estimate if found.predicted_s else None
+def _seconds(outcome: StrategyResult) -> float | None:
+    if outcome.median_s is not None:
+        return outcome.median_s
+    return outcome.predicted_s.estimate if outcome.predicted_s else None
 
 
 def _ratio(result: Result, best: str) -> Ratio | None:
@@ -118,24 +118,24 @@ def _ratio(result: Result, best: str) -> Ratio | None:
     ratios = {each.strategy: each for each in answer.ratios} if answer else {}
     if answer and answer.fastest == best:
         return ratios.get("single")
-    found = ratios.get(best)
-    if found is None:
+    ratio = ratios.get(best)
+    if ratio is None:
         return None
-    low, high = found.interval
-    turned = {"strategy": "single", "ratio": 1 / found.ratio, "interval": (1 / high, 1 / low)}
-    return found.model_copy(update=turned)
+    low, high = ratio.interval
+    turned = {"strategy": "single", "ratio": 1 / ratio.ratio, "interval": (1 / high, 1 / low)}
+    return ratio.model_copy(update=turned)
 
 
 def begins(points: Sequence[SizePoint]) -> SizePoint | None:
     """The smallest size from which on sharding wins at every size that is known; None where it does
     not at the largest.
     """
-    found = None
+    first = None
     for point in reversed([each for each in points if each.wins is not None]):
         if not point.wins:
             break
-        found = point
-    return found
+        first = point
+    return first
 
 
 def read_count(text: str) -> int:

@@ -110,24 +110,32 @@ def variants(sweep: Sweep) -> tuple[SweepPoint, ...]:
     return tuple(_point(sweep, value) for value in sweep.values)
 
 
+def members(study: Experiment) -> tuple[SweepPoint, ...]:
+    """One point for each variant of a study, by its name."""
+    return tuple(_valid(each.name, each.name, each.experiment) for each in study.members)
+
+
 def _point(sweep: Sweep, value: Value) -> SweepPoint:
     variable = sweep.variable
     try:
         experiment = _varied(sweep, value)
-        topology = get_topology(experiment.target)
-        expected = _expected_bytes(experiment)
+        return _valid(variable.label_of(value, get_topology(experiment.target)), value, experiment)
     except RequestError as error:
         chips = value if variable.scales and isinstance(value, int) else 0
         return SweepPoint(variable.label_of(value), value, refusal=str(error), chips=chips)
+
+
+def _valid(label: str, value: Value, experiment: Experiment) -> SweepPoint:
+    topology = get_topology(experiment.target)
     return SweepPoint(
-        variable.label_of(value, topology),
+        label,
         value,
         experiment,
         None,
         topology.chips,
         topology.slices,
         topology.chip.device_hbm_bytes,
-        expected,
+        _expected_bytes(experiment),
     )
 
 

@@ -46,18 +46,18 @@ class ProgramTime:
 
 
 def program_time(
-    experiment: Experiment, strategy: str, found: StrategyResult, times: TimeModel
+    experiment: Experiment, strategy: str, outcome: StrategyResult, times: TimeModel
 ) -> ProgramTime | None:
     """What a strategy's compiled program is expected to take; None where nothing predicts it, or
     its collectives are not known.
     """
-    collectives = found.collectives
+    collectives = outcome.collectives
     if collectives is None:
         return None
-    if found.prediction is not None:
-        time = found.prediction.predicted_s
+    if outcome.prediction is not None:
+        time = outcome.prediction.predicted_s
         return time and ProgramTime(time.estimate, tuple(map(_waited_s, collectives)))
-    bare = found.model_copy(update={"predicted_s": None})
+    bare = outcome.model_copy(update={"predicted_s": None})
     time = with_roofs(experiment, strategy, bare, times).predicted_s
     each = moved_s(experiment, collectives, times)
     if time is None or each is None:

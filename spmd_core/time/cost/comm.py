@@ -92,14 +92,14 @@ def channels_passed(module: Module, instruction: Instruction) -> dict[int, int |
     callee = module.callee(instruction) if instruction.opcode == "fusion" else None
     if callee is None or callee.root is None or callee.root.opcode != "tuple":
         return {}
-    found: dict[int, int | None] = {}
+    passed: dict[int, int | None] = {}
     for number, name in enumerate(callee.root.operands):
         part = callee.by_name[name]
         if kind_of(part.opcode):
-            found[number] = part.channel
+            passed[number] = part.channel
         elif part.opcode == "parameter":
-            found[number] = None
-    return found
+            passed[number] = None
+    return passed
 
 
 def _communication(start: StartOp, cluster: Cluster) -> Communication:
@@ -194,12 +194,12 @@ def overlapping_order(
     }
     queue = [(-chain[name], place[name]) for name, count in missing.items() if not count]
     heapq.heapify(queue)
-    found: list[Instruction] = []
+    order: list[Instruction] = []
     while queue:
         each = computation.instructions[heapq.heappop(queue)[1]]
-        found.append(each)
+        order.append(each)
         for user in {user.name: user for user in computation.users[each.name]}.values():
             missing[user.name] -= 1
             if not missing[user.name]:
                 heapq.heappush(queue, (-chain[user.name], place[user.name]))
-    return tuple(found), chain
+    return tuple(order), chain

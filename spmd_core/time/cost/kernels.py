@@ -121,13 +121,13 @@ def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chi
     """The cost of a Pallas kernel; nothing where it is not one that is known here."""
     if grouped := _grouped(instruction, operands, chip):
         return grouped
-    found = [
+    matching = [
         o.shape.dims
         for o in operands
         if o.shape.element in ("bf16", "f32") and len(o.shape.dims) in (3, 4)
     ]
-    kind = _attention_kind(instruction, len(found[0]) if found else 0)
-    arrays = [_with_batch(dims) for dims in found]
+    kind = _attention_kind(instruction, len(matching[0]) if matching else 0)
+    arrays = [_with_batch(dims) for dims in matching]
     if kind is None or len(arrays) < 2:
         return KernelCost(0.0, 0, 0.0)
     batch, heads, queries, head_dim = arrays[0]

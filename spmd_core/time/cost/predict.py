@@ -152,7 +152,7 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
 
 def buffers(module: Module) -> tuple[Buffer, ...]:
     """The largest arrays that instructions of the program (not of its fusions) leave in HBM."""
-    found: dict[tuple[str, str], Buffer] = {}
+    largest: dict[tuple[str, str], Buffer] = {}
     for computation in _main_computations(module):
         for instruction in computation.instructions:
             if (
@@ -166,7 +166,7 @@ def buffers(module: Module) -> tuple[Buffer, ...]:
             for shape in instruction.arrays:
                 if shape.memory_space == HBM and shape.padded_bytes >= 2**20:
                     text = f"{shape.element}[{','.join(map(str, shape.dims))}]"
-                    found.setdefault(
+                    largest.setdefault(
                         (text, instruction.op_name or ""),
                         Buffer(
                             name=instruction.name,
@@ -175,7 +175,7 @@ def buffers(module: Module) -> tuple[Buffer, ...]:
                             op=instruction.op_name,
                         ),
                     )
-    return tuple(sorted(found.values(), key=lambda each: -each.bytes)[:MAX_BUFFERS])
+    return tuple(sorted(largest.values(), key=lambda each: -each.bytes)[:MAX_BUFFERS])
 
 
 def _main_computations(module: Module):

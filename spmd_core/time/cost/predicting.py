@@ -54,8 +54,8 @@ def is_current(result: Result) -> bool:
     """Whether the predictions of a stored result, at least one, were made by the versions that are
     here now.
     """
-    found = list(_made_by(result))
-    return bool(found) and all(made_by == now for made_by, now in found)
+    versions = list(_made_by(result))
+    return bool(versions) and all(made_by == now for made_by, now in versions)
 
 
 def is_outdated(result: Result) -> bool:
@@ -106,7 +106,7 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
             update={"before_compiling": before, "compile": facts, "notes": notes}
         )
     cluster = Cluster(plan.topology, answer.devices)
-    found = predict(
+    predicted = predict(
         answer.text,
         cluster,
         answer.memory,
@@ -115,7 +115,7 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
         answer.collectives,
         keep,
     )
-    prediction = _told(found, answer, facts)
+    prediction = _told(predicted, answer, facts)
     notes = (*filter(None, [plan.not_compared]), *prediction.notes)
     return prediction.model_copy(update={"before_compiling": before, "notes": notes})
 
@@ -144,7 +144,7 @@ def of_experiment(
             update={"compile": dict(answer.facts)}
         )
     useful = Useful(int(experiment.what.flops(experiment.sizes)))
-    found = predict(
+    prediction = predict(
         answer.text,
         Cluster(topology, answer.devices),
         answer.memory,
@@ -153,13 +153,17 @@ def of_experiment(
         collectives=answer.collectives,
         keep=keep,
     )
-    return _told(found, answer, dict(answer.facts))
+    return _told(prediction, answer, dict(answer.facts))
 
 
-def _told(found: Prediction, answer: CompiledText, facts: dict[str, Any]) -> Prediction:
+def _told(prediction: Prediction, answer: CompiledText, facts: dict[str, Any]) -> Prediction:
     """A prediction with what is known of its compile."""
-    return found.model_copy(
-        update={"compile": facts, "program": answer.program, "notes": (*found.notes, *answer.notes)}
+    return prediction.model_copy(
+        update={
+            "compile": facts,
+            "program": answer.program,
+            "notes": (*prediction.notes, *answer.notes),
+        }
     )
 
 
@@ -191,8 +195,8 @@ def _refused(answer: CompiledText, capacity: int) -> Prediction:
 
 def _vmem_words(words: str, needed: str, limit: str) -> str:
     """That a kernel runs out of vector memory: which one, by how much, and what to do."""
-    found = _KERNEL.search(words)
-    kernel = f"kernel {found[1]}" if found else "a kernel"
+    match = _KERNEL.search(words)
+    kernel = f"kernel {match[1]}" if match else "a kernel"
     over = bytes_text(max(0, _bytes(needed) - _bytes(limit)))
     return (
         f"{kernel} runs out of vector memory: it needs {bytes_text(_bytes(needed))}, {over} "

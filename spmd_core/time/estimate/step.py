@@ -170,11 +170,11 @@ def _shares(
     work: StepWork, moved: list[StepTransfer], exposed: _Exposed, late: float
 ) -> dict[str, float]:
     total = work.total
-    found = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
+    shares = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
     for each, wait in zip(moved, exposed.transfers, strict=True):
-        found[f"wait: {each.kind}"] = found.get(f"wait: {each.kind}", 0.0) + wait
-    found |= {"wait: host": exposed.host, "wait: slices": late}
-    return {name: seconds for name, seconds in found.items() if seconds > 0}
+        shares[f"wait: {each.kind}"] = shares.get(f"wait: {each.kind}", 0.0) + wait
+    shares |= {"wait: host": exposed.host, "wait: slices": late}
+    return {name: seconds for name, seconds in shares.items() if seconds > 0}
 
 
 def _binds(shares: dict[str, float]) -> Binds:
@@ -194,10 +194,10 @@ def _binds(shares: dict[str, float]) -> Binds:
 
 
 def _collectives(moved: list[StepTransfer], exposed: _Exposed) -> tuple[Collective, ...]:
-    found = []
+    collectives = []
     for each, wait in zip(moved, exposed.transfers, strict=True):
         count = each.count
-        found.append(
+        collectives.append(
             Collective(
                 kind=each.kind,
                 asked=each.asked,
@@ -217,4 +217,4 @@ def _collectives(moved: list[StepTransfer], exposed: _Exposed) -> tuple[Collecti
                 route=each.where.words,
             )
         )
-    return tuple(sorted(found, key=lambda each: -each.total_s))
+    return tuple(sorted(collectives, key=lambda each: -each.total_s))

@@ -87,14 +87,14 @@ def transfers(
     """All collectives of a step that take time. `matmuls`: seconds of a layer's, forward;
     `recomputed`: names of what the backward pass computes again.
     """
-    found = [
+    listed = [
         *_of_weights(shapes, matmuls),
         *_of_tensor(shapes, matmuls, recomputed),
         *_of_activations(shapes, recomputed),
         *_of_replicas(shapes),
     ]
     return [
-        each for each in found if each.where.spans or each.where.cores > 1 or each.where.slices > 1
+        each for each in listed if each.where.spans or each.where.cores > 1 or each.where.slices > 1
     ]
 
 
@@ -125,13 +125,13 @@ def _transfer(
 
 def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
     """Mesh axes over which a weight is stored in parts but needed whole, in the mesh's order."""
-    cut = {
+    sharded = {
         axis
         for (dim, _), axes in zip(array.dims, array.axes, strict=True)
         for axis in axes
         if dim != "experts"
     }
-    return tuple(name for name, _ in shapes.plan.mesh if name in cut and name != "tensor")
+    return tuple(name for name, _ in shapes.plan.mesh if name in sharded and name != "tensor")
 
 
 def _of_weights(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[StepTransfer]:
@@ -209,13 +209,13 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
     layer.
     """
     where, generation = _where(shapes, axes), shapes.chip.generation
-    whole = math.prod(span.size for span in where.spans) == math.prod(shapes.topology.shape)
+    full = math.prod(span.size for span in where.spans) == math.prod(shapes.topology.shape)
     if generation in SPARSE_CORES:
         return "all-gather", "layers", "reduce-scatter", "layers"
-    if whole and len(where.spans) == 3:
+    if full and len(where.spans) == 3:
         return "all-reduce", "", "all-reduce", ""
     many = shapes.along(*axes) > RING
-    if whole and len(where.spans) == 2 and (many or not shapes.plan.makes_rings):
+    if full and len(where.spans) == 2 and (many or not shapes.plan.makes_rings):
         summed = many or shapes.along(*axes) == RING
         return "all-gather", "layers", "all-reduce" if summed else "reduce-scatter", ""
     return "all-gather", "layers", "reduce-scatter", "by weight"
@@ -264,14 +264,14 @@ def _of_tensor(
 
 def _fused(shapes: Shapes, matmuls: Mapping[str, float]) -> dict[str, float]:
     """The matmuls with those that the plan fuses as one, which has one transfer."""
-    found = dict(matmuls)
+    merged = dict(matmuls)
     for fused, name, parts in (
         (shapes.plan.fused_qkv, "heads", ("query", "key", "value")),
         (shapes.plan.fused_mlp, "mlp", ("mlp_up", "mlp_gate")),
     ):
         if fused:
-            found[name] = sum(found.pop(part) for part in parts)
-    return found
+            merged[name] = sum(merged.pop(part) for part in parts)
+    return merged
 
 
 def _of_activations(shapes: Shapes, recomputed: Collection[str]) -> Iterator[StepTransfer]:
@@ -306,11 +306,11 @@ def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
     slices.
     """
     topology = shapes.topology
-    cut = {axis for array in shapes.weights for axis in _gathered(shapes, array)}
+    gathered = {axis for array in shapes.weights for axis in _gathered(shapes, array)}
     axes = tuple(
         name
         for name, size in shapes.plan.mesh
-        if size > 1 and name in DATA_AXES and name not in cut
+        if size > 1 and name in DATA_AXES and name not in gathered
     )
     nbytes = 2 * shapes.own_parameters
     if axes and (where := _where(shapes, axes)).slices == 1 and where.spans:

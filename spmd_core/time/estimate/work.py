@@ -67,10 +67,10 @@ class StepWork:
     def total(self) -> DeviceSeconds:
         """All of it."""
         parts = (self.recomputed, self.backward, self.tables, self.update)
-        found = self.forward
+        total = self.forward
         for part in parts:
-            found = found.plus(part)
-        return found
+            total = total.plus(part)
+        return total
 
 
 def product_s(rows: float, inner: float, columns: float, chip: Chip) -> float:
@@ -203,10 +203,10 @@ def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
 def _layer_bytes(shapes: Shapes) -> float:
     """HBM bytes of one layer that no matmul and no kernel moves."""
     arrays, tensor = shapes.arrays, shapes.tensor
-    whole = WHOLE_STREAM_PASSES * arrays.stream * tensor if tensor > 1 else 0.0
+    unsharded = WHOLE_STREAM_PASSES * arrays.stream * tensor if tensor > 1 else 0.0
     return (
         STREAM_PASSES * arrays.stream
-        + whole
+        + unsharded
         + WIDE_PASSES * arrays.wide
         + HEAD_PASSES * (arrays.query + 2 * arrays.key)
         + WEIGHT_PASSES * shapes.layer_weight_bytes

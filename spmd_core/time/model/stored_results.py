@@ -47,12 +47,12 @@ def calibration_on(
     none, or the target is not attached.
     """
     for mesh in meshes if not parse_target(target).is_absent else ():
-        found = calibration(
+        result = calibration(
             parse_experiment({"workload": "calibrate", "target": target, "mesh": dict(mesh)}),
             latest,
             stored,
         )
-        if found and (known := Calibration(measured(found))).is_complete:
+        if result and (known := Calibration(measured(result))).is_complete:
             return known
     return None
 

@@ -28,7 +28,7 @@ Move = tuple[tuple[Change, ...], str, dict[str, Any]]
 def candidates(
     experiment: Experiment,
     strategy: str,
-    found: Collective,
+    collective: Collective,
     times: TimeModel | None = None,
     cores: int = 1,
     below_s: float = math.inf,
@@ -42,7 +42,7 @@ def candidates(
     kept: list[Candidate] = []
     seen: dict[str, None] = {}
     formula = formula_of(base, times or time_model(base), cores)
-    for changes, said, fields in _moves(base, strategy, frozenset(found.axes)):
+    for changes, text, fields in _moves(base, strategy, frozenset(collective.axes)):
         try:
             varied = base.vary(**fields)
             (name,) = varied.strategies
@@ -52,8 +52,8 @@ def candidates(
         if varied.id in seen or varied.id == base.id:
             continue
         seen[varied.id] = None
-        kept.append(Candidate(varied, name, changes, said, closed_form_s(formula, varied, name)))
-    first = sorted(_nearest(experiment, found, kept), key=lambda each: each.seconds)
+        kept.append(Candidate(varied, name, changes, text, closed_form_s(formula, varied, name)))
+    first = sorted(_nearest(experiment, collective, kept), key=lambda each: each.seconds)
     rest = [
         each
         for each in sorted(kept, key=lambda each: each.seconds)
@@ -62,7 +62,9 @@ def candidates(
     return first + rest[:MOST_MORE]
 
 
-def _nearest(experiment: Experiment, found: Collective, kept: list[Candidate]) -> list[Candidate]:
+def _nearest(
+    experiment: Experiment, collective: Collective, kept: list[Candidate]
+) -> list[Candidate]:
     """The MOST that are nearest to the cause; of equally near ones the cheapest, and of dims in
     whose place others may be sharded the two best of each before the rest.
     """
@@ -70,7 +72,7 @@ def _nearest(experiment: Experiment, found: Collective, kept: list[Candidate]) -
     places: dict[tuple[str, ...], int] = {}
     ranked = []
     for each in cheapest:
-        far = _distance(experiment, found, each.changes)
+        far = _distance(experiment, collective, each.changes)
         if _count(each.changes[-1].after) > _count(each.changes[-1].before):  # in the others' place
             source = tuple(change.name for change in each.changes[:-1])
             places[source] = places.get(source, 0) + 1
@@ -84,17 +86,17 @@ def _count(axes: Any) -> int:
     return len(axes) if isinstance(axes, list) else int(axes is not None)
 
 
-def _distance(experiment: Experiment, found: Collective, changes: tuple[Change, ...]) -> int:
+def _distance(experiment: Experiment, collective: Collective, changes: tuple[Change, ...]) -> int:
     """How far a change is from the cause: 0 where it is the dim that is summed over, or the array
     whose shards move.
     """
-    first, is_sum = changes[0], found.kind in SUMS
+    first, is_sum = changes[0], collective.kind in SUMS
     if first.field == "sharding":
-        summed = summed_dims(experiment, found)
+        summed = summed_dims(experiment, collective)
         return 0 if not is_sum or any(each.name in summed for each in changes) else 1
     if first.field == "overrides":
         is_result = first.name in {each.name for each in experiment.what.results}
-        named = f"`{first.name}`" in (found.reason or "")
+        named = f"`{first.name}`" in (collective.reason or "")
         return 0 if named else 1 if is_result or not is_sum else 2
     return 1 if first.field == "strategies" else 2
 
@@ -130,8 +132,8 @@ def _of_dims(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
             if other not in dims and not axes & set(table.get(other, ())):
                 full = table | left | {other: (*table.get(other, ()), *moved)}
                 more = *changes, _sharding(other, table.get(other, ()), full[other])
-                said = words.moved_words(dims, other, full[other])
-                yield more, said, {"sharding": _table(full)}
+                text = words.moved_words(dims, other, full[other])
+                yield more, text, {"sharding": _table(full)}
 
 
 def _sharding(dim: str, before: Axes, after: Axes) -> Change:
@@ -154,11 +156,11 @@ def _of_arrays(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
             change = Change(
                 field="overrides", name=array.name, before=_spec(spec), after=_spec(after)
             )
-            said = words.array_words(array.name, array.name in results, dims, after)
+            text = words.array_words(array.name, array.name in results, dims, after)
             own = {name: _spec(each) for name, each in given.items()} | {array.name: _spec(after)}
             if after == base.table_spec(array.name):
                 del own[array.name]
-            yield (change,), said, {"overrides": own}
+            yield (change,), text, {"overrides": own}
 
 
 def _sharded(spec: Spec, axes: Axes) -> Iterator[Spec]:

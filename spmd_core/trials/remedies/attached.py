@@ -10,32 +10,32 @@ Answers = Mapping[str, Mapping[int, Removal]]
 
 def with_remedies(result: Result, answers: Answers) -> Result:
     """The result, its predictions included, with `remove` of each collective that was tried."""
-    found = {
+    outcomes = {
         name: _with(each, answers[name]) if answers.get(name) else each
         for name, each in result.strategies.items()
     }
-    return result.model_copy(update={"strategies": found})
+    return result.model_copy(update={"strategies": outcomes})
 
 
 def is_guessed(result: Result) -> bool:
     """Whether the seconds of a remedy are by rates that nobody measured."""
     return any(
         isinstance(each.remove, Remedy) and each.remove.predicted_by == "guess"
-        for found in result.strategies.values()
-        for each in found.collectives or ()
+        for outcome in result.strategies.values()
+        for each in outcome.collectives or ()
     )
 
 
-def _with(found: StrategyResult, answers: Mapping[int, Removal]) -> StrategyResult:
-    def told(listed: tuple[Collective, ...]) -> tuple[Collective, ...]:
+def _with(outcome: StrategyResult, answers: Mapping[int, Removal]) -> StrategyResult:
+    def answered(listed: tuple[Collective, ...]) -> tuple[Collective, ...]:
         return tuple(
             each.model_copy(update={"remove": answers.get(number)})
             for number, each in enumerate(listed)
         )
 
-    changed: dict[str, object] = {"collectives": told(found.collectives or ())}
-    if found.prediction is not None:  # which lists the same, in the same order
-        changed["prediction"] = found.prediction.model_copy(
-            update={"collectives": told(found.prediction.collectives)}
+    changed: dict[str, object] = {"collectives": answered(outcome.collectives or ())}
+    if outcome.prediction is not None:  # which lists the same, in the same order
+        changed["prediction"] = outcome.prediction.model_copy(
+            update={"collectives": answered(outcome.prediction.collectives)}
         )
-    return found.model_copy(update=changed)
+    return outcome.model_copy(update=changed)

@@ -37,7 +37,7 @@ class Target:
     seconds: float
 
 
-def summed_dims(experiment: Experiment, found: Collective) -> list[str]:
+def summed_dims(experiment: Experiment, collective: Collective) -> list[str]:
     """The contracted dims that are sharded over a collective's axes."""
     what, sizes = experiment.what, experiment.sizes
     return [
@@ -45,7 +45,8 @@ def summed_dims(experiment: Experiment, found: Collective) -> list[str]:
         for dim in what.contracted
         if any(
             dim in array.present(sizes)
-            and set(found.axes) & set(experiment.spec(array.name)[array.present(sizes).index(dim)])
+            and set(collective.axes)
+            & set(experiment.spec(array.name)[array.present(sizes).index(dim)])
             for array in what.operands
         )
     ]

@@ -31,11 +31,11 @@ class Tried:
     costs: ProgramTime | None = None
 
 
-def targets(found: StrategyResult, costs: ProgramTime) -> list[Target]:
+def targets(outcome: StrategyResult, costs: ProgramTime) -> list[Target]:
     """The collectives worth more than WORTH of a program's time, alike ones together, the longest
     first.
     """
-    listed = found.collectives or ()
+    listed = outcome.collectives or ()
     number = {id(each): place for place, each in enumerate(listed)}
     kept = []
     for row in rows(listed):
@@ -74,13 +74,13 @@ def matched(before: Sequence[Collective], after: Sequence[Collective]) -> dict[i
         for place, other in enumerate(after)
         if (one.asked or one.kind, set(one.axes)) == (other.asked or other.kind, set(other.axes))
     )
-    found: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     taken: set[int] = set()
     for *_, number, place in pairs:
-        if number not in taken and place not in found:
-            found[place] = number
+        if number not in taken and place not in numbers:
+            numbers[place] = number
             taken.add(number)
-    return found
+    return numbers
 
 
 def alike(listed: Sequence[Collective], target: Collective) -> list[int]:
@@ -144,18 +144,23 @@ def _is_merged(target: Target, before: Sequence[Collective], after: Sequence[Col
     return was - now < own / 2
 
 
-def helps(target: Target, costs: ProgramTime, found: Verdict) -> bool:
+def helps(target: Target, costs: ProgramTime, verdict: Verdict) -> bool:
     """Whether a candidate removes a target, or makes it less, in less time."""
-    if found.tried.costs is None or not found.tried.costs.is_less_than(costs):
+    if verdict.tried.costs is None or not verdict.tried.costs.is_less_than(costs):
         return False
-    return found.removes or found.left_s < LESS * target.seconds
+    return verdict.removes or verdict.left_s < LESS * target.seconds
 
 
-def settles(target: Target, costs: ProgramTime, found: Verdict | None) -> bool:
+def settles(target: Target, costs: ProgramTime, verdict: Verdict | None) -> bool:
     """Whether no further candidate needs to be tried: nothing is left of the target, nothing came
     in its place, and it takes less time.
     """
-    return found is not None and found.removes and not found.new and helps(target, costs, found)
+    return (
+        verdict is not None
+        and verdict.removes
+        and not verdict.new
+        and helps(target, costs, verdict)
+    )
 
 
 def answer(
@@ -166,7 +171,7 @@ def answer(
     tried: Sequence[Tried],
 ) -> Remedy | Nothing:
     """The best of the changes that were compiled; why nothing helps where none does."""
-    verdicts = [found for each in tried if (found := verdict(target, base, each))]
+    verdicts = [judged for each in tried if (judged := verdict(target, base, each))]
     good = [each for each in verdicts if helps(target, costs, each)]
     if good:
         return _remedy(
@@ -179,22 +184,26 @@ def answer(
     best = min(
         (each for each in verdicts if each.removes), key=lambda each: each.total_s, default=None
     )
-    said = None if best is None else (best.tried.candidate.words, costs.total_s, best.total_s)
+    best_words = None if best is None else (best.tried.candidate.words, costs.total_s, best.total_s)
     return Nothing(
         reason=words.nothing_words(
             target.first,
             summed_dims(experiment, target.first),
             [each.candidate.words for each in tried],
             len(tried) - len(verdicts),
-            said,
+            best_words,
         )
     )
 
 
 def _remedy(
-    experiment: Experiment, base: StrategyResult, costs: ProgramTime, target: Target, found: Verdict
+    experiment: Experiment,
+    base: StrategyResult,
+    costs: ProgramTime,
+    target: Target,
+    verdict: Verdict,
 ) -> Remedy:
-    candidate, compiled = found.tried.candidate, found.tried.found
+    candidate, compiled = verdict.tried.candidate, verdict.tried.found
     assert compiled is not None
     before, after = held_bytes(base), held_bytes(compiled)
     memory = None if before is None or after is None else after - before
@@ -202,26 +211,28 @@ def _remedy(
     was = [each for number, each in enumerate(listed) if number in target.numbers]
     sentence = words.remedy_words(
         candidate.words,
-        words.removed_words(was, found.left, len(alike(listed, was[0])), len(found.others)),
-        found.new,
+        words.removed_words(was, verdict.left, len(alike(listed, was[0])), len(verdict.others)),
+        verdict.new,
         memory,
-        (costs.total_s, found.total_s),
+        (costs.total_s, verdict.total_s),
     )
     return Remedy(
         changes=candidate.changes,
         experiment=_opened(experiment, candidate),
         sentence=sentence,
         memory_bytes=memory,
-        removes=found.removes,
+        removes=verdict.removes,
         strategy=candidate.strategy,
         predicted_by=costs.by,
-        predicted_s=Predicted(before=costs.total_s, after=found.total_s),
+        predicted_s=Predicted(before=costs.total_s, after=verdict.total_s),
     )
 
 
-def held_bytes(found: StrategyResult) -> int | None:
+def held_bytes(outcome: StrategyResult) -> int | None:
     """Bytes that operands, results and temporaries take on a device; donated ones count once."""
-    held = found.prediction.memory_bytes if found.prediction is not None else found.memory_bytes
+    held = (
+        outcome.prediction.memory_bytes if outcome.prediction is not None else outcome.memory_bytes
+    )
     if held is None or held.argument is None:
         return None
     donated = held.alias if isinstance(held, PredictedMemory) else 0

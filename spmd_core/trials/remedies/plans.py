@@ -15,13 +15,13 @@ from spmd_core.words import changes, listed
 FLAGS = "compiler_flags"
 
 
-def candidates(plan: Plan, found: Collective) -> list[Candidate]:
+def candidates(plan: Plan, collective: Collective) -> list[Candidate]:
     """At most MOST plans to try for one collective, the fastest first by the instant estimate; all
     train on as many tokens, so that their times compare.
     """
     same = [(each, other) for each, other in best_neighbors(plan) if other.tokens == plan.tokens]
-    near = [_candidate(plan, other, each) for each, other in _nearest(same, found.axes)]
-    if not is_ring(found) or plan.without_rings == plan:
+    near = [_candidate(plan, other, each) for each, other in _nearest(same, collective.axes)]
+    if not is_ring(collective) or plan.without_rings == plan:
         return near
     # of a ring the flag is nearest, and its seconds are estimated only roughly
     time = estimate_step(plan.without_rings).predicted_s
@@ -40,28 +40,28 @@ def _candidate(plan: Plan, other: Plan, per_token_s: float) -> Candidate:
     )
 
 
-def _nearest(found: list[tuple[float, Plan]], axes: tuple[str, ...]) -> list[tuple[float, Plan]]:
+def _nearest(priced: list[tuple[float, Plan]], axes: tuple[str, ...]) -> list[tuple[float, Plan]]:
     """MOST of these, the fastest first: the best of those without one of the axes among them."""
-    sizes = [dict(other.mesh) for _, other in found]
+    sizes = [dict(other.mesh) for _, other in priced]
     without = [
         pair
-        for pair, mesh in zip(found, sizes, strict=True)
+        for pair, mesh in zip(priced, sizes, strict=True)
         if any(mesh.get(axis, 1) == 1 for axis in axes)
     ]
-    chosen = [*without[: MOST // 2], *found]
+    chosen = [*without[: MOST // 2], *priced]
     return sorted({id(pair): pair for pair in chosen[:MOST]}.values(), key=lambda pair: pair[0])
 
 
 def _changes(plan: Plan, other: Plan) -> tuple[Change, ...]:
-    found = []
+    changed = []
     if dict(plan.mesh) != dict(other.mesh):
-        found.append(Change(field="mesh", before=dict(plan.mesh), after=dict(other.mesh)))
+        changed.append(Change(field="mesh", before=dict(plan.mesh), after=dict(other.mesh)))
     if plan.remat != other.remat:
-        found.append(Change(field="options", name="remat", before=plan.remat, after=other.remat))
+        changed.append(Change(field="options", name="remat", before=plan.remat, after=other.remat))
     for name in ("save", "offload"):
         if (before := getattr(plan, name)) != (after := getattr(other, name)):
-            found.append(Change(field="options", name=name, before=before, after=after))
+            changed.append(Change(field="options", name=name, before=before, after=after))
     if plan.compiler_flags != other.compiler_flags:
         before, after = (" ".join(each.compiler_flags) for each in (plan, other))
-        found.append(Change(field="options", name=FLAGS, before=before, after=after))
-    return tuple(found)
+        changed.append(Change(field="options", name=FLAGS, before=before, after=after))
+    return tuple(changed)

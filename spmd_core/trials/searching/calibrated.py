@@ -7,8 +7,8 @@ from spmd_core.time import Calibration, calibration_on
 
 def calibrations_of(lab: Lab, question: ArrayQuestion) -> dict[str, Calibration]:
     """The calibrations of those of a question's targets that have one."""
-    found = {
+    calibrations = {
         target: calibration_on(target, meshes(question, target), lab.latest, lab.result)
         for target in question.targets
     }
-    return {target: known for target, known in found.items() if known}
+    return {target: known for target, known in calibrations.items() if known}

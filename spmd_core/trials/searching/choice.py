@@ -25,13 +25,13 @@ class CandidateChoice:
         self.tried: set[object] = set()
         self._drawn: set[object] = set()
 
-    def ruled_out(self, found: Sequence[Candidate]) -> list[Candidate]:
+    def ruled_out(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Candidates that change by what is known: those whose lower bound is above the best, and
         those whose estimate is so far above that none like it was seen.
         """
         known = [
             each.seconds / each.tokens
-            for each in found
+            for each in candidates
             if each.fate in ("measured", "compiled") and each.seconds is not None
         ]
         if not known or self._question.minimize != "time":
@@ -44,19 +44,19 @@ class CandidateChoice:
                 reason="lower bound above the best",
                 detail="its lower bound is above the best time that is known",
             )
-            for each in found
+            for each in candidates
             if each.fate == "estimated"
             and each.bound_s is not None
             and each.bound_s / each.tokens > best
         ]
-        return late or self._far_behind(found, best)
+        return late or self._far_behind(candidates, best)
 
-    def _far_behind(self, found: Sequence[Candidate], best: float) -> list[Candidate]:
+    def _far_behind(self, candidates: Sequence[Candidate], best: float) -> list[Candidate]:
         if not self._draws:
             return []
-        drawn = {run_key(each) for each in found if each.fate == "compiled"} & self._drawn
-        judged = trust(found, len(drawn))
-        return rejudged(found, judged, best) if judged and judged.drawn >= DRAWN else []
+        drawn = {run_key(each) for each in candidates if each.fate == "compiled"} & self._drawn
+        judged = trust(candidates, len(drawn))
+        return rejudged(candidates, judged, best) if judged and judged.drawn >= DRAWN else []
 
     def next(self, answer: Answer) -> list[Candidate]:
         """Candidates of the best that was not tried; of the classics first, once others were."""
@@ -93,11 +93,13 @@ class CandidateChoice:
         random.Random(self._question.id).shuffle(order)
         return order
 
-    def _other(self, left: Sequence[Candidate], found: Sequence[Candidate]) -> Candidate:
+    def _other(self, left: Sequence[Candidate], candidates: Sequence[Candidate]) -> Candidate:
         """The best, but what differs only in how its axes are written comes after what differs in
         more.
         """
         if left[0].point is None:
             return left[0]
-        seen = {each.point.alike for each in found if each.point and run_key(each) in self.tried}
+        seen = {
+            each.point.alike for each in candidates if each.point and run_key(each) in self.tried
+        }
         return next((each for each in left if each.point and each.point.alike not in seen), left[0])

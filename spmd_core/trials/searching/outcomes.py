@@ -41,9 +41,9 @@ def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) ->
     ]
 
 
-def _one(candidate: Candidate, run: str, found: StrategyResult | None) -> Candidate:
-    if found is None or found.error is not None:
-        error = found.error if found else None
+def _one(candidate: Candidate, run: str, outcome: StrategyResult | None) -> Candidate:
+    if outcome is None or outcome.error is not None:
+        error = outcome.error if outcome else None
         if error and error.kind == INEXPRESSIBLE:  # a rule of the strategy, and no failure
             return replace(
                 candidate,
@@ -54,26 +54,26 @@ def _one(candidate: Candidate, run: str, found: StrategyResult | None) -> Candid
             )
         why = f"{error.kind}: {error.message}" if error else "the run ended before it"
         return failed([candidate], why, run)[0]
-    if found.prediction is not None:
-        return _predicted(candidate, run, found)
-    if found.median_s is None:
+    if outcome.prediction is not None:
+        return _predicted(candidate, run, outcome)
+    if outcome.median_s is None:
         return failed([candidate], "nothing was measured", run)[0]
-    if found.correct is False:
+    if outcome.correct is False:
         return failed([candidate], "its result is wrong by more than rounding explains", run)[0]
-    memory = found.memory_bytes.peak if found.memory_bytes else None
+    memory = outcome.memory_bytes.peak if outcome.memory_bytes else None
     return replace(
         candidate,
         fate="measured",
         run=run,
-        measured_s=found.median_s,
-        interval_s=found.ci95_s,
+        measured_s=outcome.median_s,
+        interval_s=outcome.ci95_s,
         memory_bytes=memory or candidate.memory_bytes,
-        predicted=found.predicted_s or candidate.predicted,
+        predicted=outcome.predicted_s or candidate.predicted,
     )
 
 
-def _predicted(candidate: Candidate, run: str, found: StrategyResult) -> Candidate:
-    prediction = found.prediction
+def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candidate:
+    prediction = outcome.prediction
     assert prediction is not None
     memory = prediction.memory_bytes
     if not prediction.fits or prediction.predicted_s is None:

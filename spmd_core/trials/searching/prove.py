@@ -85,16 +85,16 @@ def side_by_side(runs: Runs, chosen: Iterable[Candidate]) -> tuple[Result | None
     return result, _keys(listed, result) if result else {}
 
 
-def stored_proof(lab: Lab, found: Sequence[Candidate]) -> Proof | None:
+def stored_proof(lab: Lab, candidates: Sequence[Candidate]) -> Proof | None:
     """The last proof of these candidates; None where there is none, or its run is gone."""
-    run = max((each.study for each in found if each.study), default=None)
+    run = max((each.study for each in candidates if each.study), default=None)
     if run is None:
         return None
     try:
         result = lab.facts(run)
     except LabError:
         return None
-    chosen = [each for each in found if each.study == run]
+    chosen = [each for each in candidates if each.study == run]
     return proof_of(chosen, result) if result else None
 
 
@@ -137,19 +137,19 @@ def _keys(chosen: Sequence[Candidate], result: Result) -> dict[int, str]:
         for row in result.experiment.rows
         if row.key in result.strategies
     }
-    found = {each.number: rows.get(_identity(each.experiment, each.strategy)) for each in chosen}
-    return {number: key for number, key in found.items() if key is not None}
+    compared = {each.number: rows.get(_identity(each.experiment, each.strategy)) for each in chosen}
+    return {number: key for number, key in compared.items() if key is not None}
 
 
 def _identity(experiment: Experiment, strategy: str) -> str:
     return experiment.vary(strategies=[strategy]).id
 
 
-def _as_measured(candidate: Candidate, found: StrategyResult, result: Result) -> Candidate:
+def _as_measured(candidate: Candidate, outcome: StrategyResult, result: Result) -> Candidate:
     """A candidate as the run measured it; as it was where the run ended before it."""
-    if found.median_s is None and found.error is None:
+    if outcome.median_s is None and outcome.error is None:
         return candidate
-    only = result.model_copy(update={"strategies": {candidate.strategy: found}})
+    only = result.model_copy(update={"strategies": {candidate.strategy: outcome}})
     changed = answered([candidate], only)[0]
     return replace(changed, run=candidate.run, study=result.run)
 

@@ -27,9 +27,9 @@ def spread(result: Result) -> float:
     """The middle half of the samples over their median, of the strategy where it is largest."""
     return max(
         (
-            found.iqr_s / found.median_s
-            for found in result.strategies.values()
-            if found.iqr_s is not None and found.median_s
+            outcome.iqr_s / outcome.median_s
+            for outcome in result.strategies.values()
+            if outcome.iqr_s is not None and outcome.median_s
         ),
         default=0.0,
     )

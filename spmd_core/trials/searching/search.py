@@ -136,14 +136,14 @@ class Search(Work):
         question = self.question
         if isinstance(question, ModelQuestion):
             self.space, every = models.space_size(question), models.candidates
-            found = every(question, lambda: self.is_cancelled)
+            candidates = every(question, lambda: self.is_cancelled)
         else:
             known = calibrations_of(self._lab, question)
             self._notes = rates_words(question.targets, known)
             kind = ProgramSpace if question.described else Space
             space = kind(question, self._lab.hardware().cores, known)
             self.space = space.size
-            found = space.candidates(lambda: self.is_cancelled)
+            candidates = space.candidates(lambda: self.is_cancelled)
         most = MOST if isinstance(question, ArrayQuestion) else models.WIDEST
         if self.space > most:
             raise refuse(
@@ -154,7 +154,7 @@ class Search(Work):
         self._store.begin(question.id, question.to_json(), self.space)
         outcomes = self._store.outcomes(question.id)
         part: list[Candidate] = []
-        for each in found:
+        for each in candidates:
             stored = outcomes.get(each.number)
             part.append(restored(each, stored) if stored else each)
             if len(part) >= 2000:
@@ -218,9 +218,11 @@ class Search(Work):
                         self._keep(failed(group, str(error)))
                 if runs.is_idle:
                     return
-                for group, found in runs.finished():
+                for group, finished in runs.finished():
                     self._keep(
-                        failed(group, found) if isinstance(found, str) else answered(group, found)
+                        failed(group, finished)
+                        if isinstance(finished, str)
+                        else answered(group, finished)
                     )
         finally:
             runs.close()
@@ -279,10 +281,10 @@ class Search(Work):
             ):
                 return
             self.doing = "measuring the best side by side"
-            found, changed = prove(runs, self.answer)
-            if found is None or (found.partial and known is not None and not known.partial):
+            proof, changed = prove(runs, self.answer)
+            if proof is None or (proof.partial and known is not None and not known.partial):
                 return
-            self._proof = found
+            self._proof = proof
             self._keep(changed)
 
     # State ---------------------------------------------------------------------------------------

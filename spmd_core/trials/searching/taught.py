@@ -13,7 +13,7 @@ Key = tuple[object, ...]
 
 
 def taught(
-    known: Iterable[Candidate], found: Sequence[Candidate], most: int | None
+    known: Iterable[Candidate], candidates: Sequence[Candidate], most: int | None
 ) -> list[Candidate]:
     """The estimated candidates of `found` that change by what `known` ones took when they were
     compiled: of the same target and policy, or of the same target and mesh, the memory is off by the
@@ -28,7 +28,7 @@ def taught(
     if not ratios:
         return []
     changed = []
-    for each in found:
+    for each in candidates:
         if each.fate == "estimated" and each.plan is not None:
             own = [ratio for key in _keys(each) for ratio in ratios.get(key, ())]
             if own and (now := _scaled(each, max(own), most)) != each:

@@ -13,8 +13,8 @@ _FORM: TypeAdapter[dict[str, dict[int, Removal]]] = TypeAdapter(dict[str, dict[i
 
 def to_stored(state: str, answers: Answers) -> dict[str, Any]:
     """JSON values: how the tryout stands, and what it found so far."""
-    found = {name: dict(each) for name, each in answers.items()}
-    return {"state": state, "answers": _FORM.dump_python(found, mode="json")}
+    kept = {name: dict(each) for name, each in answers.items()}
+    return {"state": state, "answers": _FORM.dump_python(kept, mode="json")}
 
 
 def from_stored(body: dict[str, Any] | None) -> tuple[str, Answers] | None:

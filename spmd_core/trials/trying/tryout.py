@@ -50,7 +50,7 @@ class Tryout(Work):
     @property
     def answers(self) -> Answers:
         """What is known now."""
-        return {name: dict(found) for name, found in list(self._found.items())}
+        return {name: dict(answers) for name, answers in list(self._found.items())}
 
     def run(self) -> Answers:
         """Try the collectives that are worth it, strategy by strategy, the longest first."""
@@ -58,8 +58,8 @@ class Tryout(Work):
         try:
             work = [
                 (self.result.row(name), each)
-                for name, found in self.result.strategies.items()
-                for each in self._targets(self.result.row(name), found)
+                for name, outcome in self.result.strategies.items()
+                for each in self._targets(self.result.row(name), outcome)
             ]
             self.of = len(work)
             if not work and self._unpredicted:
@@ -75,23 +75,23 @@ class Tryout(Work):
             self.doing, self.state = "", state
         return self.answers
 
-    def _targets(self, row: Row, found: StrategyResult) -> list[Target]:
+    def _targets(self, row: Row, outcome: StrategyResult) -> list[Target]:
         kind = STRATEGIES[row.strategy]
-        if kind.is_single_device or kind.is_map or found.status != "ok":
+        if kind.is_single_device or kind.is_map or outcome.status != "ok":
             return []
-        expected = self._expected(row.experiment, row.strategy, found)
+        expected = self._expected(row.experiment, row.strategy, outcome)
         if expected is None:
-            self._unpredicted |= bool(found.collectives)
+            self._unpredicted |= bool(outcome.collectives)
             return []
-        large = targets(found, expected)
-        if small := untried(found, large):
+        large = targets(outcome, expected)
+        if small := untried(outcome, large):
             self._found[row.key] = {**small}
         return large
 
     def _expected(
-        self, experiment: Experiment, name: str, found: StrategyResult
+        self, experiment: Experiment, name: str, outcome: StrategyResult
     ) -> ProgramTime | None:
-        return program_time(experiment, name, found, self._known(experiment))
+        return program_time(experiment, name, outcome, self._known(experiment))
 
     def _known(self, experiment: Experiment) -> TimeModel:
         """What is known of the target with the experiment's mesh."""
@@ -120,8 +120,8 @@ class Tryout(Work):
             self._runs.cancel(lambda each, wanted=wanted: each.experiment.id not in wanted)
             self._begin(trials)
             if not self._runs.is_idle:
-                for candidate, found in self._runs.finished():
-                    self._take(candidate, None if isinstance(found, str) else found)
+                for candidate, result in self._runs.finished():
+                    self._take(candidate, None if isinstance(result, str) else result)
 
     def _is_answered(self, trial: RemedyTrial) -> bool:
         """Judge what is known of a trial by now; whether it is over."""
@@ -134,8 +134,8 @@ class Tryout(Work):
             trial.judge(self._tried(candidate, trial.base.operations is not None))
         if not trial.is_over or self.is_cancelled:
             return False
-        found = dict.fromkeys(trial.target.numbers, trial.answer)
-        self._found.setdefault(trial.row.key, {}).update(found)
+        answers = dict.fromkeys(trial.target.numbers, trial.answer)
+        self._found.setdefault(trial.row.key, {}).update(answers)
         self.done += 1
         self._keep("running")
         return True
@@ -173,20 +173,20 @@ class Tryout(Work):
         """The candidate, compiled, at the time that is expected of it in the way in which that of
         the program as it is was: results of before do not say its operations.
         """
-        found = self._compiled[candidate.experiment.id]
-        if found is None or found.status != "ok" or found.collectives is None:
+        outcome = self._compiled[candidate.experiment.id]
+        if outcome is None or outcome.status != "ok" or outcome.collectives is None:
             return Tried(candidate)
         if not by_operations:
-            found = found.model_copy(update={"operations": None})
+            outcome = outcome.model_copy(update={"operations": None})
         return Tried(
-            candidate, found, self._expected(candidate.experiment, candidate.strategy, found)
+            candidate, outcome, self._expected(candidate.experiment, candidate.strategy, outcome)
         )
 
     def _is_known(self, candidate: Candidate) -> bool:
         """Whether it was compiled: for this tryout, beside what is tried, or before."""
         if candidate.experiment.id not in self._compiled:
-            if found := self._beside(candidate):
-                self._compiled[candidate.experiment.id] = found
+            if outcome := self._beside(candidate):
+                self._compiled[candidate.experiment.id] = outcome
             elif candidate.experiment.place.is_absent:
                 result = self._runs.known(candidate.experiment)
                 if result and is_current(result):  # the versions of now would make the same

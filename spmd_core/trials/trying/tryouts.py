@@ -40,8 +40,8 @@ def known(lab: Lab, run: str) -> tuple[str, Answers] | None:
 
 def told(lab: Lab, result: Result) -> Result:
     """A result with what was found to remove its collectives, so far."""
-    found = known(lab, result.run)
-    return with_remedies(result, found[1]) if found else result
+    answers = known(lab, result.run)
+    return with_remedies(result, answers[1]) if answers else result
 
 
 def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> Tryout:

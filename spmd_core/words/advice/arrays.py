@@ -70,9 +70,9 @@ def dispatch_bound(facts: Facts) -> Next | None:
 def one_device_wins(facts: Facts) -> Next | None:
     """A strategy of one device is faster than every sharded one."""
     sharded = {
-        name: found.median_s
-        for name, found in facts.result.strategies.items()
-        if not facts.is_single_device(name) and found.median_s
+        name: outcome.median_s
+        for name, outcome in facts.result.strategies.items()
+        if not facts.is_single_device(name) and outcome.median_s
     }
     larger = grown(facts.experiment)
     if (
@@ -202,8 +202,12 @@ def _without_sums(
 
 def noisy(facts: Facts) -> Next | None:
     """The samples scatter too much to tell strategies apart."""
-    found = facts.found
-    if not found.median_s or found.iqr_s is None or found.iqr_s / found.median_s <= SPREAD_WARNING:
+    outcome = facts.found
+    if (
+        not outcome.median_s
+        or outcome.iqr_s is None
+        or outcome.iqr_s / outcome.median_s <= SPREAD_WARNING
+    ):
         return None
     timing = facts.experiment.timing
     tried = varied(
@@ -215,7 +219,7 @@ def noisy(facts: Facts) -> Next | None:
     )
     if tried is None or tried == facts.experiment:
         return None
-    spread = found.iqr_s / found.median_s
+    spread = outcome.iqr_s / outcome.median_s
     return Next(
         rule="noisy",
         number=spread,

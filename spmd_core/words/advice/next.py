@@ -36,8 +36,8 @@ def next_step(result: Result) -> Next | None:
     name = next((name for name in result.order if result.strategies[name].status == "ok"), None)
     if name is None or not experiment.what.is_predicted:
         return None
-    found = result.strategies[name]
+    outcome = result.strategies[name]
     if experiment.plan:
-        return next_plan(experiment.plan, found.prediction) if found.prediction else None
-    facts = Facts(result, name, found)
-    return next((said for rule in RULES if (said := rule(facts))), None)
+        return next_plan(experiment.plan, outcome.prediction) if outcome.prediction else None
+    facts = Facts(result, name, outcome)
+    return next((advice for rule in RULES if (advice := rule(facts))), None)

@@ -16,20 +16,20 @@ from spmd_core.words.predictions import parts
 WORTH = 0.02  # of the time per token: less is within what the estimate is off
 
 
-def next_plan(plan: Plan, found: Prediction) -> Next | None:
+def next_plan(plan: Plan, prediction: Prediction) -> Next | None:
     """What to try instead of a predicted plan: what fits, else what takes less time per token, else
     more chips. Tens of milliseconds.
     """
-    if not found.fits:
-        return _fit(plan, found)
-    return _neighbor(plan, found) or _more_chips(plan, found)
+    if not prediction.fits:
+        return _fit(plan, prediction)
+    return _neighbor(plan, prediction) or _more_chips(plan, prediction)
 
 
-def _fit(plan: Plan, found: Prediction) -> Next | None:
+def _fit(plan: Plan, prediction: Prediction) -> Next | None:
     nearest = nearest_fit(plan)
     if nearest is None:
         return None
-    missing = found.memory_bytes.missing or 0
+    missing = prediction.memory_bytes.missing or 0
     return Next(
         rule="does_not_fit",
         number=missing,
@@ -58,15 +58,15 @@ def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
     return Next(rule="better_plan", number=saved, experiment=best.experiment, sentence=sentence)
 
 
-def _more_chips(plan: Plan, found: Prediction) -> Next | None:
+def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
     """The same work for each chip on the next larger topology: what is left to make it faster."""
-    total = sum(found.shares_s.values())
-    if not total or not found.binds:
+    total = sum(prediction.shares_s.values())
+    if not total or not prediction.binds:
         return None
     here = plan.topology
     topology = next(iter(larger(here)), Topology(here.chip, here.shape, here.slices * 2))
     mesh = resized(plan.mesh, topology, workload=NAME, slices=plan.topology.slices).mesh
-    shares = parts(found)  # by what the screens call them
+    shares = parts(prediction)  # by what the screens call them
     most = max(shares, key=shares.__getitem__)
     share = shares[most] / total
     try:

@@ -151,9 +151,9 @@ def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = No
     """The current phase of a search, its progress, and the time left, in one line."""
     counts = Counter(each.fate for each in answer.found)
     known = [
-        f"{count_text(counts[fate])} {FATES[fate]}"
-        for fate in ("measured", "compiled", "failed")
-        if counts[fate]
+        f"{count_text(counts[state])} {FATES[state]}"
+        for state in ("measured", "compiled", "failed")
+        if counts[state]
     ]
     looked = len(answer.found)
     if budget_s:
@@ -324,7 +324,9 @@ def ranked_words(answer: Answer) -> str:
 def space_words(answer: Answer) -> str:
     """How many candidates the space has, and their outcomes: the counts sum to the space."""
     parts = [
-        f"{count_text(count)} {_FATE_PARTS[fate]}" for fate, count in answer.counts.items() if count
+        f"{count_text(count)} {_FATE_PARTS[state]}"
+        for state, count in answer.counts.items()
+        if count
     ]
     reasons = "; ".join(
         f"{count_text(count)} {_reason(reason)}" for reason, count in answer.pruned.items()

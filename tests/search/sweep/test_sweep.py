@@ -25,7 +25,7 @@ from spmd_core.search.sweep.curves import (
 )
 from spmd_core.search.sweep.sweep import Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.search.sweep.variables import VARIABLES
-from spmd_core.words.sweep import sweep_headline
+from spmd_core.words.sweep.curves import sweep_headline
 
 GIB = 2**30
 

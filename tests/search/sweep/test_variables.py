@@ -15,7 +15,7 @@ from spmd_core.results.result import StrategyResult
 from spmd_core.search.sweep.curves import csv_text, curves, outcome_of
 from spmd_core.search.sweep.sweep import parse_sweep, variants
 from spmd_core.search.sweep.variables import FIRST, VARIABLES, Variable, read_number
-from spmd_core.words.sweep import sweep_headline
+from spmd_core.words.sweep.curves import sweep_headline
 from tests.house import tables
 from ui.predict.sweep_charts import charts_of
 

@@ -14,7 +14,6 @@ from spmd_core.results.result import Failure
 from spmd_core.search.sweep.curves import Numbers, Outcome, curves, outcome_of
 from spmd_core.search.sweep.sweep import parse_sweep, variants
 from tests.standin_lab import GIB, StandInLab, found
-from ui.predict import sweep as sweep_view
 from ui.predict.sweep_charts import chart_alt, charts_of
 
 pytestmark = pytest.mark.slow
@@ -49,7 +48,7 @@ def script():
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
     lab = StandInLab(tmp_path)
-    monkeypatch.setattr(sweep_view, "lab", lambda: lab)
+    monkeypatch.setattr("ui.predict.compiling.lab", lambda: lab)
     monkeypatch.setattr("ui.lab.lab", lambda: lab)  # which a batch of runs asks
     return lab
 
@@ -247,7 +246,7 @@ def test_the_values_drawn_are_those_predicted():
             "label": "8",
             "kind": "all",
             "y": pytest.approx(95.74, abs=0.01),
-            "said": "does not fit: 120.0 GiB needed, capacity 95.7 GiB",
+            "text": "does not fit: 120.0 GiB needed, capacity 95.7 GiB",
         }
     ]
     assert [

@@ -68,10 +68,10 @@ class Described(Frozen):
     @cached_property
     def groups(self) -> Mapping[str, tuple[Leaf, ...]]:
         """Arguments by their group, in order."""
-        found: dict[str, list[Leaf]] = {}
+        groups: dict[str, list[Leaf]] = {}
         for leaf in self.arguments:
-            found.setdefault(leaf.group, []).append(leaf)
-        return {group: tuple(leaves) for group, leaves in found.items()}
+            groups.setdefault(leaf.group, []).append(leaf)
+        return {group: tuple(leaves) for group, leaves in groups.items()}
 
     @cached_property
     def state(self) -> tuple[Leaf, ...]:
@@ -85,14 +85,14 @@ class Described(Frozen):
         whose path within its argument ends that of the state's leaf, as in `0/mu/embed/kernel`.
         """
         by_key = {leaf.key: leaf for leaf in self.state}
-        found = {}
+        counts = {}
         for leaf in self.state:
             parts = leaf.key.split("/")
             tails = ("/".join(parts[start:]) for start in range(1, len(parts)))
             owner = next((by_key[tail] for tail in tails if tail in by_key), None)
             if owner is not None and owner.sizes == leaf.sizes:
-                found[leaf.path] = owner.path
-        return found
+                counts[leaf.path] = owner.path
+        return counts
 
 
 def with_replaced(arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
@@ -103,14 +103,14 @@ def with_replaced(arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...]) -> tup
     for leaf in arguments:
         for key in {leaf.path, leaf.key} - {""}:
             by_path.setdefault((key, leaf.sizes, leaf.dtype), []).append(leaf.path)
-    found = []
+    leaves = []
     for leaf in outputs:
         keys = ((key, leaf.sizes, leaf.dtype) for key in (leaf.path, leaf.key) if key)
         matches = next((by_path[key] for key in keys if key in by_path), [])
-        found.append(
+        leaves.append(
             leaf.model_copy(update={"replaces": matches[0]}) if len(matches) == 1 else leaf
         )
-    return tuple(found)
+    return tuple(leaves)
 
 
 def matches(pattern: str, path: str) -> bool:

@@ -121,8 +121,8 @@ def findings(program: Program) -> tuple[Finding, ...]:
         _other_than_its_group,
         _unmatched,
     )
-    found = [finding for check in checks for finding in check(program, held)]
-    return tuple(sorted(found, key=lambda finding: -finding.bytes_per_device))
+    listed = [finding for check in checks for finding in check(program, held)]
+    return tuple(sorted(listed, key=lambda finding: -finding.bytes_per_device))
 
 
 def _large(program: Program, held: Mapping[str, Held]) -> float:

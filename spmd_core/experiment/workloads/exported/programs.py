@@ -40,32 +40,32 @@ def take(data: bytes, name: str = "", viewer: str = "") -> Described:
     program = hashlib.sha256(data).hexdigest()
     name = " ".join(name.split())[:MOST_NAME] or program[:12]
     with _taking:
-        found = _described(program)
-        if found is None:
+        described = _described(program)
+        if described is None:
             _check_room(len(data), viewer)
-            found = _parse(program, data).model_copy(update={"viewer": viewer})
-        found = found.model_copy(update={"name": name})
-        _write(_path(program, "json"), found.model_dump_json().encode())
-    return found
+            described = _parse(program, data).model_copy(update={"viewer": viewer})
+        described = described.model_copy(update={"name": name})
+        _write(_path(program, "json"), described.model_dump_json().encode())
+    return described
 
 
 def find(program: str) -> Described:
     """The program of that hash; RequestError where this data folder does not hold it."""
     if not _HASH.fullmatch(program):
         raise refuse(f"program {shorten(program)}", "is no sha256 of a file", "name 64 hex digits")
-    if (found := _described(program)) is None:
+    if (described := _described(program)) is None:
         raise refuse(
             f"program {program[:12]}…",
             "is not held here",
             "take its file: drop it on Programs, or run `python -m spmd_core program FILE`",
         )
-    return found
+    return described
 
 
 def held() -> tuple[Described, ...]:
     """Every program that is held, the one taken last first."""
     files = sorted(folder().glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
-    return tuple(found for file in files if (found := _described(file.stem)))
+    return tuple(described for file in files if (described := _described(file.stem)))
 
 
 def delete(program: str) -> None:
@@ -118,11 +118,11 @@ def _parse(program: str, data: bytes) -> Described:
             raise refuse("this file", rule, HOW)
         if answer.text.startswith("!"):
             raise RequestError(answer.text[1:])
-        found = Described.model_validate_json(answer.text).model_copy(
+        described = Described.model_validate_json(answer.text).model_copy(
             update={"program": program, "bytes": len(data)}
         )
         _write(_path(program, "jaxexport"), kept.read_bytes())
-    return found
+    return described
 
 
 def _write(path: Path, data: bytes) -> None:

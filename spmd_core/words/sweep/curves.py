@@ -28,8 +28,8 @@ SIZE_COLUMNS = (
 
 def row_cost(row: SweepRow, price: float | None = None) -> StepCost:
     """What the step of a point costs; `price` in dollars per chip-hour."""
-    found = row.numbers
-    return cost(found.chip_seconds, found.tokens_per_s_per_chip, price, found.mfu)
+    numbers = row.numbers
+    return cost(numbers.chip_seconds, numbers.tokens_per_s_per_chip, price, numbers.mfu)
 
 
 def axis_title(sweep: Sweep) -> str:
@@ -72,15 +72,15 @@ def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
             how = "falls from"
         else:
             how = "rises from"
-        said = f"MFU {how} {first.numbers.mfu:.0%}" + (
+        text = f"MFU {how} {first.numbers.mfu:.0%}" + (
             "" if abs(change) < ALIKE else f" to {last.numbers.mfu:.0%}"
         )
     else:
-        said = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
+        text = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
     if sweep.variable.scales and last.efficiency is not None:
-        return f"{span} {said}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_kept(sweep)})."
+        return f"{span} {text}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_kept(sweep)})."
     best = max(timed, key=lambda row: row.efficiency or 0.0)
-    return f"{span} {said}; most work per chip and second at {point_title(sweep, best.point)}."
+    return f"{span} {text}; most work per chip and second at {point_title(sweep, best.point)}."
 
 
 def _kept(sweep: Sweep) -> str:

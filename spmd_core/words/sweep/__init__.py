@@ -1,0 +1,1 @@
+"""Sentences of a prediction varied, of sizes, and of plans side by side."""

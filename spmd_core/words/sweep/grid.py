@@ -1,0 +1,107 @@
+"""The answer of several plans side by side: the fastest, how sure that is, and the cheapest."""
+
+from collections.abc import Mapping, Sequence
+
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.machine import get_topology
+from spmd_core.results import Estimate, compare_predicted
+from spmd_core.search import SweepRow
+from spmd_core.words.costs import money_text
+from spmd_core.words.strategies import against_words
+from spmd_core.words.sweep.curves import row_cost
+
+NONE = "–"
+
+
+def ranked_rows(rows: Sequence[SweepRow]) -> tuple[SweepRow, ...]:
+    """The fastest per token first; then those that do not fit, failed or cannot be."""
+
+    def order(row: SweepRow) -> tuple[bool, float]:
+        token_s = _token_s(row)
+        return not (token_s and _fits(row)), token_s or 0.0
+
+    return tuple(sorted(rows, key=order))
+
+
+def grid_headline(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> str:
+    """Which plan is fastest per token, what the next one takes, and the cheapest where another is.
+    `prices`: dollars per chip-hour, by generation; without one for each, chip-hours are compared.
+    """
+    timed = [row for row in ranked_rows(rows) if _fits(row) and row.numbers.step_s]
+    if not timed:
+        return "None of these plans has a time yet." if rows else ""
+    best = timed[0]
+    known = "estimated" if best.is_estimated else "compiled"
+    words = [
+        f"{best.point.label} is the fastest per token: "
+        f"{seconds_text(best.numbers.step_s)} a step, {known}{_beside(timed)}."
+    ]
+    if (cheapest := _cheapest(timed, prices)) is not best:
+        words.append(f"{cheapest.point.label} is the cheapest: {_cost(cheapest, prices)}.")
+    if guessed := sum(row.is_estimated for row in timed):
+        words.append(f"{guessed} of {len(timed)} are estimates, not compiled.")
+    return " ".join(words)
+
+
+def grid_row(row: SweepRow, prices: Mapping[str, float]) -> dict[str, str]:
+    """The cells of a plan: time, interval, MFU, tokens, price and memory."""
+    numbers, spent = row.numbers, row_cost(row, _price(row, prices))
+    hours, money = spent.chip_hours_per_billion_tokens, spent.money_per_billion_tokens
+    between = f"{seconds_text(numbers.low_s)} to {seconds_text(numbers.high_s)}"
+    return {
+        "Step": seconds_text(numbers.step_s) if numbers.step_s else NONE,
+        "Interval": between if numbers.low_s else NONE,
+        "MFU": f"{numbers.mfu:.1%}" if numbers.mfu else NONE,
+        "Tokens/s per chip": f"{numbers.tokens_per_s_per_chip:,.0f}"
+        if numbers.tokens_per_s_per_chip
+        else NONE,
+        "Chip-hours per billion tokens": f"{hours:,.0f}" if hours else NONE,
+        "Price per billion tokens": money_text(money) if money else NONE,
+        "Memory": bytes_text(numbers.peak_bytes) if numbers.peak_bytes else NONE,
+    }
+
+
+def _price(row: SweepRow, prices: Mapping[str, float]) -> float | None:
+    target = row.point.experiment.target if row.point.experiment else ""
+    return prices.get(get_topology(target).chip.generation) if target else None
+
+
+def _cheapest(timed: Sequence[SweepRow], prices: Mapping[str, float]) -> SweepRow:
+    """By money where every row has a price, else by chip-hours."""
+    costs = [row_cost(row, _price(row, prices)) for row in timed]
+    money = [each.money_per_billion_tokens or 0.0 for each in costs]
+    hours = [each.chip_hours_per_billion_tokens or 0.0 for each in costs]
+    by = money if all(money) else hours
+    return timed[by.index(min(by))]
+
+
+def _cost(row: SweepRow, prices: Mapping[str, float]) -> str:
+    spent = row_cost(row, _price(row, prices))
+    if spent.money_per_billion_tokens:
+        return f"{money_text(spent.money_per_billion_tokens)} a billion tokens"
+    return f"{spent.chip_hours_per_billion_tokens or 0:,.0f} chip-hours a billion tokens"
+
+
+def _fits(row: SweepRow) -> bool:
+    return row.numbers.fits and row.outcome.state not in ("too large", "does not fit", "failed")
+
+
+def _token_s(row: SweepRow) -> float | None:
+    """Seconds of the step for each of its tokens."""
+    plan = row.point.experiment.plan if row.point.experiment else None
+    return row.numbers.step_s / plan.tokens if plan and row.numbers.step_s else None
+
+
+def _beside(timed: Sequence[SweepRow]) -> str:
+    """What the next plan takes beside the fastest, by their intervals."""
+    times = {}
+    for row in timed[:2]:
+        numbers, plan = row.numbers, row.point.experiment and row.point.experiment.plan
+        if plan and numbers.low_s and numbers.step_s and numbers.high_s:
+            ends = numbers.low_s, numbers.step_s, numbers.high_s
+            low, middle, high = (seconds / plan.tokens for seconds in ends)
+            times[row.point.label] = Estimate(low=low, estimate=middle, high=high)
+    compared = compare_predicted(times) if len(times) > 1 else None
+    return (
+        f"; next is {timed[1].point.label}, {against_words(compared.ratios[0])}" if compared else ""
+    )

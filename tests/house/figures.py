@@ -1,0 +1,97 @@
+"""Figures of the house, which notes quote: `python -m tests.house.figures` prints them."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.layers import ROOT, imports, room_of, source_files
+from tests.voice import old_voice, read_for_voice
+
+LONGEST = 40  # lines of a function
+COLUMNS = 100
+
+
+def statements(paths: Iterable[Path]) -> int:
+    """How many statements files have: they do not depend on how a file is formatted."""
+    return sum(
+        isinstance(node, ast.stmt)
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    )
+
+
+def arrows() -> Counter[tuple[str, str]]:
+    """(importing wing, imported wing) -> imports; wings: packages of `spmd_core`, `ui`, screens."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for path in source_files():
+        relative = path.relative_to(ROOT)
+        own = room_of(".".join(relative.with_suffix("").parts))
+        for _, name in imports(path.read_text("utf-8"), ".".join(relative.parent.parts)):
+            other = room_of(name)
+            if own and other and own != other:
+                counts[own, other] += 1
+    return counts
+
+
+def chained(tree: ast.AST) -> list[int]:
+    """Lines of conditional expressions whose alternative is another: `a if b else c if d else e`."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.IfExp) and isinstance(node.orelse, ast.IfExp)
+    ]
+
+
+def long_functions(tree: ast.AST) -> list[str]:
+    """Functions of more than `LONGEST` lines, from their `def` to their last line."""
+    return [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > LONGEST
+    ]
+
+
+def any_values(tree: ast.AST) -> list[int]:
+    """Lines of `dict[str, Any]`."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and ast.unparse(node) == "dict[str, Any]"
+    ]
+
+
+def in_program(count) -> list[str]:
+    """`file:what` for each occurrence in the program."""
+    return [
+        f"{path.relative_to(ROOT)}:{each}"
+        for path in source_files()
+        for each in count(ast.parse(path.read_text("utf-8")))
+    ]
+
+
+def figures() -> dict[str, float]:
+    """Name -> figure of the tree as it is now."""
+    program = source_files()
+    checks = [path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py")]
+    lines = [line for path in program for line in path.read_text("utf-8").splitlines()]
+    between = arrows()
+    return {
+        "statements of the program": statements(program),
+        "statements of tests and bench": statements(checks),
+        "wings": len({wing for pair in between for wing in pair}),
+        "arrows between wings": len(between),
+        "chained ternaries": len(in_program(chained)),
+        "dict[str, Any]": len(in_program(any_values)),
+        f"functions over {LONGEST} lines": len(in_program(long_functions)),
+        f"lines over {COLUMNS} columns, %": round(
+            100 * sum(len(line) > COLUMNS for line in lines) / len(lines), 2
+        ),
+        "lines of the old voice": sum(len(old_voice(path)) for path in read_for_voice()),
+    }
+
+
+if __name__ == "__main__":
+    for name, figure in figures().items():
+        print(f"{figure:>8,} {name}")

@@ -1,0 +1,79 @@
+"""A study of plans on Compare: estimates at once, rows that are compiled one by one and stay."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.experiment.experiment import parse_experiment, study_of
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from tests.standin_lab import StandInLab, found
+from ui.predict import compiling
+
+pytestmark = pytest.mark.slow
+
+
+def a_study():
+    plan = {**DEFAULT_SPEC, "target": "tpu:v5e:4x4", "dims": {"batch": 32, "sequence": 2048}}
+    meshes = ({"fsdp": 16}, {"fsdp": 4, "tensor": 4})
+    return study_of([(None, parse_experiment(plan | {"mesh": mesh})) for mesh in meshes])
+
+
+def script():
+    from spmd_core.experiment.experiment import parse_experiment
+    from tests.ui.compare.test_plan_rows import a_study
+    from ui import state
+    from ui.compare import plan_rows
+
+    if not state.variants("compare"):
+        state.replace("compare", a_study())
+    plan_rows.show(parse_experiment(state.whole("compare")), False)
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    lab = StandInLab(tmp_path)
+    monkeypatch.setattr(compiling, "lab", lambda: lab)
+    monkeypatch.setattr("ui.lab.lab", lambda: lab)  # which a batch of runs asks
+    return lab
+
+
+def table(test: AppTest) -> list[dict]:
+    return test.dataframe[0].value.to_dict("records")
+
+
+def said(test: AppTest) -> str:
+    return test.subheader[0].value.replace("\\", "")
+
+
+def test_rows_are_estimated_at_once_then_compiled_one_by_one_and_a_cancel_keeps_them(lab):
+    test = AppTest.from_function(script, default_timeout=30).run()
+    assert not test.exception
+    assert [row["State"] for row in table(test)] == ["not compiled yet, estimated"] * 2
+    assert all("%" in row["MFU"] and " to " in row["Interval"] for row in table(test))
+    assert "2 of 2 are estimates, not compiled." in said(test)
+    test.button(key="sweep:start").click().run()
+    assert len(lab.queue) == 2
+    first = lab.queue[0]
+    lab.end(first.run, "succeeded", found=found(0.1, 16))
+    test.run()
+    assert sorted(row["State"] for row in table(test)) == ["in the queue", "predicted"]
+    assert "1 of 2" in test.get("progress")[0].proto.text
+    test.button(key="sweep:cancel").click().run()
+    assert sorted(row["State"] for row in table(test)) == [
+        "not compiled yet, estimated",
+        "predicted",
+    ]
+    assert said(test).removeprefix("mesh ").startswith("fsdp=16")
+
+
+def test_each_plan_goes_on_each_target_and_prices_are_of_each_kind_of_chip(lab):
+    test = AppTest.from_function(script, default_timeout=30).run()
+    test.text_input(key="plans:targets").set_value("v5e:16, v5p:8")
+    test.button(key="plans:spread").click().run()
+    assert not test.exception
+    assert len(table(test)) == 4
+    assert "Price per billion tokens" not in table(test)[0]
+    test.text_input(key="plans:price").set_value("v5e=1.2, v5p=4.2").run()
+    assert all(row["Price per billion tokens"].startswith("$") for row in table(test))
+    test.text_input(key="plans:targets").set_value("v9:16")
+    test.button(key="plans:spread").click().run()
+    assert "v9" in test.error[0].value and len(table(test)) == 4

@@ -11,6 +11,7 @@ from spmd_core.experiment import Workload
 from spmd_core.machine import accelerator_files
 from spmd_core.words import title
 from ui import state
+from ui.forms import Form, Mesh
 from ui.markdown import plain
 
 ABSENT = ("tpu:v5e:4x4", "tpu:v6e:4x4", "tpu:v5p:2x2x4")  # offered as targets of a prediction
@@ -68,7 +69,7 @@ def axes_input(
     field: str,
     label: str,
     now: Any,
-    mesh: list[list[Any]],
+    mesh: Mesh,
 ) -> str | list[str] | None:
     """The mesh axes that one dim is sharded over, major first: None, an axis, or a list.
 
@@ -96,7 +97,7 @@ def axes_input(
     return axes
 
 
-def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, Any]:
+def dims_input(screen: str, what: Workload, mesh: Mesh) -> Form:
     """Size and axes of every dim of a workload, one row each, as the fields `dims` and `sharding`."""
     draft = state.draft(screen)
     dims, sharding = {}, {}
@@ -154,9 +155,7 @@ def memory_input(screen: str, names: tuple[str, ...]) -> dict[str, str]:
     return memory
 
 
-def spec_input(
-    screen: str, name: str, dims: tuple[str, ...], mesh: list[list[Any]]
-) -> list[Any] | None:
+def spec_input(screen: str, name: str, dims: tuple[str, ...], mesh: Mesh) -> list[Any] | None:
     """A spec of its own for one array, or None where it follows the table."""
     draft = state.draft(screen)
     now = draft["overrides"].get(name)

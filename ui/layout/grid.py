@@ -1,4 +1,4 @@
-"""Where the cells of a picture go: any number of dims as rows, columns and panels, neighbours
+"""Where the cells of a picture go: any number of dims as rows, columns and panels, neighbors
 joined where there are too many.
 """
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 WIDTH = 632.0  # of a picture, in the units of its x; the browser stretches it to the width there is
 MAX_CELLS = 1024  # drawn one by one
-MAX_TILES = 256  # once neighbours have to be joined, so that a tile still takes a label
+MAX_TILES = 256  # once neighbors have to be joined, so that a tile still takes a label
 MAX_LINE = 32  # cells side by side in one panel
 TALLEST, LOWEST = 300.0, 16.0  # pixels: cells of an array drawn to scale together, and one
 LEAST_FONT, CHARACTER = 8.0, 0.54  # pixels; width of a character over its font size
@@ -37,7 +37,7 @@ class Digit:
 class Grid:
     """A picture of `counts` blocks along each dim, as tiles in rows and columns of panels.
 
-    A tile joins up to `steps[dim]` neighbouring blocks along each dim; `tiles`, [tiles, dims],
+    A tile joins up to `steps[dim]` neighboring blocks along each dim; `tiles`, [tiles, dims],
     numbers it along each. Widths are in units of WIDTH, heights in pixels. `stretch`: how many times
     too tall a cell is for its width, 1.0 where it is to scale, None where no scale is meant.
     """

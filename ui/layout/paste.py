@@ -8,9 +8,9 @@ import streamlit as st
 from spmd_core.base import RequestError, refuse
 from spmd_core.experiment import Pasted, PastedArray, Spec, axes_json, read_pasted
 from ui import state
+from ui.forms import Form
 from ui.markdown import plain
 
-Form = dict[str, Any]  # the JSON form of an experiment
 # what arrays are called elsewhere -> here
 _ALSO = {
     "x": ("inputs", "input", "activations", "a"),

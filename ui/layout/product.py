@@ -19,6 +19,7 @@ from spmd_core.experiment import (
 from spmd_core.pictures import is_product, product, time_of
 from spmd_core.words import layouts as words
 from ui import inputs, links, mesh_fields, shell, state
+from ui.forms import Form
 from ui.lab import lab
 from ui.layout import moves, paste, picture, together
 from ui.markdown import coded, plain
@@ -68,7 +69,7 @@ def begun(before: Experiment, kind: str) -> Experiment:
     )
 
 
-def fields() -> dict[str, Any]:
+def fields() -> Form:
     """Mesh, sizes, and a spec for each array that is drawn, as text."""
     now = state.experiment(SCREEN)
     mesh = mesh_fields.mesh_input(SCREEN)

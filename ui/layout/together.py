@@ -20,7 +20,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.words import group_texts, index_texts, short_group_texts
 from ui.charts.base import INK, Row, Spec, as_is, hover, layer, layered, quantity
-from ui.layout.colours import colours
+from ui.layout.colors import colors
 
 MOST_BLOCKS = 32  # along a dim; of more, neighbors are one block
 _GAP = 0.09  # between arrays, as a share of all of the width
@@ -161,7 +161,7 @@ def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[Row]:
         group_texts(held.named_groups),
         index_texts(held.starts[first], held.stops[first]),
     )
-    shades = colours(first, held.device_count)
+    shades = colors(first, held.device_count)
     width, height = box.width / shown.shape[1], box.height / shown.shape[0]
     top = _HEAD + (tallest - box.height) / 2
     letters = max(2, max(map(len, texts)))

@@ -1,9 +1,9 @@
 """The fields of a TPU topology and of a mesh on it, for Predict and for Compare."""
 
 import math
-from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError, count_text, mesh_text
 from spmd_core.experiment import AXES, named_axes
@@ -138,28 +138,14 @@ def _model_mesh(screen: str, draft: Form) -> Mesh:
         required=True,
         help="Slices outermost. What each axis shards is under *Sharding*.",
     ) or len(old)
-    mesh: Mesh = []
-    for position in range(count):
-        name, size = axis_fields.axis_at(
-            screen, position, old, mesh, ("fsdp", "tensor", "data", *AXES)
-        )
-        names = list(AXES) if name in AXES else [name, *AXES]
-        left, right = st.columns(2, gap="small")
-        labels: Any = "visible" if position == 0 else "collapsed"  # of the first row
-        chosen = left.selectbox(
-            f"Axis {position + 1} name",
-            names,
-            key=state.seed(state.key(screen, f"axis.{position}"), name),
-            label_visibility=labels,
-        )
-        length = right.number_input(
-            f"Axis {position + 1} size",
-            value=None,
-            step=1,
-            key=state.seed(state.key(screen, f"size.{position}"), size),
-            label_visibility=labels,
-        )
-        mesh.append([chosen, length or 0])
-    if len(mesh) < len(old):
-        axis_fields.remove_axes(screen, old, len(mesh))
-    return mesh
+    mesh = axis_fields.axis_rows(
+        screen, old, count, ("fsdp", "tensor", "data", *AXES), ("axis", "size"), _chosen_name
+    )
+    return [[name, size or 0] for name, size in mesh]
+
+
+def _chosen_name(
+    place: DeltaGenerator, label: str, key: str, name: str, visible: axis_fields.Visible
+) -> str:
+    names = list(AXES) if name in AXES else [name, *AXES]
+    return place.selectbox(label, names, key=key, label_visibility=visible)

@@ -26,6 +26,7 @@ from spmd_core.search import (
 from spmd_core.trials import FEW, FEW_S
 from spmd_core.words import goal_words
 from ui import state
+from ui.forms import Form
 from ui.lab import lab
 
 SCREEN = "search"
@@ -36,7 +37,6 @@ _FIXED_SPECS = {  # of a computation: label and example
 }
 # of a spec, what has a field on the screen
 _FIELDS = ("workload", "target", "dims", "strategies", "mesh", *_FIXED_SPECS)
-Fields = dict[str, Any]  # the JSON form of a question, or of a part of it
 _KINDS = {"model": "A model", "array": "A computation"}
 _GIB = 2**30
 DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:16"], "global_batch": 64}
@@ -115,7 +115,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     return read_question(asked | _fixed(now))
 
 
-def _batch(now: ModelQuestion) -> Fields:
+def _batch(now: ModelQuestion) -> Form:
     """Sequences of a step, and tokens of each."""
     left, right = st.columns(2)
     batch = left.number_input(
@@ -142,7 +142,7 @@ def _batch(now: ModelQuestion) -> Fields:
     }
 
 
-def _costs(now: ModelQuestion, chips: Sequence[str]) -> Fields:
+def _costs(now: ModelQuestion, chips: Sequence[str]) -> Form:
     """What is minimized, and the price of each generation; until one is typed, price cannot be."""
     goal = _goal(now, True)
     named = generations(chips)
@@ -153,7 +153,7 @@ def _costs(now: ModelQuestion, chips: Sequence[str]) -> Fields:
     return {"minimize": goal, "price": {name: price[name] for name in price if name in named}}
 
 
-def _fixed(now: ModelQuestion) -> Fields:
+def _fixed(now: ModelQuestion) -> Form:
     with st.expander("What is fixed"):
         axes = st.text_input(
             "Mesh axes",
@@ -268,7 +268,7 @@ def _computation(now: str) -> str:
     )
 
 
-def _dims(what: Workload, kept: Fields) -> Fields | None:
+def _dims(what: Workload, kept: Form) -> Form | None:
     """The size of each dim; as the question has it where the field is unchanged."""
     sizes = _pairs(kept.get("dims") or dict(what.defaults))
     text = st.text_input("Dims", key=_key(f"dims.{what.name}", sizes), max_chars=400)
@@ -290,7 +290,7 @@ def _strategies(what: Workload, now: Sequence[str], same: ArrayQuestion | None) 
     return None if chosen == unnamed else chosen or None
 
 
-def _fixed_specs(name: str, kept: Fields) -> Fields:
+def _fixed_specs(name: str, kept: Form) -> Form:
     """The mesh, the axes of dims and the specs of arrays that the search keeps."""
     mesh = st.text_input(
         "Mesh",
@@ -299,7 +299,7 @@ def _fixed_specs(name: str, kept: Fields) -> Fields:
         key=_key(f"mesh.{name}", _pairs(dict(kept.get("mesh") or {}))),
         help="Empty: every mesh.",
     )
-    fixed: Fields = {"mesh": parse_mesh(mesh.replace(" ", "")) if mesh.strip() else None}
+    fixed: Form = {"mesh": parse_mesh(mesh.replace(" ", "")) if mesh.strip() else None}
     for field, (label, example) in _FIXED_SPECS.items():
         text = st.text_input(
             label,

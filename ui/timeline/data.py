@@ -19,7 +19,7 @@ from spmd_core.words import (
 )
 from ui.charts import colors
 
-Scene = dict[str, Any]  # of the component's JSON, whose keys `timeline.js` reads
+Scene = dict[str, object]  # of the component's JSON, whose keys `timeline.js` reads
 _SMALL = ("copy", "host in", "host out")  # rows of copies are drawn low
 
 
@@ -33,12 +33,11 @@ def drawn_kind(span: Span) -> str:
 def component_data(timeline: Timeline, name: str) -> Scene:
     """What the component is given, as JSON values; `name` identifies a timeline."""
     scenes = [_scene(timeline, number) for number in range(len(timeline.scenes))]
-    kinds = {
-        kind
-        for scene in scenes
-        for kind in (*scene["kind"], *("exposed" for stretches in scene["exposed"] if stretches))
-    } - {LOOP}
-    if not timeline.predicted and all(_is_exposed(span) for _, span in timeline.all_spans()):
+    spans = [span for scene in timeline.scenes for span in scene.spans]
+    kinds = {drawn_kind(span) for span in spans} - {LOOP}
+    if any(span.exposed for span in spans):
+        kinds |= {"exposed"}
+    if not timeline.predicted and all(map(_is_exposed, spans)):
         kinds -= {"hidden"}
     words = KINDS if timeline.predicted else KINDS | TRACED_KINDS
     return {

@@ -242,7 +242,7 @@ def share_box(
                 if run is None:
                     link.check_flags(experiment)
                 address = path(experiment, run, screen) + _view()
-            address = base_address() + address
+            address = base_address(screen) + address
         except RequestError as error:
             st.error(plain(str(error)))
             return
@@ -263,11 +263,13 @@ def path(experiment: Experiment | None, run: str | None, screen: str) -> str:
         return f"/{screen}?run={run}" if run else ""
 
 
-def base_address() -> str:
-    """Scheme, host and base path that the viewer's browser uses, e.g. `http://localhost:8501`."""
+def base_address(screen: str) -> str:
+    """Scheme, host and base path in the address bar of the viewer's browser, which is at `screen`:
+    a proxy may have removed a part of the path that the server never sees.
+    """
     place = urlsplit(st.context.url or "http://localhost:8501/")
-    folder = st.get_option("server.baseUrlPath").strip("/")
-    return f"{place.scheme}://{place.netloc}" + (f"/{folder}" if folder else "")
+    folder = place.path.rstrip("/").removesuffix(f"/{screen}").rstrip("/")
+    return f"{place.scheme}://{place.netloc}{folder}"
 
 
 def _view() -> str:

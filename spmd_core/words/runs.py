@@ -30,6 +30,8 @@ _PHASES = {
     "write": "writing the result",
 }
 ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
+# seconds after which a start is slow, and how many characters of what its process wrote are shown
+SLOW_START_S, MOST_WRITTEN = 10.0, 160
 MOST_LISTED = 200  # runs of a list, unless more are requested
 _PERCENT = re.compile(r"(\d+)%")
 
@@ -87,7 +89,7 @@ def paused_words(status: RunStatus) -> str | None:
 def _doing(status: RunStatus) -> str:
     """What a run that has left the queue does."""
     if status.waiting_for:
-        return f"waiting for {status.waiting_for}"
+        return f"waiting for {status.waiting_for}{_starting_words(status)}"
     if status.state == "starting" and not status.phase:
         return f"starting a worker on {status.experiment.target}"
     if status.experiment.what.is_small_program and status.phase == "first_run":
@@ -97,6 +99,15 @@ def _doing(status: RunStatus) -> str:
     phase = (status.phase or "running").replace("_", " ")
     doing = _PHASES.get(status.phase or "", phase)
     return f"{doing} {title(status.strategy)}" if status.strategy else doing
+
+
+def _starting_words(status: RunStatus) -> str:
+    """What a worker that takes long to start wrote last; empty where it wrote nothing."""
+    lines = (status.stderr_tail or "").strip().splitlines()
+    is_slow = (status.elapsed_s or 0.0) > SLOW_START_S
+    if status.state != "starting" or not lines or not is_slow:
+        return ""
+    return f"; its process writes: {lines[-1].strip()[:MOST_WRITTEN]}"
 
 
 def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:

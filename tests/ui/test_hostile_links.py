@@ -1,6 +1,7 @@
 """Links that do harm or lie on the wrong screen: a sample of what `bench/hostile_links.py` sends."""
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from spmd_core.experiment.link import encode
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.lab.lab import Lab
 from tests.labs import ROOT, experiment
+from ui import links
 
 pytestmark = pytest.mark.slow
 
@@ -157,3 +159,20 @@ def test_a_sample_of_hostile_links_breaks_no_screen_and_no_command(data_folder):
     assert through_commands(60, seed=2) == {}
     assert Lab.open().history() == ()
     Lab.open().close()
+
+
+@pytest.mark.parametrize(
+    ("shown", "screen", "base"),
+    [
+        ("http://localhost:8501/compare", "compare", "http://localhost:8501"),
+        ("http://localhost:8501", "overview", "http://localhost:8501"),
+        # a proxy that removes a part of the path, and a base path that the server knows
+        ("https://hub.example/user/ann/proxy/8501/layout", "layout", "https://hub.example/user/ann/proxy/8501"),
+        ("https://hub.example/user/ann/proxy/8501/", "overview", "https://hub.example/user/ann/proxy/8501"),
+        ("https://tpu.example/lab/predict/", "predict", "https://tpu.example/lab"),
+        (None, "compare", "http://localhost:8501"),
+    ],
+)  # fmt: skip
+def test_a_copied_link_keeps_the_path_that_a_proxy_removes(shown, screen, base, monkeypatch):
+    monkeypatch.setattr(links.st, "context", SimpleNamespace(url=shown))
+    assert links.base_address(screen) == base

@@ -1,5 +1,7 @@
 """What is said of a run, first and while it goes."""
 
+from dataclasses import replace
+
 from bench.values import result, strategy
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
@@ -51,6 +53,22 @@ def test_what_a_run_is_doing():
         == "compiling Automatic"
     )
     assert phase_words(RunStatus("r", "starting", experiment, 0.0)) == "starting a worker on cpu:8"
+
+
+def test_a_slow_start_shows_what_its_process_wrote_last():
+    experiment = parse_experiment({"workload": "layer", "target": "local", "mesh": {"x": 4}})
+    starting = RunStatus(
+        *("r", "starting", experiment, 0.0),
+        started_at=0.0,
+        finished_at=30.0,
+        waiting_for="the devices of local",
+        stderr_tail="first\nDid you run your code on all TPU hosts?\n",
+    )
+    assert phase_words(starting) == (
+        "waiting for the devices of local; its process writes: Did you run your code on all TPU hosts?"
+    )
+    soon = replace(starting, finished_at=3.0)
+    assert phase_words(soon) == "waiting for the devices of local"
 
 
 def test_a_compile_says_its_stage_and_how_long_the_last_one_took():

@@ -224,7 +224,7 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
 
 def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     """Every point in a row, refused and failed ones with their words; and all of it as CSV."""
-    base = links.base_address()
+    base = links.base_address("predict")
     listed = (
         pd.DataFrame([_cells(sweep, row, base) for row in rows])
         .dropna(axis="columns", how="all")

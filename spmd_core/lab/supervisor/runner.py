@@ -41,6 +41,14 @@ def _memory_for(experiment: Experiment, worker: Worker) -> int | None:
     return resident_bytes(worker.pid) + spare
 
 
+def _with_worker(run: ActiveRun, worker: Worker) -> RunStatus:
+    """A run's status with its worker's number, and, until that has the devices, what it has written
+    so far: libtpu writes there which hosts of a slice it waits for.
+    """
+    written = None if run.is_sent else worker.stderr_tail() or None
+    return replace(run.status, worker_pid=worker.pid, stderr_tail=written)
+
+
 class Runner:
     """The only starter and killer of its worker. It works in one thread; `live` and `problem` may be
     read from any.
@@ -122,7 +130,7 @@ class Runner:
                 worker.send(run.command)
                 next_note = 0.0
                 most_bytes = _memory_for(experiment, worker)
-            status, now = replace(run.status, worker_pid=worker.pid), time.monotonic()
+            status, now = _with_worker(run, worker), time.monotonic()
             self._publish(status)
             if now >= next_note:
                 next_note = now + self._settings.note_s

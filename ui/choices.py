@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from ui.markdown import option
 
@@ -21,6 +22,13 @@ def rename_tab(old: Mapping[str, str]) -> None:
     name = st.query_params.get(TAB, "")
     if name in old:
         st.query_params[TAB] = st.session_state[TAB] = old[name]
+
+
+def opened_tab(names: Sequence[str]) -> tuple[str, DeltaGenerator]:
+    """Tabs, and the one that is open: only its content is made."""
+    tabs = st.tabs(list(names), key=TAB, on_change="rerun", bind="query-params")
+    opened = [(name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open]
+    return opened[0] if opened else (names[0], tabs[0])
 
 
 def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], str] = str) -> str:

@@ -30,7 +30,7 @@ from ui.charts import bandwidth as chart
 from ui.lab import lab
 from ui.markdown import plain
 from ui.shell import refusal
-from ui.tables import escaped, sheet
+from ui.tables import draw_table, sheet
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
 _NOTHING = "nothing"
@@ -49,7 +49,7 @@ def draw(result: Result, when: str) -> None:
     for sentence in failures(result):
         refusal(sentence)
     if sweep.ceilings:
-        st.table(escaped(ceilings_table(sweep.ceilings)), hide_index=True, border="horizontal")
+        draw_table(ceilings_table(sweep.ceilings))
     elif sweep.points:
         _sweep(result.experiment, sweep.points, result.run)
     if sweep.fits:

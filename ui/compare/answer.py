@@ -22,13 +22,14 @@ from spmd_core.words import (
 from spmd_core.words import runs as words
 from ui import cards, choices, hardware, tables
 from ui.arrows import view as arrows
+from ui.charts.base import Spec as VegaSpec
 from ui.compare import sizes, small_program, study, trace
 from ui.compare.view import View
 from ui.ir import viewer
 from ui.layout import picture
 from ui.markdown import plain
 from ui.shell import failure, refusal
-from ui.tables import escaped, sheet
+from ui.tables import draw_table, sheet
 
 PROGRAMS = "programs"  # the viewer's name on this screen
 
@@ -123,12 +124,7 @@ def as_subject(words_: str) -> str:
 
 def details(view: View) -> None:
     """Tabs, of which only the open one is made; those with nothing in them are left out."""
-    names = _tabs(view)
-    tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
-    name, tab = next(
-        ((name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open),
-        (names[0], tabs[0]),
-    )
+    name, tab = choices.opened_tab(_tabs(view))
     with tab:
         _DRAW[name](view)
 
@@ -164,7 +160,7 @@ def _values(view: View) -> None:
         return
     if any(each.max_abs_error is not None for each in view.result.strategies.values()):
         st.caption("Errors are against a NumPy reference in float64.")
-        st.table(escaped(view.errors), hide_index=True, border="horizontal")
+        draw_table(view.errors)
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
         for text, names in texts.items():
@@ -182,7 +178,7 @@ def _layouts(view: View) -> None:
     alone = len(names) == 1
     name = names[0] if alone else choices.one_of("Strategy", names, choices.STRATEGY, title)
     strategy = view.result.strategies[name]
-    st.table(escaped(tables.arrays_table(view.result, name)), hide_index=True, border="horizontal")
+    draw_table(tables.arrays_table(view.result, name))
     arrays = {
         array: report
         for array, report in (strategy.operands | strategy.outputs).items()
@@ -231,23 +227,18 @@ def _arrows(view: View) -> None:
 
 
 def _phases(view: View) -> None:
-    if view.phases is not None:
-        st.vega_lite_chart(
-            view.phases,
-            alt="Seconds of each phase by strategy; the numbers are in the table below",
-            key="phases",
-        )
-    st.table(escaped(view.phases_table), hide_index=True, border="horizontal")
+    _chart(view.phases, "phases", "Seconds of each phase by strategy")
+    draw_table(view.phases_table)
 
 
 def _memory(view: View) -> None:
-    if view.memory is not None:
-        st.vega_lite_chart(
-            view.memory,
-            alt="Bytes per device by strategy; the numbers are in the table below",
-            key="memory",
-        )
-    st.table(escaped(view.memory_table), hide_index=True, border="horizontal")
+    _chart(view.memory, "memory", "Bytes per device by strategy")
+    draw_table(view.memory_table)
+
+
+def _chart(spec: VegaSpec | None, key: str, alt: str) -> None:
+    if spec is not None:
+        st.vega_lite_chart(spec, alt=f"{alt}; the numbers are in the table below", key=key)
 
 
 def _programs(view: View) -> None:
@@ -255,7 +246,7 @@ def _programs(view: View) -> None:
 
 
 def _samples(view: View) -> None:
-    st.table(escaped(tables.measuring_table(view.result)), hide_index=True, border="horizontal")
+    draw_table(tables.measuring_table(view.result))
     st.caption(
         "Every sample, in microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order."
     )
@@ -268,7 +259,7 @@ def _machine(view: View) -> None:
     roofs = tables.roofs_table(view.result)
     if len(roofs):
         st.markdown("Least time by this machine's ceilings, and what they let expect:")
-        st.table(escaped(roofs), hide_index=True, border="horizontal")
+        draw_table(roofs)
     st.dataframe(sheet(hardware.devices_table(environment)), hide_index=True)
 
 

@@ -13,7 +13,7 @@ from ui.compare import answer
 from ui.compare.view import View
 from ui.ir import viewer
 from ui.markdown import plain
-from ui.tables import escaped
+from ui.tables import draw_table
 
 _MOST_LINKS = 8
 # Streamlit lets text in a cell be 25rem wide at most, however wide the table is.
@@ -34,7 +34,7 @@ def draw(view: View) -> None:
     st.subheader("Communication")
     with st.container(key="communication"):
         st.html(_STYLE)
-        st.table(escaped(view.collectives), hide_index=True, border="horizontal")
+        draw_table(view.collectives)
     experiment = view.result.experiment
     if is_product(experiment.what) and not experiment.variants:
         st.page_link(

@@ -15,7 +15,7 @@ from ui.compare.view import View
 from ui.lab import batch, cancel, lab
 from ui.markdown import plain
 from ui.shell import attempt, refusal
-from ui.tables import escaped
+from ui.tables import draw_table
 
 TAB = "Sizes"
 _ROWS = ("one device", "best sharded")
@@ -82,7 +82,7 @@ def _show(points: Sequence[SizePoint]) -> None:
         st.markdown(f"**{plain(size_headline(points))}**")
         st.vega_lite_chart(chart(points), alt=size_headline(points), key="sizes-chart")
     table = pd.DataFrame(size_rows(points), columns=pd.Index(SIZE_COLUMNS))
-    st.table(escaped(table), hide_index=True, border="horizontal")
+    draw_table(table)
 
 
 def chart(points: Sequence[SizePoint]) -> Spec:

@@ -17,7 +17,7 @@ from spmd_core.words import runs as words
 from ui.charts import curve
 from ui.markdown import plain
 from ui.shell import failure
-from ui.tables import escaped
+from ui.tables import draw_table
 
 LOSSES = "losses"  # a result of this name is drawn as a curve
 _WIDTH = 100  # characters of a line of numbers
@@ -76,7 +76,7 @@ def _values(name: str, strategy: StrategyResult) -> None:
             key="losses",
         )
     if len(rows):
-        st.table(escaped(rows), hide_index=True, border="horizontal")
+        draw_table(rows)
     for what, text in blocks.items():
         st.markdown(f"**{plain(what)}**")
         st.code(text, language=None, wrap_lines=True)

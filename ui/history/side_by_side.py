@@ -11,7 +11,7 @@ from ui import price, run_tables
 from ui.charts import by_strategy
 from ui.lab import lab
 from ui.markdown import plain
-from ui.tables import escaped
+from ui.tables import draw_table
 
 FEWEST, MOST = 2, len(run_tables.NAMES)
 
@@ -29,7 +29,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
     differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
         st.markdown("**What differs in the experiments**")
-        st.table(escaped(differences), hide_index=True, border="horizontal")
+        draw_table(differences)
     else:
         st.caption("All of these runs are of the same experiment.")
 
@@ -58,4 +58,4 @@ def _times(results: Sequence[tuple[str, Result]]) -> None:
         with st.container(width=230):
             price.field()
     answers = run_tables.answers_table(results, price.now())
-    st.table(escaped(answers), hide_index=True, border="horizontal")
+    draw_table(answers)

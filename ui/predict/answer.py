@@ -27,7 +27,7 @@ from ui.lab import lab
 from ui.markdown import as_sentence, coded, plain
 from ui.predict import beside, charts, drafts, keep, nearest, tables, torus
 from ui.shell import failure
-from ui.tables import escaped
+from ui.tables import draw_table
 from ui.timeline import stored
 from ui.timeline import view as timeline_view
 
@@ -117,7 +117,7 @@ def _mesh(experiment: Experiment) -> None:
     left, right = st.columns([2, 3], gap="medium")
     with left:
         st.markdown("**Sharding**")
-        st.table(escaped(tables.sharding_table(plan)), hide_index=True, border="horizontal")
+        draw_table(tables.sharding_table(plan))
     with (
         right,
         st.expander(
@@ -125,7 +125,7 @@ def _mesh(experiment: Experiment) -> None:
         ) as arrays,
     ):
         if arrays.open:
-            st.table(escaped(tables.arrays_table(plan)), hide_index=True, border="horizontal")
+            draw_table(tables.arrays_table(plan))
 
 
 def headline(result: Result, when: str) -> None:
@@ -177,11 +177,7 @@ def choose(result: Result) -> str | None:
             st.vega_lite_chart(
                 charts.interval_chart(times), alt=f"Time by strategy: {alt}", key="strategies"
             )
-        st.table(
-            escaped(tables.strategies_table(result, price.now())),
-            hide_index=True,
-            border="horizontal",
-        )
+        draw_table(tables.strategies_table(result, price.now()))
     if len(predictions) < 2:
         return next(iter(predictions), None)
     return choices.one_of("Details of", list(predictions), choices.STRATEGY, title)
@@ -212,7 +208,7 @@ def numbers(result: Result, name: str) -> None:
     if len(result.strategies) == 1:
         span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
         st.vega_lite_chart(
-            charts.interval_chart({"time": time}, state.aside(SCREEN, "measured")),
+            charts.interval_chart({"time": time}, keep.MEASURED.now()),
             alt=f"It takes {span}, estimate {seconds_text(time.estimate)}",
             key="interval",
         )
@@ -303,11 +299,7 @@ def details(result: Result, name: str) -> None:
         *([_PROGRAMS] if prediction.fits else []),
     ]
     choices.rename_tab(_OLD_TABS)
-    tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
-    opened, tab = next(
-        ((each, tab) for each, tab in zip(names, tabs, strict=True) if tab.open),
-        (names[0], tabs[0]),
-    )
+    opened, tab = choices.opened_tab(names)
     with tab:
         if opened == _TIME:
             _time(result, name, prediction)
@@ -361,7 +353,7 @@ def _besides(result: Result, name: str, prediction: Prediction) -> None:
     beside.show(result, name)
     if prediction.predicted_s is not None:
         st.subheader("Your own time", anchor=False)
-        keep.own_time(result, prediction)
+        keep.own_time(prediction)
     st.subheader("Baseline", anchor=False)
     keep.baseline(result, prediction)
 
@@ -371,9 +363,7 @@ def _collectives(result: Result, name: str, prediction: Prediction) -> None:
         st.caption("The compiled program has no communication.")
         return
     with st.container(key="collectives"):
-        st.table(
-            escaped(tables.collectives_table(prediction)), hide_index=True, border="horizontal"
-        )
+        draw_table(tables.collectives_table(prediction))
     st.caption(
         "Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for."
     )
@@ -388,7 +378,7 @@ def _memory(prediction: Prediction) -> None:
             alt=f"Peak {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device",
         )
     left, right = st.columns([2, 3], gap="medium")
-    left.table(escaped(tables.memory_table(prediction)), border="horizontal")
+    draw_table(tables.memory_table(prediction), left)
     before = prediction.before_compiling
     if before:
         notes = [
@@ -397,7 +387,7 @@ def _memory(prediction: Prediction) -> None:
         ]
         left.caption(plain(" ".join(notes)))
     if prediction.buffers:
-        right.table(escaped(tables.buffers_table(prediction)), border="horizontal")
+        draw_table(tables.buffers_table(prediction), right)
         right.caption("The largest arrays of the compiled program, per device.")
 
 

@@ -15,7 +15,7 @@ from ui.lab import lab
 from ui.markdown import plain
 from ui.predict import charts, study
 from ui.predict.tables import NONE, nowrap, percent
-from ui.tables import escaped
+from ui.tables import draw_table
 
 _OFFERED = 100
 _KEY = "with"  # of the query string: the run that is beside
@@ -90,17 +90,17 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
                 for label, each in timed.items()
             ),
         )
-    st.table(escaped(numbers_table(here, there, price.now())), hide_index=True, border="horizontal")
+    draw_table(numbers_table(here, there, price.now()))
     st.markdown("**Collectives that differ**, by kind, axes and bytes")
     differ = collectives_difference(here, there)
     if differ["Collective"]:
-        st.table(escaped(differ), hide_index=True, border="horizontal")
+        draw_table(differ)
     else:
         st.caption("Both programs communicate alike.")
     fields = run_tables.differences_table([result.experiment, other.experiment])
     if len(fields):
         st.markdown("**What differs in the experiments**")
-        st.table(escaped(fields), hide_index=True, border="horizontal")
+        draw_table(fields)
 
 
 def _headings(result: Result, name: str, other: Result, other_name: str) -> None:

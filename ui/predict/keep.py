@@ -11,6 +11,7 @@ from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
 from spmd_core.words import predictions
 from ui import price, state
+from ui.link_number import LinkNumber
 from ui.markdown import plain
 from ui.predict import charts
 from ui.shell import refusal
@@ -22,17 +23,6 @@ _IN_CI = (
     "**Check it in CI.** This compiles the plan again, reports which collective, byte or buffer "
     "changed, and ends with code 1 if any did:"
 )
-
-
-def from_query() -> None:
-    """Take a measured time and a number of tokens out of a link, once; what is no such number is
-    left out.
-    """
-    for name, most in (("measured", _LONGEST_S), ("tokens", _MOST_TOKENS_E9)):
-        text = st.query_params.get(name, "")[:32]
-        if text and state.aside(SCREEN, f"{name}.read") != text:
-            state.set_aside(SCREEN, f"{name}.read", text)
-            state.set_aside(SCREEN, name, number(text, most))
 
 
 def number(text: str, most: float) -> float | None:
@@ -48,16 +38,16 @@ def number(text: str, most: float) -> float | None:
     return value if 0 < value <= most else None
 
 
-def _kept(name: str, value: float | None) -> None:
-    """Remember a number, and write it to the address bar."""
-    state.set_aside(SCREEN, name, value)
-    if value:
-        text = f"{value:g}"
-        state.set_aside(SCREEN, f"{name}.read", text)
-        if st.query_params.get(name) != text:
-            st.query_params[name] = text
-    elif name in st.query_params:
-        del st.query_params[name]
+MEASURED = LinkNumber(SCREEN, "measured", lambda text: number(text, _LONGEST_S))
+_TOKENS = LinkNumber(SCREEN, "tokens", lambda text: number(text, _MOST_TOKENS_E9))
+
+
+def from_query() -> None:
+    """Take a measured time and a number of tokens out of a link, once; what is no such number is
+    left out.
+    """
+    MEASURED.from_query()
+    _TOKENS.from_query()
 
 
 def training_run(result: Result, prediction: Prediction) -> None:
@@ -68,7 +58,7 @@ def training_run(result: Result, prediction: Prediction) -> None:
     with st.container(
         horizontal=True, vertical_alignment="bottom", gap="medium", key="training-run"
     ):
-        key = state.seed(state.key(SCREEN, "aside.tokens"), state.aside(SCREEN, "tokens"))
+        key = state.seed(state.key(SCREEN, "aside.tokens"), _TOKENS.now())
         tokens = st.number_input(
             "A training run of (billion tokens)",
             value=None,
@@ -80,7 +70,7 @@ def training_run(result: Result, prediction: Prediction) -> None:
             placeholder="e.g. 1000",
             width=230,
         )
-        _kept("tokens", tokens)
+        _TOKENS.keep(tokens)
         words = predictions.run_words(prediction, plan, (tokens or 0) * 1e9, price.now())
         st.markdown(
             plain(f"takes {words}.")
@@ -90,10 +80,9 @@ def training_run(result: Result, prediction: Prediction) -> None:
         )
 
 
-def own_time(result: Result, prediction: Prediction) -> None:
+def own_time(prediction: Prediction) -> None:
     """A time measured elsewhere, against the estimate and its interval."""
-    del result
-    key = state.seed(state.key(SCREEN, "aside.measured"), state.aside(SCREEN, "measured"))
+    key = state.seed(state.key(SCREEN, "aside.measured"), MEASURED.now())
     left, right = st.columns([1, 2], gap="medium", vertical_alignment="bottom")
     measured = left.number_input(
         "Your measured time of a step (seconds)",
@@ -106,9 +95,9 @@ def own_time(result: Result, prediction: Prediction) -> None:
         placeholder="e.g. 0.25",
         help="It stays with the link of this page.",
     )
-    before = state.aside(SCREEN, "measured")
-    _kept("measured", measured)
-    if measured != before:
+    before = MEASURED.now()
+    MEASURED.keep(measured)
+    if MEASURED.now() != before:
         st.rerun()  # the interval above shows it too, and only the tabs were drawn anew
     words = predictions.measured_words(prediction, measured or 0.0)
     if words is None or prediction.predicted_s is None:

@@ -10,7 +10,7 @@ from ui.markdown import plain
 from ui.predict import torus_chart
 from ui.predict.tables import NONE, nowrap
 from ui.shell import refusal
-from ui.tables import escaped
+from ui.tables import draw_table
 
 ORDERS = {"topology": "By topology", "plain": "Plain"}
 _MEANINGS = {
@@ -47,7 +47,7 @@ def show(experiment: Experiment) -> None:
                 width="content",
                 key=f"torus:{order}",
             )
-            st.table(escaped(axes_table(axes)), hide_index=True, border="horizontal")
+            draw_table(axes_table(axes))
     st.caption(plain(f"{torus_chart.caption(topology)} {_LEGEND.format(axis=axis)}"))
     if (verdict := difference(axes_of["topology"], axes_of["plain"])) is not None:
         st.markdown(plain(verdict))

@@ -27,7 +27,7 @@ from ui.layout import picture
 from ui.markdown import plain
 from ui.predict import answer as predicted
 from ui.programs import treemap
-from ui.tables import escaped, sheet
+from ui.tables import draw_table, sheet
 
 SHOWN_FINDINGS = 8
 _TITLES = {
@@ -155,7 +155,7 @@ def after(status: RunStatus) -> None:
     for at, (chart, alt) in enumerate(view.times):
         st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
     if view.times:
-        st.table(escaped(view.times_table), hide_index=True, border="horizontal")
+        draw_table(view.times_table)
     measured.notes(lab().result(status.run) or view.result)
     if len(view.collectives):
         communication.draw(view)

@@ -51,7 +51,7 @@ st.subheader("Running now", anchor=False)
 live.watch_queue(live.listed_runs())
 
 st.subheader("Recent runs", anchor=False)
-recent = lab().history(over=True, limit=6, searched=False)
+recent = lab().history(over=True, limit=6, searched=False, is_own=True)
 for summary in recent:
     cards.run_row(summary)
 if recent:

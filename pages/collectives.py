@@ -7,6 +7,7 @@ from ui import cards, exports, links, live, shell, state
 from ui.collectives import answer, inputs
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
+from ui.notebook import labels
 
 share = shell.open_page("collectives")
 head = st.container(horizontal=True, vertical_alignment="center")
@@ -40,6 +41,7 @@ elif pressed:
 if status := live.follow("collectives", experiment, run, at_work):
     if result := lab().result(status.run):
         exports.menu(downloads, status.run, status.experiment)
+        labels.draw(status.run)
         answer.draw(result, ago(status.finished_at or status.submitted_at))
 elif run is None:
     cards.elsewhere(lab().active(), state.last_run("collectives"))

@@ -9,6 +9,7 @@ from ui.compare import answer, changed, communication, inputs, plan_rows, study,
 from ui.compare import view as views
 from ui.lab import lab
 from ui.markdown import code, plain
+from ui.notebook import labels
 
 share = shell.open_page("compare")
 with st.sidebar:
@@ -47,6 +48,7 @@ if status := live.follow("compare", experiment, run, at_work):
     if view:
         answer.headline(view, ago(status.finished_at or status.submitted_at))
         answer.verdict(view.result)
+        labels.draw(status.run)
         exports.menu(downloads, status.run, status.experiment)
         for at, (chart, alt) in enumerate(view.times):
             st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")

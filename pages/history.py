@@ -18,7 +18,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         "Search",
         key="search",
         bind="query-params",
-        placeholder="x=8, bfloat16, a date …",
+        placeholder="x=8, bfloat16, a date, tag:v5p, note:ring …",
         icon=":material/search:",
     )
     workload = st.selectbox(

@@ -8,6 +8,7 @@ from spmd_core.words import ago, model_words
 from ui import course, exports, links, live, next_step, price, remedies, shell, state
 from ui.lab import find, lab
 from ui.markdown import plain
+from ui.notebook import labels
 from ui.predict import answer, inputs, keep, study, sweep
 
 share = shell.open_page("predict")
@@ -60,6 +61,7 @@ if swept:
 elif status and result:
     exports.menu(downloads, status.run, status.experiment)
     answer.headline(result, ago(status.finished_at or status.submitted_at))
+    labels.draw(status.run)
     chosen = answer.choose(result)
     study.add_variant(experiment)
     if chosen is not None:

@@ -37,6 +37,11 @@ COMMANDS = {
     "run": "run an experiment, and print its result",
     "program": "what each device holds of a program that jax.export wrote",
     "history": "the runs that are stored",
+    "name": "name a stored run",
+    "note": "write the note of a stored run",
+    "tag": "add tags to a stored run, remove them, or pin it",
+    "export": "write stored runs into one archive, for another installation",
+    "import": "take in the runs of an archive, as foreign ones",
     "script": "a script of plain JAX that reproduces an experiment",
     "predict": "what a program would cost on TPUs that are not attached",
     "search": "which sharding is best for a model on chips, or for a spec",
@@ -49,7 +54,15 @@ COMMANDS = {
 }
 
 _LONG = 60  # characters
-_OWNERS = {"who": "owner.who", "login": "owner.login"}  # for who runs the server
+_INSIDE = {  # modules of commands that are in a folder
+    "who": "owner.who",
+    "login": "owner.login",
+    "name": "notebook.name",
+    "note": "notebook.note",
+    "tag": "notebook.tag",
+    "export": "notebook.export",
+    "import": "notebook.take_in",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -123,7 +136,7 @@ def _call(words: list[str]) -> int:
             f"command {shorten(words[0])}", "does not exist", f"use one of {', '.join(COMMANDS)}"
         )
     meaning = COMMANDS[words[0]]
-    command = pkgutil.resolve_name(f"spmd_core.commands.{_OWNERS.get(words[0], words[0])}")
+    command = pkgutil.resolve_name(f"spmd_core.commands.{_INSIDE.get(words[0], words[0])}")
     parser = _Parser(
         prog=f"{PROGRAM} {words[0]}",
         description=f"{meaning[0].upper()}{meaning[1:]}.",

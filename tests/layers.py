@@ -58,7 +58,7 @@ UI_FLOORS = (
     ),
     ("arrows", "course", "hardware", "ir", "next_step", "timeline"),
     ("shell",),
-    ("live", "remedies"),
+    ("live", "remedies", "notebook"),
     ("layout",),
     ("predict",),
     ("compare", "collectives"),

@@ -10,7 +10,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from spmd_core.base import RequestError, is_confirmed, read_settings
 from spmd_core.experiment import Described, Experiment
 from spmd_core.lab import Asker, Batch, Lab, Room, doctor
-from spmd_core.results import RunStatus
+from spmd_core.results import Labels, RunStatus
 from spmd_core.words import Check
 from ui.entrance import door
 
@@ -58,6 +58,11 @@ def cancel_mine() -> None:
 def delete(runs: Sequence[str]) -> None:
     """Delete runs that are over."""
     lab().delete(runs, asker())
+
+
+def label(run: str, was: Labels | None, **changes: object) -> Labels:
+    """Change a run's name, note, tags or pin, which were `was` when they were shown."""
+    return lab().notebook.label(run, asker(), was, **changes)
 
 
 def take_program(data: bytes, name: str) -> Described:

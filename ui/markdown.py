@@ -5,7 +5,8 @@ or `quoted`; `tests/spoken.py` finds what does not.
 """
 
 import re
-import unicodedata
+
+from spmd_core.base import visible
 
 LONGEST_QUOTE = 60  # characters of another's text inside a sentence of ours
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&]|(?<=:material)/)")
@@ -17,7 +18,6 @@ _LIVE = re.compile(
     r"(?:https?://|www\.)[^\s\u00a0]*|[-.\w+]+@[-\w]+(?:\.[-\w]+)+|:(?!v\d\w*:|(?!100:|1234:)\d+(?:x\d+)*:)[\w+-]+:",
     re.IGNORECASE,
 )
-_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _NAME = re.compile(r"[A-Za-z0-9]+(?:(?:_| )[A-Za-z0-9]+)*")
 
 
@@ -92,12 +92,7 @@ def _between(live: re.Pattern[str], line: str) -> str:
 def _visible(text: str) -> str:
     """A text on one line, without characters that are not seen but do something."""
     line = _SPACE.sub(" ", text).strip()
-    return line if line.isascii() and line.isprintable() else "".join(map(_seen, line))
-
-
-def _seen(character: str) -> str:
-    unseen = character in _DIRECTIONS or unicodedata.category(character) in ("Cc", "Cs")
-    return f"\\u{ord(character):04x}" if unseen else character
+    return visible(line)
 
 
 def as_sentence(message: str) -> str:

@@ -9,6 +9,7 @@ from spmd_core.results import Result, RunSummary, StrategyResult
 from spmd_core.words import (
     cost_of,
     difference_rows,
+    labels_words,
     operand_bytes,
     outcome_words,
     peak_words,
@@ -19,8 +20,9 @@ from spmd_core.words import (
 from spmd_core.words import rows as cost_rows
 from ui.tables import NONE
 
-WHEN, TIME_MS, OPERANDS_KIB = "When", "Time, ms", "Operands, KiB"  # of a run in the history
-NAMES = "ABCD"  # of runs that stand side by side
+# of a run in the history
+WHEN, TIME_MS, LABELS, OPERANDS_KIB = "When", "Time, ms", "Name and tags", "Operands, KiB"
+NAMES = "ABCDEFGH"  # of runs that stand side by side
 
 
 def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
@@ -38,6 +40,7 @@ def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
                 [None if time is None else float(f"{time * 1e3:.3g}") for _, time, _ in answers],
                 dtype="float64",
             ),
+            **_added(runs),
             **{label: [shape[label] or NONE for shape in shapes] for label in labels[:1]},
             "Fastest": [title(name) if name else NONE for name, _, _ in answers],
             "Outcome": [outcome_words(run) for run in runs],
@@ -48,6 +51,12 @@ def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
             "Run": [run.run for run in runs],
         }
     )
+
+
+def _added(runs: Sequence[RunSummary]) -> dict[str, list[str]]:
+    """The column of names and tags, where any run has some."""
+    words = [labels_words(run) for run in runs]
+    return {LABELS: [each or NONE for each in words]} if any(words) else {}
 
 
 def differences_table(

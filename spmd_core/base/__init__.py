@@ -28,6 +28,7 @@ from spmd_core.base.units import (
     suffixed_sizes,
     value_text,
 )
+from spmd_core.base.visible import visible
 
 __all__ = [
     "AccessError",
@@ -62,4 +63,5 @@ __all__ = [
     "suffixed_sizes",
     "threads",
     "value_text",
+    "visible",
 ]

@@ -11,7 +11,7 @@ from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.experiment import get_workload
 from spmd_core.lab import Lab
 from spmd_core.results import STATES, RunSummary, csv_text
-from spmd_core.words import left_out_words, title
+from spmd_core.words import labels_words, left_out_words, title
 
 MAX_LIMIT = 100_000
 
@@ -26,7 +26,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--text",
         metavar="TEXT",
-        help="only runs with this in their row of History: x=8, bfloat16, a date, an id …",
+        help="only runs with this in their row of History: x=8, bfloat16, a date, an id, tag:v5p, "
+        "note:ring, name:…",
     )
     parser.add_argument(
         "--limit", metavar="N", default="200", help="at most so many, the newest (default 200)"
@@ -111,6 +112,8 @@ def as_json(summary: RunSummary) -> dict[str, object]:
         "fastest": summary.fastest,
         "partial": summary.partial,
         "error": summary.error.model_dump() if summary.error else None,
+        "foreign": summary.origin is not None,
+        **summary.labels.to_json(),
     }
 
 
@@ -144,6 +147,7 @@ def _one(lab: Lab, arguments: Namespace) -> int:
 def _table(listed: list[RunSummary]) -> list[str]:
     if not listed:
         return ["no stored run is like that; python -m spmd_core run recipe:layer makes one"]
+    has_names = any(run.labels.name or run.labels.tags or run.origin for run in listed)
     rows = [
         (
             "run",
@@ -154,6 +158,7 @@ def _table(listed: list[RunSummary]) -> list[str]:
             "mesh",
             "fastest",
             "median or predicted",
+            *(["name and tags"] if has_names else []),
         )
     ]
     for summary in listed:
@@ -174,6 +179,7 @@ def _table(listed: list[RunSummary]) -> list[str]:
                 mesh,
                 fastest,
                 time_of,
+                *([labels_words(summary)] if has_names else []),
             )
         )
     return table(rows, numbers=(7,))

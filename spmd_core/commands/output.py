@@ -3,12 +3,21 @@
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
-from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.base import LabError, RequestError, refuse, shorten
 
-# how the files begin that `--trace` and `--keep` write: these may be replaced
-_OURS = (b'{"displayTimeUnit":', b'{\n "baseline":')
+# how the files begin that commands write, from a byte on: these may be replaced
+_OURS = (
+    (0, b'{"displayTimeUnit":'),
+    (0, b'{\n "baseline":'),
+    (0, b"<!doctype html><!-- SPMD Lab report -->"),
+    (0, b"<!-- SPMD Lab report -->"),
+    (30, b"runs/"),  # of the first member of an archive
+    (30, b"manifest.json"),
+)
 FORCE = "replace a file that is there, whatever it holds"
 
 
@@ -32,15 +41,21 @@ def check_output(option: str, path: str, force: bool) -> None:
         raise _unwritable(what, error) from None
 
 
-def write_output(option: str, path: str, text: str) -> None:
-    """Write a file that was checked: beside its place first, so that it is never there in part."""
+def write_output(option: str, path: str, content: str | Callable[[IO[bytes]], object]) -> None:
+    """Write a file that was checked: beside its place first, so that it is never there in part.
+
+    `content`: a text, or what writes bytes into an open file.
+    """
     file, beside = Path(path), ""
     try:
         handle, beside = tempfile.mkstemp(prefix=".spmd-lab-", dir=file.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
+        with os.fdopen(handle, "w+b") as out:
+            out.write(content.encode()) if isinstance(content, str) else content(out)
         os.chmod(beside, 0o666 & ~_umask())
         os.replace(beside, file)
+    except LabError:
+        Path(beside).unlink(missing_ok=True) if beside else None
+        raise
     except OSError as error:
         Path(beside).unlink(missing_ok=True) if beside else None
         raise _unwritable(f"{option} {shorten(path)}", error) from None
@@ -56,8 +71,8 @@ def _mode(file: Path) -> int | None:
 
 def _is_ours(file: Path) -> bool:
     with file.open("rb") as held:
-        begins = held.read(max(map(len, _OURS)))
-    return not begins or begins.startswith(_OURS)
+        begins = held.read(max(at + len(each) for at, each in _OURS))
+    return not begins or any(begins[at : at + len(each)] == each for at, each in _OURS)
 
 
 def _umask() -> int:

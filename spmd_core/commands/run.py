@@ -136,11 +136,13 @@ def result_with_shardings(lab: Lab, result: Result) -> Result:
 
 
 def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
-    """A result with its roofs, where its target and mesh were calibrated, and with the
-    remedies for its collectives; unchanged where the data folder went meanwhile.
+    """A result with its roofs, where its target and mesh were calibrated (none of a foreign run), and
+    with the remedies for its collectives; unchanged where the data folder went meanwhile.
     """
     if result is None:
         return None
+    if lab.notebook.origin(result.run):
+        return told(lab, result)
     with contextlib.suppress(StorageError):
         return told(lab, result).by_variant(
             lambda each: with_roofline(each, calibration(each.experiment, lab.latest, lab.result))

@@ -210,7 +210,7 @@ def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     ids = device_numbers(experiment)
     return (
         shards
-        if ids is None or parse_target(experiment.target).kind != "tpu"
+        if ids is None or not parse_target(experiment.target).is_absent
         else replace(shards, device_ids=ids)
     )
 
@@ -225,7 +225,7 @@ def device_numbers(experiment: Experiment) -> Ints | None:
     target = parse_target(experiment.target)
     if target.kind == "cpu":
         return np.arange(experiment.device_count)
-    if target.kind != "tpu":
+    if not target.is_absent:
         return None
     order = str(experiment.option("device_order"))
     try:

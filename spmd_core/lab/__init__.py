@@ -1,6 +1,7 @@
 """Submit, queue, follow, keep, cancel: one object behind the screens and the command line."""
 
 from spmd_core.lab import doctor
+from spmd_core.lab.archive.archives import Imported
 from spmd_core.lab.batch import Batch, why
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, Room
@@ -11,6 +12,7 @@ __all__ = [
     "COMMAND_LINE",
     "Asker",
     "Batch",
+    "Imported",
     "Lab",
     "Remedies",
     "Room",

@@ -21,7 +21,9 @@ from spmd_core.base import (
     shorten,
 )
 from spmd_core.experiment import Described, Experiment, programs
+from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
+from spmd_core.lab.notebook import Notebook
 from spmd_core.lab.store.actions import Action
 from spmd_core.lab.store.limits import (
     COMMAND_LINE,
@@ -66,6 +68,8 @@ class Lab:
     def __init__(self, folder: Path, settings: Settings, serve: bool):
         self.folder = folder
         self._store = Store(folder)
+        self.notebook = Notebook(self._store, self.allow)
+        self.archives = Archives(self._store, settings, self.allow)
         self._queue_lock = QueueLock(folder, self._store)
         self._clients = Clients(folder)
         self._settings, self._serve = settings, serve
@@ -275,16 +279,18 @@ class Lab:
         limit: int = 200,
         over: bool = False,
         searched: bool | None = None,
+        is_own: bool = False,
+        pinned_first: bool = False,
     ) -> tuple[RunSummary, ...]:
         """Stored runs, newest first: of an `experiment`, or with any of the ids `runs`. `text` is
         looked for in what a row of History shows, moments in the time zone `zone`; `over`: without
-        those that wait or run; `searched`: only those of searches, or none.
+        those that wait or run; `searched`: only those of searches, or none; `is_own`: without
+        foreign ones.
         """
-        states: tuple[str, ...] = () if state is None else (state,)
+        otherwise = tuple(TERMINAL) if over else ()
+        states = (state,) if state else otherwise
         if state == "interrupted":
             states = (state, *ACTIVE)  # where nobody works the queue
-        elif state is None and over:
-            states = tuple(TERMINAL)
         summaries = self._store.history(
             workload=workload,
             states=states,
@@ -293,12 +299,12 @@ class Lab:
             where=matches(text, zone) if text else None,
             limit=limit,
             searched=searched,
+            is_own=is_own,
+            pinned_first=pinned_first,
         )
         seen = [
-            replace(summary, state=self.status(summary.run).state)
-            if summary.state in ACTIVE
-            else summary
-            for summary in summaries
+            replace(each, state=self.status(each.run).state) if each.state in ACTIVE else each
+            for each in summaries
         ]
         return tuple(summary for summary in seen if state in (None, summary.state))
 

@@ -1,20 +1,29 @@
 """What a machine is: attached, simulated or absent."""
 
 from spmd_core.machine import dumps, surroundings
-from spmd_core.machine.absent import ENVIRONMENT, description, split_over_slices
-from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, Chip
+from spmd_core.machine.absent import (
+    ENVIRONMENT,
+    GPU_OPTIONS,
+    description,
+    platform_of,
+    split_over_slices,
+)
+from spmd_core.machine.chip import Chip
+from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, TPUS
 from spmd_core.machine.dumps import dump_folder, size_bytes
+from spmd_core.machine.gpu_compiler import gpu_compiler_refusal, plugin_version
+from spmd_core.machine.gpus import GPUS, Gpu
 from spmd_core.machine.hardware import Hardware, read_hardware
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
 from spmd_core.machine.of_chips import nearest_of_chips, nearest_topology, topology_of_chips
 from spmd_core.machine.own_memory import spare_bytes
 from spmd_core.machine.targets import (
     Target,
+    absent_target,
     accelerator_files,
     default_target,
     parse_target,
     shape_text,
-    tpu_target,
 )
 from spmd_core.machine.topologies import Coordinates, Topology, get_topology, legal_shapes
 
@@ -22,11 +31,16 @@ __all__ = [
     "BY_DEVICE_KIND",
     "CHIPS",
     "ENVIRONMENT",
+    "GPUS",
+    "GPU_OPTIONS",
+    "TPUS",
     "Chip",
     "Coordinates",
+    "Gpu",
     "Hardware",
     "Target",
     "Topology",
+    "absent_target",
     "accelerator_files",
     "default_target",
     "description",
@@ -34,12 +48,15 @@ __all__ = [
     "dump_folder",
     "dumps",
     "get_topology",
+    "gpu_compiler_refusal",
     "legal_shapes",
     "listed",
     "mesh_places",
     "nearest_of_chips",
     "nearest_topology",
     "parse_target",
+    "platform_of",
+    "plugin_version",
     "read_hardware",
     "shape_text",
     "size_bytes",
@@ -47,5 +64,4 @@ __all__ = [
     "split_over_slices",
     "surroundings",
     "topology_of_chips",
-    "tpu_target",
 ]

@@ -1,17 +1,33 @@
-"""Compile-only topologies: the arguments for JAX and the environment of the TPU compiler, for the
+"""Compile-only topologies: the arguments for JAX and the environment of the compilers, for the
 worker and for exported scripts.
 """
 
 from math import gcd
 
+from spmd_core.machine.gpu_compiler import hosts_of, target_config
+from spmd_core.machine.gpus import Gpu
 from spmd_core.machine.topologies import Topology
 
 # read when jax and libtpu are loaded
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 
 
+# Options of a compile for GPUs: there is none to try kernels on
+GPU_OPTIONS = {"xla_gpu_autotune_level": "0"}
+
+
+def platform_of(topology: Topology) -> str:
+    """The platform of JAX that compiles for a topology."""
+    return "cuda" if topology.chip.is_gpu else "tpu"
+
+
 def description(topology: Topology) -> tuple[str, dict[str, object]]:
-    """Name and options for `jax.experimental.topologies.get_topology_desc(name, "tpu", **options)`."""
+    """Name and options for `jax.experimental.topologies.get_topology_desc(name, platform, **options)`,
+    whose platform is `platform_of`.
+    """
+    if isinstance(topology.chip, Gpu):
+        config = target_config(topology.chip)
+        return "", {"target_config": config, "topology": hosts_of(topology)}
     options: dict[str, object] = dict(topology.chip.options)
     if topology.slices > 1:
         options["num_slices"] = topology.slices

@@ -1,7 +1,9 @@
-"""TPU generations: what each chip can do, every figure with its source."""
+"""Every kind of accelerator that programs are compiled for: TPU generations, each figure with its
+source, and the GPUs.
+"""
 
-from dataclasses import dataclass
-from typing import Literal
+from spmd_core.machine.chip import Chip
+from spmd_core.machine.gpus import GPUS
 
 GIB = 2**30
 
@@ -25,59 +27,7 @@ COMPILER = (
 GUESS = "a guess"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chip:
-    """A generation. Values are per chip unless noted; bandwidths in bytes per second, one way."""
-
-    generation: str
-    title: str
-    # `device_kind` as libtpu reports it, and its other spellings.
-    device_kinds: tuple[str, ...]
-    pci_id: str | None = None  # of jax/_src/hardware_utils.py, _TPU_PCI_DEVICE_IDS
-    peak_flops: float  # FLOP/s in bfloat16
-    hbm_bytes: int  # what a program may use
-    hbm_bandwidth: float
-    link_bandwidth: float  # of one link, one direction, nominal
-    torus_dims: int
-    dcn_bandwidth: float  # per chip, out of the slice
-    host_bandwidth: float  # per chip, to host memory, each way
-    clock_hz: float
-    matrix_unit: int = 128  # rows and columns of one matrix unit
-    max_shape: tuple[int, ...]
-    # "full": an axis wraps at the size of max_shape; "cubes": every axis wraps where a slice
-    # consists of complete 4x4x4 cubes.
-    wrap: Literal["full", "cubes"]
-    devices_per_chip: int = 1
-    cores: int = 1  # of one JAX device: two share each operation of a megacore
-    smallest: tuple[int, ...] | None = (
-        None  # the smallest legal shape, where no single chip is offered
-    )
-    libtpu_name: str = ""  # of the generation in a topology's name; "": as the generation
-    options: tuple[tuple[str, str], ...] = ()  # of libtpu's topology description
-    sources: str = ""
-
-    @property
-    def device_flops(self) -> float:
-        """Peak bfloat16 FLOP/s of one JAX device."""
-        return self.peak_flops / self.devices_per_chip
-
-    @property
-    def device_hbm_bandwidth(self) -> float:
-        """HBM bandwidth of one JAX device, when all of a chip are busy."""
-        return self.hbm_bandwidth / self.devices_per_chip
-
-    @property
-    def device_host_bandwidth(self) -> float:
-        """Bandwidth to host memory of one JAX device, when all of a chip are busy."""
-        return self.host_bandwidth / self.devices_per_chip
-
-    @property
-    def device_hbm_bytes(self) -> int:
-        """HBM of one JAX device."""
-        return self.hbm_bytes // self.devices_per_chip
-
-
-CHIPS: dict[str, Chip] = {
+TPUS: dict[str, Chip] = {
     chip.generation: chip
     for chip in (
         Chip(
@@ -233,6 +183,8 @@ CHIPS: dict[str, Chip] = {
         # Add a generation above this line.
     )
 }
+
+CHIPS: dict[str, Chip] = {**TPUS, **GPUS}
 
 # Generation by `device_kind`, and title by PCI device id.
 BY_DEVICE_KIND = {kind: chip.generation for chip in CHIPS.values() for kind in chip.device_kinds}

@@ -1,5 +1,5 @@
-"""Assigns the devices of a TPU topology to mesh positions: in `topology` order, as jax's mesh_utils
-does, or in `plain` order, as they are listed.
+"""Assigns the devices of a topology to mesh positions: in `topology` order, as jax's mesh_utils
+does, or in `plain` order, as they are listed, which for GPUs is the same.
 
 The screen cannot import jax, so the assignment is reimplemented here; a test compares it with
 mesh_utils.
@@ -60,7 +60,7 @@ def _places(
             f"does not fill {topology.name} with its {len(every)}",
             f"make the axes multiply to {len(every)}",
         )
-    if order == "plain":
+    if order == "plain" or topology.chip.is_gpu:
         return every.reshape(*sizes, 5)
     between = _slices_by_axis(topology.slices, sizes)
     within = tuple(size // count for size, count in zip(sizes, between, strict=True))
@@ -79,9 +79,9 @@ def _places(
 @lru_cache(maxsize=16)
 def listed(topology: Topology) -> tuple[Coordinates, ...]:
     """Coordinates of the devices in the order in which the TPU compiler lists them: slices, then
-    hosts of 2 x 2 chips, x fastest.
+    hosts of 2 x 2 chips, x fastest. GPUs are listed domain by domain.
     """
-    x, y, z = (*topology.shape, 1)[:3]
+    x, y, z = (*topology.shape, 1, 1)[:3]
     return tuple(
         (host_x + i, host_y + j, k, core, number)
         for number in range(topology.slices)
@@ -98,9 +98,12 @@ def device_ids(topology: Topology, places: np.ndarray) -> np.ndarray:
     """JAX's numbers of the devices at coordinates [..., 5], int64 [...].
 
     The TPU compiler numbers the chips of a slice row by row, x fastest, and the devices of a chip
-    one after the other; with several slices, slice s begins at 100,000 (s + 1). Read off libtpu.
+    one after the other; with several slices, slice s begins at 100,000 (s + 1). Read off libtpu. GPUs are
+    numbered as they are listed.
     """
-    x, y = (*topology.shape, 1)[:2]
+    if topology.chip.is_gpu:
+        return places[..., 0] + topology.shape[0] * places[..., 4]
+    x, y = (*topology.shape, 1, 1)[:2]
     chip = places[..., 0] + x * (places[..., 1] + y * places[..., 2])
     within = chip * topology.chip.devices_per_chip + places[..., 3]
     return within + (100_000 * (places[..., 4] + 1) if topology.slices > 1 else 0)
@@ -135,7 +138,7 @@ def _in_slice(
 def _physical(topology: Topology) -> np.ndarray:
     """[x, y, z] or [x, y, z, core]: positions in the listing of one slice."""
     one = Topology(topology.chip, topology.shape)
-    x, y, z = (*topology.shape, 1)[:3]
+    x, y, z = (*topology.shape, 1, 1)[:3]
     cores = topology.chip.devices_per_chip
     positions = np.empty((x, y, z, cores), dtype=np.int64)
     for position, (at_x, at_y, at_z, core, _) in enumerate(listed(one)):

@@ -1,4 +1,4 @@
-"""Where an experiment runs: this machine's accelerators, simulated CPU devices, or an absent TPU."""
+"""Where an experiment runs: this machine's accelerators, simulated CPU devices, or absent TPUs or GPUs."""
 
 import os
 import re
@@ -13,14 +13,16 @@ _CPU = re.compile(r"cpu:([0-9]{1,6})")
 _TPU = re.compile(
     r"tpu:(?P<generation>[a-z0-9]{2,8}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})(\*(?P<slices>[0-9]{1,4}))?"
 )
+_GPU = re.compile(r"gpu:(?P<kind>[a-z0-9]{2,12}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """A parsed target. `device_count` is None if it is known only once JAX lists the devices."""
 
-    # attached accelerators, simulated devices, a topology that is not attached
-    kind: Literal["local", "cpu", "tpu"]
+    # attached accelerators, simulated devices, a topology that is not attached. Of GPUs `slices`
+    # are NVLink domains
+    kind: Literal["local", "cpu", "tpu", "gpu"]
     text: str
     device_count: int | None = None
     generation: str | None = None
@@ -30,7 +32,12 @@ class Target:
     @property
     def is_absent(self) -> bool:
         """Whether it is a compile-only topology: programs are compiled for it and not run."""
-        return self.kind == "tpu"
+        return self.kind in ("tpu", "gpu")
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a topology of absent GPUs."""
+        return self.kind == "gpu"
 
     @property
     def is_attached(self) -> bool:
@@ -61,10 +68,15 @@ def parse_target(text: str) -> Target:
         return Target(
             "tpu", text.lower(), None, match["generation"], shape, int(match["slices"] or 1)
         )
+    if match := _GPU.fullmatch(text.lower()):
+        *domains, gpus = (int(part) for part in match["shape"].split("x"))
+        shape, count = ((gpus,), (*domains, 1)[0]) if len(domains) < 2 else ((*domains, gpus), 1)
+        canonical = absent_target(match["kind"], shape, count, "gpu")
+        return Target("gpu", canonical, None, match["kind"], shape, count)
     raise refuse(
         f"target {shorten(text)}",
         "is not a place to run",
-        "use local, cpu:8 or a topology such as tpu:v5e:4x4",
+        "use local, cpu:8 or a topology such as tpu:v5e:4x4 or gpu:h100:8",
     )
 
 
@@ -73,8 +85,14 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
 
 
-def tpu_target(generation: str, shape: tuple[int, ...], slices: int = 1) -> str:
-    """The text of a topology, legal or not, as `parse_target` reads it, e.g. `tpu:v5e:4x4*2`."""
+def absent_target(
+    generation: str, shape: tuple[int, ...], slices: int = 1, platform: str = "tpu"
+) -> str:
+    """The text of a topology, legal or not, as `parse_target` reads it, e.g. `tpu:v5e:4x4*2`;
+    `gpu:h100:2x8` is two NVLink domains of 8.
+    """
+    if platform == "gpu":
+        return f"gpu:{generation}:{'' if slices == 1 else f'{slices}x'}{shape_text(shape)}"
     return f"tpu:{generation}:{shape_text(shape)}" + (f"*{slices}" if slices > 1 else "")
 
 

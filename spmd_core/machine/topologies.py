@@ -1,20 +1,23 @@
-"""TPU topologies that the compiler accepts, and what each chip can do, every figure with its
-source.
+"""Topologies of absent devices: TPU slices that the compiler accepts, and NVLink domains that are
+built.
 """
 
 import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NoReturn
 
 from spmd_core.base import refuse, shorten
-from spmd_core.machine.chips import CHIPS, OTHER_NAMES, Chip
-from spmd_core.machine.targets import Target, parse_target, tpu_target
+from spmd_core.machine.chip import Chip
+from spmd_core.machine.chips import CHIPS, OTHER_NAMES, TPUS
+from spmd_core.machine.gpus import GPUS
+from spmd_core.machine.targets import Target, absent_target, parse_target
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
     """One or more equal slices of a generation; `shape` counts chips along each physical axis of a
-    slice.
+    slice. Of GPUs a slice is an NVLink domain, and `shape` its GPUs.
     """
 
     chip: Chip
@@ -23,13 +26,13 @@ class Topology:
 
     @property
     def name(self) -> str:
-        """As written in a target, e.g. `v5e:4x4*2`."""
+        """As written in a target, e.g. `v5e:4x4*2`; of GPUs the target itself."""
         return self.target.removeprefix("tpu:")
 
     @property
     def target(self) -> str:
         """The target's text."""
-        return tpu_target(self.chip.generation, self.shape, self.slices)
+        return absent_target(self.chip.generation, self.shape, self.slices, self.chip.platform)
 
     @property
     def chips(self) -> int:
@@ -49,6 +52,8 @@ class Topology:
         of complete 4x4x4 cubes, whose optical switches close the rings. Source: "How to Scale Your
         Model", chapter 2.
         """
+        if self.chip.wrap == "switch":
+            return (False,)
         if self.chip.wrap == "cubes":
             cubes = all(size % 4 == 0 for size in self.shape)
             return tuple(cubes for _ in self.shape)
@@ -60,6 +65,8 @@ class Topology:
 @cache
 def legal_shapes(generation: str) -> tuple[tuple[int, ...], ...]:
     """Shapes of one slice, smallest first: what Cloud offers and the compiler accepts."""
+    if generation in GPUS:
+        return GPUS[generation].domains
     chip = CHIPS[generation]
     if chip.torus_dims == 2:
         flat = [(2, 2), (2, 4), (4, 4), (4, 8), (8, 8), (8, 16), (16, 16), (16, 32), (32, 32)]
@@ -90,29 +97,46 @@ def get_topology(text: str | Target) -> Topology:
     target = (
         text
         if isinstance(text, Target)
-        else parse_target(text if text.startswith("tpu:") else f"tpu:{text}")
+        else parse_target(text if text.startswith(("tpu:", "gpu:")) else f"tpu:{text}")
     )
     if target.generation is None:
         raise refuse(
             f"target {shorten(target.text)}", "is not a TPU topology", "use for example tpu:v5e:4x4"
         )
-    if target.generation not in CHIPS:
-        near = nearest_names(target) if target.generation in OTHER_NAMES else ()
-        raise refuse(
-            f"generation {target.generation!r}",
-            "is not one that the TPU compiler knows",
-            f"use {' or '.join(near)}" if near else f"use one of {', '.join(CHIPS)}",
-        )
-    shape = target.topology
+    if target.generation not in (GPUS if target.is_gpu else TPUS):
+        _refuse_generation(target)
+    chip, shape = CHIPS[target.generation], target.topology
     if shape not in legal_shapes(target.generation):
+        shown = target.text if chip.is_gpu else target.text.removeprefix("tpu:")
+        what = _built(chip) if chip.is_gpu else f"is not a shape of {chip.title}"
+        near = dict.fromkeys(nearest_names(target))
+        raise refuse(f"topology {shown}", what, f"use {' or '.join(near)}")
+    if not 1 <= target.slices <= chip.max_slices:
         raise refuse(
-            f"topology {target.text.removeprefix('tpu:')}",
-            f"is not a shape of {CHIPS[target.generation].title}",
-            f"use {' or '.join(nearest_names(target))}",
+            f"{target.slices} {chip.slice_word}s", "are out of range", f"use 1 to {chip.max_slices}"
         )
-    if not 1 <= target.slices <= 256:
-        raise refuse(f"{target.slices} slices", "are out of range", "use 1 to 256")
-    return Topology(CHIPS[target.generation], shape, target.slices)
+    return Topology(chip, shape, target.slices)
+
+
+def _refuse_generation(target: Target) -> NoReturn:
+    """RequestError: the generation is not one that programs are compiled for."""
+    name = target.generation or ""
+    if target.is_gpu:
+        raise refuse(f"GPU {name!r}", "has no data sheet here", f"use one of {', '.join(GPUS)}")
+    near = nearest_names(target) if name in OTHER_NAMES else ()
+    raise refuse(
+        f"generation {name!r}",
+        "is not one that the TPU compiler knows",
+        f"use {' or '.join(near)}" if near else f"use one of {', '.join(TPUS)}",
+    )
+
+
+def _built(chip: Chip) -> str:
+    """That NVLink joins another number of GPUs."""
+    counts = [shape[0] for shape in legal_shapes(chip.generation)]
+    listed = f"{', '.join(map(str, counts[:-1]))} or {counts[-1]}"
+    words = f"a multiple of 4 up to {counts[-1]}" if len(counts) > 4 else listed
+    return f"is not built: an NVLink domain of {chip.title} has {words} GPUs"
 
 
 def nearest_names(target: Target, count: int = 2) -> tuple[str, ...]:
@@ -120,11 +144,12 @@ def nearest_names(target: Target, count: int = 2) -> tuple[str, ...]:
     nearest first; empty if there is none.
     """
     generations = OTHER_NAMES.get(target.generation or "", (target.generation,))
-    known = [name for name in generations if name in CHIPS]
+    known = [name for name in generations if name and name in CHIPS]
     each = max(1, count // max(1, len(known)))
-    slices = min(target.slices, 256)
     return tuple(
-        tpu_target(name, shape, slices)
+        absent_target(
+            name, shape, min(max(1, target.slices), CHIPS[name].max_slices), CHIPS[name].platform
+        )
         for name in known
         for shape in nearest_shapes(name, target.topology, each)
     )

@@ -80,6 +80,13 @@ from spmd_core.results.runs.events import (
     Started,
     Texts,
 )
+from spmd_core.results.runs.labels import (
+    Labels,
+    Origin,
+    checked_name,
+    checked_note,
+    checked_tags,
+)
 from spmd_core.results.runs.memory import check_memory, check_runs_here
 from spmd_core.results.runs.protocol import READ_BYTES, Lines, channel_to_parent, encode, send
 from spmd_core.results.runs.states import (
@@ -146,6 +153,7 @@ __all__ = [
     "Finished",
     "Fit",
     "Judgement",
+    "Labels",
     "Lines",
     "MemoryBytes",
     "MoveCost",
@@ -154,6 +162,7 @@ __all__ = [
     "NoTrace",
     "Nothing",
     "Operation",
+    "Origin",
     "Part",
     "Phase",
     "Phases",
@@ -203,6 +212,9 @@ __all__ = [
     "channel_to_parent",
     "check_memory",
     "check_runs_here",
+    "checked_name",
+    "checked_note",
+    "checked_tags",
     "compare_predicted",
     "csv_text",
     "difference",

@@ -24,7 +24,7 @@ def decoder_text(plan: Plan) -> str:
     """A module that defines `mesh` and `lower()`, which gives the step lowered for it."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in configuration(plan).items())
     lines = [
-        *_imports(plan.device_order == "plain"),
+        *_imports(_is_plain(plan)),
         "",
         *_body(),
         "",
@@ -72,13 +72,18 @@ def mesh_lines(plan: Plan) -> list[str]:
     sizes, names = tuple(size for _, size in plan.mesh), tuple(name for name, _ in plan.mesh)
     placed = (
         f"np.array(jax.devices()).reshape({sizes})"
-        if plan.device_order == "plain"
+        if _is_plain(plan)
         else placed_devices(sizes, plan.topology)
     )
     return [
         f"placed_devices = {placed}",
         f"mesh = Mesh(placed_devices, {names}, axis_types=(AxisType.Auto,) * {len(names)})",
     ]
+
+
+def _is_plain(plan: Plan) -> bool:
+    """Whether a mesh takes its devices as they are listed, as GPUs always are."""
+    return plan.device_order == "plain" or plan.topology.chip.is_gpu
 
 
 @cache

@@ -13,7 +13,7 @@ def mesh_lines(experiment: Experiment, axis_type: str = "Auto") -> list[str]:
     devices = f"jax.devices()[:{experiment.device_count}]"
     if experiment.option("device_order") == "plain":
         return [f"mesh = Mesh(np.array({devices}).reshape({shape}), {names}, axis_types={types})"]
-    if experiment.place.is_absent:
+    if experiment.place.is_absent and not experiment.place.is_gpu:
         return [
             f"mesh = Mesh({placed_devices(shape, get_topology(experiment.target), devices)}, "
             f"{names}, axis_types={types})"
@@ -28,6 +28,8 @@ def placed_devices(
     no physical axis over two mesh axes and does not support slices. RequestError where the slices
     do not divide over the axes.
     """
+    if topology.chip.is_gpu:
+        return f"np.array({devices}).reshape({sizes})"
     count = 1
     for size in sizes:
         count *= size

@@ -21,6 +21,8 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     slices, a number only that many.
     """
     words = text.strip().lower().removeprefix("tpu:")
+    if words.startswith("gpu:"):
+        return (get_topology(words),)
     match = _COUNT.fullmatch(words)
     if match is None:
         return (get_topology(f"tpu:{words}"),)

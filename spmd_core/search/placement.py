@@ -77,7 +77,7 @@ class Placements:
     @property
     def _shape(self) -> tuple[int, ...]:
         topology = self.topology
-        return (*(*topology.shape, 1)[:3], topology.chip.devices_per_chip, topology.slices)
+        return (*(*topology.shape, 1, 1)[:3], topology.chip.devices_per_chip, topology.slices)
 
     @cached_property
     def _symmetries(self) -> list[np.ndarray]:
@@ -91,7 +91,7 @@ class Placements:
         """The topology mirrored along any axes, with axes of equal length and ends exchanged. A
         shifted ring is left out: a part across its seam is distinguished by the cost model.
         """
-        wraps = (*self.topology.wraps, False)[:3]
+        wraps = (*self.topology.wraps, False, False)[:3]
         for order in itertools.permutations(range(3)):
             if any(
                 plain.shape[a] != plain.shape[b] or wraps[a] != wraps[b]

@@ -58,6 +58,7 @@ from spmd_core.words.experiments import (
     model_words,
     sharding_words,
 )
+from spmd_core.words.history.added import labels_words, origin_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -276,6 +277,7 @@ __all__ = [
     "is_predicted",
     "kept_words",
     "kind_title",
+    "labels_words",
     "layout_headline",
     "layouts",
     "left_out_words",
@@ -298,6 +300,7 @@ __all__ = [
     "operand_bytes",
     "operation",
     "ops_word",
+    "origin_words",
     "outcome_words",
     "parameters_words",
     "part_kind",

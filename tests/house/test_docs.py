@@ -32,7 +32,12 @@ BLOCKS = {
 COMMAND_LINES = [
     line.strip() for block in BLOCKS["bash"] for line in block.splitlines() if line.strip()
 ]
-OURS = [line for line in COMMAND_LINES if "-m spmd_core" in line]
+SHARING = DOCS[Path("docs/sharing.md")]  # its commands belong to those of the README
+OURS = [
+    line
+    for line in (*COMMAND_LINES, *map(str.strip, SHARING.splitlines()))
+    if line.startswith(".venv/bin/python -m spmd_core")
+]
 LONG = (
     "calibrate"  # ten seconds: tests/commands/test_collectives.py calls it, and reads what it says
 )

@@ -14,7 +14,7 @@ import pytest
 from jax.experimental import mesh_utils
 
 from spmd_core.base.errors import RequestError
-from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.chips import TPUS
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
 from spmd_core.machine.topologies import get_topology, legal_shapes
 
@@ -77,7 +77,7 @@ def factorings(number, parts):
     ]
 
 
-@pytest.mark.parametrize("generation", CHIPS)
+@pytest.mark.parametrize("generation", TPUS)
 def test_axes_lie_where_mesh_utils_puts_them(generation):
     compared = 0
     for shape in legal_shapes(generation):

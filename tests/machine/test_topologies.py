@@ -5,7 +5,7 @@ import re
 import pytest
 
 from spmd_core.base.errors import RequestError
-from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.chips import TPUS
 from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import get_topology, legal_shapes, nearest_shapes
 
@@ -57,7 +57,7 @@ def test_an_axis_wraps_where_its_generation_links_the_ends(text, wraps):
         ("tpu:v6e:8", "use tpu:v6e:2x4"),
         (
             "tpu:v9:2x2",
-            f"is not one that the TPU compiler knows: use one of {', '.join(CHIPS)}",
+            f"is not one that the TPU compiler knows: use one of {', '.join(TPUS)}",
         ),
         ("tpu:v5e:4x4*999", "999 slices are out of range"),
         ("cpu:8", "is not a TPU topology"),
@@ -68,19 +68,19 @@ def test_a_bad_topology_is_refused_with_what_is_near(text, words):
         get_topology(parse_target(text))
 
 
-@pytest.mark.parametrize("generation", CHIPS)
+@pytest.mark.parametrize("generation", TPUS)
 def test_legal_shapes_fit_the_pod_and_are_their_own_nearest(generation):
     shapes = legal_shapes(generation)
     assert len(shapes) == len(set(shapes)) >= 6
     for shape in shapes:
         assert all(
             size <= most
-            for size, most in zip(sorted(shape), sorted(CHIPS[generation].max_shape), strict=True)
+            for size, most in zip(sorted(shape), sorted(TPUS[generation].max_shape), strict=True)
         )
         assert nearest_shapes(generation, shape)[0] == shape
 
 
-@pytest.mark.parametrize("chip", CHIPS.values(), ids=lambda chip: chip.generation)
+@pytest.mark.parametrize("chip", TPUS.values(), ids=lambda chip: chip.generation)
 def test_every_figure_of_a_chip_has_a_source(chip):
     for what in ("peak", "HBM", "links", "dcn", "host", "clock"):
         assert what in chip.sources

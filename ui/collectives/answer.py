@@ -38,7 +38,8 @@ _NOTHING = "nothing"
 
 def draw(result: Result, when: str) -> None:
     """A finished run: the run_headline first."""
-    known = calibration(result.experiment, lab().latest, lab().result)
+    is_own = lab().notebook.origin(result.run) is None  # a calibration is of one machine
+    known = calibration(result.experiment, lab().latest, lab().result) if is_own else None
     result = with_expected(result, known)
     sweep = measured(result)
     with st.container(key="answer"):
@@ -56,7 +57,8 @@ def draw(result: Result, when: str) -> None:
         with st.expander("Latency and bandwidth, fitted", expanded=bool(sweep.ceilings)):
             st.dataframe(sheet(fits_table(sweep.fits)), hide_index=True)
     if (
-        result.experiment.what.has_formula
+        is_own
+        and result.experiment.what.has_formula
         and known is None
         and not result.experiment.place.is_absent
     ):

@@ -26,7 +26,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
     )
     if not box.open:
         return
-    timed = [run for run in runs if any(run.medians_s.values())]
+    timed = [run for run in runs if any(run.medians_s.values()) and not run.origin]
     pairs = [pair for run in timed[:MOST] for pair in _pairs(run.run, _calibrated(run))]
     with box:
         left = len(timed) - MOST

@@ -49,9 +49,12 @@ def view(run: str) -> View | None:
     result = lab().result(run)
     if result is None:
         return None
-    result = result.by_variant(
-        lambda each: with_roofline(each, calibration(each.experiment, lab().latest, lab().result))
-    )
+    if lab().notebook.origin(run) is None:  # a calibration of this machine is of no other
+        result = result.by_variant(
+            lambda each: with_roofline(
+                each, calibration(each.experiment, lab().latest, lab().result)
+            )
+        )
     of_study = bool(result.experiment.variants)
     measured, predicted = times_chart(result), rows.chart(result) if of_study else None
     times = [

@@ -12,6 +12,7 @@ from ui import cards, exports, run_tables, shell, state, tables
 from ui.compare import view
 from ui.lab import delete, lab, room
 from ui.markdown import plain
+from ui.notebook import labels
 from ui.tables import sheet
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
@@ -20,6 +21,7 @@ _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 # pixels; in a window of 1400 all columns but the last two are in sight
 _WIDTHS = {
+    run_tables.LABELS: 170,
     "Workload": 140,
     "Fastest": 105,
     "Outcome": 86,
@@ -30,7 +32,8 @@ _WIDTHS = {
     "Target": 96,
 }
 _ALT = (
-    "Stored runs, newest first: when, time of the fastest strategy in milliseconds, workload, which "
+    "Stored runs, pinned ones first, then newest first: when, time of the fastest strategy in "
+    "milliseconds, name and tags where there are some, workload, which "
     "strategy that is, whether it was measured or predicted, dims, dtype, mesh, sharding, target, "
     "bytes of the operands, run id"
 )
@@ -50,6 +53,7 @@ def listed(
             text=text,
             zone=st.context.timezone,
             searched=searched,
+            pinned_first=True,
         )
 
     of_searches = stored(True)
@@ -187,6 +191,7 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
         return
     if len(picked) == 1:  # the table has no room for all of its name
         st.markdown(plain(f"{experiment_words(picked[0].experiment)} · run {picked[0].run}"))
+        labels.draw(picked[0].run)
     with st.container(horizontal=True, vertical_alignment="center"):
         if len(picked) == 1:
             run = picked[0]

@@ -1,6 +1,7 @@
-"""The fields of a TPU topology and of a mesh on it, for Predict and for Compare."""
+"""The fields of a topology and of a mesh on it, for Predict and for Compare."""
 
 import math
+from typing import NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -9,12 +10,13 @@ from spmd_core.base import RequestError, count_text, mesh_text
 from spmd_core.experiment import AXES, named_axes
 from spmd_core.machine import (
     CHIPS,
+    GPUS,
     Topology,
+    absent_target,
     get_topology,
     legal_shapes,
     nearest_of_chips,
     shape_text,
-    tpu_target,
 )
 from ui import mesh_fields as axis_fields
 from ui import state
@@ -23,6 +25,29 @@ from ui.markdown import plain
 from ui.predict import drafts
 
 _CHIPS = 16  # of a topology chosen in the place of a target that is none
+
+
+class _Words(NamedTuple):
+    """Labels and help of the fields of a topology."""
+
+    shape: str
+    shape_help: str
+    slices: str
+    slices_help: str
+
+
+_TPU_WORDS = _Words(
+    "Shape",
+    "Chips along each physical axis of a slice: every shape that exists.",
+    "Slices",
+    "Slices of this shape, joined by DCN, the data center network.",
+)
+_GPU_WORDS = _Words(
+    "GPUs of a domain",
+    "GPUs that NVLink joins.",
+    "NVLink domains",
+    "NVLink domains of so many GPUs, joined by the network.",
+)
 
 
 def on_topology(screen: str, draft: Form) -> Form:
@@ -49,36 +74,43 @@ def _topology(screen: str, target: str) -> str:
     generations = [*([] if named in CHIPS else [named]), *CHIPS]
     left, middle, right = st.columns([5, 6, 4], gap="small")
     chosen = left.selectbox(
-        "TPU",
+        "TPU or GPU",
         generations,
         key=state.seed(state.key(screen, "generation"), named),
-        format_func=lambda name: "7x" if name == "tpu7x" else name,
-        help="Every generation that the TPU compiler knows. None has to be attached.",
+        format_func=_chip_words,
+        help="Every TPU generation and GPU that programs are compiled for. None has to be attached.",
     )
     if chosen not in CHIPS:
         return target
     if now is None or named != chosen:
         chips = math.prod(now.topology) * now.slices if now and named in CHIPS else _CHIPS
         return nearest_of_chips(chosen, chips).target
-    legal = legal_shapes(chosen)
+    legal, chip = legal_shapes(chosen), CHIPS[chosen]
     shapes = {
         shape_text(shape): shape
         for shape in (legal if now.topology in legal else (now.topology, *legal))
     }
+    words = _GPU_WORDS if chip.is_gpu else _TPU_WORDS
     shape = middle.selectbox(
-        "Shape",
+        words.shape,
         list(shapes),
         key=state.seed(state.key(screen, f"shape.{chosen}"), shape_text(now.topology)),
-        help="Chips along each physical axis of a slice: every shape that exists.",
+        help=words.shape_help,
     )
     slices = right.number_input(
-        "Slices",
+        words.slices,
         1,
-        max(256, now.slices),
+        max(chip.max_slices, now.slices),
         key=state.seed(state.key(screen, f"slices.{chosen}"), now.slices),
-        help="Slices of this shape, joined by DCN, the data center network.",
+        help=words.slices_help,
     )
-    return tpu_target(chosen, shapes[shape], int(slices))
+    return absent_target(chosen, shapes[shape], int(slices), chip.platform)
+
+
+def _chip_words(generation: str) -> str:
+    if generation in GPUS:
+        return generation.upper()
+    return "7x" if generation == "tpu7x" else generation
 
 
 def mesh_fields(screen: str, draft: Form) -> Mesh:

@@ -24,7 +24,7 @@ from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment import STRATEGIES, Experiment, Row, own_flags
-from spmd_core.machine import Coordinates, dump_folder, parse_target
+from spmd_core.machine import GPU_OPTIONS, Coordinates, dump_folder, get_topology, parse_target
 from spmd_core.pictures import NAME as TIMELINE
 from spmd_core.pictures import timeline_of, to_text
 from spmd_core.program import NAME as SHARDINGS
@@ -178,7 +178,7 @@ def _predict(
     try:
         ahead = lower_experiment(experiment, strategy, steps)
         texts = ahead.texts | {"stablehlo": ahead.lowered.as_text(debug_info=not ahead.is_step)}
-        flags = own_flags(experiment, study)
+        flags = _flags(experiment, study)
         answer, warnings = _compile(experiment, strategy, ahead, steps, folder, flags)
         texts["hlo"] = answer.text
         if not STRATEGIES[strategy].is_single_device:
@@ -207,6 +207,15 @@ def _predict(
         collectives=prediction.collectives if prediction.fits else None,
         warnings=warnings,
     )
+
+
+def _flags(experiment: Experiment, study: Experiment) -> dict[str, str]:
+    """What a program is compiled with beside the flags that the TPU compiler was loaded with: for
+    GPUs all of its flags.
+    """
+    if experiment.place.is_gpu and experiment.plan:
+        return experiment.plan.flags
+    return own_flags(experiment, study)
 
 
 def _with_shardings(
@@ -240,13 +249,15 @@ def _compile(
     """The compiled program, and what the compiler warned of; memory that ran out is an answer, any
     other refusal passes. A training step is compiled until it is scheduled.
     """
+    topology = get_topology(experiment.target)
+    gpu_options = GPU_OPTIONS if topology.chip.is_gpu else {}
     with captured() as log:
         begun = steps.clock()
         try:
             if ahead.is_step:
-                compiled = compile_early(ahead.lowered, folder, steps.phase, flags)
+                compiled = compile_early(ahead.lowered, folder, steps.phase, flags | gpu_options)
             else:
-                options = compiler_options(folder)
+                options = compiler_options(folder) | gpu_options
                 compiled = steps("compile", lambda: ahead.lowered.compile(compiler_options=options))
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
@@ -255,10 +266,10 @@ def _compile(
         finally:
             steps.seconds["compile"] = steps.clock() - begun
     if isinstance(compiled, Scheduled):
-        answer = scheduled_program(ahead.lowered, compiled, ahead.mesh)
+        answer = scheduled_program(ahead.lowered, compiled, ahead.mesh, topology)
         module = parse_module(compiled.text)
     else:
-        answer = compiled_program(ahead.lowered, compiled, ahead.mesh)
+        answer = compiled_program(ahead.lowered, compiled, ahead.mesh, topology)
         module = read_module(compiled)
         if ahead.is_step:
             answer = replace(answer, notes=(NOT_EARLY,))

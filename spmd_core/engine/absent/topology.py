@@ -1,5 +1,5 @@
-"""Absent TPUs: the compiler's topology description, and programs compiled for it without any
-device.
+"""Absent TPUs and GPUs: the compiler's topology description, and programs compiled for it without
+any device.
 """
 
 import os
@@ -15,7 +15,13 @@ from jax.sharding import Mesh
 
 from spmd_core.base import WorkerError
 from spmd_core.engine.absent.early import Scheduled
-from spmd_core.machine import ENVIRONMENT, Topology, description
+from spmd_core.machine import (
+    ENVIRONMENT,
+    Topology,
+    description,
+    gpu_compiler_refusal,
+    platform_of,
+)
 from spmd_core.time import CompiledText
 
 _ASKED = re.compile(
@@ -40,7 +46,9 @@ Coordinates = tuple[int, ...]  # x, y, z, core, slice
 
 
 def devices_of(topology: Topology) -> list[Any]:
-    """The compile-only devices of a topology; WorkerError where libtpu is missing or refuses."""
+    """The compile-only devices of a topology; WorkerError where the compiler is missing or refuses."""
+    if topology.chip.is_gpu and (refusal := gpu_compiler_refusal()):
+        raise WorkerError(refusal)
     missing = [name for name in ENVIRONMENT if not os.environ.get(name)]
     if missing and jax.default_backend() != "tpu":  # whose own compiler is loaded
         raise WorkerError(
@@ -49,7 +57,7 @@ def devices_of(topology: Topology) -> list[Any]:
         )
     name, options = description(topology)
     try:
-        devices = list(topologies.get_topology_desc(name, "tpu", **options).devices)
+        devices = list(topologies.get_topology_desc(name, platform_of(topology), **options).devices)
     except (
         RuntimeError
     ) as error:  # JaxRuntimeError: libtpu absent, too new, or a name that it refuses
@@ -57,7 +65,7 @@ def devices_of(topology: Topology) -> list[Any]:
     if len(devices) != topology.devices:
         raise WorkerError(
             f"{topology.name} shows {len(devices)} devices where {topology.devices} were "
-            f"expected: this libtpu differs from the table"
+            f"expected: this compiler differs from the table"
         )
     return devices
 
@@ -85,8 +93,15 @@ def _libtpu() -> str:
         return "of an unknown version"
 
 
-def coordinates(devices: Sequence[Any]) -> tuple[Coordinates, ...]:
-    """(x, y, z, core, slice) of each device."""
+def coordinates(
+    devices: Sequence[Any], topology: Topology | None = None
+) -> tuple[Coordinates, ...]:
+    """(x, y, z, core, slice) of each device; of a GPU its number in its NVLink domain, and the
+    domain.
+    """
+    if topology is not None and topology.chip.is_gpu:
+        each = topology.shape[0]
+        return tuple((device.id % each, 0, 0, 0, device.id // each) for device in devices)
     return tuple(
         (
             *(int(c) for c in device.coords),
@@ -97,25 +112,27 @@ def coordinates(devices: Sequence[Any]) -> tuple[Coordinates, ...]:
     )
 
 
-def compiled_program(lowered: Any, compiled: Any, mesh: Mesh) -> CompiledText:
+def compiled_program(lowered: Any, compiled: Any, mesh: Mesh, topology: Topology) -> CompiledText:
     """A compiled program as values: its text, the account of its memory, and the collectives that
     it requests by name.
     """
     return CompiledText(
         compiled.as_text(),
         memory_account(compiled),
-        coordinates(list(mesh.devices.flat)),
+        coordinates(list(mesh.devices.flat), topology),
         _asked(lowered),
         program="final",
     )
 
 
-def scheduled_program(lowered: Any, scheduled: Scheduled, mesh: Mesh) -> CompiledText:
+def scheduled_program(
+    lowered: Any, scheduled: Scheduled, mesh: Mesh, topology: Topology
+) -> CompiledText:
     """The same of a program that the compiler has scheduled, and not yet made code of."""
     return CompiledText(
         scheduled.text,
         scheduled.memory,
-        coordinates(list(mesh.devices.flat)),
+        coordinates(list(mesh.devices.flat), topology),
         _asked(lowered),
         program="scheduled",
     )

@@ -8,45 +8,46 @@ from importlib.metadata import version
 
 import jax
 
-from spmd_core.engine.absent.topology import devices_of
+from spmd_core.engine.absent.topology import coordinates, devices_of
 from spmd_core.engine.devices import MAX_LISTED_DEVICES, available_cores, host_memory_bytes, load
 from spmd_core.machine import get_topology
 from spmd_core.results import Device, Environment
 from spmd_core.time import versions
 
 NOTE = (
-    "no TPU is attached: programs are compiled for this topology and timed by the cost model, "
+    "no {kind} is attached: programs are compiled for this topology and timed by the cost model, "
     "none is executed"
 )
 
 
 def describe(target: str) -> Environment:
-    """The environment of a topology; WorkerError where libtpu is missing, does not fit, or refuses."""
+    """The environment of a topology; WorkerError where the compiler is missing, does not fit, or refuses."""
     topology = get_topology(target)
     devices = devices_of(topology)
-    listed = tuple(
+    listed = zip(devices[:MAX_LISTED_DEVICES], coordinates(devices, topology), strict=False)
+    seen = tuple(
         Device(
             id=device.id,
             process=device.process_index,
-            coords=tuple(int(part) for part in device.coords),
+            coords=place[:3],
             core=getattr(device, "core_on_chip", None),
             memory_bytes=topology.chip.device_hbm_bytes,
         )
-        for device in devices[:MAX_LISTED_DEVICES]
+        for device, place in listed
     )
     return Environment(
         jax=jax.__version__,
         jaxlib=version("jaxlib"),
         python=platform.python_version(),
-        platform="tpu",
+        platform=topology.chip.platform,
         device_kind=devices[0].device_kind,
         device_count=len(devices),
         process_count=len({device.process_index for device in devices}),
-        devices=listed,
+        devices=seen,
         cores=available_cores(),
         host_memory_bytes=host_memory_bytes(),
         load=load(),
         xla_flags=os.environ.get("LIBTPU_INIT_ARGS", ""),
-        libtpu=versions()["libtpu"],
-        notes=(NOTE,),
+        libtpu=None if topology.chip.is_gpu else versions()["libtpu"],
+        notes=(NOTE.format(kind=topology.chip.platform.upper()),),
     )

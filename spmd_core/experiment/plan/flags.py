@@ -40,6 +40,14 @@ PUBLISHED_FLAGS = (
     "xla_tpu_overlap_compute_collective_tc=true",
     "xla_enable_async_all_gather=true",
 )
+# The same for GPUs: collectives beside the work, those of up to 1 GiB as one. Source: NVIDIA/JAX-Toolbox,
+# rosetta/docs/GPU_performance.md
+GPU_FLAGS = (
+    "xla_gpu_enable_latency_hiding_scheduler=true",
+    "xla_gpu_all_gather_combine_threshold_bytes=1073741824",
+    "xla_gpu_reduce_scatter_combine_threshold_bytes=1073741824",
+    "xla_gpu_all_reduce_combine_threshold_bytes=1073741824",
+)
 # Collectives on the SparseCores, beside the work of the TensorCores. Source:
 # benchmarks/xla_flags_library.py (AI-Hypercomputer/maxtext), and for TPU7x
 # training/ironwood/llama3.1-70b/8k-bf16-tpu7x-4x4x4/run_recipe.sh (AI-Hypercomputer/tpu-recipes)

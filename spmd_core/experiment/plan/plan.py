@@ -33,6 +33,7 @@ from spmd_core.experiment.plan.blocks import (
 )
 from spmd_core.experiment.plan.flags import (
     GENERATION_FLAGS,
+    GPU_FLAGS,
     LEAST_WITHOUT_MIB,
     PUBLISHED_FLAGS,
     RING_FLAG,
@@ -375,7 +376,8 @@ class Plan(Frozen):
     def flags(self) -> dict[str, str]:
         """Compiler flags: those of the published runs, then the plan's own."""
         generation = get_topology(self.target).chip.generation
-        texts = (*PUBLISHED_FLAGS, *GENERATION_FLAGS.get(generation, ()), *self.compiler_flags)
+        published = GPU_FLAGS if self.topology.chip.is_gpu else PUBLISHED_FLAGS
+        texts = (*published, *GENERATION_FLAGS.get(generation, ()), *self.compiler_flags)
         return {
             name: value
             for name, _, value in (text.removeprefix("--").partition("=") for text in texts)
@@ -384,6 +386,8 @@ class Plan(Frozen):
     @property
     def makes_rings(self) -> bool:
         """Whether the compiler may split a matmul, and pass its operand or sum around a ring."""
+        if self.topology.chip.is_gpu:  # XLA makes none by default
+            return False
         given = self.flags.get(RING_FLAG, "")
         return not given.isdigit() or int(given) < LEAST_WITHOUT_MIB
 

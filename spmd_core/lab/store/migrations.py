@@ -145,4 +145,18 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
                 action TEXT NOT NULL, subject TEXT NOT NULL)""",
         ),
     ),
+    (
+        "0010 what people add to runs, whose runs they are, and where they are from",
+        (
+            """CREATE TABLE labels (
+                run TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE, name TEXT NOT NULL,
+                note TEXT NOT NULL, tags TEXT NOT NULL, pinned INTEGER NOT NULL)""",
+            "ALTER TABLE runs ADD COLUMN origin TEXT",  # NULL: it ran in this data folder
+            "ALTER TABLE runs ADD COLUMN owner TEXT",  # issuer#sub; NULL: without a login
+            "ALTER TABLE runs ADD COLUMN owner_name TEXT",
+            """CREATE TABLE installation (
+                one INTEGER PRIMARY KEY CHECK (one = 1), mark TEXT NOT NULL)""",
+            "INSERT INTO installation VALUES (1, lower(hex(randomblob(6))))",
+        ),
+    ),
 )

@@ -1,8 +1,9 @@
 """The queue of a data folder: runs that wait in their lanes, and how they leave it."""
 
 import json
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from spmd_core.experiment import Experiment
@@ -19,12 +20,14 @@ _LINE = """SELECT id AS waiting_run,
     FROM (SELECT id, lane, seq,
             ROW_NUMBER() OVER (PARTITION BY lane, address ORDER BY own_turn, own_served, seq)
                 AS turn,
-            (SELECT MAX(started_at) FROM runs AS other WHERE other.address IS waiting.address)
+            (SELECT MAX(started_at) FROM runs AS other WHERE other.address IS waiting.address
+                AND other.origin IS NULL)
                 AS served
         FROM (SELECT id, lane, seq, address,
                 ROW_NUMBER() OVER (PARTITION BY lane, address, viewer ORDER BY seq) AS own_turn,
                 (SELECT MAX(started_at) FROM runs AS other
-                    WHERE other.address IS runs.address AND other.viewer IS runs.viewer)
+                    WHERE other.address IS runs.address AND other.viewer IS runs.viewer
+                    AND other.origin IS NULL)
                     AS own_served
             FROM runs WHERE state = 'queued') AS waiting)"""
 STATUS = f"""SELECT runs.*, spec, position
@@ -54,33 +57,30 @@ class RunQueue(Database):
         client: int | None = None,
         lasts: bool = True,
         address: str | None = None,
+        owner: str | None = None,
+        owner_name: str | None = None,
     ) -> None:
         """Put a run into the queue; `viewer` None: of the command line. `client` is the process that
-        waits for it; `lasts`: its place in the queue outlasts that process.
+        waits for it; `lasts`: its place in the queue outlasts that process. `owner`: `issuer#sub` of
+        who submits by login.
         """
-        spec = json.dumps(experiment.to_json(), separators=(",", ":"))
+        columns = {
+            "id": run,
+            "experiment": experiment.id,
+            "state": "queued",
+            "submitted_at": time.time(),
+            "viewer": viewer,
+            "batch": batch,
+            "lane": lane_of_target(experiment.target, compile_only),
+            "compile_only": int(compile_only),
+            "client": client,
+            "lasts": int(lasts),
+            "address": address,
+            "owner": owner,
+            "owner_name": owner_name,
+        }
         with self._transaction() as db:
-            db.execute(
-                "INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
-                (experiment.id, spec, experiment.workload, experiment.target),
-            )
-            db.execute(
-                """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch, lane,
-                    compile_only, client, lasts, address)
-                    VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?)""",
-                (
-                    run,
-                    experiment.id,
-                    time.time(),
-                    viewer,
-                    batch,
-                    lane_of_target(experiment.target, compile_only),
-                    int(compile_only),
-                    client,
-                    int(lasts),
-                    address,
-                ),
-            )
+            insert_run(db, experiment, columns)
 
     def queue_lengths(self, viewer: str, address: str | None = None) -> tuple[int, int, int]:
         """Runs that are not over: all, of one viewer, of one address; those of one batch count as
@@ -201,3 +201,16 @@ class RunQueue(Database):
                     THEN 'cancelled' ELSE 'interrupted' END WHERE {IN_PROGRESS}""",
                 (time.time(),),
             )
+
+
+def insert_run(
+    db: sqlite3.Connection, experiment: Experiment, columns: Mapping[str, object]
+) -> None:
+    """Store a run with its experiment, inside the caller's transaction."""
+    spec = json.dumps(experiment.to_json(), separators=(",", ":"))
+    db.execute(
+        "INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
+        (experiment.id, spec, experiment.workload, experiment.target),
+    )
+    marks = ", ".join("?" * len(columns))
+    db.execute(f"INSERT INTO runs ({', '.join(columns)}) VALUES ({marks})", (*columns.values(),))

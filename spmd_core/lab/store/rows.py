@@ -12,7 +12,17 @@ from pydantic import ConfigDict, ValidationError
 
 from spmd_core.base import Frozen, RequestError, UnreadableRun, shorten
 from spmd_core.experiment import Experiment, parse_experiment_text
-from spmd_core.results import ACTIVE, STATES, Environment, Failure, Result, RunStatus, RunSummary
+from spmd_core.results import (
+    ACTIVE,
+    STATES,
+    Environment,
+    Failure,
+    Labels,
+    Origin,
+    Result,
+    RunStatus,
+    RunSummary,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,8 @@ class Unread:
     reason: str
 
 
+LABELS = "labels.name, labels.note, labels.tags, labels.pinned, origin"  # of a run's row
+WITH_LABELS = "LEFT JOIN labels ON labels.run = runs.id"
 # what damaged bytes make of a row: RequestError and others are of values, IndexError of columns
 _UNREAD = (RequestError, ValueError, TypeError, OverflowError, IndexError, RecursionError)
 _MOST_S = 1e15  # of a time that was measured or predicted
@@ -130,9 +142,32 @@ def summary_of(row: sqlite3.Row) -> RunSummary:
             bool(row["partial"]),
             failure_of(row),
             _times(row["predicted"]),
+            labels_of(row),
+            origin_of(row),
+            _text(row["owner_name"]) or "",
         )
     except _UNREAD as error:
         raise unreadable(str(row["id"]), "experiment", error) from error
+
+
+def labels_of(row: sqlite3.Row) -> Labels:
+    """What people added to the run of a row with `LABELS`."""
+    try:
+        tags = tuple(str(tag) for tag in json.loads(row["tags"] or "[]"))
+    except (ValueError, TypeError):  # a damaged row keeps its run
+        tags = ()
+    return Labels(row["name"] or "", row["note"] or "", tags, bool(row["pinned"]))
+
+
+def origin_of(row: sqlite3.Row) -> Origin | None:
+    """Where the run of a row is from; None of a run of this data folder."""
+    if row["origin"] is None:
+        return None
+    try:
+        fields = json.loads(row["origin"])
+        return Origin(str(fields["installation"]), float(fields["imported_at"]))
+    except (ValueError, TypeError, KeyError):
+        return Origin("unknown", 0.0)
 
 
 def _times(text: str | None) -> Mapping[str, Any]:
@@ -176,6 +211,11 @@ def result_of(run: str, body: bytes) -> Result:
         raise unreadable(run, "result", error) from error
 
 
+def result_body(result: Result) -> bytes:
+    """A result as it is stored."""
+    return zlib.compress(result.model_dump_json().encode(), 1)
+
+
 def text_of(run: str, body: bytes) -> str:
     """A stored program text; UnreadableRun where it is damaged."""
     try:
@@ -203,3 +243,15 @@ def request_of(row: sqlite3.Row) -> Request:
     """A request's row."""
     answered = row["answered_at"] is not None
     return Request(row["id"], row["kind"], row["run"], row["target"], answered, row["error"])
+
+
+def columns_at_end(result: Result | None, error: Failure | None) -> dict[str, object]:
+    """Columns of a run that follow from what it leaves."""
+    return {
+        "error_kind": error and error.kind,
+        "error_message": error and error.message,
+        "medians": json.dumps(result.medians_s if result else {}),
+        "predicted": json.dumps(result.only_predicted_s if result else {}),
+        "fastest": result.comparison.fastest if result and result.comparison else None,
+        "partial": int(bool(result and result.partial)),
+    }

@@ -14,15 +14,18 @@ from typing import Any, TypeVar
 from spmd_core.base import UnreadableRun
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
-from spmd_core.lab.store.actions import Actions
+from spmd_core.lab.store.archived import ArchivedRuns
 from spmd_core.lab.store.queue import IN_ACTIVE, IN_PROGRESS, STATUS
-from spmd_core.lab.store.rows import Request, Unread
+from spmd_core.lab.store.rows import LABELS, WITH_LABELS, Request, Unread
 from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, RunSummary
 
 T = TypeVar("T")
+_SUMMARY = f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest,
+    partial, error_kind, error_message, owner_name, spec, {LABELS} FROM runs
+    JOIN experiments ON experiments.id = runs.experiment {WITH_LABELS}"""
 
 
-class Store(Actions):
+class Store(ArchivedRuns):
     """What the tables of a data folder hold, as values."""
 
     # Runs
@@ -74,13 +77,18 @@ class Store(Actions):
         """
         if state not in TERMINAL:
             raise ValueError(f"{state} is not a terminal state")
-        body = None if result is None else zlib.compress(result.model_dump_json().encode(), 1)
+        body = None if result is None else read.result_body(result)
         packed = [
             (run, strategy, name, zlib.compress(text.encode()))
             for strategy, named in (texts or {}).items()
             for name, text in named.items()
         ]
-        columns = {"state": state, "stderr_tail": stderr_tail, **_at_end(result, error)}
+        columns = {
+            "state": state,
+            "stderr_tail": stderr_tail,
+            "finished_at": time.time(),
+            **read.columns_at_end(result, error),
+        }
         with self._transaction() as db:
             changed = db.execute(
                 f"UPDATE runs SET {', '.join(f'{name} = ?' for name in columns)} "
@@ -120,10 +128,12 @@ class Store(Actions):
         return read.result_of(run, rows[0]["body"]) if rows else None
 
     def latest(self, experiment_id: str) -> str | None:
-        """The newest run of an experiment that succeeded; None where there is none."""
+        """The newest run of an experiment that succeeded in this data folder; None where there is
+        none.
+        """
         rows = self._rows(
             """SELECT id FROM runs JOIN results ON run = id WHERE experiment = ? AND state = 'succeeded' AND partial = 0
-            AND compile_only = 0
+            AND compile_only = 0 AND origin IS NULL
             ORDER BY seq DESC LIMIT 1""",
             (experiment_id,),
         )
@@ -136,7 +146,7 @@ class Store(Actions):
         rows = self._rows(
             """SELECT finished_at - started_at AS seconds FROM runs JOIN experiments
             ON experiments.id = runs.experiment WHERE state = 'succeeded' AND workload = ?
-            AND compile_only = 0 AND target = ? ORDER BY (experiment = ?) DESC, seq DESC LIMIT 1""",
+            AND compile_only = 0 AND origin IS NULL AND target = ? ORDER BY (experiment = ?) DESC, seq DESC LIMIT 1""",
             (experiment.workload, experiment.target, experiment.id),
         )
         return rows[0]["seconds"] if rows else None
@@ -144,7 +154,8 @@ class Store(Actions):
     def succeeded(self) -> frozenset[str]:
         """Ids of the experiments of which a run succeeded."""
         rows = self._rows(
-            "SELECT DISTINCT experiment FROM runs WHERE state = 'succeeded' AND compile_only = 0"
+            "SELECT DISTINCT experiment FROM runs WHERE state = 'succeeded' AND compile_only = 0 "
+            "AND origin IS NULL"
         )
         return frozenset(row["experiment"] for row in rows)
 
@@ -178,30 +189,30 @@ class Store(Actions):
         where: Callable[[RunSummary], bool] | None = None,
         limit: int = 200,
         searched: bool | None = None,
+        is_own: bool = False,
+        pinned_first: bool = False,
     ) -> tuple[RunSummary, ...]:
         """Runs, newest first: in any of `states` and with any of the ids `runs`, if there are some;
         of the experiment with that id; that `where` accepts. `searched`: only those of searches, or
-        none.
+        none; `is_own`: without foreign ones.
         """
-        conditions: list[str] = ["compile_only = 0"]
+        conditions = ["compile_only = 0", "origin IS NULL" if is_own else "TRUE"]
         if searched is not None:
             conditions.append(f"COALESCE(batch, '') {'' if searched else 'NOT'} LIKE 'search %'")
         values: list[Any] = []
         if workload is not None:
             conditions.append("workload = ?")
             values.append(workload)
-        if states:
-            conditions.append(f"state IN ({', '.join('?' * len(states))})")
-            values += states
         if experiment is not None:
             conditions.append("runs.experiment = ?")
             values.append(experiment)
-        if runs:
-            conditions.append(f"runs.id IN ({', '.join('?' * len(runs))})")
-            values += runs
+        for column, any_of in (("state", states), ("runs.id", runs)):
+            if any_of:
+                conditions.append(f"{column} IN ({', '.join('?' * len(any_of))})")
+                values += any_of
         rows = self._rows(
-            f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest, partial, error_kind, error_message, spec FROM runs
-                JOIN experiments ON experiments.id = runs.experiment WHERE {" AND ".join(conditions)} ORDER BY seq DESC LIMIT ?""",
+            f"""{_SUMMARY} WHERE {" AND ".join(conditions)}
+                ORDER BY {"COALESCE(pinned, 0) DESC, " if pinned_first else ""}seq DESC LIMIT ?""",
             (*values, limit if where is None else -1),
         )
         readable = _readable(read.summary_of, rows)
@@ -209,11 +220,7 @@ class Store(Actions):
 
     def unread(self) -> tuple[Unread, ...]:
         """Runs that this version cannot read, newest first: `history` leaves them out."""
-        rows = self._rows(
-            """SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest,
-                partial, error_kind, error_message, spec FROM runs
-                JOIN experiments ON experiments.id = runs.experiment ORDER BY seq DESC"""
-        )
+        rows = self._rows(f"{_SUMMARY} ORDER BY seq DESC")
         unread = []
         for row in rows:
             try:
@@ -299,16 +306,3 @@ def _readable(make: Callable[[sqlite3.Row], T], rows: Sequence[sqlite3.Row]) -> 
     for row in rows:
         with contextlib.suppress(UnreadableRun):
             yield make(row)
-
-
-def _at_end(result: Result | None, error: Failure | None) -> dict[str, object]:
-    """Columns of a run that ends now."""
-    return {
-        "finished_at": time.time(),
-        "error_kind": error and error.kind,
-        "error_message": error and error.message,
-        "medians": json.dumps(result.medians_s if result else {}),
-        "predicted": json.dumps(result.only_predicted_s if result else {}),
-        "fastest": result.comparison.fastest if result and result.comparison else None,
-        "partial": int(bool(result and result.partial)),
-    }

@@ -8,6 +8,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.machine import parse_target
 from spmd_core.results.machine import Point
 from spmd_core.results.result import Failure
+from spmd_core.results.runs.labels import NO_LABELS, Labels, Origin
 
 ACTIVE = ("queued", "starting", "running")
 TERMINAL = ("succeeded", "failed", "cancelled", "timed_out", "crashed", "interrupted")
@@ -101,6 +102,9 @@ class RunSummary:
     partial: bool
     error: Failure | None
     predicted_s: Mapping[str, float] = field(default_factory=dict)
+    labels: Labels = NO_LABELS
+    origin: Origin | None = None  # of a foreign run
+    owner: str = ""  # the name of whoever submitted it, by login
 
     @property
     def answer(self) -> tuple[str, float, bool] | None:

@@ -6,10 +6,10 @@ from spmd_core.machine import Chip
 from spmd_core.program import HOST_MEMORY_SPACE, Computation, Instruction, kind_of, rendezvous
 from spmd_core.time.cost.clocks import Busy, ReadyAt, Segment, State, cause_of, latest
 from spmd_core.time.cost.comm import Communication
-from spmd_core.time.cost.constants import HBM_EFFICIENCY
 from spmd_core.time.cost.links import host_s
 from spmd_core.time.cost.ops import OperationCost
 from spmd_core.time.cost.traffic import async_copy_bytes
+from spmd_core.time.rates import hbm_s
 
 
 def wait(operands: list[ReadyAt], state: State, place: str, by: str) -> None:
@@ -142,7 +142,7 @@ def copy_s(
     ]
     hbm, host = async_copy_bytes(instruction, sources)
     if not host:
-        return "copy", hbm / (chip.device_hbm_bandwidth * (1.0 if fastest else HBM_EFFICIENCY))
+        return "copy", hbm / chip.device_hbm_bandwidth if fastest else hbm_s(chip, hbm)
     from_host = any(
         array.memory_space == HOST_MEMORY_SPACE for source in sources for array in source.arrays
     )

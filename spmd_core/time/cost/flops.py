@@ -5,9 +5,10 @@ dims.
 import re
 from dataclasses import dataclass
 
-from spmd_core.machine import Chip
+from spmd_core.machine import Chip, Gpu
 from spmd_core.program import Computation, Instruction, Module, Shape
 from spmd_core.time.cost.constants import MATMUL_SHARE, STREAMED_ROWS
+from spmd_core.time.gpu.matmuls import tiled_s
 
 ROWS = 8  # rows of a register: one side of a matmul is padded to these, the others to the unit
 _WINDOW = re.compile(r"([a-z_]+)=([0-9x_\-]+)")
@@ -159,9 +160,11 @@ def valid_positions(
 
 
 def matmul_s(each: Matmul, chip: Chip) -> float:
-    """Seconds of a matmul by the matrix unit alone: padded to full units, and for each set of
+    """Seconds of a matmul by the matrix unit alone, on a GPU by its tensor cores: padded to full units, and for each set of
     weights the rows that fill and empty the unit. The cores of a megacore share the rows.
     """
+    if isinstance(chip, Gpu):
+        return tiled_s(chip, each.flops, each.rows, each.columns, each.element, each.passes)
     rate = {"s8": 2.0, "u8": 2.0, "s4": 2.0}.get(each.element, 1.0)
     seconds = each.flops * each.passes / (chip.device_flops * rate * MATMUL_SHARE)
     if not each.rows:

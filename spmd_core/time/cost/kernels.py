@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from spmd_core.machine import Chip
 from spmd_core.program import Instruction
 from spmd_core.time.cost.constants import (
-    HBM_EFFICIENCY,
     KERNEL_SLACK,
     KERNEL_STALLS,
     KERNEL_STEP_S,
 )
 from spmd_core.time.cost.flops import Matmul, matmul_s
+from spmd_core.time.rates import hbm_s
 
 VECTOR_ELEMENTS = 1024  # of a vector register: 8 x 128
 # vector operations in one bundle; source: the bundles that libtpu writes with
@@ -78,7 +78,7 @@ def grouped_cost(
     parts = -(-inner // sides[0]) * -(-columns // sides[1])
     nbytes = 2 * steps * parts * sides[0] * (sides[1] + high) + 2 * rows * columns
     fastest = max(one.flops * steps / chip.device_flops, nbytes / chip.device_hbm_bandwidth)
-    streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+    streaming = hbm_s(chip, nbytes)
     return KernelCost(max(matrix, streaming), 2 * rows * inner * columns, fastest)
 
 

@@ -1,4 +1,4 @@
-"""How long a collective takes on a torus of links.
+"""How long a collective takes on a torus of links, and behind the switches of GPUs.
 
 Formulas after "How to Scale Your Model", chapter 3 ("Sharded matrices"): with W the bandwidth that
 a chip has into a ring
@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 
 from spmd_core.base import ordinal_text
-from spmd_core.machine import Chip, Coordinates, Topology, mesh_places
+from spmd_core.machine import Chip, Coordinates, Gpu, Topology, mesh_places
 from spmd_core.time.cost.constants import (
     DCN_EFFICIENCY,
     DCN_LATENCY_S,
@@ -29,6 +29,8 @@ from spmd_core.time.cost.constants import (
     LINK_EFFICIENCY,
     SLICE_JITTER,
 )
+from spmd_core.time.gpu.constants import JITTER
+from spmd_core.time.gpu.nccl import Group, busiest, least_s, nccl_s, pairs_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +68,14 @@ class Route:
     slices: int = 1
     cores: int = 1
     regular: bool = True  # False: the group is no subgrid; its spans are the box around it
+    switched: bool = False  # over NVLink switches: a slice is an NVLink domain
 
     @property
     def resources(self) -> tuple[str, ...]:
         """The links that it occupies, as names that contend with one another."""
+        if self.switched:  # NCCL runs one after the other
+            near, far = ["nvlink"] if self.spans else [], ["network"] if self.slices > 1 else []
+            return (*near, *far, "nccl")
         names = [f"ici {'xyz'[span.axis]}{way}" for span in self.spans for way in "+-"]
         return tuple(
             names
@@ -81,6 +87,8 @@ class Route:
     def words(self) -> str:
         """For reading, e.g. `torus of x (16, ring) and y (16, ring)`."""
         parts = []
+        if self.switched:
+            return self._switched_words()
         for span in self.spans:
             apart = f", every {ordinal_text(span.stride)} chip" if span.stride > 1 else ""
             parts.append(
@@ -98,6 +106,12 @@ class Route:
             f"{' and ' if words else ''}{self.slices} slices over DCN" if self.slices > 1 else ""
         )
 
+    def _switched_words(self) -> str:
+        near = [f"{span.size} GPUs over NVLink" for span in self.spans]
+        each = " each" if self.slices > 1 else ""
+        far = [f"{self.slices} NVLink domains over the network"] if self.slices > 1 else []
+        return " in ".join([f"{words}{each}" for words in near] + far)
+
 
 def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordinates]) -> Route:
     """What a group of devices covers of the topology."""
@@ -110,6 +124,10 @@ def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordi
             closes = topology.wraps[axis] and len(values) * stride == length
             spans.append(AxisSpan(axis, len(values), stride, closes))
     slices, cores = len({place[-1] for place in places}), len({place[-2] for place in places})
+    if topology.chip.is_gpu:
+        here = -(-len(group) // slices)
+        spans = [AxisSpan(0, here, 1, False)] if here > 1 else []
+        return Route(tuple(spans), slices, regular=here * slices == len(group), switched=True)
     covered = math.prod(span.size for span in spans) * slices * cores
     return Route(tuple(spans), slices, cores, covered == len(group))
 
@@ -142,6 +160,8 @@ def gather_s(topology: Topology, where: Route, nbytes: float, rates: LinkRates =
     """Seconds of an all-gather that leaves `nbytes` on each device, or of a reduce-scatter that
     takes in as much.
     """
+    if isinstance(topology.chip, Gpu):
+        return _of_gpus(topology.chip, "all-gather", where, nbytes, rates)
     inner = math.prod(span.size for span in where.spans) * where.cores
     local = nbytes / where.slices
     time = rates.launch + hops(where.spans) * rates.hop
@@ -224,6 +244,7 @@ class Paths:
     longest: int
     used: tuple[str, ...]
     crosses_slices: bool
+    between: int = 0  # of GPUs: messages over the busiest network card
 
 
 def hops_between(topology: Topology, source: Coordinates, target: Coordinates) -> list[Hop]:
@@ -244,6 +265,8 @@ def paths(
     topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates]
 ) -> Paths:
     """Where the messages of (source, target) pairs go: each on its shortest path, axis after axis."""
+    if topology.chip.is_gpu:
+        return _through_switches(pairs, coordinates)
     loads: Counter[Hop] = Counter()
     longest, crosses_slices, used = 0, False, set()
     for source, target in pairs:
@@ -262,10 +285,25 @@ def paths(
     )
 
 
+def _through_switches(
+    pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates]
+) -> Paths:
+    """Messages of GPUs: within a domain through its switch, else over a network card each way."""
+    moved = [pair for pair in pairs if pair[0] != pair[1]]
+    far = [pair for pair in moved if coordinates[pair[0]][-1] != coordinates[pair[1]][-1]]
+    apart = set(far)
+    near = [pair for pair in moved if pair not in apart]
+    used = (["nvlink"] if near else []) + (["network"] if far else [])
+    return Paths(busiest(near), min(1, len(moved)), tuple(used), bool(far), busiest(far))
+
+
 def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: LinkRates = EXPECTED) -> float:
     """Seconds of a collective-permute whose messages have `nbytes`: the busiest link's, or the
     network's between slices.
     """
+    if isinstance(topology.chip, Gpu):
+        near, far = ways.busiest, ways.between
+        return pairs_s(topology.chip, near, far, nbytes, nominal=rates is NOMINAL)
     time = (
         rates.launch
         + ways.longest * rates.hop
@@ -282,6 +320,8 @@ def collective_s(
     topology: Topology, kind: str, where: Route, nbytes: float, rates: LinkRates = EXPECTED
 ) -> float:
     """Seconds of a collective of `nbytes`, the larger of operand and result per device."""
+    if isinstance(topology.chip, Gpu):
+        return _of_gpus(topology.chip, kind, where, nbytes, rates)
     if kind in ("all-gather", "reduce-scatter", "collective-broadcast"):
         return gather_s(topology, where, nbytes, rates)
     if kind == "all-reduce":
@@ -291,8 +331,22 @@ def collective_s(
     raise ValueError(f"collective {kind!r} has no formula")
 
 
+def _of_gpus(gpu: Gpu, kind: str, where: Route, nbytes: float, rates: LinkRates) -> float:
+    group = Group(math.prod(span.size for span in where.spans), where.slices)
+    if group.count < 2:
+        return 0.0
+    return (least_s if rates is NOMINAL else nccl_s)(gpu, kind, group, nbytes)
+
+
+def straggling(topology: Topology) -> float:
+    """The share of a step that is waited for the slowest slice, or host of GPUs; 0 for one."""
+    if topology.chip.is_gpu:
+        return JITTER * math.log2(topology.slices)
+    return _slowest_slice(topology.slices)
+
+
 @cache
-def straggling(slices: int) -> float:
+def _slowest_slice(slices: int) -> float:
     """The share of a step that is waited for the slowest slice, 0 for one.
 
     Steps of one slice vary; of n that are drawn from a normal distribution, the slowest is expected

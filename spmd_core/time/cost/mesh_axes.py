@@ -49,14 +49,14 @@ def _axis(topology: Topology, name: str, places: np.ndarray) -> MeshAxis:
     routes = [route(topology, range(size), group.tolist()) for group in groups[::step]]
     slowest = max(routes, key=lambda where: gather_s(topology, where, GATHERED_BYTES))
     words = route_words(slowest) + ("" if len(set(routes)) == 1 else ", at worst")
-    physical = tuple("xyz"[span.axis] for span in slowest.spans)
+    physical = tuple("xyz"[span.axis] for span in slowest.spans if not slowest.switched)
     return MeshAxis(
         name,
         size,
         words,
         physical,
         gather_s(topology, slowest, GATHERED_BYTES),
-        _links_apart(topology, groups),
+        None if slowest.switched else _links_apart(topology, groups),
     )
 
 
@@ -65,8 +65,8 @@ def _links_apart(topology: Topology, groups: np.ndarray) -> float | None:
     average over groups [n, size, 5].
     """
     ahead = np.roll(groups, -1, axis=1)
-    lengths = np.array((*topology.shape, 1)[:3])
-    wraps = np.array((*topology.wraps, False)[:3])
+    lengths = np.array((*topology.shape, 1, 1)[:3])
+    wraps = np.array((*topology.wraps, False, False)[:3])
     distance = np.abs(ahead[..., :3] - groups[..., :3])
     distance = np.where(wraps, np.minimum(distance, lengths - distance), distance).sum(axis=-1)
     inside = ahead[..., 4] == groups[..., 4]
@@ -79,6 +79,8 @@ def route_words(where: Route) -> str:
     >>> route_words(Route((AxisSpan(0, 16, 1, True),)))
     'a ring of 16 along x'
     """
+    if where.switched:
+        return where.words or "one device"
     parts = []
     if where.cores > 1:
         parts.append(f"the {where.cores} devices of a chip")

@@ -4,10 +4,9 @@ by HBM bytes and vector work.
 
 from dataclasses import dataclass
 
-from spmd_core.machine import Chip
+from spmd_core.machine import Chip, Gpu
 from spmd_core.program import HBM, Computation, Instruction, Module
 from spmd_core.time.cost.constants import (
-    HBM_EFFICIENCY,
     KERNEL_HIGH,
     KERNEL_LOW,
     MATMUL_OFF,
@@ -17,6 +16,10 @@ from spmd_core.time.cost.constants import (
 from spmd_core.time.cost.flops import Matmul, matmul, matmul_s, matmuls_in
 from spmd_core.time.cost.kernels import VECTOR_ELEMENTS, VECTOR_SLOTS, kernel_cost
 from spmd_core.time.cost.traffic import moved_bytes
+from spmd_core.time.gpu.calls import call_cost
+from spmd_core.time.gpu.constants import LAUNCH_S
+from spmd_core.time.gpu.matmuls import peak_of
+from spmd_core.time.rates import hbm_s
 
 NOTHING = {
     "parameter",
@@ -96,6 +99,8 @@ def operation(
     if instruction.opcode in NOTHING:
         return OperationCost(0.0, "none")
     if instruction.opcode == "custom-call":
+        if isinstance(chip, Gpu):
+            return library_call(instruction, computation, chip)
         return kernel(instruction, computation, chip)
     if (
         max((shape.elements for shape in instruction.arrays), default=0) <= SMALL_ELEMENTS
@@ -104,13 +109,14 @@ def operation(
         return OperationCost(0.0, "none")
     matmuls = _matmuls(module, instruction, computation)
     nbytes = moved_bytes(module, instruction, computation)
-    streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
-    vector = vector_s(module, instruction, chip)
+    streaming = hbm_s(chip, nbytes)
+    vector = 0.0 if chip.is_gpu else vector_s(module, instruction, chip)
     if matmuls:
         return _matmul_work(matmuls, nbytes, streaming, vector, chip)
     if nbytes == 0 and vector == 0.0:
         return OperationCost(0.0, "none")
-    seconds = max(streaming, vector, OPERATION_S if nbytes else 0.0)
+    begin = LAUNCH_S if chip.is_gpu else OPERATION_S
+    seconds = max(streaming, vector, begin if nbytes else 0.0)
     least = nbytes / chip.device_hbm_bandwidth
     return OperationCost(
         seconds, "memory", 0, nbytes, "memory", least, seconds * MEMORY_HIGH, least
@@ -151,6 +157,8 @@ def _matmuls(module: Module, instruction: Instruction, computation: Computation)
 
 def peak_seconds(matmuls: list[Matmul], chip: Chip) -> float:
     """Seconds of matmuls at the matrix unit's rate for their element type."""
+    if isinstance(chip, Gpu):
+        return sum(m.flops / peak_of(chip, m.element, m.passes) for m in matmuls)
     rate = {"s8": 2.0, "u8": 2.0, "s4": 2.0}
     return sum(m.flops * m.passes / (chip.device_flops * rate.get(m.element, 1.0)) for m in matmuls)
 
@@ -176,6 +184,26 @@ def _matmul_work(
     )
 
 
+def library_call(instruction: Instruction, computation: Computation, gpu: Gpu) -> OperationCost:
+    """A call of cuBLAS or cuDNN by its operands; other calls cost what they move."""
+    operands = [
+        computation.by_name[name] for name in instruction.operands if name in computation.by_name
+    ]
+    nbytes = sum(array.padded_bytes for each in (*operands, instruction) for array in each.arrays)
+    cost = call_cost(instruction, operands, gpu)
+    streaming, least = hbm_s(gpu, nbytes), nbytes / gpu.device_hbm_bandwidth
+    if cost is None:
+        seconds = max(streaming, LAUNCH_S)
+        return OperationCost(
+            seconds, "memory", 0, nbytes, "memory", least, seconds * MEMORY_HIGH, least
+        )
+    off = MATMUL_OFF if cost.kind == "matmul" else KERNEL_HIGH
+    seconds, least = max(cost.seconds, streaming), max(least, cost.least)
+    bound = "compute" if cost.seconds >= streaming else "memory"
+    low = max(least, seconds / off)
+    return OperationCost(seconds, cost.kind, cost.flops, nbytes, bound, low, seconds * off, least)
+
+
 def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> OperationCost:
     """A Pallas kernel by its operands; other custom calls cost what they
     move.
@@ -188,7 +216,7 @@ def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Op
     if instruction.attributes.get("custom_call_target") != '"tpu_custom_call"':
         return OperationCost(0.0, "none")
     cost = kernel_cost(instruction, operands, chip)
-    streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+    streaming = hbm_s(chip, nbytes)
     bound = "compute" if cost.seconds >= streaming else "memory"
     seconds = max(cost.seconds, streaming)
     low = max(cost.fastest, cost.seconds / KERNEL_LOW, nbytes / chip.device_hbm_bandwidth)

@@ -63,7 +63,7 @@ def predict(
         collectives = read_collectives(module, mesh, places=cluster.coordinates)
     listed = priced(collectives, walk.tally, costs)
     chip, chips = cluster.topology.chip, cluster.topology.chips
-    late = straggling(cluster.topology.slices)
+    late = straggling(cluster.topology)
     seconds = walk.seconds * (1 + late)
     fastest_s = Walker(costs, fastest=True).entry().seconds
     ends = (*interval(walk, fastest_s), *bounds(walk))

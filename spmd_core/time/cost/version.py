@@ -8,6 +8,8 @@ from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from spmd_core.machine import plugin_version
+
 _ROOT = Path(__file__).resolve().parents[2]
 # How programs are written, and how compiled modules are read and timed.
 _SOURCES = (
@@ -26,6 +28,7 @@ def versions(program: str | None = None) -> dict[str, str | None]:
     """
     return {
         **{name: _version(name) for name in ("jax", "jaxlib", "libtpu")},
+        "cuda_plugin": plugin_version(),
         "cost_model": cost_version(),
         "program": tree_hash(program) if program is not None else hash_of(_ROOT, _PROGRAMS),
     }

@@ -8,6 +8,7 @@ from spmd_core.experiment import DATA_AXES, ModelSize, Plan, ShardedArray, array
 from spmd_core.machine import Chip, Topology
 from spmd_core.time.cost.constants import RING
 from spmd_core.time.cost.memory import Arrays, layer_arrays
+from spmd_core.time.gpu.matmuls import sustained
 
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
 NOT_OF_A_LAYER = ("embedding", "logits", "final_norm")
@@ -176,7 +177,7 @@ class Shapes:
 
 def shapes_of(plan: Plan) -> Shapes:
     """The sizes of a plan."""
-    return Shapes(plan, plan.topology, plan.size, plan.axis_sizes)
+    return Shapes(plan, sustained(plan.topology), plan.size, plan.axis_sizes)
 
 
 def recomputed(plan: Plan) -> frozenset[str]:

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from spmd_core.experiment import WITHOUT_RINGS, Plan, plan_notes
+from spmd_core.machine import Gpu
 from spmd_core.program import generic
 from spmd_core.results import Binds, Bounds, Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.time.cost.constants import (
-    HBM_EFFICIENCY,
     KERNEL_HIGH,
     KERNEL_LOW,
     MATMUL_OFF,
@@ -24,6 +24,8 @@ from spmd_core.time.estimate.constants import RING_OFF, WITHOUT_COMPILING
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import StepTransfer, transfers
 from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
+from spmd_core.time.gpu.constants import CHANNELS, COMBINED
+from spmd_core.time.rates import hbm_share
 
 NOTE = (
     "estimated from the plan's sizes, nothing was compiled: predict without --estimate compiles it"
@@ -58,7 +60,7 @@ def estimate_step(plan: Plan) -> Prediction:
     topology, chip = shapes.topology, shapes.chip
     capacity = chip.device_hbm_bytes
     missing = max(0, memory.peak - capacity)
-    late = (work.total.seconds + exposed.seconds) * straggling(topology.slices)
+    late = (work.total.seconds + exposed.seconds) * straggling(topology)
     shares = _shares(work, moved, exposed, late)
     flops = plan.flops
     return Prediction(
@@ -106,9 +108,9 @@ def step_time(
     back: what plans with the same work share is worked out once by who has many of them.
     """
     exposed = _exposed(shapes, work, moved, offloaded)
-    seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology.slices))
+    seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology))
     rings = RING_OFF * seconds if shapes.has_rings else 0.0
-    low, high = _interval(work, moved, exposed, seconds, rings)
+    low, high = _interval(shapes, work, moved, exposed, seconds, rings)
     return Estimate(low=low, estimate=seconds, high=high)
 
 
@@ -119,6 +121,9 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     total = sum(each.seconds * each.count for each in moved if each.beside)
     late = max(0.0, 1 - passes / total) if total else 0.0
+    late = max(late, _at_ends(shapes))
+    if isinstance(shapes.chip, Gpu):  # what it hides takes multiprocessors from the work
+        late += (1 - late) * CHANNELS / shapes.chip.sms
     waits = tuple(
         each.seconds * each.count * (late if each.beside else each.alone) for each in moved
     )
@@ -127,8 +132,23 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
     return _Exposed(waits, max(0.0, one_way - work.forward.seconds) + max(0.0, one_way - back))
 
 
+def _at_ends(shapes: Shapes) -> float:
+    """The share of transfers that has no work beside it on GPUs: the first weights and the last
+    gradients, of as many layers as are sent as one.
+    """
+    if not shapes.chip.is_gpu:
+        return 0.0
+    as_one = max(1.0, COMBINED / max(1.0, shapes.layer_weight_bytes))
+    return min(1.0, as_one / shapes.size.layers)
+
+
 def _interval(
-    work: StepWork, moved: list[StepTransfer], exposed: _Exposed, seconds: float, rings: float
+    shapes: Shapes,
+    work: StepWork,
+    moved: list[StepTransfer],
+    exposed: _Exposed,
+    seconds: float,
+    rings: float,
 ) -> tuple[float, float]:
     """(low, high): independent deviations, as for a compiled step, and one for what only compiling
     tells; `rings`: that of collective matmuls.
@@ -139,7 +159,7 @@ def _interval(
     down = (
         total.matmul * (1 - 1 / MATMUL_OFF),
         total.kernel * (1 - 1 / KERNEL_LOW),
-        total.memory * (1 - HBM_EFFICIENCY),
+        total.memory * (1 - hbm_share(shapes.chip)),
         OVERLAP_LOW * exposed.seconds,
         *rest,
     )

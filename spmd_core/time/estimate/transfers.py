@@ -89,7 +89,11 @@ def transfers(
     """
     listed = [
         *_of_weights(shapes, matmuls),
-        *_of_tensor(shapes, matmuls, recomputed),
+        *(
+            _of_tensor_on_gpus(shapes, recomputed)
+            if shapes.chip.is_gpu
+            else _of_tensor(shapes, matmuls, recomputed)
+        ),
         *_of_activations(shapes, recomputed),
         *_of_replicas(shapes),
     ]
@@ -208,6 +212,8 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
     SparseCores. Over part of a slice both run beside the work, but for sums of two weights of a
     layer.
     """
+    if shapes.chip.is_gpu:
+        return "all-gather", "layers", "reduce-scatter", "layers"
     where, generation = _where(shapes, axes), shapes.chip.generation
     full = math.prod(span.size for span in where.spans) == math.prod(shapes.topology.shape)
     if generation in SPARSE_CORES:
@@ -262,6 +268,22 @@ def _of_tensor(
         )
 
 
+def _of_tensor_on_gpus(shapes: Shapes, recomputed: Collection[str]) -> Iterator[StepTransfer]:
+    """The same on GPUs, where nothing runs beside them: before and after the matmuls of attention
+    and of the mlp, forward and backward; what gradients of weights need is gathered beside work.
+    """
+    if shapes.tensor < 2:
+        return
+    layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor
+    again = bool({"query", "mlp_up"} & set(recomputed))
+    for kind, count, beside, name in (
+        ("all-gather", 4 + 2 * again, "", "activations"),
+        ("reduce-scatter", 4 + ("out" in recomputed), "", "sums of activations"),
+        ("all-gather", 2, "layers", "activations of gradients"),
+    ):
+        yield _transfer(shapes, kind, ("tensor",), nbytes, count * layers, beside, name=name)
+
+
 def _fused(shapes: Shapes, matmuls: Mapping[str, float]) -> dict[str, float]:
     """The matmuls with those that the plan fuses as one, which has one transfer."""
     merged = dict(matmuls)
@@ -313,18 +335,19 @@ def _of_replicas(shapes: Shapes) -> Iterator[StepTransfer]:
         if size > 1 and name in DATA_AXES and name not in gathered
     )
     nbytes = 2 * shapes.own_parameters
-    if axes and (where := _where(shapes, axes)).slices == 1 and where.spans:
+    gpus = shapes.chip.is_gpu
+    if axes and (gpus or ((where := _where(shapes, axes)).slices == 1 and where.spans)):
         yield _transfer(
             shapes,
             "all-reduce",
             axes,
             nbytes / shapes.size.layers,
             shapes.size.layers,
-            "",
+            "layers" if gpus else "",
             op_name=GRADIENT,
             name="gradient of replicas",
         )
-    if topology.slices > 1:
+    if topology.slices > 1 and not gpus:
         yield _between_slices(shapes, nbytes)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from spmd_core.experiment import group_rows
-from spmd_core.machine import Chip
-from spmd_core.time.cost.constants import HBM_EFFICIENCY
+from spmd_core.machine import Chip, Gpu
 from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.kernels import (
     GROUP_SIDE,
@@ -27,6 +26,9 @@ from spmd_core.time.estimate.constants import (
     WIDE_PASSES,
 )
 from spmd_core.time.estimate.shapes import Shapes
+from spmd_core.time.gpu.constants import TF32
+from spmd_core.time.gpu.matmuls import flash_s
+from spmd_core.time.rates import hbm_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def product_s(rows: float, inner: float, columns: float, chip: Chip) -> float:
     if not inner or not columns:  # of shared experts that a model does not have
         return 0.0
     nbytes = 2.0 * (rows * inner + inner * columns + rows * columns)
-    streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+    streaming = hbm_s(chip, nbytes)
     sizes = [max(1, round(size)) for size in (rows, inner, columns)]
     product = Matmul(2 * sizes[0] * sizes[1] * sizes[2], "bf16", 1, sizes[0], sizes[2])
     return max(matmul_s(product, chip), streaming)
@@ -91,11 +93,11 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
     layers = shapes.size.layers
     chip = shapes.chip
     forward_s = dict(layer_matmuls(shapes))
-    routed = _routed_bytes(shapes) / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+    routed = hbm_s(chip, _routed_bytes(shapes))
     again = sum(seconds for name, seconds in forward_s.items() if name in recomputed)
     forward, backward = _kernels(shapes, "forward"), _kernels(shapes, "backward")
     kernel_again = forward if "attention" in recomputed else DeviceSeconds()
-    moved = _layer_bytes(shapes) / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+    moved = hbm_s(chip, _layer_bytes(shapes))
     matmul = sum(forward_s.values())
     ring = _ring_s(shapes)
     return StepWork(
@@ -171,13 +173,15 @@ def _ring_s(shapes: Shapes) -> float:
     heads, keys = shapes.projected_heads * size.head_dim, shapes.projected_keys * size.head_dim
     for width in (heads, keys, keys, shapes.mlp_here, *((shapes.mlp_here,) if size.gated else ())):
         nbytes = parts * RING_PASSES * 2 * shapes.matmul_rows * width
-        streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+        streaming = hbm_s(chip, nbytes)
         late += max(0.0, streaming - product_s(shapes.matmul_rows, size.embed, width, chip))
     return late
 
 
 def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
     """Attention of one layer, on average over the windows of a scanned block."""
+    if isinstance(shapes.chip, Gpu):
+        return _flash(shapes, shapes.chip, way)
     plan, size = shapes.plan, shapes.size
     queries, keys, _ = plan.kernel_blocks
     names = (
@@ -198,6 +202,16 @@ def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
             seconds += cost.seconds * layers / size.layers
             fastest += cost.fastest * layers / size.layers
     return DeviceSeconds(kernel=seconds, fastest=fastest)
+
+
+def _flash(shapes: Shapes, gpu: Gpu, way: str) -> DeviceSeconds:
+    """Attention of one layer by a fused kernel of a GPU."""
+    size, heads = shapes.size, shapes.sequences * shapes.attention_heads
+    seconds = sum(
+        flash_s(gpu, way, heads, shapes.plan.sequence, size.head_dim, window) * layers
+        for window, layers in Counter(size.layer_windows).items()
+    )
+    return DeviceSeconds(kernel=seconds / size.layers, fastest=seconds / size.layers)
 
 
 def _layer_bytes(shapes: Shapes) -> float:
@@ -222,12 +236,17 @@ def _routed_bytes(shapes: Shapes) -> float:
 
 
 def _tables(shapes: Shapes) -> DeviceSeconds:
-    """Embedding (a matmul with one-hot tokens), logits and their gradients: five matmuls."""
+    """Embedding (a matmul with one-hot tokens), logits and their gradients: five matmuls. On GPUs
+    the embedding is gathered, and float32 logits pass the tensor cores as TF32.
+    """
     size, chip = shapes.size, shapes.chip
     vocab = size.vocab / shapes.cut_of("vocab")
     one = product_s(shapes.matmul_rows, size.embed, vocab, chip)
+    matmuls = 5.0
+    if chip.is_gpu:
+        matmuls = 3 / TF32 if size.logits_float32 else 3.0
     nbytes = LOGIT_PASSES * shapes.matmul_rows * vocab * 4
-    return DeviceSeconds(5 * one, memory=nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY))
+    return DeviceSeconds(matmuls * one, memory=hbm_s(chip, nbytes))
 
 
 def _update(shapes: Shapes) -> DeviceSeconds:
@@ -237,5 +256,4 @@ def _update(shapes: Shapes) -> DeviceSeconds:
     moments = sum(widths[dtype] for dtype in shapes.plan.moment_dtypes)
     # gradients twice, all of it read and written, norm
     each = own + own + 2 * (own + moments) + own
-    bandwidth = shapes.chip.device_hbm_bandwidth * HBM_EFFICIENCY
-    return DeviceSeconds(memory=math.ceil(shapes.own_parameters) * each / bandwidth)
+    return DeviceSeconds(memory=hbm_s(shapes.chip, math.ceil(shapes.own_parameters) * each))

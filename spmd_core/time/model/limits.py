@@ -4,8 +4,10 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.experiment import DTYPE_BYTES, Experiment
-from spmd_core.machine import Topology, get_topology
+from spmd_core.machine import Gpu, Topology, get_topology
 from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S
+from spmd_core.time.gpu.constants import COLLECTIVE_S
+from spmd_core.time.gpu.matmuls import peak_of
 
 # Of one core 2 units of 16 float32 multiply-adds at 5 GHz; more than any host's memory gives
 MOST_CORE_FLOPS = 3.2e11
@@ -45,6 +47,8 @@ def _of_topology(topology: Topology, dtype: str) -> Limits:
     from other slices.
     """
     chip = topology.chip
+    if isinstance(chip, Gpu):
+        return _of_gpus(chip, topology, dtype)
     links = sum(
         2 if wraps and size > 2 else 1
         for size, wraps in zip(topology.shape, topology.wraps, strict=True)
@@ -59,5 +63,19 @@ def _of_topology(topology: Topology, dtype: str) -> Limits:
         # to start it, and one hop, as every prediction counts them
         LAUNCH_S + (0.0 if chip.devices_per_chip > 1 else HOP_LATENCY_S),
         # the compiler rounds what a matmul takes to bfloat16 before it is sent
+        min(1.0, 2 / DTYPE_BYTES[dtype]),
+    )
+
+
+def _of_gpus(gpu: Gpu, topology: Topology, dtype: str) -> Limits:
+    """Nominal rates: a GPU's NVLinks and its network card."""
+    element = {"float32": "f32", "int8": "s8"}.get(dtype, "bf16")
+    between = gpu.dcn_bandwidth if topology.slices > 1 else 0.0
+    links = gpu.link_bandwidth if topology.shape[0] > 1 else 0.0
+    return Limits(
+        peak_of(gpu, element),
+        gpu.hbm_bandwidth,
+        links + between,
+        COLLECTIVE_S,
         min(1.0, 2 / DTYPE_BYTES[dtype]),
     )

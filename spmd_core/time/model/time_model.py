@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import TRANSFERS, Axes, Experiment, Mesh
-from spmd_core.machine import Topology, get_topology
+from spmd_core.machine import Gpu, Topology, get_topology
 from spmd_core.results import Collective, Estimate, Operation
-from spmd_core.time.cost.constants import HBM_EFFICIENCY, MATMUL_SHARE, MEMORY_HIGH
+from spmd_core.time.cost.constants import MATMUL_SHARE, MEMORY_HIGH
 from spmd_core.time.cost.links import NOMINAL
 from spmd_core.time.model.calibration import Calibration, Case, Rates
 from spmd_core.time.model.duration import (
@@ -22,6 +22,7 @@ from spmd_core.time.model.duration import (
 )
 from spmd_core.time.model.host import SimulatedHost
 from spmd_core.time.model.nominal import Pairs, nominal_s
+from spmd_core.time.rates import hbm_share
 
 Sizes = tuple[int, int, int]  # of a matmul: rows, inner, columns
 # How far an answer may be off, either way; all but the first are guesses
@@ -137,7 +138,8 @@ class TimeModel:
         if self.topology is not None:
             chip = self.topology.chip
             flops, nbytes = chip.device_flops, chip.device_hbm_bandwidth
-            return Rates(flops * MATMUL_SHARE, nbytes * HBM_EFFICIENCY, 0.0)
+            share = chip.matmul_share if isinstance(chip, Gpu) else MATMUL_SHARE
+            return Rates(flops * share, nbytes * hbm_share(chip), 0.0)
         if self.host is None:
             return Rates(0.0, 0.0, 0.0)
         flops, nbytes = self.host.flops_per_s(alone=alone), self.host.bytes_per_s(alone=alone)

@@ -8,6 +8,7 @@ from spmd_core.base import seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import RunSummary
 from spmd_core.words.experiments import experiment_words, model_words, sharding_words
+from spmd_core.words.history.added import fits, labels_words, terms
 from spmd_core.words.names import mesh_words, outcome_words, title, workload_title
 
 
@@ -49,11 +50,13 @@ def answer_words(run: RunSummary) -> str:
 
 
 def matches(text: str, zone: str | None = None) -> Callable[[RunSummary], bool]:
-    """Whether a run's row has `text`: as one phrase, case and spacing aside. `zone`: the time zone
-    in which the row shows its moment; None: this machine's.
+    """Whether a run fits the terms of `text`, such as `tag:v5p`, and its row has the rest: as one
+    phrase, case and spacing aside. `zone`: the time zone in which the row shows its moment; None:
+    this machine's.
     """
-    wanted = _plain(text)
-    return lambda run: wanted in _plain(_row_text(run, zone))
+    wanted, phrase = terms(text)
+    rest = _plain(phrase)
+    return lambda run: fits(run, wanted) and (not rest or rest in _plain(_row_text(run, zone)))
 
 
 def _row_text(run: RunSummary, zone: str | None) -> str:
@@ -67,6 +70,7 @@ def _row_text(run: RunSummary, zone: str | None) -> str:
         outcome_words(run),
         run.experiment.workload,
         experiment_words(run.experiment),
+        labels_words(run),
     ]
     return " · ".join(cells)
 

@@ -5,7 +5,7 @@ import pytest
 from spmd_core.experiment.plan.blocks import kernel_bytes, too_large
 from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.chips import TPUS
 
 KIB = 1024
 
@@ -52,9 +52,9 @@ def test_what_compiles_is_not_refused():
 
 
 @pytest.mark.parametrize("model", PRESETS)
-@pytest.mark.parametrize("generation", [name for name in CHIPS if name not in ("v2", "v3")])
+@pytest.mark.parametrize("generation", [name for name in TPUS if name not in ("v2", "v3")])
 def test_the_blocks_of_every_model_on_every_chip_fit(generation, model):
-    chip = CHIPS[generation]
+    chip = TPUS[generation]
     shape, devices = ("16x16", 256) if chip.torus_dims == 2 else ("4x4x8", 128)
     mesh = {"fsdp": devices * chip.devices_per_chip}
     found = parse_plan(

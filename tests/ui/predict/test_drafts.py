@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.plan.meshes import AXES
-from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.chips import TPUS
 from spmd_core.machine.topologies import get_topology, legal_shapes
 from ui.predict import drafts
 
@@ -65,7 +65,7 @@ def test_dims_cut_over_an_axis_that_is_gone_are_cut_over_the_first():
     assert drafts.with_mesh(LAYER, [["z", 16]], 16)["sharding"] == {"batch": "z"}
 
 
-@pytest.mark.parametrize("generation", CHIPS)
+@pytest.mark.parametrize("generation", TPUS)
 def test_presets_fill_every_topology(generation):
     for shape in legal_shapes(generation):
         for slices in ("", "*2"):

@@ -1,0 +1,45 @@
+"""Writes stored runs into one archive, which another installation imports."""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+
+from spmd_core.base import refuse
+from spmd_core.commands.notebook.named import RUN_HELP, run_named
+from spmd_core.commands.output import FORCE, check_output, write_output
+from spmd_core.lab import Lab
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `export`."""
+    parser.add_argument("runs", metavar="RUN", nargs="*", help=RUN_HELP)
+    parser.add_argument("--all", action="store_true", help="every run that is over")
+    parser.add_argument(
+        "--out", metavar="FILE", required=True, help="the archive, such as a.spmdlab"
+    )
+    parser.add_argument("--force", action="store_true", help=FORCE)
+
+
+def main(arguments: Namespace) -> int:
+    """Write the archive."""
+    if bool(arguments.runs) == arguments.all:
+        raise refuse("export", "takes runs, or --all", "name one of the two")
+    check_output("--out", arguments.out, arguments.force)
+    lab = Lab.open(serve=False)
+    runs = (
+        lab.archives.every() if arguments.all else [run_named(lab, each) for each in arguments.runs]
+    )
+    runs = list(dict.fromkeys(runs))
+    unread: list[str] = []
+    write_output("--out", arguments.out, lambda out: unread.extend(lab.archives.export(runs, out)))
+    if unread and len(unread) == len(runs):
+        print("none of these runs can be read by this version", file=sys.stderr)
+    for run in unread:
+        print(f"left out run {run}: this version cannot read it", file=sys.stderr)
+    exported = [run for run in runs if run not in set(unread)]
+    if arguments.json:
+        print(json.dumps({"exported": exported, "left_out": unread, "file": arguments.out}))
+    else:
+        count = f"{len(exported):,} run{'' if len(exported) == 1 else 's'}"
+        print(f"{count} in {arguments.out}: import it with `import`, or drop it on History")
+    return 0 if exported or not runs else 1

@@ -1,0 +1,43 @@
+"""Imports the runs of an archive; they are marked as foreign."""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from spmd_core.base import refuse, shorten, visible
+from spmd_core.lab import Imported, Lab
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `import`."""
+    parser.add_argument("file", metavar="FILE", help="an archive that `export` wrote")
+
+
+def main(arguments: Namespace) -> int:
+    """Import the archive; 1 where not one of its runs was taken."""
+    try:
+        with Path(arguments.file).open("rb") as file:
+            taken = Lab.open(serve=False).archives.import_file(file, arguments.file)
+    except (OSError, ValueError) as error:
+        if not isinstance(error, OSError) and "null byte" not in str(error):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        rule = f"cannot be read ({reason.lower()})"
+        raise refuse(f"archive {shorten(arguments.file)}", rule, "name a .spmdlab file") from None
+    print(json.dumps(taken.to_json()) if arguments.json else "\n".join(_lines(taken)))
+    if taken.refused and not arguments.json:
+        for each in taken.refused:
+            print(visible(each.reason), file=sys.stderr)
+    return 1 if taken.refused and not (taken.imported or taken.present) else 0
+
+
+def _lines(taken: Imported) -> list[str]:
+    counts = {
+        "imported": taken.imported,
+        "here before": taken.present,
+        "refused": taken.refused,
+    }
+    return [
+        ", ".join(f"{len(runs):,} {what}" for what, runs in counts.items() if runs) or "no runs"
+    ]

@@ -1,0 +1,1 @@
+"""Stored runs as one file, to be imported by another installation."""

@@ -1,0 +1,153 @@
+"""Exports stored runs to an archive, and imports those of another installation."""
+
+import json
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from spmd_core.base import RequestError, Settings, UnreadableRun, bytes_text, refuse
+from spmd_core.lab.archive import container
+from spmd_core.lab.archive.contents import ArchivedRun, read_run, read_texts, run_json
+from spmd_core.lab.store.archived import Incoming
+from spmd_core.lab.store.limits import COMMAND_LINE, Asker
+from spmd_core.lab.store.rows import columns_at_end, result_body
+from spmd_core.lab.store.store import Store
+from spmd_core.results import lane_of_target
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A run of an archive that was not taken, and why in a sentence."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of the runs of an archive: imported, here before, refused."""
+
+    imported: tuple[str, ...]
+    present: tuple[str, ...]
+    refused: tuple[Refused, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """The fields as `import --json` prints them."""
+        return asdict(self)
+
+
+class Archives:
+    """The archives of a data folder. `allow(asker, action, subject)` refuses who may not import."""
+
+    def __init__(self, store: Store, settings: Settings, allow: Callable[[Asker, str, str], None]):
+        self._store, self._settings, self._allow = store, settings, allow
+
+    def every(self) -> tuple[str, ...]:
+        """Ids of all runs that are over, oldest first."""
+        return self._store.every_finished()
+
+    def export(self, runs: Sequence[str], file: IO[bytes]) -> tuple[str, ...]:
+        """Write an archive of runs; ids of those that this version cannot read, and left out.
+
+        RequestError where a run is not stored, is not over, or the archive would be too large.
+        """
+        unread: list[str] = []
+        members = self._members(tuple(dict.fromkeys(runs)), unread)
+        container.write(file, self._store.installation(), time.time(), members)
+        return tuple(unread)
+
+    def _members(self, runs: Sequence[str], unread: list[str]) -> Iterator[tuple[str, bytes]]:
+        for run in runs:
+            try:
+                fields, result = next(self._store.exported((run,)))
+                texts = self._store.every_text(run)
+            except UnreadableRun:
+                unread.append(run)
+                continue
+            yield f"runs/{run}.json", run_json(fields, result)
+            if texts:
+                text = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+                yield f"texts/{run}.json", text.encode()
+
+    def import_file(
+        self, file: IO[bytes], name: str = "the archive", asker: Asker = COMMAND_LINE
+    ) -> Imported:
+        """Import the runs of an archive as foreign ones, all in one transaction.
+
+        RequestError, and nothing written, where the archive is bad or `asker` may not import;
+        StorageError, and nothing written, where the disk is full.
+        """
+        self._allow(asker, "import", Path(name).name[:100])
+        archive = container.Archive(file, name)
+        here = self._store.present(archive.manifest.runs)
+        present: list[str] = []
+        refused: list[Refused] = []
+        incoming: list[tuple[Incoming, str]] = []
+        for run, data, texts in archive.members():
+            try:
+                read = read_run(run, data)
+                packed = _packed(run, texts)
+            except RequestError as error:
+                refused.append(Refused(run, str(error)))
+                continue
+            if run not in here:
+                origin = read.origin or archive.manifest.installation
+                incoming.append((_incoming(read, packed), origin))
+            elif here[run] == (read.experiment.id, read.submitted_at):
+                present.append(run)
+            else:
+                refused.append(Refused(run, f"run {run} is another run here: rename neither"))
+        self._check_room(asker, [each for each, _ in incoming])
+        stored = self._store.import_runs(incoming)
+        present += [each.run for each, _ in incoming if each.run not in set(stored)]
+        return Imported(stored, tuple(present), tuple(refused))
+
+    def _check_room(self, asker: Asker, incoming: Sequence[Incoming]) -> None:
+        """RequestError where a viewer's import would pass what this server stores."""
+        if asker.viewer is None:
+            return
+        size = sum(each.size_bytes for each in incoming)
+        free = self._settings.stored_most_bytes - self._store.used_bytes()
+        if size > free:
+            raise refuse(
+                f"an import of {bytes_text(size)}",
+                f"is more than this server has room for ({bytes_text(max(0, free))})",
+                "delete runs on History, or import fewer",
+            )
+
+
+def _packed(run: str, texts: bytes | None) -> tuple[tuple[str, str, bytes], ...]:
+    """Program texts as they are stored."""
+    return tuple(
+        (strategy, name, zlib.compress(text.encode(errors="replace")))
+        for strategy, named in (read_texts(run, texts) if texts else {}).items()
+        for name, text in named.items()
+    )
+
+
+def _incoming(read: ArchivedRun, texts: tuple[tuple[str, str, bytes], ...]) -> Incoming:
+    """A run as rows. What it is by is made here of what it holds: ids, lane, medians."""
+    experiment, result = read.experiment, read.result
+    columns = {
+        "state": read.state,
+        "submitted_at": read.submitted_at,
+        "started_at": read.started_at,
+        "finished_at": read.finished_at,
+        "stderr_tail": read.stderr_tail,
+        "batch": read.batch,
+        "compile_only": int(read.compile_only),
+        "owner_name": read.owner_name,
+        "lane": lane_of_target(experiment.target, read.compile_only),
+        **columns_at_end(result, read.error),
+    }
+    return Incoming(
+        read.run,
+        experiment,
+        columns,
+        read.labels.labels(),
+        result and result_body(result),
+        texts,
+    )

@@ -1,0 +1,124 @@
+"""One run of an archive as a value, and as JSON."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from spmd_core.base import Frozen, refuse, shorten
+from spmd_core.experiment import Experiment, load_json, parse_experiment
+from spmd_core.results import (
+    Failure,
+    Labels,
+    Result,
+    checked_name,
+    checked_note,
+    checked_tags,
+    csv_text,
+    json_text,
+)
+from spmd_core.words import experiment_words, in_words, run_headline
+
+Over = Literal["succeeded", "failed", "cancelled", "timed_out", "crashed", "interrupted"]
+_LAST_MOMENT_S = 2.0**33  # in the year 2242
+_MOST_TAIL = 2**16  # characters of what a worker wrote before it ended
+# a foreign result must not cost a screen later: whatever its sentences and tables raise, it is
+# refused here
+_UNSHOWN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class Added(Frozen):
+    """What people added to the run."""
+
+    name: str = ""
+    note: str = ""
+    tags: tuple[str, ...] = ()
+    pinned: bool = False
+
+    def labels(self) -> Labels:
+        """As it is stored; RequestError where a text is too long."""
+        tags = checked_tags(self.tags)
+        return Labels(checked_name(self.name), checked_note(self.note), tags, self.pinned)
+
+
+class ArchivedRun(Frozen):
+    """A run that is over, without its program texts. Moments are in seconds since the epoch."""
+
+    run: str
+    experiment: Experiment
+    state: Over
+    submitted_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    error: Failure | None = None
+    stderr_tail: str | None = None
+    batch: str | None = None
+    compile_only: bool = False
+    owner_name: str | None = None
+    origin: str | None = None  # installation of a run that was foreign where it was exported
+    labels: Added = Added()
+    result: Result | None = None
+
+
+def run_json(fields: Mapping[str, Any], result: str | None) -> bytes:
+    """The JSON of a run; `result` is a JSON text already, and not parsed for this."""
+    text = json.dumps(dict(fields), ensure_ascii=False, separators=(",", ":"))
+    return f'{text[:-1]},"result":{result or "null"}}}'.encode()
+
+
+def read_run(run: str, data: bytes) -> ArchivedRun:
+    """The run that a member holds; RequestError where this version cannot take it, with why."""
+    fields = load_json(data)
+    if isinstance(fields, dict) and isinstance(spec := fields.get("experiment"), dict):
+        parse_experiment(spec)  # its refusals are sentences
+    try:
+        read = ArchivedRun.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part)[:40] for part in first["loc"][:4])
+        rule = f"cannot be read by this version ({place}: {shorten(first['msg'], 100)})"
+        raise refuse(f"run {run}", rule, "import it with the version that exported it") from error
+    except RecursionError as error:
+        raise refuse(f"run {run}", "is nested too deep", "export it again") from error
+    _check(run, read)
+    return read
+
+
+def _check(run: str, read: ArchivedRun) -> None:
+    """RequestError where the parts of a run do not belong together, or cannot be shown."""
+    result = read.result
+    moments = (read.submitted_at, read.started_at or 0.0, read.finished_at or 0.0)
+    if read.run != run or (result and (result.run, result.experiment.id) != (run, _id(read))):
+        raise refuse(f"run {run}", "is not the run that its member is named for", "export it again")
+    if not all(0 <= moment < _LAST_MOMENT_S for moment in moments):
+        raise refuse(f"run {run}", "has a moment that no calendar has", "export it again")
+    if len(read.stderr_tail or "") > _MOST_TAIL or len(read.owner_name or "") > 200:
+        raise refuse(f"run {run}", "has a text that is too long", "export it again")
+    read.labels.labels()
+    try:
+        experiment_words(read.experiment)
+        if result:
+            shown = in_words(result)
+            run_headline(shown)
+            csv_text(shown)
+            json_text(shown)
+    except _UNSHOWN as error:
+        rule = f"has a result that cannot be shown ({shorten(str(error), 60)})"
+        raise refuse(f"run {run}", rule, "export it again") from error
+
+
+def _id(read: ArchivedRun) -> str:
+    return read.experiment.id
+
+
+def read_texts(run: str, data: bytes) -> dict[str, dict[str, str]]:
+    """Program texts by strategy and name; RequestError where they are none."""
+    texts = load_json(data)
+    strategies = texts.values() if isinstance(texts, dict) else [None]
+    if not all(
+        isinstance(named, dict) and all(isinstance(text, str) for text in named.values())
+        for named in strategies
+    ):
+        raise refuse(f"run {run}", "has program texts that are none", "export it again")
+    return texts

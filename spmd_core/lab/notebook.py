@@ -1,0 +1,45 @@
+"""Names, notes, tags and pins: what people add to stored runs."""
+
+from collections.abc import Callable, Sequence
+
+from spmd_core.lab.store.limits import COMMAND_LINE, Asker
+from spmd_core.lab.store.store import Store
+from spmd_core.results import Labels, Origin, checked_name, checked_note, checked_tags
+
+_CHECKED = {"name": checked_name, "note": checked_note, "tags": checked_tags, "is_pinned": bool}
+
+
+class Notebook:
+    """The notebook of a data folder. `allow(asker, action, run)` refuses who may not write in it."""
+
+    def __init__(self, store: Store, allow: Callable[[Asker, str, str], None]):
+        self._store, self._allow = store, allow
+
+    def labels(self, run: str) -> Labels:
+        """What was added to a run; RequestError where there is none of that id."""
+        return self._store.labels(run)
+
+    def many(self, runs: Sequence[str]) -> dict[str, Labels]:
+        """The same of several runs, by id."""
+        return self._store.many_labels(runs)
+
+    def origin(self, run: str) -> Origin | None:
+        """Where a foreign run is from; None of a run of this data folder."""
+        return self._store.origin(run)
+
+    def label(
+        self,
+        run: str,
+        asker: Asker = COMMAND_LINE,
+        was: Labels | None = None,
+        **changes: object,
+    ) -> Labels:
+        """Change `name`, `note`, `tags` or `is_pinned` of a run, and return all of its labels.
+
+        `was`: what the editor saw. RequestError where a text is too long, somebody else has changed
+        the same field meanwhile, or `asker` may not write.
+        """
+        checked = {field: _CHECKED[field](value) for field, value in changes.items()}  # pyright: ignore[reportArgumentType]
+        self._store.labels(run)  # refuses a run that is not stored, before the action is noted
+        self._allow(asker, "label", run)
+        return self._store.label(run, was, **checked)

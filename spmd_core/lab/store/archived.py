@@ -1,0 +1,136 @@
+"""Runs on their way into an archive and out of one: many at once, in one transaction."""
+
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment import Experiment
+from spmd_core.lab.store import rows as read
+from spmd_core.lab.store.labels import LabelsOfRuns, write_labels
+from spmd_core.lab.store.queue import insert_run
+from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
+from spmd_core.results import TERMINAL, Labels, Origin
+
+_OVER = f"state IN {TERMINAL!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A run to be imported: its columns, and the compressed result and texts that it left."""
+
+    run: str
+    experiment: Experiment
+    columns: Mapping[str, Any]
+    labels: Labels
+    body: bytes | None
+    texts: tuple[tuple[str, str, bytes], ...]  # strategy, name, compressed text
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that it takes in the database, about."""
+        texts = sum(len(body) for _, _, body in self.texts)
+        return texts + len(self.body or b"")
+
+
+class ArchivedRuns(LabelsOfRuns):
+    """Runs that are exported and imported, as values."""
+
+    def installation(self) -> str:
+        """The random mark of a data folder."""
+        return str(self._rows("SELECT mark FROM installation")[0]["mark"])
+
+    def every_finished(self) -> tuple[str, ...]:
+        """Ids of every run that is over, oldest first."""
+        return tuple(
+            row["id"] for row in self._rows(f"SELECT id FROM runs WHERE {_OVER} ORDER BY seq")
+        )
+
+    def exported(self, runs: Iterable[str]) -> Iterator[tuple[dict[str, object], str | None]]:
+        """Fields of each run as `ArchivedRun` has them, and the JSON text of its result.
+
+        RequestError for a run that is not stored or not over; a damaged one is UnreadableRun.
+        """
+        for run in runs:
+            stored = self._rows(
+                f"""SELECT runs.*, spec, body, {LABELS} FROM runs
+                    JOIN experiments ON experiments.id = runs.experiment {WITH_LABELS}
+                    LEFT JOIN results ON results.run = runs.id WHERE runs.id = ?""",
+                (run,),
+            )
+            if not stored:
+                raise refuse(f"run {shorten(run)}", "is not stored here", "see the history")
+            if stored[0]["state"] not in TERMINAL:
+                raise refuse(f"run {run}", "is not over", "wait for its end, or cancel it")
+            yield _fields(stored[0]), _result_text(run, stored[0]["body"])
+
+    def present(self, runs: Sequence[str]) -> dict[str, tuple[str, float]]:
+        """Experiment and moment of submission of those of the ids that are stored here."""
+        known: dict[str, tuple[str, float]] = {}
+        for at in range(0, len(runs), 500):
+            some = runs[at : at + 500]
+            marks = ", ".join("?" * len(some))
+            rows = self._rows(
+                f"SELECT id, experiment, submitted_at FROM runs WHERE id IN ({marks})", tuple(some)
+            )
+            known |= {row["id"]: (row["experiment"], row["submitted_at"]) for row in rows}
+        return known
+
+    def import_runs(self, incoming: Sequence[tuple[Incoming, str]]) -> tuple[str, ...]:
+        """Store foreign runs, each with the installation that it is from, all or none; ids of those
+        that were not here by then. StorageError where the disk is full.
+        """
+        now, stored = time.time(), []
+        with self._transaction() as db:
+            for each, mark in incoming:
+                if db.execute("SELECT 1 FROM runs WHERE id = ?", (each.run,)).fetchone():
+                    continue
+                _insert(db, each, Origin(mark, now))
+                stored.append(each.run)
+        return tuple(stored)
+
+
+def _fields(row: sqlite3.Row) -> dict[str, object]:
+    origin, error = origin_of(row), read.failure_of(row)
+    return {
+        "run": row["id"],
+        "experiment": json.loads(row["spec"]),
+        "state": row["state"],
+        "submitted_at": row["submitted_at"],
+        "started_at": row["started_at"],
+        "finished_at": row["finished_at"],
+        "error": error and error.model_dump(),
+        "stderr_tail": row["stderr_tail"],
+        "batch": row["batch"],
+        "compile_only": bool(row["compile_only"]),
+        "owner_name": row["owner_name"],
+        "origin": origin and origin.installation,
+        "labels": labels_of(row).to_json(),
+    }
+
+
+def _result_text(run: str, body: bytes | None) -> str | None:
+    try:
+        return None if body is None else zlib.decompress(body).decode()
+    except (zlib.error, UnicodeDecodeError, TypeError) as error:
+        raise read.unreadable(run, "result", error) from error
+
+
+def _insert(db: sqlite3.Connection, each: Incoming, origin: Origin) -> None:
+    columns = {
+        "id": each.run,
+        "experiment": each.experiment.id,
+        **each.columns,
+        "origin": json.dumps(asdict(origin)),
+    }
+    insert_run(db, each.experiment, columns)
+    if each.body is not None:
+        db.execute("INSERT INTO results VALUES (?, ?)", (each.run, each.body))
+    rows = [(each.run, strategy, name, body) for strategy, name, body in each.texts]
+    db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", rows)
+    if each.labels != Labels():
+        write_labels(db, each.run, each.labels)

@@ -1,0 +1,72 @@
+"""Names, notes, tags and pins of runs, and where foreign runs are from, as tables."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.lab.store.actions import Actions
+from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
+from spmd_core.results import Labels, Origin
+
+
+class LabelsOfRuns(Actions):
+    """What people added to runs, as values."""
+
+    def labels(self, run: str) -> Labels:
+        """What was added to a run; RequestError where there is none of that id."""
+        return self.many_labels((run,))[run]
+
+    def many_labels(self, runs: Sequence[str]) -> dict[str, Labels]:
+        """The same of several runs, by id."""
+        marks = ", ".join("?" * len(runs))
+        rows = self._rows(
+            f"SELECT runs.id, {LABELS} FROM runs {WITH_LABELS} WHERE runs.id IN ({marks})",
+            tuple(runs),
+        )
+        stored = {row["id"]: labels_of(row) for row in rows}
+        for run in runs:
+            if run not in stored:
+                raise refuse(f"run {shorten(run)}", "is not stored here", "see the history")
+        return stored
+
+    def origin(self, run: str) -> Origin | None:
+        """Where a foreign run is from; None of a run of this data folder."""
+        rows = self._rows("SELECT origin FROM runs WHERE id = ?", (run,))
+        return origin_of(rows[0]) if rows else None
+
+    def label(self, run: str, was: Labels | None, **changes: object) -> Labels:
+        """Change some of a run's labels, and return them all.
+
+        `was`: what the editor saw. RequestError where somebody else has changed one of those fields
+        since: the second of two people must not undo the first without knowing.
+        """
+        with self._transaction() as db:
+            rows = db.execute(
+                f"SELECT {LABELS} FROM runs {WITH_LABELS} WHERE runs.id = ?", (run,)
+            ).fetchall()
+            if not rows:
+                raise refuse(f"run {shorten(run)}", "is not stored here", "see the history")
+            now = labels_of(rows[0])
+            for field in changes if was else ():
+                if getattr(now, field) != getattr(was, field):
+                    raise changed_meanwhile(run, field, getattr(now, field))
+            after = replace(now, **changes)  # pyright: ignore[reportArgumentType]
+            write_labels(db, run, after)
+            return after
+
+
+def write_labels(db: sqlite3.Connection, run: str, labels: Labels) -> None:
+    """Store what people added to a run, inside the caller's transaction."""
+    db.execute(
+        "INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?)",
+        (run, labels.name, labels.note, json.dumps(labels.tags), int(labels.is_pinned)),
+    )
+
+
+def changed_meanwhile(run: str, field: str, now: object) -> RequestError:
+    """The refusal of an edit of what another person has changed."""
+    what = {"is_pinned": "pin"}.get(field, field)
+    rule = f"was changed by somebody else meanwhile, to {shorten(now or 'nothing', 40)}"
+    return refuse(f"the {what} of run {run}", rule, "read it, and edit that")

@@ -1,0 +1,164 @@
+"""NVIDIA GPUs: what each can do, every figure with its source."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spmd_core.machine.chip import Chip
+
+MIB = 2**20
+SHEET = "NVIDIA's data sheet of the product (dense, SXM)"
+SMI = "nvidia-smi's total memory of the product"
+# stas00/ml-engineering: compute/accelerator, network/README.md; jax-ml/scaling-book: gpus.md
+ENGINEERING = "stas00/ml-engineering, compute/accelerator"
+_RINGS = "the best of nccl-tests: stas00/ml-engineering, network/benchmarks; jax-ml/scaling-book, gpus.md"
+_EACH = f"peaks, HBM bandwidth, NVLink: {SHEET}; capacity: {SMI}; matmuls and HBM reached: {ENGINEERING}; NVLink reached: {_RINGS}"
+_SMALL = ((1,), (2,), (4,), (8,))  # GPUs of a host that are built or rented together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu(Chip):
+    """A GPU. A slice of a topology is one NVLink domain; `link_bandwidth` is into the switch, all
+    NVLinks of a GPU together, and `dcn_bandwidth` that of its network card.
+    """
+
+    torus_dims: int = 1
+    wrap: Literal["full", "cubes", "switch"] = "switch"
+    platform: Literal["tpu", "gpu"] = "gpu"
+    max_slices: int = 4096
+    slice_word: str = "NVLink domain"
+    network_word: str = "the network"
+    domains: tuple[tuple[int, ...], ...] = _SMALL  # numbers of GPUs in a domain
+    host_gpus: int = 8
+    sms: int  # streaming multiprocessors
+    fp8_flops: float | None  # FLOP/s; None: has no such units
+    float32_flops: float  # without tensor cores; float64 with them reaches as much
+    l2_bytes: int
+    capability: tuple[int, int]  # CUDA's compute capability
+    # of the peaks: the best of published matmuls in bfloat16, and of streams over HBM
+    matmul_share: float
+    hbm_share: float
+    # of NVLink's nominal rate: what NCCL's rings reach, and what sums in the switch do (None: it
+    # cannot add up)
+    ring_share: float
+    switch_share: float | None
+
+
+def _hopper(
+    generation: str, kind: str, *, memory_mib: int, hbm_bandwidth: float, hbm_share: float
+) -> Gpu:
+    """H100 and H200 differ by their memory alone."""
+    return Gpu(
+        generation=generation,
+        title=f"NVIDIA {generation.upper()} SXM",
+        device_kinds=(kind,),
+        peak_flops=989e12,
+        fp8_flops=1979e12,
+        float32_flops=67e12,
+        hbm_bytes=memory_mib * MIB,
+        hbm_bandwidth=hbm_bandwidth,
+        link_bandwidth=450e9,
+        dcn_bandwidth=50e9,
+        host_bandwidth=64e9,
+        clock_hz=1.83e9,
+        max_shape=(8,),
+        sms=132,
+        l2_bytes=50 * MIB,
+        capability=(9, 0),
+        matmul_share=794 / 989,
+        hbm_share=hbm_share,
+        ring_share=0.82,
+        switch_share=0.68,
+        sources=f"{_EACH}; network: 400 Gbit/s for each GPU; host: PCIe 5",
+    )
+
+
+GPUS: dict[str, Gpu] = {
+    gpu.generation: gpu
+    for gpu in (
+        Gpu(
+            generation="a100",
+            title="NVIDIA A100 SXM 80 GB",
+            device_kinds=("NVIDIA A100-SXM4-80GB",),
+            peak_flops=312e12,
+            fp8_flops=None,
+            float32_flops=19.5e12,
+            hbm_bytes=81_251 * MIB,
+            hbm_bandwidth=2.04e12,
+            link_bandwidth=300e9,
+            dcn_bandwidth=25e9,
+            host_bandwidth=32e9,
+            clock_hz=1.41e9,
+            max_shape=(8,),
+            sms=108,
+            l2_bytes=40 * MIB,
+            capability=(8, 0),
+            matmul_share=271 / 312,
+            hbm_share=1.75 / 2.04,
+            ring_share=0.79,
+            switch_share=None,
+            sources=f"{_EACH}; network: 200 Gbit/s for each GPU; host: PCIe 4",
+        ),
+        _hopper(
+            "h100",
+            "NVIDIA H100 80GB HBM3",
+            memory_mib=81_559,
+            hbm_bandwidth=3.35e12,
+            hbm_share=3.04 / 3.35,
+        ),
+        _hopper(
+            "h200", "NVIDIA H200", memory_mib=143_771, hbm_bandwidth=4.8e12, hbm_share=4.25 / 4.8
+        ),
+        Gpu(
+            generation="b200",
+            title="NVIDIA B200",
+            device_kinds=("NVIDIA B200",),
+            peak_flops=2250e12,
+            fp8_flops=4500e12,
+            float32_flops=75e12,
+            hbm_bytes=183_359 * MIB,
+            hbm_bandwidth=8e12,
+            link_bandwidth=900e9,
+            dcn_bandwidth=50e9,
+            host_bandwidth=64e9,
+            clock_hz=1.85e9,
+            max_shape=(8,),
+            sms=148,
+            l2_bytes=126 * MIB,
+            capability=(10, 0),
+            matmul_share=1745 / 2250,
+            hbm_share=0.9,
+            ring_share=0.73,
+            switch_share=0.56,
+            sources=f"{_EACH}, HBM as of H100; network: 400 Gbit/s for each GPU; host: PCIe 5",
+        ),
+        Gpu(
+            generation="gb200",
+            title="NVIDIA GB200 NVL72",
+            device_kinds=("NVIDIA GB200",),
+            peak_flops=2500e12,
+            fp8_flops=5000e12,
+            float32_flops=80e12,
+            hbm_bytes=189_471 * MIB,
+            hbm_bandwidth=8e12,
+            link_bandwidth=900e9,
+            dcn_bandwidth=50e9,
+            host_bandwidth=225e9,
+            clock_hz=2.06e9,
+            max_shape=(72,),
+            domains=((1,), (2,), *((count,) for count in range(4, 73, 4))),
+            host_gpus=4,
+            sms=148,
+            l2_bytes=126 * MIB,
+            capability=(10, 0),
+            matmul_share=1745 / 2250,
+            hbm_share=0.9,
+            ring_share=0.73,
+            switch_share=0.48,
+            sources=(
+                f"{_EACH}, as of B200; network: 400 Gbit/s for each GPU; host: half of the "
+                f"NVLink-C2C of a Grace CPU"
+            ),
+        ),
+        # Add a GPU above this line.
+    )
+}

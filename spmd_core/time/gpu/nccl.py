@@ -1,0 +1,126 @@
+"""How long NCCL takes for a collective: rings over NVLink and the network, sums in the switch.
+
+Of a group with k GPUs in each of H domains a ring passes every GPU once, and leaves each domain on
+k rails, one for each GPU's network card. An all-gather, or the reverse, passes V (1 - 1/n) bytes
+over every link. Sums in the switch (NVLink SHARP) need no ring: each GPU reads the sum of its part
+from the switch, and writes it to all by one store, V (1 + 1/k) bytes over each GPU's links.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from spmd_core.machine import Gpu
+from spmd_core.time.gpu.constants import (
+    COLLECTIVE_S,
+    EXCHANGE_SHARE,
+    HOP_S,
+    NETWORK_HOP_S,
+    NETWORK_SHARE,
+    PEER_S,
+    PIPE_S,
+    SHARP_SLOWER,
+    SWITCH_PIPE_S,
+    SWITCH_S,
+    XLA_SUM_S,
+    XLA_SUM_SHARE,
+)
+
+# who calls NCCL: XLA; a test of NCCL alone; one whose network adds up as well (InfiniBand SHARP)
+Caller = Literal["xla", "nccl", "sharp"]
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """GPUs of one group: `here` in each of `domains` NVLink domains."""
+
+    here: int
+    domains: int = 1
+
+    @property
+    def count(self) -> int:
+        """All of it."""
+        return self.here * self.domains
+
+
+def nccl_s(gpu: Gpu, kind: str, group: Group, nbytes: float, caller: Caller = "xla") -> float:
+    """Seconds of a collective of `nbytes`, the larger of operand and result per device. ValueError
+    of a kind that has no formula.
+    """
+    if kind in ("all-gather", "reduce-scatter", "collective-broadcast"):
+        return COLLECTIVE_S + _ring_s(gpu, group, nbytes)
+    if kind == "all-reduce":
+        ring = COLLECTIVE_S + 2 * _ring_s(gpu, group, nbytes)
+        late = XLA_SUM_S if caller == "xla" and gpu.switch_share else 0.0
+        return min(ring, _in_switch_s(gpu, group, nbytes, caller)) + late
+    if kind in ("all-to-all", "ragged-all-to-all"):
+        return _exchange_s(gpu, group, nbytes)
+    raise ValueError(f"collective {kind!r} has no formula")
+
+
+def least_s(gpu: Gpu, kind: str, group: Group, nbytes: float) -> float:
+    """Seconds at the links' nominal rates, without latency: of an all-reduce as scattered sums that
+    are gathered, which no measured sum in the switch has come below.
+    """
+    n, here, domains = group.count, group.here, group.domains
+    rails = here * gpu.dcn_bandwidth
+    if kind in ("all-to-all", "ragged-all-to-all"):
+        near, far = nbytes * (here - 1) / n, nbytes * (n - here) / n
+        return max(near / gpu.link_bandwidth, far / gpu.dcn_bandwidth)
+    times = 2 if kind == "all-reduce" else 1
+    near = nbytes * (1 - 1 / here) if domains > 1 else nbytes * (1 - 1 / n)
+    return times * max(near / gpu.link_bandwidth, nbytes * (1 - 1 / domains) / rails)
+
+
+def pairs_s(gpu: Gpu, near: int, far: int, nbytes: float, *, nominal: bool = False) -> float:
+    """Seconds of messages of `nbytes` from GPU to GPU: the most that one sends or receives, `near`
+    over NVLink and `far` over its network card.
+    """
+    link, card = (1.0, 1.0) if nominal else (gpu.ring_share, EXCHANGE_SHARE)
+    begin = 0.0 if nominal else COLLECTIVE_S + (NETWORK_HOP_S if far else HOP_S)
+    over = max(
+        near * nbytes / (gpu.link_bandwidth * link), far * nbytes / (gpu.dcn_bandwidth * card)
+    )
+    return begin + over + (0.0 if nominal else PIPE_S * math.sqrt(nbytes / _MIB))
+
+
+def _ring_s(gpu: Gpu, group: Group, nbytes: float) -> float:
+    """Once around: every part passes all GPUs."""
+    steps = (group.here - 1) * group.domains * HOP_S
+    steps += (group.domains - 1) * NETWORK_HOP_S
+    rate = math.inf if group.here == 1 else gpu.link_bandwidth * gpu.ring_share
+    if group.domains > 1:
+        rate = min(rate, group.here * gpu.dcn_bandwidth * NETWORK_SHARE)
+    return steps + nbytes * (1 - 1 / group.count) / rate + PIPE_S * math.sqrt(nbytes / _MIB)
+
+
+def _in_switch_s(gpu: Gpu, group: Group, nbytes: float, caller: Caller) -> float:
+    """Sums in the switches; infinite where there are none."""
+    if not gpu.switch_share or group.here < 4 or (group.domains > 1 and caller != "sharp"):
+        return math.inf
+    share = gpu.switch_share * (XLA_SUM_SHARE if caller == "xla" else 1.0)
+    inside = nbytes * (1 + 1 / group.here) / (gpu.link_bandwidth * share)
+    between = 0.0
+    if group.domains > 1:
+        inside *= SHARP_SLOWER
+        between = nbytes / group.here / (gpu.dcn_bandwidth * NETWORK_SHARE)
+    begin = COLLECTIVE_S + SWITCH_S + (2 * NETWORK_HOP_S if group.domains > 1 else 0.0)
+    return begin + max(inside, between) + SWITCH_PIPE_S * math.sqrt(nbytes / _MIB)
+
+
+def _exchange_s(gpu: Gpu, group: Group, nbytes: float) -> float:
+    """An all-to-all: to each GPU its part, over NVLink or over one's own network card."""
+    n = group.count
+    near = nbytes * (group.here - 1) / n / (gpu.link_bandwidth * gpu.ring_share)
+    far = nbytes * (n - group.here) / n / (gpu.dcn_bandwidth * EXCHANGE_SHARE)
+    begin = COLLECTIVE_S + PEER_S * (n - 1)
+    return begin + max(near, far) + PIPE_S * math.sqrt(nbytes / _MIB)
+
+
+def busiest(messages: Sequence[tuple[int, int]]) -> int:
+    """The most messages that one device sends, or receives."""
+    sent, received = (Counter(pair[side] for pair in messages) for side in (0, 1))
+    return max((*sent.values(), *received.values()), default=0)

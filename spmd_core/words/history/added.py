@@ -1,0 +1,58 @@
+"""What people added to runs: as words, and as terms of a search such as `tag:v5p note:ring`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from spmd_core.base import visible
+from spmd_core.results import Origin, RunSummary
+
+_TERM = re.compile(r'(?<!\S)(tag|note|name|by|is):("[^"]*"|\S+)', re.IGNORECASE)
+PINNED, FOREIGN = "pinned", "foreign"
+
+
+def terms(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
+    """(field, value) of each term of a search, and the phrase that is left.
+
+    >>> terms('x=8 tag:v5p note:"ring attention"')
+    ((('tag', 'v5p'), ('note', 'ring attention')), 'x=8')
+    """
+    matched = [(field, value.strip('"')) for field, value in _TERM.findall(text)]
+    fields = tuple((field.lower(), " ".join(value.lower().split())) for field, value in matched)
+    return fields, " ".join(_TERM.sub(" ", text).split())
+
+
+def fits(run: RunSummary, wanted: Sequence[tuple[str, str]]) -> bool:
+    """Whether a run fits every term: a tag as a word, other texts in part, case aside."""
+    return all(_fits(run, field, value) for field, value in wanted)
+
+
+def _fits(run: RunSummary, field: str, value: str) -> bool:
+    labels = run.labels
+    if field == "tag":
+        return value.removeprefix("#") in (tag.casefold() for tag in labels.tags)
+    if field == "is":
+        return {PINNED: labels.is_pinned, FOREIGN: run.origin is not None}.get(value, False)
+    texts: Mapping[str, str] = {"note": labels.note, "name": labels.name, "by": run.owner}
+    return value in " ".join(texts[field].lower().split())
+
+
+def labels_words(run: RunSummary) -> str:
+    """Pin, name, tags and origin of a run on one line; empty where it has none."""
+    labels = run.labels
+    parts = [
+        "★" if labels.is_pinned else "",
+        visible(labels.name),
+        *(f"#{visible(tag)}" for tag in labels.tags),
+        "(foreign)" if run.origin else "",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def origin_words(origin: Origin, device: str) -> str:
+    """Where a foreign run was measured, as a sentence. `device`: the kind of its devices."""
+    day = datetime.fromtimestamp(origin.imported_at, UTC).strftime("%Y-%m-%d")
+    return (
+        f"A foreign run: it was run on another installation ({visible(origin.installation)}), "
+        f"on {visible(device)}, and imported on {day}. It answers for that machine, not for this one."
+    )

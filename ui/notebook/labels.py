@@ -1,0 +1,75 @@
+"""A run's name, note, tags and pin: shown, and edited in place."""
+
+import streamlit as st
+
+from spmd_core.results import Labels
+from spmd_core.words import origin_words
+from ui import shell
+from ui.lab import lab, label, may_act
+from ui.markdown import plain
+
+_HELP = "Words, separated by spaces. Search for one with `tag:word`."
+
+
+def draw(run: str) -> None:
+    """What was added to a run, a button that edits it, and where a foreign run is from."""
+    notebook = lab().notebook
+    labels = notebook.labels(run)
+    with st.container(horizontal=True, vertical_alignment="center", key=f"labels-{run}"):
+        if words := heading(labels):
+            st.markdown(words, width="content")
+        if may_act():
+            empty = labels == Labels()
+            with st.popover("Name, note, tags" if empty else "Edit", icon=":material/edit_note:"):
+                _form(run, labels)
+    if labels.note:
+        st.markdown(note_markdown(labels.note))
+    if origin := notebook.origin(run):
+        result = lab().result(run)
+        device = result.environment.device_kind if result else "devices that it did not report"
+        st.info(plain(origin_words(origin, device)), icon=":material/move_to_inbox:")
+
+
+def heading(labels: Labels) -> str:
+    """Pin, name and tags of a run as Markdown."""
+    parts = [
+        ":material/keep:" if labels.is_pinned else "",
+        f"**{plain(labels.name)}**" if labels.name else "",
+        *(f":gray-badge[{plain(tag)}]" for tag in labels.tags),
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def note_markdown(note: str) -> str:
+    """A note as Markdown that shows exactly it, line by line."""
+    return "  \n".join(plain(line) or "\u00a0" for line in note.split("\n"))
+
+
+def _form(run: str, now: Labels) -> None:
+    """Fields of a run's labels, as they were when they were first drawn: what another person saves
+    meanwhile is reported, and not undone.
+    """
+    kept = f"labels:{run}"
+    was: Labels
+    was, number = st.session_state.setdefault(kept, (now, hash(now)))
+    key = f"{kept}:{number}"  # what was saved is in the fields that are drawn next
+    with st.form(key, border=False):
+        name = st.text_input("Name", was.name, key=f"{key}:name", max_chars=120)
+        tags = st.text_input("Tags", " ".join(was.tags), key=f"{key}:tags", help=_HELP)
+        note = st.text_area("Note", was.note, key=f"{key}:note", height=160)
+        pinned = st.checkbox("Pin: list it first", was.is_pinned, key=f"{key}:pin")
+        if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
+            return
+    edited = Labels(name, note, tuple(tags.replace(",", " ").split()), pinned)
+    changes = {
+        field: getattr(edited, field)
+        for field in ("name", "note", "tags", "is_pinned")
+        if getattr(edited, field) != getattr(was, field)
+    }
+    sentence = shell.attempt(lambda: label(run, was, **changes)) if changes else None
+    if sentence:  # the next edit begins at what is stored now, with the text that was typed
+        st.session_state[kept] = (lab().notebook.labels(run), number)
+        shell.refusal(sentence)
+    else:
+        st.session_state.pop(kept, None)
+        st.rerun()

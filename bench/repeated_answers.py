@@ -2,15 +2,20 @@
 processes and data folders of their own: no two may name winners that contradict each other, each by
 an interval that excludes 1.
 
-Run: python -m bench.repeated_answers [times each]
+Run: python -m bench.repeated_answers [--folder F] [--times 10] [--seconds 800]
+Answers that the folder has are not asked again, so that it goes on where it was ended; none is asked
+after `--seconds`, and the figures are of those that are there.
 """
 
+import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 from bench.figures import Figures
@@ -76,22 +81,42 @@ def contradictions(answers: list[Won]) -> int:
     )
 
 
+def kept(path: Path) -> list[tuple[str, Won]]:
+    """(sentence, what was faster than what) of each answer that is there."""
+    rows = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    return [(sentence, {(faster, slower) for faster, slower in won}) for sentence, won in rows]
+
+
 def main() -> int:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    figures = Figures()
-    for name, ask in (("study", of_study), ("search", of_search)):
-        found = []
-        for _ in range(count):
-            sentence, won = ask()
-            print(f"  {name}: {sentence}", flush=True)
-            found.append(won)
-        named = sum(bool(each) for each in found)
-        figures.add(
-            f"{name}: contradicting winners",
-            contradictions(found),
-            most=0,
-            note=f"{count} times, load {os.getloadavg()[0]:.0f}; {named} found something slower",
-        )
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    ask.add_argument("--folder", type=Path, help="keeps the answers")
+    ask.add_argument("--times", type=int, default=10)
+    ask.add_argument("--seconds", type=float, default=800)
+    options = ask.parse_args()
+    figures, end = Figures(), time.monotonic() + options.seconds
+    with tempfile.TemporaryDirectory() as own:
+        folder = options.folder or Path(own)
+        folder.mkdir(parents=True, exist_ok=True)
+        kinds = {"study": of_study, "search": of_search}
+        for _ in range(options.times):
+            for name, asked_of in kinds.items():
+                path = folder / f"{name}.jsonl"
+                if len(kept(path)) < options.times and time.monotonic() < end:
+                    sentence, won = asked_of()
+                    print(f"  {name}: {sentence}", flush=True)
+                    with path.open("a") as file:
+                        file.write(json.dumps([sentence, sorted(won)]) + "\n")
+        for name in kinds:
+            found = [won for _, won in kept(folder / f"{name}.jsonl")]
+            named = sum(bool(each) for each in found)
+            figures.add(
+                f"{name}: contradicting winners",
+                contradictions(found),
+                most=0,
+                note=f"{len(found)} times, load {os.getloadavg()[0]:.0f}; {named} found something slower",
+            )
     return figures.finish()
 
 

@@ -1,18 +1,24 @@
 """How often are verdicts wrong, or none? Pairs of real programs, equal by construction or apart by 2,
-5 and 20 %, timed in as many processes as a study takes: three, and up to five while it cannot be
-told.
+5 and 20 %, timed in as many processes as a study takes: three, five while a verdict is open, and
+seven where those may settle it.
 
 The machine as it is gives the loaded figures. For the quiet ones, rounds are drawn from what an idle
 machine of two cores is known to do: within a process the turns of a round scatter by 2 %, and a
-program's place makes it up to 1 % faster or slower, in each process anew.
-Run: python -m bench.verdicts [processes] [folder that keeps their rounds, or has them]
+program's place makes it up to 1 % faster or slower, in each process anew. The placed ones draw pairs
+that are equal but for their place, which differs by 0.5 to 5 % between processes: as a normal value,
+one with heavy tails, one of two places, or rarely.
+Run: python -m bench.verdicts [--folder F] [--processes 36] [--seconds 600]
+Processes that are in the folder are not run again, so that a run that was ended goes on.
 """
 
+import argparse
 import json
+import os
 import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -22,42 +28,89 @@ import numpy as np
 
 from bench.figures import Figures
 from spmd_core.experiment import MARGIN, STUDY_PROCESSES
-from spmd_core.results.processes import MOST_PROCESSES
 from spmd_core.results.stats import compare
+from spmd_core.results.verdicts import CONFIDENCE, MOST_PROCESSES, over_processes, wants_more
+from spmd_core.results.verdicts import verdict as verdict_of
 
 EQUAL, APART = 200, 200
 SHARES = (0.02, 0.05, 0.20)
 PLACED, NOISE, ROUNDS, TURNS = 0.005, 0.02, 20, 10  # of an idle machine
+PLACES = (0.005, 0.01, 0.02, 0.03, 0.05)  # standard deviations of the log of a ratio
+ERRORS = (0.002, 0.01, 0.02)  # of a process: quiet to loaded
+DRAWN = 2000  # pairs for each place, kind of place and error
 Process = dict[str, Any]  # the rounds of both programs
 Judged = Counter[tuple[float, str]]  # (apart by, verdict)
 
 
-def recorded(folder: Path, count: int) -> list[dict[str, Any]]:
-    """What each process measured; `count` of them, of which those that are there are not run again."""
+def recorded(folder: Path, count: int, seconds: float) -> list[dict[str, Any]]:
+    """What each process measured; up to `count` of them, of which those that are there are not run
+    again, and none is begun after `seconds`.
+    """
+    end = time.monotonic() + seconds
+    folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         path = folder / f"{number}.json"
-        if not path.exists():
+        if not path.exists() and time.monotonic() < end:
             done = subprocess.run(
                 [sys.executable, "-m", "bench.verdict_pairs", str(number)],
                 capture_output=True,
                 text=True,
                 check=True,
             )
-            path.write_text(done.stdout)
+            part = path.with_suffix(".part")
+            part.write_text(done.stdout)
+            part.rename(path)
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
 def judged(processes: list[Process]) -> str:
-    """The verdict on two programs, by as many processes as it takes; `wrong` where the one that was
-    slowed is called faster.
+    """The verdict on two programs, by as many processes as a study would take; `wrong` where the one
+    that was slowed is called faster.
     """
-    for count in range(min(STUDY_PROCESSES, len(processes)), len(processes) + 1):
+    count = min(STUDY_PROCESSES, len(processes))
+    while True:
         found = compare(processes[0], ROUNDS, processes[1:count])
         assert found is not None
-        if found.ratios[0].verdict != "cannot tell":
-            break
-    (ratio,) = found.ratios
-    return "wrong" if ratio.differs and found.fastest == "slower" else ratio.verdict
+        (ratio,) = found.ratios
+        is_open = [ratio.interval] if ratio.verdict == "cannot tell" else []
+        if count >= len(processes) or not wants_more(is_open, count, MARGIN):
+            return "wrong" if ratio.differs and found.fastest == "slower" else ratio.verdict
+        count += 1
+
+
+def placed() -> float:
+    """The largest share of equal pairs that is called faster, of all places and errors."""
+    generator, worst = np.random.default_rng(0), 0.0
+    shape = (DRAWN, MOST_PROCESSES)
+    kinds: tuple[Callable[[], np.ndarray], ...] = (
+        lambda: generator.normal(0, 1, shape),
+        lambda: generator.standard_t(3, shape) / 3**0.5,
+        lambda: (generator.integers(0, 2, shape) - generator.integers(0, 2, shape)) * 2**0.5,
+        lambda: (
+            ((generator.random(shape) < 0.2) * 1.0 - (generator.random(shape) < 0.2)) / 0.32**0.5
+        ),
+    )
+    for place in PLACES:
+        for kind in kinds:
+            for error in ERRORS:
+                logs = place * kind() + generator.normal(0, error, shape)
+                errors = error * np.sqrt(generator.chisquare(8, shape) / 8)
+                known = zip(logs.tolist(), errors.tolist(), strict=True)
+                faster = sum(_by_logs(list(zip(*each, strict=True))) for each in known)
+                worst = max(worst, faster / DRAWN)
+    return worst
+
+
+def _by_logs(known: list[tuple[float, float]]) -> bool:
+    """Whether a pair is called faster, from (log of the ratio, standard error) of each process."""
+    count = STUDY_PROCESSES
+    while True:
+        _, low, high = over_processes(known[:count], 1 - CONFIDENCE)
+        interval = (float(np.exp(low)), float(np.exp(high)))
+        said = verdict_of(interval)
+        if not wants_more([interval] if said == "cannot tell" else [], count, MARGIN):
+            return said == "faster"
+        count += 1
 
 
 def loaded(every: list[dict[str, Any]], most: int) -> Judged:
@@ -109,23 +162,28 @@ def add(figures: Figures, name: str, counts: Judged, most_open: float, note: str
 
 
 def main() -> int:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 36
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    ask.add_argument("--folder", type=Path, help="keeps the rounds of each process")
+    ask.add_argument("--processes", type=int, default=36)
+    ask.add_argument("--seconds", type=float, default=600, help="none is begun after these")
+    options = ask.parse_args()
     figures = Figures()
     with tempfile.TemporaryDirectory() as own:
-        every = recorded(Path(sys.argv[2] if len(sys.argv) > 2 else own), count)
+        every = recorded(options.folder or Path(own), options.processes, options.seconds)
+    add(figures, "quiet", quiet(MOST_PROCESSES), 0.1, "drawn")
+    pairs = len(PLACES) * len(ERRORS) * 4 * DRAWN
+    figures.add("placed: faster, where equal, at worst", placed(), most=0.01, note=f"{pairs} drawn")
+    if len(every) < MOST_PROCESSES:
+        print(f"{len(every)} processes so far: at least {MOST_PROCESSES} are needed")
+        return 1
     load = float(np.median([each["load"] for each in every]))
-    note = f"{len(every)} processes, load {load:.0f}"
-    runs: list[tuple[str, Callable[[int], Judged], float, str]] = [
-        ("loaded", lambda most: loaded(every, most), 0.4, note),
-        ("quiet", quiet, 0.1, "drawn"),
-    ]
-    for name, run, most_open, of in runs:
-        add(figures, name, run(MOST_PROCESSES), most_open, of)
-        alone = run(1)
-        unsure = sum(n for (_, each), n in alone.items() if each == "cannot tell")
-        figures.add(f"{name}, in one process: cannot tell", unsure / alone.total())
-        add_wrong = alone[0.0, "faster"] + alone[0.0, "wrong"]
-        figures.add(f"{name}, in one process: faster, where equal", add_wrong / EQUAL)
+    note = f"{len(every)} processes, load {load:.0f} on {os.cpu_count()} cores"
+    add(figures, "loaded", loaded(every, MOST_PROCESSES), 0.4, note)
+    alone = loaded(every, 1)
+    wrong = (alone[0.0, "faster"] + alone[0.0, "wrong"]) / EQUAL
+    figures.add("loaded, in one process: faster, where equal", wrong)
     return figures.finish()
 
 

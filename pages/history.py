@@ -9,6 +9,7 @@ from ui import links, live, shell
 from ui.compare import beside
 from ui.history import listing as history
 from ui.history import side_by_side
+from ui.notebook import archives
 
 share = shell.open_page("history")
 st.title("History")
@@ -59,4 +60,5 @@ else:
         "Nothing has run here yet: open a recipe, or press Run on Compare. Every run is kept here, with its numbers and programs."
     )
     st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
+archives.drop()
 links.share_box(share, "history")

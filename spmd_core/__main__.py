@@ -40,6 +40,8 @@ COMMANDS = {
     "name": "name a stored run",
     "note": "write the note of a stored run",
     "tag": "add tags to a stored run, remove them, or pin it",
+    "compare": "two to eight stored runs: which is faster, and what differs",
+    "report": "stored runs as one HTML file, or as Markdown",
     "export": "write stored runs into one archive, for another installation",
     "import": "take in the runs of an archive, as foreign ones",
     "script": "a script of plain JAX that reproduces an experiment",
@@ -60,6 +62,8 @@ _INSIDE = {  # modules of commands that are in a folder
     "name": "notebook.name",
     "note": "notebook.note",
     "tag": "notebook.tag",
+    "compare": "notebook.compare",
+    "report": "notebook.report",
     "export": "notebook.export",
     "import": "notebook.take_in",
 }

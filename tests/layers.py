@@ -34,6 +34,7 @@ FLOORS = (
     ("search",),
     ("words",),
     ("recipes",),
+    ("reports",),
     ("lab",),
     ("trials",),
     ("commands",),
@@ -88,6 +89,12 @@ def source_files(root: Path = ROOT) -> list[Path]:
 
 
 @cache
+def parsed(source: str) -> ast.Module:
+    """The syntax tree of a source, which several tests read: none may change it."""
+    return ast.parse(source)
+
+
+@cache
 def imports(source: str, package: str = "") -> tuple[tuple[int, str], ...]:
     """Line and full name of every module that a source imports, inside functions and conditions
     too; `from a import b` gives a.b.
@@ -96,7 +103,7 @@ def imports(source: str, package: str = "") -> tuple[tuple[int, str], ...]:
 
 
 def _imports(source: str, package: str) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name

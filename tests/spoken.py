@@ -9,6 +9,7 @@ own to such a place is such a place too.
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.layers import ROOT, source_files
@@ -67,6 +68,7 @@ class Speech:
 
     def __init__(self, sources: dict[str, str]):
         self._trees = {file: ast.parse(text) for file, text in sources.items()}
+        self._imports = {file: _imports(tree) for file, tree in self._trees.items()}
         self._functions: dict[str, tuple[str, Function]] = {}
         self._handed: dict[str, tuple[int | str, ...]] = {}
         self._asked: set[str] = set()
@@ -118,14 +120,11 @@ class Speech:
 
     def _imported(self, name: str, file: str, inside: str = "") -> str | None:
         """Where a name that a file imports is written; `inside` of it, where it is a module."""
-        for node in ast.walk(self._trees[file]):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                for alias in node.names:
-                    if (alias.asname or alias.name) == name:
-                        parts = [*node.module.split("."), alias.name, *([inside] if inside else [])]
-                        found = f"{'/'.join(parts[:-1])}.py:{parts[-1]}"
-                        return found if found in self._functions else None
-        return None
+        if (path := self._imports[file].get(name)) is None:
+            return None
+        parts = [*path, *([inside] if inside else [])]
+        function = f"{'/'.join(parts[:-1])}.py:{parts[-1]}"
+        return function if function in self._functions else None
 
     def _options(self, call: ast.Call) -> Iterator[ast.expr]:
         words = [word.value for word in call.keywords if word.arg == "format_func"]
@@ -280,6 +279,17 @@ def _is_number(spec: ast.expr) -> bool:
     return bool(parts) and str(getattr(parts[-1], "value", ""))[-1:] in tuple(",dfge%")
 
 
+def _imports(tree: ast.Module) -> dict[str, list[str]]:
+    """Name in a file -> the path of what it imports by that name."""
+    return {
+        alias.asname or alias.name: [*node.module.split("."), alias.name]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+
+
+@cache
 def _doors(tree: ast.Module) -> set[str]:
     return {
         alias.asname or alias.name

@@ -2,18 +2,23 @@
 button is pressed.
 """
 
+import io
 from collections.abc import Callable, Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.experiment import Experiment
+from spmd_core.reports import Subject, html_text, report_document
 from spmd_core.results import Result, RunSummary, csv_text, json_text
 from spmd_core.script import script_text
 from spmd_core.trials import told
 from ui import run_tables
 from ui.lab import lab
 from ui.tables import sheet
+
+_BYTES = "application/octet-stream"
+_KINDS = {"md": "text/markdown", "csv": "text/csv", "html": "text/html"}
 
 
 def menu(place: DeltaGenerator, run: str, experiment: Experiment) -> None:
@@ -39,6 +44,13 @@ def buttons(run: str, experiment: Experiment) -> None:
             "text/csv",
             "The numbers as a table.",
         )
+    file_button(
+        "Report",
+        lambda: html_text(report_document([_subject(run)])),
+        f"{run}.html",
+        "One HTML file to read, print or send: charts, tables, the experiment and its script.",
+    )
+    file_button("Archive", lambda: archive_of([run]), f"{run}.spmdlab", "To import elsewhere.")
     _button(
         "Script",
         lambda: script_text(experiment, lab().result(run)),
@@ -46,6 +58,11 @@ def buttons(run: str, experiment: Experiment) -> None:
         "text/x-python",
         "A Python script of plain JAX that reproduces the experiment without this project.",
     )
+
+
+def file_button(label: str, make: Callable[[], str | bytes], file: str, words: str) -> None:
+    """A button that downloads a file, which is made when it is pressed."""
+    _button(label, make, file, _KINDS.get(file.rpartition(".")[2], _BYTES), words)
 
 
 def text_button(label: str, make: Callable[[], str], file: str, words: str) -> None:
@@ -64,6 +81,18 @@ def rows_button(runs: Sequence[RunSummary]) -> None:
     )
 
 
+def archive_of(runs: Sequence[str]) -> bytes:
+    """An archive of runs."""
+    file = io.BytesIO()
+    lab().archives.export(runs, file)
+    return file.getvalue()
+
+
+def _subject(run: str) -> Subject:
+    (summary,) = lab().history(runs=[run], limit=1)
+    return Subject(summary, lab().result(run))
+
+
 def _result(run: str) -> Result:
     result = lab().result(run)
     if result is None:
@@ -71,7 +100,7 @@ def _result(run: str) -> Result:
     return told(lab(), result)
 
 
-def _button(label: str, make: Callable[[], str], file: str, mime: str, words: str) -> None:
+def _button(label: str, make: Callable[[], str | bytes], file: str, mime: str, words: str) -> None:
     st.download_button(
         label,
         make,

@@ -1,6 +1,7 @@
 """The handle to the Lab; the only importer of it in the user interface."""
 
 import hashlib
+import io
 import ipaddress
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +10,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import RequestError, is_confirmed, read_settings
 from spmd_core.experiment import Described, Experiment
-from spmd_core.lab import Asker, Batch, Lab, Room, doctor
+from spmd_core.lab import Asker, Batch, Imported, Lab, Room, doctor
 from spmd_core.results import Labels, RunStatus
 from spmd_core.words import Check
 from ui.entrance import door
@@ -63,6 +64,16 @@ def delete(runs: Sequence[str]) -> None:
 def label(run: str, was: Labels | None, **changes: object) -> Labels:
     """Change a run's name, note, tags or pin, which were `was` when they were shown."""
     return lab().notebook.label(run, asker(), was, **changes)
+
+
+def import_archive(data: bytes, name: str) -> Imported:
+    """Import the runs of an archive that whoever looks at this page drops."""
+    return lab().archives.import_file(io.BytesIO(data), name, asker())
+
+
+def takes_files() -> bool:
+    """Whether the server takes files from whoever looks at this page."""
+    return read_settings().allowed_uploads(door.is_exposed()) != "off"
 
 
 def take_program(data: bytes, name: str) -> Described:

@@ -3,13 +3,17 @@
 import streamlit as st
 
 from spmd_core.results import Result
+from spmd_core.trials import told
 from spmd_core.words import CONFIRM, confirmation
 from ui import cards
+from ui.lab import lab
 from ui.markdown import coded
 
 
 def draw(result: Result) -> None:
-    """What to try next, where there is something, and the same in several processes."""
+    """What to try next, where there is something, and the same in several processes: what was tried
+    to remove a collective answers for it.
+    """
     if (confirmed := confirmation(result)) is not None:
         with st.container(key="confirm"):
             st.page_link(
@@ -18,6 +22,7 @@ def draw(result: Result) -> None:
                 icon=":material/repeat:",
                 query_params=cards.query(confirmed),
             )
+    result = told(lab(), result)
     if result.next is None:
         return
     with st.container(key="next"):

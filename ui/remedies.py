@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.experiment import STRATEGIES
-from spmd_core.results import Collective, Nothing, Removal, Result
-from spmd_core.trials import is_guessed, with_remedies
+from spmd_core.results import Collective, Nothing, Remedy, Removal, Result
+from spmd_core.trials import beside, is_guessed, with_remedies
 from spmd_core.trials import tryouts as running
 from spmd_core.words import GUESSED, NOTHING_WORTH, TRIES, doing_words, titles, what_words
 from ui import cards
@@ -106,8 +106,24 @@ def _answers(result: Result, names: Sequence[str]) -> None:
             label=coded(as_sentence(removal.sentence)),
             query_params=cards.query(removal.experiment),
         )
+        _as_variant(result, removal)
     if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
+
+
+def _as_variant(result: Result, remedy: Remedy) -> None:
+    """A link to the study of what ran and of the change, to be timed together; nothing where no
+    study can have both.
+    """
+    study = beside(result.experiment, remedy)
+    if study is not None and (query := cards.query(study)):
+        st.page_link(
+            cards.page_of(study),
+            icon=":material/add:",
+            label="Add as a variant",
+            query_params=query,
+            help="Compare with both as variants of one study, which takes their times together.",
+        )
 
 
 def grouped(result: Result, names: Sequence[str]) -> list[Group]:

@@ -42,7 +42,7 @@ def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
             ),
             **_added(runs),
             **{label: [shape[label] or NONE for shape in shapes] for label in labels[:1]},
-            "Fastest": [title(name) if name else NONE for name, _, _ in answers],
+            "Lowest median": [title(name) if name else NONE for name, _, _ in answers],
             "Outcome": [outcome_words(run) for run in runs],
             **{label: [shape[label] or NONE for shape in shapes] for label in labels[1:]},
             OPERANDS_KIB: pd.Series(

@@ -41,7 +41,7 @@ def ask_child(
     seconds: float,
     most_bytes: int | None = None,
 ) -> ChildAnswer:
-    """Run `python -P -m MODULE FD ARGUMENTS…` and wait for its answer. `environ` is its whole
+    """Run `python -P -m MODULE FD ARGUMENTS…` and wait for its answer. `environ` is its full
     environment, to which the path of this project is added; `most_bytes` bounds its resident memory
     (a limit of address space breaks XLA).
     """
@@ -84,7 +84,7 @@ def _watch(child: subprocess.Popen[bytes], until: float, most_bytes: int | None)
 
 
 def resident_bytes(pid: int) -> int:
-    """Bytes of memory that a process holds; 0 where the system does not say, or it is gone."""
+    """Bytes of memory that a process holds; 0 where the system does not report it, or it is gone."""
     try:
         pages = Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]
     except (OSError, IndexError):

@@ -156,7 +156,7 @@ def _table(listed: list[RunSummary]) -> list[str]:
             "workload",
             "target",
             "mesh",
-            "fastest",
+            "lowest",
             "median or predicted",
             *(["name and tags"] if has_names else []),
         )

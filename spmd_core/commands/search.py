@@ -17,7 +17,7 @@ from spmd_core.commands.search_arguments import (
 from spmd_core.commands.waiting import interrupt
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import Answer, Candidate
-from spmd_core.trials import FEW, FEW_S, Search, fate_row, watch_search
+from spmd_core.trials import FEW, FEW_S, Search, candidate_row, watch_search
 from spmd_core.words import doing, why_not
 
 __all__ = ["add_arguments", "main"]
@@ -39,7 +39,7 @@ def main(arguments: Namespace) -> int:
     asked = _named(answer, arguments.why_not) if arguments.why_not else None
     reasons = {"why_not": why_not(answer, asked)} if asked else {}
     if arguments.json:
-        fates = {"fates": [fate_row(each) for each in answer.found]} if arguments.fates else {}
+        fates = {"fates": [candidate_row(each) for each in answer.found]} if arguments.fates else {}
         print(json.dumps({**answer.to_json(arguments.top), **reasons, **fates}))
     else:
         printed = lines(answer, arguments.top) + list(reasons.values())

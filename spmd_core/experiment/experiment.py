@@ -155,7 +155,7 @@ class Experiment(Frozen):
 
     @cached_property
     def exported(self) -> Program | None:
-        """The exported program that it stands for, on its mesh; None of any other workload."""
+        """The exported program of this workload, on its mesh; None of any other workload."""
         if not self.program:
             return None
         return Program(programs.find(self.program), self.mesh, self.specs, self.sizes)

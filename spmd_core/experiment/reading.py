@@ -162,12 +162,12 @@ def read_timing(given: Any) -> dict[str, object]:
                 f"use {', '.join(_TIMING)}",
             )
         field = _TIMING[name]
-        is_number = is_integer(value) or (isinstance(value, float) and not field.is_whole)
+        is_number = is_integer(value) or (isinstance(value, float) and not field.is_count)
         if not (is_number and field.least <= value <= field.most):
             raise refuse(f"{name}={shorten(value)}", f"is not {field.what}", field.fix)
     # + 0.0: no minus zero
     return {
-        name: value if _TIMING[name].is_whole else float(value) + 0.0
+        name: value if _TIMING[name].is_count else float(value) + 0.0
         for name, value in timing.items()
     }
 
@@ -176,7 +176,7 @@ class _Number(NamedTuple):
     what: str
     least: int
     most: float
-    is_whole: bool
+    is_count: bool
     fix: str
 
 

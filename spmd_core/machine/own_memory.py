@@ -2,7 +2,7 @@
 
 from spmd_core.machine.hardware import read_hardware
 
-SHARE = 0.9  # of the memory that is free: a machine without any stands still
+SHARE = 0.9  # of the memory that is free: a machine without any stops responding
 
 
 def spare_bytes() -> int | None:

@@ -89,7 +89,7 @@ def legal_shapes(generation: str) -> tuple[tuple[int, ...], ...]:
     return tuple(small + sorted(cubes, key=lambda shape: (math.prod(shape), shape)))
 
 
-@lru_cache(maxsize=4096)  # asked for several times of each of a search's plans
+@lru_cache(maxsize=4096)  # requested several times for each of a search's plans
 def get_topology(text: str | Target) -> Topology:
     """The topology that a target names; RequestError, with the nearest legal ones, where there is
     none.

@@ -2,6 +2,7 @@
 
 from spmd_core.results import stats
 from spmd_core.results.advice import Next
+from spmd_core.results.between import Between, apart, between, fastest_row
 from spmd_core.results.collective import Collective, Part
 from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn, thinned
 from spmd_core.results.environment import Device, Environment
@@ -109,7 +110,7 @@ from spmd_core.results.stats import (
     summarize,
 )
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
-from spmd_core.results.verdicts import Settles, Verdict
+from spmd_core.results.verdicts import SURE_PROCESSES, Settles, Verdict
 
 __all__ = [
     "ACTIVE",
@@ -127,11 +128,13 @@ __all__ = [
     "SPREAD_WARNING",
     "STATES",
     "STEP_TIME",
+    "SURE_PROCESSES",
     "TERMINAL",
     "TIMING",
     "TINY",
     "Arithmetic",
     "ArrayReport",
+    "Between",
     "Binds",
     "Bounded",
     "Bounds",
@@ -203,9 +206,11 @@ __all__ = [
     "Verdict",
     "Wrong",
     "WrongElement",
+    "apart",
     "arithmetic",
     "behind",
     "best_rows",
+    "between",
     "beyond_note",
     "bound",
     "by_curve",
@@ -220,6 +225,7 @@ __all__ = [
     "difference",
     "encode",
     "estimates",
+    "fastest_row",
     "has_formula",
     "json_text",
     "labelled",

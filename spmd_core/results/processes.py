@@ -1,12 +1,11 @@
 """A result over several processes: what a further one is to measure, and the result with it."""
 
-from spmd_core.experiment import STUDY_PROCESSES
 from spmd_core.results.ranking import compare_rows
 from spmd_core.results.result import Comparison, Result, StrategyResult
 from spmd_core.results.stats import hierarchical_interval, median_of_processes
+from spmd_core.results.verdicts import wants_more
 
 CONFIRMED_BELOW = 1.5  # what surely takes so many times as long is not measured again
-MOST_PROCESSES = 5  # where those of the plan leave a verdict open, and it has no number of its own
 
 
 def next_process(result: Result) -> tuple[str, ...]:
@@ -30,11 +29,14 @@ def _is_wanted(result: Result, answer: Comparison) -> bool:
     done = 1 + max(len(each.again_s) for each in result.strategies.values())
     if done < result.experiment.processes:
         return True
-    is_open = any(ratio.verdict == "cannot tell" for ratio in answer.ratios)
-    is_usual = result.experiment.processes == STUDY_PROCESSES and not (
-        result.experiment.timing.processes
-    )
-    return is_usual and is_open and done < MOST_PROCESSES
+    if result.experiment.timing.processes or not result.experiment.variants:
+        return False
+    is_open = [
+        each.interval
+        for each in answer.ratios
+        if each.verdict == "cannot tell" and each.processes > 1
+    ]
+    return wants_more(is_open, done, result.experiment.timing.margin)
 
 
 def with_process(result: Result, further: Result) -> Result:

@@ -32,7 +32,7 @@ class Phases(Frozen):
 
 
 class MemoryBytes(Frozen):
-    """Bytes per device by the compiler's account; `host` is what lies in host memory."""
+    """Bytes per device by the compiler's account; `host` is what is in host memory."""
 
     argument: int | None = None
     output: int | None = None
@@ -140,7 +140,7 @@ class StrategyResult(Frozen):
     operations: tuple[Operation, ...] | None = None
     memory_bytes: MemoryBytes | None = None
     predicted_s: Estimate | None = None
-    # of a compile-only target: all that the compiled module says
+    # of a compile-only target: all facts of the compiled module
     prediction: Prediction | None = None
     operands: dict[str, ArrayReport] = {}
     outputs: dict[str, ArrayReport] = {}
@@ -151,8 +151,8 @@ class StrategyResult(Frozen):
     ceilings: tuple[Ceiling, ...] = ()
     costs: tuple[Cost, ...] = ()
     move_costs: tuple[MoveCost, ...] = ()
-    trace: Trace | None = None  # where the experiment asks for one
-    shardings: Shardings | None = None  # where the command line asks for them; stored apart
+    trace: Trace | None = None  # where the experiment requests one
+    shardings: Shardings | None = None  # where the command line requests them; stored apart
     roofline: Roofline | None = None  # by the latest calibration of the same target and mesh
     bytes_per_s: float | None = None  # of a transfer: bytes of the array over the median
     # of a training run: the loss of each step, and its seconds as step_s
@@ -243,7 +243,7 @@ class Result(Frozen):
     @property
     def order(self) -> tuple[str, ...]:
         """Strategies from the fastest to the slowest: measured ones by their median, those only
-        predicted by their estimate; then, as they were asked for, those without either."""
+        predicted by their estimate; then, in the order of the request, those without either."""
         ranked: list[str] = []
         if self.comparison:
             others = [each.strategy for each in self.comparison.ratios]
@@ -276,7 +276,7 @@ class Result(Frozen):
         return self.environments.get(self.row(name).experiment.target, self.environment)
 
     def of_variant(self, name: str) -> "Result":
-        """What was found of one variant of a study, as if it had been run alone; the order of its
+        """The results of one variant of a study, as if it had been run alone; the order of its
         strategies is left to `stats.compare`.
         """
         rows = [row for row in self.experiment.rows if row.variant == name]

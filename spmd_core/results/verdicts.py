@@ -4,6 +4,7 @@ several processes.
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal
 
 from spmd_core.experiment import MARGIN
@@ -13,9 +14,13 @@ Settles = Literal["more rounds", "more processes", "a quieter machine"]
 
 CONFIDENCE = 0.99
 # A process places code and buffers once: on simulated devices of one machine the same two programs
-# differ by about so much between processes (log of the ratio, one standard deviation). It counts as
-# PRIOR further processes, since the spread of three is a poor estimate of the spread of all.
-PLACEMENT, PRIOR = 0.01, 2
+# differ by at least about so much between processes (log of the ratio, one standard deviation).
+PLACEMENT = 0.01
+# Three processes may well be placed alike, so that they agree and are wrong: of so few only what is
+# as far apart as this counts, and the others are measured in SURE_PROCESSES, then MOST_PROCESSES
+SURE_PROCESSES, MOST_PROCESSES = 5, 7
+FEW_WITHIN = math.log(1.1)
+LOOKS = 3  # at verdicts that may end the measuring: each has its share of the error
 
 
 def verdict(interval: tuple[float, float], margin: float = MARGIN) -> Verdict:
@@ -31,26 +36,50 @@ def verdict(interval: tuple[float, float], margin: float = MARGIN) -> Verdict:
 def over_processes(
     known: Sequence[tuple[float, float]], alpha: float
 ) -> tuple[float, float, float]:
-    """(mean, low, high) of the log of a ratio, from (estimate, standard error) of each of several
-    processes.
+    """(mean, low, high) of the log of a ratio, from (estimate, standard error) of each of at least
+    two processes.
 
     Student's interval of the mean, in which each process weighs by what is expected of its variance:
-    PLACEMENT, and its own error. Where the processes differ by more than that, the interval is wider
-    by as much (Birge 1932), moderated since they are few (Smyth 2004).
+    PLACEMENT, and its own error. How far processes are apart is known by themselves alone, since
+    machines differ; where they are nearer than placement lets expect, that decides.
     """
     weights = [1 / (PLACEMENT**2 + error**2) for _, error in known]
-    total = sum(weights)
+    total, count = sum(weights), len(known)
     mean = sum(weight * each for weight, (each, _) in zip(weights, known, strict=True)) / total
     excess = sum(
         weight * (each - mean) ** 2 for weight, (each, _) in zip(weights, known, strict=True)
     )
-    degrees = PRIOR + len(known) - 1
-    variance = (PRIOR + excess) / degrees / total
-    half = _student_quantile(degrees, 1 - alpha / 2) * math.sqrt(variance)
+    tail = 1 - alpha / LOOKS / 2
+    spread = max(
+        _quantile(tail, count - 1) * math.sqrt(excess / (count - 1)), _quantile(tail, math.inf)
+    )
+    half = max(spread / math.sqrt(total), FEW_WITHIN if count < SURE_PROCESSES else 0.0)
     return mean, mean - half, mean + half
 
 
-def _student_quantile(degrees: int, probability: float) -> float:
+def wants_more(is_open: Sequence[tuple[float, float]], processes: int, margin: float) -> bool:
+    """Whether more than so many processes may well settle a verdict; `is_open`: the intervals of the
+    ratios that they leave open. SURE_PROCESSES look at it first, then MOST_PROCESSES.
+    """
+    if processes == SURE_PROCESSES:
+        return any(verdict(_with_all(each), margin) != "cannot tell" for each in is_open)
+    return bool(is_open) and processes < MOST_PROCESSES
+
+
+def _with_all(interval: tuple[float, float]) -> tuple[float, float]:
+    """The interval that MOST_PROCESSES are expected to give, by that of SURE_PROCESSES."""
+    low, high = map(math.log, interval)
+    least = [
+        _quantile(1 - (1 - CONFIDENCE) / LOOKS / 2, count - 1) / math.sqrt(count)
+        for count in (SURE_PROCESSES, MOST_PROCESSES)
+    ]
+    middle, half = (low + high) / 2, (high - low) / 2 * least[1] / least[0]
+    return math.exp(middle - half), math.exp(middle + half)
+
+
+@cache
+def _quantile(probability: float, degrees: float) -> float:
+    """Of Student's distribution."""
     from scipy.special import stdtrit  # slow to import, and a plain run needs none
 
     return float(stdtrit(degrees, probability))

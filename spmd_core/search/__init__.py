@@ -1,4 +1,4 @@
-"""Which sharding is best: the space, what of it is ruled out and why, and its order."""
+"""Which sharding is best: the space, what is ruled out and why, and its order."""
 
 from spmd_core.search import axis_rules, link, models
 from spmd_core.search.answer import TOP, Answer

@@ -1,4 +1,4 @@
-"""What a search found, as a value: the winner, the ranking, what was pruned and why."""
+"""The answer of a search, as a value: the winner, the ranking, what was pruned and why."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from spmd_core.search.proof import Proof
 from spmd_core.search.question import ModelQuestion
 from spmd_core.search.ranking import Ranked, front, price_per_billion, ranking, ties
 
-TOP = 20  # rows of the JSON form, unless asked for more
+TOP = 20  # rows of the JSON form, unless more are requested
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Answer:
 
     @cached_property
     def ties(self) -> list[Candidate]:
-        """Those that the winner cannot be told from: where it was proven, by that; else by the
+        """Those that tie with the winner: where it was proven, by that; else by the
         intervals.
         """
         proof = self.proof_of_winner

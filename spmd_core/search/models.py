@@ -53,7 +53,7 @@ class _Point:
         )
 
     def name(self, policy: Policy) -> str:
-        """Mesh, policy, batch and topology, as a reader tells candidates apart."""
+        """Mesh, policy, batch and topology, which distinguish candidates."""
         mesh = mesh_text(self.mesh, ",") or "1 device"
         return f"{mesh} · {policy.words} · {self.per_device:g} per device · {self.topology.name}"
 
@@ -89,7 +89,7 @@ def candidates(
     question: ModelQuestion, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Candidate]:
     """Every candidate in the order of the enumeration, pruned or estimated; of a space beyond `WIDE`
-    those of the most promising meshes and batches. Until `stop`, which is asked before each mesh.
+    those of the most promising meshes and batches. Until `stop`, which is called before each mesh.
     """
     seen: dict[Key, int] = {}
     is_wide = space_size(question) > WIDE

@@ -60,7 +60,7 @@ def policies(remat: tuple[str, ...], offloads: bool, gated: bool) -> tuple[Polic
 
 
 def _short(names: tuple[str, ...]) -> str:
-    """Names as a reader says them.
+    """Names, abbreviated.
 
     >>> _short(("query", "key", "value", "out", "mlp_up"))
     'qkv, out, mlp_up'

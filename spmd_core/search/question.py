@@ -1,4 +1,4 @@
-"""What is asked of a search over training steps: model, chips, batch, what is fixed, the goal."""
+"""The question of a search over training steps: model, chips, batch, what is fixed, the goal."""
 
 import hashlib
 import json
@@ -102,10 +102,10 @@ class ModelQuestion(Question):
         if not self.remat:
             raise refuse("remat=[]", "leaves nothing to try", f"name one of {', '.join(REMATS)}")
         self._check_fixed()
-        asked = sorted({topology.chip.generation for topology in self.topologies})
-        check_prices(self.price, asked)
+        wanted = sorted({topology.chip.generation for topology in self.topologies})
+        check_prices(self.price, wanted)
         if self.minimize == "price":
-            require_prices(self.price, asked)
+            require_prices(self.price, wanted)
         for name, value in self.plan:
             if name == "compiler_flags" and not _is_flags(value):
                 raise refuse(
@@ -178,19 +178,19 @@ def _is_flags(value: Any) -> bool:
     )
 
 
-def read_prices(text: str, asked: Sequence[str] = ()) -> tuple[tuple[str, float], ...]:
+def read_prices(text: str, wanted: Sequence[str] = ()) -> tuple[tuple[str, float], ...]:
     """`v5p=4.2, v5e=1.2` as (generation, price per chip and hour), and `4.20` where only one
-    generation is `asked` for; RequestError for anything else.
+    generation is `wanted`; RequestError for anything else.
     """
     prices = []
     for part in filter(None, map(str.strip, text.split(","))):
         name, equals, value = part.partition("=")
-        if not equals and len(set(asked)) == 1:
-            name, value = asked[0], part
+        if not equals and len(set(wanted)) == 1:
+            name, value = wanted[0], part
         try:
             prices.append((name.strip(), float(value)))
         except ValueError:
-            named = asked or ("v5p", "v5e")
+            named = wanted or ("v5p", "v5e")
             raise refuse(
                 f"price {shorten(part)}",
                 "is not a number per generation",
@@ -199,8 +199,8 @@ def read_prices(text: str, asked: Sequence[str] = ()) -> tuple[tuple[str, float]
     return tuple(prices)
 
 
-def check_prices(price: Prices, asked: Sequence[str]) -> None:
-    """RequestError of a price that is none, or of chips that are not `asked` for (generations)."""
+def check_prices(price: Prices, wanted: Sequence[str]) -> None:
+    """RequestError of a price that is none, or of chips that are not `wanted`."""
     names = [name for name, _ in price]
     for name, value in price:
         if name not in CHIPS:
@@ -217,8 +217,8 @@ def check_prices(price: Prices, asked: Sequence[str]) -> None:
                 f"is one of several for {name}",
                 "give each generation one price",
             )
-        if name not in asked:
-            instead = f", or give one of {', '.join(asked)}" if asked else ""
+        if name not in wanted:
+            instead = f", or give one of {', '.join(wanted)}" if wanted else ""
             raise refuse(
                 f"price {name}={value:g}",
                 "is of chips that are not asked for",
@@ -226,9 +226,9 @@ def check_prices(price: Prices, asked: Sequence[str]) -> None:
             )
 
 
-def require_prices(price: Prices, asked: Sequence[str]) -> None:
-    """RequestError where a generation that is asked for has none."""
-    for name in asked:
+def require_prices(price: Prices, wanted: Sequence[str]) -> None:
+    """RequestError where a `wanted` generation has none."""
+    for name in wanted:
         if name not in dict(price):
             raise refuse(
                 "minimize=price",
@@ -249,7 +249,7 @@ def bytes_of(gib: float) -> int:
 
 
 def read_question(data: Any) -> ModelQuestion:
-    """The question that a JSON object asks; RequestError, in one sentence, where it asks none."""
+    """The question of a JSON object; RequestError, in one sentence, where it has none."""
     if not isinstance(data, Mapping):
         raise refuse(
             f"search {shorten(data)}",
@@ -270,7 +270,7 @@ def read_question(data: Any) -> ModelQuestion:
 
 
 def refusal_of(value: str, error: Mapping[str, Any]) -> RequestError:
-    """What pydantic found wrong with a value, as value, rule and fix."""
+    """What pydantic refuses in a value, as value, rule and fix."""
     bounds = error.get("ctx", {})
     for kind, rule, fix in _RULES:
         if error["type"] == kind:

@@ -56,8 +56,8 @@ def ranking(
 
     What is known better stands first: measured before compiled before estimated; and the `best` of
     those measured side by side (numbers: the fastest, then its ties) before all else that was
-    measured on their target: alone, where luck may have made it look faster, or found slower.
-    Candidates of the same estimate, memory and target that nothing else tells apart are one entry.
+    measured on their target: alone, where luck may have made it look faster, or where it was slower.
+    Candidates of the same estimate, memory and target that differ in nothing else are one entry.
     """
     ranked = [(each, score(each, goal, price)) for each in candidates if each.is_ranked]
     place = {number: at for at, number in enumerate(best)}
@@ -110,7 +110,7 @@ def ranking(
 
 
 def ties(entries: Sequence[Ranked], goal: Goal = "time", most: int = 10) -> list[Candidate]:
-    """Those of the first `most` that the winner cannot be told from: by their intervals where both
+    """Those of the first `most` that tie with the winner: by their intervals where both
     are measured, by their predictions where one is not; where memory is minimized, which is known,
     those of the same.
     """

@@ -1,8 +1,8 @@
 """Carries out a search, and tries what would remove a collective."""
 
-from spmd_core.trials.remedies.attached import is_guessed, with_remedies
+from spmd_core.trials.remedies.attached import beside, is_guessed, with_remedies
 from spmd_core.trials.searching import searches
-from spmd_core.trials.searching.outcomes import fate_row
+from spmd_core.trials.searching.outcomes import candidate_row
 from spmd_core.trials.searching.search import FEW, FEW_S, Search
 from spmd_core.trials.searching.searches import watch_search
 from spmd_core.trials.trying import tryouts
@@ -14,7 +14,8 @@ __all__ = [
     "FEW_S",
     "Search",
     "Tryout",
-    "fate_row",
+    "beside",
+    "candidate_row",
     "is_guessed",
     "searches",
     "store",

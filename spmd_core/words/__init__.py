@@ -18,7 +18,7 @@ from spmd_core.words.advice.models import (
     model_json,
     parameters_words,
 )
-from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation
+from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
 from spmd_core.words.advice.programs import (
     finding_words,
     program_headline,
@@ -58,7 +58,8 @@ from spmd_core.words.experiments import (
     model_words,
     sharding_words,
 )
-from spmd_core.words.history.added import labels_words, origin_words
+from spmd_core.words.history.added import imported_words, labels_words, origin_words
+from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -125,6 +126,7 @@ from spmd_core.words.results import in_words
 from spmd_core.words.runs import (
     ONLY_SEARCHED,
     behind_words,
+    collective_words,
     collectives_words,
     compile_words,
     failures,
@@ -208,6 +210,7 @@ __all__ = [
     "DOES_NOT_FIT",
     "GUESSED",
     "HIGHEST_PRICE",
+    "INDEPENDENT",
     "KINDS",
     "KNEES",
     "MEANING",
@@ -234,11 +237,13 @@ __all__ = [
     "axis_title",
     "behind_words",
     "beside_words",
+    "between_words",
     "bound_words",
     "calibration_words",
     "changes",
     "check",
     "collective_counts_words",
+    "collective_words",
     "collectives_words",
     "compact",
     "compared",
@@ -270,6 +275,7 @@ __all__ = [
     "group_texts",
     "holders_text",
     "ignored_words",
+    "imported_words",
     "in_a_line",
     "in_words",
     "index_texts",
@@ -293,6 +299,7 @@ __all__ = [
     "names_of",
     "nearest_json",
     "nearest_words",
+    "next_step",
     "not_placed_words",
     "not_to_scale",
     "numbers_words",
@@ -321,6 +328,7 @@ __all__ = [
     "rate_interval_words",
     "rate_words",
     "rates_words",
+    "ratio_interval_words",
     "read_price",
     "remedies",
     "roofline_words",

@@ -72,7 +72,7 @@ def mfu_text(outcome: StrategyResult) -> str:
     dash where the peak or the time is not known.
 
     The peak is a chip's in bfloat16; of what was measured on devices without a data sheet, the
-    matmul rate that their calibration found.
+    matmul rate of their calibration.
     """
     mfu = outcome.prediction.mfu if outcome.prediction else None
     if outcome.median_s is not None:

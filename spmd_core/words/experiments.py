@@ -1,4 +1,4 @@
-"""An experiment in a line. Two that differ have two names: a name says all that is not a default."""
+"""An experiment in a line. Two that differ have two names: a name has all that is not a default."""
 
 from collections.abc import Iterator
 
@@ -79,7 +79,7 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
 
 
 def timing_words(timing: Timing) -> str:
-    """A timing plan: `20 samples in at least 0.2 s`, and what of it is not usual."""
+    """A timing plan: `20 samples in at least 0.2 s`, and what is not usual."""
     processes = f" in {processes_words(timing.processes)}" if timing.processes else ""
     margin = "" if timing.margin == MARGIN else f", the same within {share_text(timing.margin)}"
     return f"{timing.samples} samples in at least {timing.min_seconds:g} s{processes}{margin}"

@@ -41,7 +41,7 @@ def layout_headline(layout: Layout, dtype: str) -> str:
 
 
 def not_to_scale(rows: str, stretch: float) -> str:
-    """What of a picture is not as the array's proportions are.
+    """The note on a picture that has not the array's proportions.
 
     >>> not_to_scale("d0", 0.25)
     'Not to scale, so that every shard can be read: d0 is drawn 4 times shorter than it is.'
@@ -96,7 +96,7 @@ def index_texts(starts: Ints, stops: Ints) -> list[str]:
 
 
 def coordinate_texts(layout: Layout, devices: Ints, anywhere: tuple[str, ...] = ()) -> list[str]:
-    """Mesh coordinates of devices, `x=0, y=3`; along the axes `anywhere` it says `any`."""
+    """Mesh coordinates of devices, `x=0, y=3`; along the axes `anywhere` the text is `any`."""
     columns = [
         [f"{name}=any"] * len(devices)
         if name in anywhere
@@ -107,7 +107,7 @@ def coordinate_texts(layout: Layout, devices: Ints, anywhere: tuple[str, ...] = 
 
 
 def devices_text(devices: Sequence[int], limit: int = 14) -> str:
-    """Device numbers, ascending, as briefly as they can be said.
+    """Device numbers, ascending, as briefly as possible.
 
     >>> devices_text([0, 1, 2, 3]), devices_text([0, 4]), devices_text(list(range(0, 64, 4)))
     ('0-3', '0 4', '0 4 8 … (16)')
@@ -188,7 +188,7 @@ def product_headline(experiment: Experiment, product: Product, time_of: TimeOf) 
         return "No communication: every device has what its part of the product needs"
     results = [array.name for array in experiment.what.results]
     kinds = listed(
-        [  # an array and an axis may have one name: say which is which
+        [  # an array and an axis may have one name: the noun distinguishes them
             f"{move.kind} of {'the result' if move.array in results else 'operand'} {move.array} over "
             f"{'axis' if len(move.axes) == 1 else 'axes'} {axes_words(move.axes)}"
             for move in sent

@@ -21,7 +21,7 @@ def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
             "rematerialization, block inputs offloaded, one sequence per shard and parameters "
             "sharded over a slice. Use chips with more HBM, or a smaller model."
         )
-    memory, time = nearest.found.memory_bytes, nearest.found.predicted_s
+    memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
     step = f", about {seconds_text(time.estimate)} a step" if time else ""
     return (
         f"Nearest that should fit: {listed(list(changes(plan, nearest)))}. "
@@ -50,7 +50,7 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
         yield f"{listed([_SAVED.get(name, name) for name in back])} not offloaded"
     if more := [name for name in near.offload if name not in plan.offload]:
         words = listed([_SAVED.get(name, name) for name in more])
-        yield f"{words} offloaded ({bytes_text(nearest.found.memory_bytes.host)} of host memory)"
+        yield f"{words} offloaded ({bytes_text(nearest.prediction.memory_bytes.host)} of host memory)"
     if plan.makes_rings and not near.makes_rings:
         yield f"`{near.compiler_flags[-1]}`, which turns collective matmuls off"
 
@@ -87,7 +87,7 @@ def nearest_json(plan: Plan) -> dict[str, Any]:
     nearest = nearest_fit(plan)
     if nearest is None:
         return {"nearest": None}
-    memory, time = nearest.found.memory_bytes, nearest.found.predicted_s
+    memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
     return {
         "nearest": {
             "changes": list(changes(plan, nearest)),

@@ -55,7 +55,7 @@ def answer(result: Result) -> str:
 
 
 def headline(prediction: Prediction, step: bool = True) -> str:
-    """How long a step (or the whole program) takes and what bounds it; memory, and whether it
+    """How long a step (or the program) takes and what bounds it; memory, and whether it
     fits."""
     memory, time = prediction.memory_bytes, prediction.predicted_s
     if not prediction.fits or time is None:
@@ -229,7 +229,7 @@ def run_words(
 
 
 def measured_words(prediction: Prediction, measured_s: float) -> str | None:
-    """How far the estimate is from a measured time, and whether that lies in the interval."""
+    """How far the estimate is from a measured time, and whether that is in the interval."""
     time = prediction.predicted_s
     if time is None or measured_s <= 0:
         return None

@@ -107,14 +107,15 @@ _MOST_TRIED = 6  # changes that are named
 def nothing_words(
     each: Collective,
     dims: Sequence[str],
-    tried: Sequence[str],
+    tried: Sequence[tuple[str, str]],
     failed: int,
     best: tuple[str, float, float] | None,
 ) -> str:
     """Why no change removes a collective: what needs it, the changes that were tried, and the time
     of the best that removes it.
 
-    `dims`: the contracted dims that it sums; `best`: change, seconds before and after.
+    `dims`: the contracted dims that it sums; `tried`: each change and its outcome; `best`:
+    change, seconds before and after.
     """
     needs = (
         f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it"
@@ -123,7 +124,7 @@ def nothing_words(
     )
     if best is not None:
         change, before, after = best
-        others = _tried([other for other in tried if other != change])
+        others = _tried([other for other in tried if other[0] != change])
         lead = f"{needs}; " if needs else ""
         if after < before:
             return (
@@ -138,11 +139,19 @@ def nothing_words(
     return f"nothing removes it: {why}{none or _tried(tried)}"
 
 
-def _tried(changes: Sequence[str]) -> str:
-    """What else was tried; "" for nothing."""
+def outcome_words(removes: bool | None, seconds: float) -> str:
+    """The outcome of a change that was tried; `removes` None where it did not compile."""
+    if removes is None:
+        return "does not compile"
+    return seconds_text(seconds) if removes else "it stays"
+
+
+def _tried(changes: Sequence[tuple[str, str]]) -> str:
+    """What else was tried, and the outcome of each; "" for nothing."""
     if not changes:
         return ""
-    named, more = list(changes[:_MOST_TRIED]), len(changes) - _MOST_TRIED
+    named = [f"{change} ({outcome})" for change, outcome in changes[:_MOST_TRIED]]
+    more = len(changes) - _MOST_TRIED
     return f"; tried as well: {'; '.join(named)}{f'; and {more} more' if more > 0 else ''}"
 
 

@@ -19,14 +19,14 @@ def in_words(result: Result) -> Result:
                 else outcome
                 for name, outcome in result.strategies.items()
             },
-            "comparison": _said(result.comparison, runs.run_headline, result),
-            "predicted": _said(result.predicted, strategies.predicted, result),
+            "comparison": _with_sentence(result.comparison, runs.run_headline, result),
+            "predicted": _with_sentence(result.predicted, strategies.predicted, result),
             "next": next_step(result),
         }
     )
 
 
-def _said(
+def _with_sentence(
     comparison: Comparison | None, sentence: Callable[[Result], str], result: Result
 ) -> Comparison | None:
     return comparison and comparison.model_copy(update={"sentence": sentence(result)})

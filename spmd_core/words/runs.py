@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from spmd_core.base import bytes_text, count_text, seconds_text, value_text
 from spmd_core.program import kind_words
-from spmd_core.results import COMPILING, ArrayReport, Result, RunStatus, StrategyResult
+from spmd_core.results import COMPILING, ArrayReport, Collective, Result, RunStatus, StrategyResult
 from spmd_core.words import bandwidth, predictions, strategies, values
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
@@ -238,11 +238,13 @@ def collectives_words(outcome: StrategyResult) -> str:
     """The collectives of a program: `all-reduce over x`; an en dash if unknown."""
     if outcome.collectives is None:
         return "–"
-    texts = dict.fromkeys(
-        f"{kind_words(one)} over {' and '.join(one.axes)}" if one.axes else kind_words(one)
-        for one in outcome.collectives
-    )
+    texts = dict.fromkeys(map(collective_words, outcome.collectives))
     return ", ".join(texts) or "none"
+
+
+def collective_words(one: Collective) -> str:
+    """The kind of a collective and its axes: `all-reduce over x and y`."""
+    return f"{kind_words(one)} over {' and '.join(one.axes)}" if one.axes else kind_words(one)
 
 
 def merged_notes(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

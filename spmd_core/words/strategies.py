@@ -1,4 +1,4 @@
-"""The sentence about several strategies: which one is fastest, where that can be told."""
+"""The sentence about several strategies: which one is fastest, where that is certain."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ PAIRED_NOTE = (
 )
 MIXED = (
     "Measured rows come first. A measured time and a predicted one are not ranked against each "
-    "other: each kind has its own fastest."
+    "other: each kind has its own order."
 )
 BY_INTERVALS = (
     "The ratio is that of the estimates, with what both rows' intervals allow: a row is "
@@ -123,7 +123,7 @@ def _unsure_words(unsure: Sequence[Ratio]) -> str:
         interval = paired_words(unsure[0])
     else:
         low, high = (
-            _factor(end)
+            factor_text(end)
             for end in (
                 min(each.interval[0] for each in unsure),
                 max(each.interval[1] for each in unsure),
@@ -201,7 +201,7 @@ class _Called:
 
     def several(self, names: Sequence[str]) -> str:
         """Several rows: of many in a study the first, and how many others."""
-        return self._cut([self(name) for name in names])
+        return self._shortened([self(name) for name in names])
 
     def with_times(
         self,
@@ -230,9 +230,9 @@ class _Called:
             return listed(shown, last)
         slowest = max(seconds for _, seconds in timed)
         every = f"any of the {len(shown)} rows: " if all_tie else ""
-        return f"{every}{self._cut(shown)} (up to {seconds_text(slowest)})"
+        return f"{every}{self._shortened(shown)} (up to {seconds_text(slowest)})"
 
-    def _cut(self, shown: Sequence[str]) -> str:
+    def _shortened(self, shown: Sequence[str]) -> str:
         if not self._is_study or len(shown) <= LISTED:
             return listed(shown)
         return f"{shown[0]} and {len(shown) - 1} others"
@@ -241,11 +241,21 @@ class _Called:
 def ratio_words(ratio: Ratio) -> str:
     """A paired ratio with its interval: `2.50× (2.25 to 2.75)`."""
     low, high = ratio.interval
-    return f"{_factor(ratio.ratio)}× ({_factor(low)} to {_factor(high)})"
+    return f"{factor_text(ratio.ratio)}× ({factor_text(low)} to {factor_text(high)})"
+
+
+def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
+    """What the first row of a comparison is: the fastest only where every other is proven slower.
+    `name_kind`: where rows of both kinds stand in one table.
+    """
+    if answer.tied:
+        return "lowest median" if is_measured else "lowest estimate"
+    kind = "measured" if is_measured else "predicted"
+    return f"fastest {kind}" if name_kind else "fastest"
 
 
 def against_words(ratio: Ratio) -> str:
-    """That ratio, and its verdict where that is not that the fastest is faster."""
+    """That ratio to the first row, and its verdict where that is not that the first is faster."""
     return ratio_words(ratio) + ("" if ratio.differs else f", {ratio.verdict}")
 
 
@@ -278,8 +288,8 @@ def paired_words(ratio: Ratio) -> str:
     low, high = ratio.interval
     share = "95" if ratio.rounds is None else "99"  # before there were three verdicts
     of = f", {rounds_words(ratio)}" if ratio.rounds else ""
-    interval = f"{share} % interval {_factor(low)} to {_factor(high)}{of}"
-    return f"paired ratio {_factor(ratio.ratio)}× ({interval})"
+    interval = f"{share} % interval {factor_text(low)} to {factor_text(high)}{of}"
+    return f"paired ratio {factor_text(ratio.ratio)}× ({interval})"
 
 
 def near_words(ratio: Ratio) -> str:
@@ -300,7 +310,10 @@ def _slower(medians_s: Mapping[str, float | None], ratio: Ratio) -> str:
     return f"{seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
 
 
-def _factor(value: float) -> str:
+def factor_text(value: float) -> str:
+    """A ratio in three digits, without the sign."""
+    if value < 0.1:
+        return f"{value:.2g}"
     if value < 10:
         return f"{value:.2f}"
     if value < 100:

@@ -14,7 +14,7 @@ from spmd_core.words.names import title
 from spmd_core.words.runs import collectives_words, is_predicted, verdict_words
 
 NONE = "–"
-PAIRED, RATIO = "Paired ratio per round", "Against the fastest"
+PAIRED, RATIO = "Paired ratio per round", "Against the lowest"
 _OPTIONAL = (PAIRED, RATIO, "Time per token", "Tokens/s per chip", "MFU")
 KINDS = 2  # of collectives with their axes that a row names
 
@@ -125,12 +125,13 @@ def whose(names: Sequence[str], result: Result) -> str:
 
 
 def against(result: Result) -> dict[str, str]:
-    """How each row compares with the fastest of its kind, measured or predicted, in words."""
+    """How each row compares with the first of its kind, measured or predicted, in words."""
     verdicts: dict[str, str] = {}
     both = result.predicted is not None
-    for answer, kind in ((result.comparison, "measured"), (result.predicted, "predicted")):
-        if answer is not None:
-            verdicts[answer.fastest] = f"fastest {kind}" if both else "fastest"
+    is_measured = not is_predicted(result)
+    for answer, timed in ((result.comparison, is_measured), (result.predicted, False)):
+        if answer is not None and answer.ratios:
+            verdicts[answer.fastest] = strategies.first_words(answer, timed, name_kind=both)
             verdicts |= {ratio.strategy: strategies.against_words(ratio) for ratio in answer.ratios}
     return verdicts
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.layers import ROOT, imports, room_of, source_files
+from tests.layers import ROOT, imports, parsed, room_of, source_files
 from tests.voice import old_voice, read_for_voice
 
 LONGEST = 40  # lines of a function
@@ -17,7 +17,7 @@ def statements(paths: Iterable[Path]) -> int:
     return sum(
         isinstance(node, ast.stmt)
         for path in paths
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parsed(path.read_text("utf-8")))
     )
 
 
@@ -67,7 +67,7 @@ def in_program(count) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{each}"
         for path in source_files()
-        for each in count(ast.parse(path.read_text("utf-8")))
+        for each in count(parsed(path.read_text("utf-8")))
     ]
 
 

@@ -16,6 +16,7 @@ from spmd_core.results.stats import (
     summarize,
     two_best,
 )
+from spmd_core.results.verdicts import CONFIDENCE, over_processes, verdict, wants_more
 from spmd_core.words.strategies import ratio_words
 
 pytestmark = pytest.mark.slow
@@ -246,24 +247,54 @@ def processes(center, placed, count, noise=0.01, seed=0):
     return [{"a": one(1e-3), "b": one(center * 1e-3)} for _ in range(count)]
 
 
-def test_what_differs_between_processes_is_in_the_interval():
+@pytest.mark.parametrize("placed", [0.01, 0.03])
+def test_what_differs_between_processes_is_in_the_interval(placed):
     """In one process placement looks like a difference: of equal programs none is called faster."""
-    faster, same = 0, 0
-    for seed in range(100):
-        first, *again = processes(1.0, 0.01, 3, seed=seed)
-        (ratio,) = compare(first, 20, again).ratios
-        faster += ratio.verdict == "faster"
-        same += compare(first, 20).ratios[0].verdict == "faster"
-        assert (ratio.processes, ratio.rounds) == (3, 60)
-    assert faster <= 2 < same
+    faster, alone = 0, 0
+    for seed in range(50):
+        first, *again = processes(1.0, placed, 5, seed=seed)
+        for count in (3, 5):
+            (ratio,) = compare(first, 20, again[: count - 1]).ratios
+            faster += ratio.verdict == "faster"
+            assert (ratio.processes, ratio.rounds) == (count, 20 * count)
+        alone += compare(first, 20).ratios[0].verdict == "faster"
+    assert faster <= 2 < alone
+
+
+@pytest.mark.parametrize("placed", [0.02, 0.05])
+def test_equal_programs_in_one_of_two_places_are_seldom_told_apart(placed):
+    """Three processes agree in one of 32 studies, so that more are asked."""
+    generator = np.random.default_rng(0)
+    faster = 0
+    for _ in range(500):
+        places = placed * (generator.integers(0, 2, 7) - generator.integers(0, 2, 7))
+        known = [(float(each), 0.002) for each in places]
+        for count in range(3, 8):
+            _, low, high = over_processes(known[:count], 1 - CONFIDENCE)
+            said = verdict((math.exp(low), math.exp(high)))
+            is_open = [(math.exp(low), math.exp(high))] if said == "cannot tell" else []
+            if not wants_more(is_open, count, 0.03):
+                break
+        faster += said == "faster"
+    assert faster <= 8
+
+
+def test_more_processes_are_wanted_only_where_they_may_settle_it():
+    near, wide = (0.995, 1.04), (0.8, 1.3)
+    assert [wants_more([near], count, 0.03) for count in (3, 4, 5, 6, 7)] == [True] * 4 + [False]
+    assert wants_more([wide], 3, 0.03) and not wants_more([wide], 5, 0.03)
+    assert not wants_more([], 3, 0.03) and not wants_more([], 5, 0.03)
 
 
 def test_several_processes_find_what_is_the_same_and_what_is_slower():
     first, *again = processes(1.0, 0.002, 5)
     assert compare(first, 20, again).ratios[0].verdict == "the same"
-    first, *again = processes(1.08, 0.005, 3)
+    first, *again = processes(1.05, 0.005, 5)
     (ratio,) = compare(first, 20, again).ratios
-    assert ratio.verdict == "faster" and ratio.interval[0] < 1.08 < ratio.interval[1]
+    assert ratio.verdict == "faster" and ratio.interval[0] < 1.05 < ratio.interval[1]
+    assert compare(first, 20, again[:2]).ratios[0].verdict == "cannot tell"
+    far, *again_far = processes(1.2, 0.005, 3)
+    assert compare(far, 20, again_far).ratios[0].verdict == "faster"
     assert compare(first, 20, again, margin=0.2).ratios[0].verdict == "the same"
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from spmd_core.base.errors import RequestError
 from spmd_core.commands.printed.search_lines import lines
+from spmd_core.results.prediction import Estimate
 from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.array_search import Space
@@ -174,6 +175,23 @@ def test_a_measured_time_is_not_set_against_an_estimate():
     assert "not measured, and by the formula alone" in words.why_not(
         Answer(answer.question, 2, [slow, other], False), other
     )
+
+
+def test_one_estimate_beats_another_only_where_their_intervals_do_not_meet():
+    answer = answer_of(MLP)
+    winner, other = (entry.candidate for entry in answer.ranking[:2])
+
+    def of(seconds, off):
+        span = Estimate(low=seconds / off, estimate=seconds, high=seconds * off)
+        return replace(other, predicted=span)
+
+    first = replace(winner, predicted=of(1.0, 1.1).predicted)
+    assert words.beats(first, of(2.0, 1.1)).startswith(f"Beats {other.name} by 2×")
+    unsure = words.beats(first, of(1.25, 1.2))
+    assert unsure.startswith(f"Takes 0.8× the time of {other.name}, though their intervals overlap")
+    assert words.beats(
+        replace(first, predicted=of(1.0, 1.001).predicted), of(1.01, 1.001)
+    ).startswith(f"Takes the same time as {other.name}")
 
 
 def test_the_rule_that_emptied_the_space_is_the_one_that_most_break():

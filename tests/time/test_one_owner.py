@@ -143,7 +143,7 @@ def calibration(random_: random.Random, mesh: Mesh) -> StrategyResult:
                     moves.append(MoveCost(**fields, seconds=seconds))
                 else:
                     points.append(Point(**fields, dtype="float32", time_s=seconds + FLOOR_S))
-    found = machine(moves=tuple(moves), points=tuple(points)).found
+    found = machine(moves=tuple(moves), points=tuple(points)).outcome
     floor = Ceiling(
         name="dispatch_mesh", title="", value=FLOOR_S, interval=(FLOOR_S, FLOOR_S), unit="s"
     )

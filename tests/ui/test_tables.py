@@ -56,7 +56,7 @@ def test_each_ratio_is_given_with_its_verdict():
         )
     )
     assert [row(frame, number)["Paired ratio per round"] for number in range(4)] == [
-        "fastest",
+        "lowest median",
         "34.0× (30.6 to 37.4), cannot tell",
         "1.05× (0.95 to 1.16), cannot tell",
         "1.00× (1.00 to 1.01), the same",
@@ -237,4 +237,4 @@ def test_a_run_in_the_history_has_its_median_or_what_was_predicted():
         "Time, ms"
     ].isna().tolist() == [False, False, True]
     assert frame["Outcome"].tolist() == ["Measured", "Predicted", "Failed"]
-    assert frame["Fastest"].tolist() == ["Automatic", "shard_map", "–"]
+    assert frame["Lowest median"].tolist() == ["Automatic", "shard_map", "–"]

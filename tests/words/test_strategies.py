@@ -158,7 +158,7 @@ def test_the_same_time_and_what_would_settle_the_rest():
         "rounds in 3 processes); more processes would settle it."
     )
     assert list(times_table(found)[PAIRED_RATIO]) == [
-        "fastest",
+        "lowest median",
         "1.00× (0.99 to 1.01), the same",
         "1.04× (0.98 to 1.10), cannot tell",
     ]

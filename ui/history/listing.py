@@ -12,7 +12,7 @@ from ui import cards, exports, run_tables, shell, state, tables
 from ui.compare import view
 from ui.lab import delete, lab, room
 from ui.markdown import plain
-from ui.notebook import labels
+from ui.notebook import archives, labels
 from ui.tables import sheet
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
@@ -23,7 +23,7 @@ _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 _WIDTHS = {
     run_tables.LABELS: 170,
     "Workload": 140,
-    "Fastest": 105,
+    "Lowest median": 105,
     "Outcome": 86,
     "Dims": 168,
     "dtype": 68,
@@ -32,7 +32,7 @@ _WIDTHS = {
     "Target": 96,
 }
 _ALT = (
-    "Stored runs, pinned ones first, then newest first: when, time of the fastest strategy in "
+    "Stored runs, pinned ones first, then newest first: when, lowest median in "
     "milliseconds, name and tags where there are some, workload, which "
     "strategy that is, whether it was measured or predicted, dims, dtype, mesh, sharding, target, "
     "bytes of the operands, run id"
@@ -183,8 +183,8 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
     if not picked:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(
-                "Tick one run to open or export it, two to four to see them side by side, any "
-                "number to delete them.",
+                "Tick one run to open, name or export it, two to eight to compare them, any number "
+                "to archive or delete them.",
                 width="stretch",
             )
             exports.rows_button(runs)
@@ -202,6 +202,8 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
                 query_params=cards.query(run.experiment, run.run),
             )
             exports.buttons(run.run, run.experiment)
+        if len(picked) > 1:
+            archives.button([run.run for run in picked])
         names = f"{len(picked)} runs" if len(picked) > 1 else "this run"
         with st.popover(f"Delete {names}", icon=":material/delete:"):
             st.markdown(f"Delete {names} with everything measured? This cannot be undone.")

@@ -1,51 +1,106 @@
-"""Two to four stored runs side by side: their answers, their times in one chart, and what differs."""
+"""Two to eight stored runs side by side: the verdicts, their times in one chart, and what differs."""
 
 from collections.abc import Sequence
 
+import pandas as pd
 import streamlit as st
 
 from spmd_core.recipes import differences_of
+from spmd_core.reports import (
+    FEWEST,
+    MOST,
+    Compared,
+    Subject,
+    Table,
+    collectives_table,
+    compare_runs,
+    comparison_document,
+    csv_of,
+    html_text,
+    markdown_text,
+    report_document,
+    runs_table,
+    verdict_sentences,
+)
 from spmd_core.results import Result, RunSummary
-from spmd_core.words import ago, experiment_words, run_headline
-from ui import price, run_tables
+from spmd_core.words import INDEPENDENT, ago, experiment_words, run_headline
+from ui import exports, price, run_tables
 from ui.charts import by_strategy
 from ui.lab import lab
 from ui.markdown import plain
-from ui.tables import draw_table
+from ui.notebook import labels
+from ui.tables import draw_table, sheet
 
-FEWEST, MOST = 2, len(run_tables.NAMES)
+_CARDS = 4  # more runs do not fit beside one another
+_BASELINE = "baseline"  # of the query string, so that a link shows the same
+__all__ = ["FEWEST", "MOST", "draw"]
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
-    """The runs as cards, named A to D; then what they took; then the experiments."""
+    """How the runs compare; then each as a card or row, named A to H, their times, and what differs
+    in experiments and communication.
+    """
     st.subheader("Side by side", anchor=False)
-    results = []
-    with st.container(key="side-by-side"):
-        for name, column, run in zip(run_tables.NAMES, st.columns(len(runs)), runs, strict=False):
-            with column.container(border=True, height="stretch"):
-                if result := _card(name, run):
-                    results.append((name, result))
-    _times(results)
+    subjects = [Subject(run, lab().result(run.run)) for run in runs]
+    compared = compare_runs(subjects, _baseline(runs))
+    for sentence in verdict_sentences(compared):
+        st.markdown(f"**{plain(sentence)}**")
+    if compared.answers:
+        st.caption(plain(INDEPENDENT))
+    if len(runs) <= _CARDS:
+        _cards(compared)
+    else:
+        st.dataframe(sheet(_frame(runs_table(compared))), hide_index=True, key="side-by-side:runs")
+    _times([(each.letter, each.result) for each in compared.subjects if each.result])
     differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
         st.markdown("**What differs in the experiments**")
         draw_table(differences)
     else:
         st.caption("All of these runs are of the same experiment.")
+    collectives = collectives_table(compared)
+    if collectives.rows:
+        st.markdown("**What differs in the collectives of the fastest strategies, per device**")
+        draw_table(_frame(collectives))
+    _downloads(compared)
 
 
-def _card(name: str, run: RunSummary) -> Result | None:
-    """A run's name, moment, experiment and answer; its result, where it left one."""
-    st.markdown(
-        f"**{plain(name)}: {plain(f'{ago(run.submitted_at)}, {run.run}')}**  \n"
-        f"{plain(experiment_words(run.experiment))}"
-    )
-    result = lab().result(run.run)
-    if result is None:
+def _baseline(runs: Sequence[RunSummary]) -> str:
+    """The run that the others are compared with."""
+    ids = [run.run for run in runs]
+    named = st.query_params.get(_BASELINE, "")
+    letters = dict(zip(ids, run_tables.NAMES, strict=False))
+    with st.container(width=320):
+        chosen = st.selectbox(
+            "Baseline",
+            ids,
+            index=ids.index(named) if named in ids else 0,
+            format_func=lambda run: f"{letters[run]}: {run}",
+            key=f"baseline:{'-'.join(ids)}",
+        )
+    st.query_params[_BASELINE] = chosen
+    return chosen
+
+
+def _cards(compared: Compared) -> None:
+    with st.container(key="side-by-side"):
+        columns = st.columns(len(compared.subjects))
+        for subject, column in zip(compared.subjects, columns, strict=True):
+            with column.container(border=True, height="stretch"):
+                _card(subject)
+
+
+def _card(subject: Subject) -> None:
+    """A run's letter, moment, labels, experiment and answer."""
+    run = subject.summary
+    st.markdown(f"**{plain(f'{subject.letter}: {ago(run.submitted_at)}, {run.run}')}**")
+    if added := labels.heading(run.labels):
+        st.markdown(added)
+    st.markdown(plain(experiment_words(run.experiment)))
+    if subject.result is None:
         st.caption("This run left no result.")
     else:
-        st.markdown(plain(run_headline(result, differences_of(result))))
-    return result
+        st.markdown(plain(run_headline(subject.result, differences_of(subject.result))))
 
 
 def _times(results: Sequence[tuple[str, Result]]) -> None:
@@ -59,3 +114,28 @@ def _times(results: Sequence[tuple[str, Result]]) -> None:
             price.field()
     answers = run_tables.answers_table(results, price.now())
     draw_table(answers)
+
+
+def _frame(table: Table) -> pd.DataFrame:
+    rows = [[cell.text for cell in row] for row in table.rows]
+    return pd.DataFrame(rows, columns=pd.Index(table.columns))
+
+
+def _downloads(compared: Compared) -> None:
+    """The comparison to paste into a review, to calculate with, and to send."""
+    with st.container(horizontal=True):
+        exports.file_button(
+            "Markdown",
+            lambda: markdown_text(comparison_document(compared)),
+            "comparison.md",
+            "To paste into a review.",
+        )
+        exports.file_button(
+            "CSV", lambda: csv_of(runs_table(compared)), "comparison.csv", "A row for each run."
+        )
+        exports.file_button(
+            "Report",
+            lambda: html_text(report_document(compared.subjects)),
+            "comparison.html",
+            "One HTML file: the comparison, and each run with its numbers.",
+        )

@@ -1,15 +1,18 @@
 """Runs as words of the command line: their ids, or `last`."""
 
 import json
+import re
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 
 from spmd_core.base import refuse
 from spmd_core.lab import Lab
+from spmd_core.reports import Subject
 from spmd_core.results import Labels
 
-LAST = "last"
-RUN_HELP = "the id of a run, or last: the newest run that is over"
+LAST = re.compile(r"last(?:~([0-9]{1,4}))?")
+RUN_HELP = "the id of a run, or last: the newest run that is over; last~1: the one before"
 
 
 def add_run(parser: ArgumentParser) -> None:
@@ -19,12 +22,15 @@ def add_run(parser: ArgumentParser) -> None:
 
 def run_named(lab: Lab, word: str) -> str:
     """The id that a word means; RequestError where no such run is stored."""
-    if word != LAST:
+    if (named := LAST.fullmatch(word)) is None:
         return lab.status(word).run
-    newest = lab.history(over=True, limit=1, searched=False)
-    if not newest:
-        raise refuse("run last", "does not exist: nothing has run here", "run something first")
-    return newest[0].run
+    before = int(named[1] or 0)
+    newest = lab.history(over=True, limit=before + 1, searched=False)
+    if len(newest) <= before:
+        raise refuse(
+            f"run {word}", f"does not exist: {len(newest)} are stored", "run something first"
+        )
+    return newest[before].run
 
 
 def text_of(word: str) -> str:
@@ -42,3 +48,13 @@ def print_labels(arguments: Namespace, run: str, labels: Labels) -> int:
         note = f", a note of {len(labels.note):,} characters" if labels.note else ""
         print(f"run {run}{name}{tags}{note}{', pinned' if labels.is_pinned else ''}")
     return 0
+
+
+def subjects(lab: Lab, runs: Sequence[str]) -> list[Subject]:
+    """Runs with what is stored of them, in the order given; RequestError for one that no list has."""
+    stored = {each.run: each for each in lab.history(runs=runs, limit=len(runs))}
+    for run in runs:
+        if run not in stored:
+            rule = "was only compiled on the way to another answer"
+            raise refuse(f"run {run}", rule, "name a run of the history")
+    return [Subject(stored[run], lab.result(run)) for run in runs]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from spmd_core.base import refuse, shorten, visible
 from spmd_core.lab import Imported, Lab
+from spmd_core.words import imported_words
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -25,19 +26,12 @@ def main(arguments: Namespace) -> int:
         reason = getattr(error, "strerror", None) or str(error)
         rule = f"cannot be read ({reason.lower()})"
         raise refuse(f"archive {shorten(arguments.file)}", rule, "name a .spmdlab file") from None
-    print(json.dumps(taken.to_json()) if arguments.json else "\n".join(_lines(taken)))
+    print(json.dumps(taken.to_json()) if arguments.json else _words(taken))
     if taken.refused and not arguments.json:
         for each in taken.refused:
             print(visible(each.reason), file=sys.stderr)
     return 1 if taken.refused and not (taken.imported or taken.present) else 0
 
 
-def _lines(taken: Imported) -> list[str]:
-    counts = {
-        "imported": taken.imported,
-        "here before": taken.present,
-        "refused": taken.refused,
-    }
-    return [
-        ", ".join(f"{len(runs):,} {what}" for what, runs in counts.items() if runs) or "no runs"
-    ]
+def _words(taken: Imported) -> str:
+    return imported_words(len(taken.imported), len(taken.present), len(taken.refused))

@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 
 from spmd_core.base import refuse, shorten
 
-# Its own list, and never what a file says that it may: `disabled_safety_checks` are ignored.
+# Its own list, and never what a file permits itself: `disabled_safety_checks` are ignored.
 # A call into TensorFlow runs a graph that nobody has looked at.
 TARGETS = frozenset(_export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE) - {"tf.call_tf_function"}
 # Calls that hold code of one platform: compiled for absent devices, run only where that is allowed

@@ -57,12 +57,12 @@ def main() -> None:
 
 def read(data: bytes) -> export.Exported:
     """The program of a file; RequestError where it is none, or one that this JAX cannot read. What
-    the file says of safety checks is left out, and so are its derivatives.
+    the file states on safety checks is left out, and so are its derivatives.
     """
     try:
         exported = export.deserialize(bytearray(data))
         size = len(exported.in_avals) + len(exported.out_avals)
-    except Exception as error:  # whatever a parser of bytes says of bytes that are none of its own
+    except Exception as error:  # any error that a parser raises on bytes of another format
         reason = " ".join(str(error).split())[:120]
         if _NEWER.search(reason):
             fix = f"export it with JAX {jax.__version__} or an earlier version"
@@ -84,7 +84,7 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
     with mlir.make_ir_context():
         try:
             module = exported.mlir_module(serialized=False)
-        except Exception as error:  # whatever the parser says of a module that it cannot read
+        except Exception as error:  # any error that the parser raises
             raise refuse("the module of this file", "cannot be read, or is damaged", HOW) from error
         kernels = check_module(module)
         text = printed(module)
@@ -212,7 +212,7 @@ def _outputs(exported: export.Exported, main: Any) -> tuple[Leaf, ...]:
 
 def _paths(tree: Any, names: list[str] | None) -> list[str]:
     """The path of each leaf, its parts separated by `/`; `names` are those of the arguments, of
-    which a single one is left out: its paths say enough.
+    which a single one is left out: its paths are enough.
     """
     numbered = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
     paths = []
@@ -233,7 +233,7 @@ def _part(key: Any) -> str:
 
 def _argument_names(main: Any, first: int, exported: export.Exported) -> list[str]:
     """The names of the function's arguments, from the locations of their arrays; their numbers
-    where these do not say.
+    where these have none.
     """
     numbered = jax.tree_util.tree_unflatten(exported.in_tree, range(exported.in_tree.num_leaves))
     places = {each: place for place, each in enumerate(exported.module_kept_var_idx)}
@@ -312,7 +312,7 @@ def _indexed_dim(op: Any) -> int | None:
 
 
 def _propagated(module: ir.Module, outputs: int) -> tuple[tuple[tuple[str, ...], ...] | None, ...]:
-    """The specs that Shardy gives the outputs; () where it cannot be asked."""
+    """The specs that Shardy gives the outputs; () where it is not available."""
     try:
         passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(
             module.operation

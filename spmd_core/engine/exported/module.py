@@ -27,7 +27,7 @@ def printed(module: ir.Module) -> str:
 
 
 def parsed(text: str) -> ir.Module:
-    """The module of a text, in the context at hand."""
+    """The module of a text, in the current context."""
     return ir.Module.parse(text)
 
 

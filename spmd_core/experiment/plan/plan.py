@@ -84,7 +84,7 @@ _Dtype = Literal["float32", "bfloat16"]
 AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
 
 
-@lru_cache(maxsize=256)  # asked for many times of each of a search's plans
+@lru_cache(maxsize=256)  # requested many times for each of a search's plans
 def _sized(
     model: str, sizes: tuple[tuple[str, int], ...], layers: int | None, choices: tuple[Any, ...]
 ) -> ModelSize:
@@ -339,7 +339,7 @@ class Plan(Frozen):
 
     @property
     def not_compared(self) -> str | None:
-        """What of the experts' time no published step was compared with; None without such."""
+        """The part of the experts' time that no published step was compared with; None without such."""
         if self.size.experts == 1:
             return None
         if self.dropless:

@@ -201,7 +201,7 @@ def total(x: Bounded, how: Arithmetic, parts: int = 1) -> Bounded:
 
 def bound(x: Bounded, how: Arithmetic) -> np.ndarray:
     """The largest error of a result that still counts as right, element by element; infinite
-    where nothing can be said."""
+    where there is no bound."""
     limit = (
         how.eps * np.abs(x.value) + FACTOR * np.sqrt(x.squared_spread) + TINY.get(how.dtype, 0.0)
     )
@@ -209,9 +209,9 @@ def bound(x: Bounded, how: Arithmetic) -> np.ndarray:
 
 
 def resolved(x: Bounded) -> Bounded:
-    """A result, its spread infinite where nothing can be said: where rounding spreads an element
-    as far as the values lie from one another and from 0, since any of them would be right there;
-    and everywhere, where zeros would be right wherever something can be said."""
+    """A result, its spread infinite where there is no bound: where rounding spreads an element
+    as far as the values are from one another and from 0, since any of them would be right there;
+    and everywhere, where zeros would be right wherever there is a bound."""
     if x.spread is None:
         return x
     allowed = FACTOR * x.spread
@@ -233,7 +233,7 @@ class Judgement:
     compared: int
     wrong: int
     worst: int | None
-    unjudged: int  # nothing can be said: what follows, and what has no bound
+    unjudged: int  # no verdict: what follows, and what has no bound
     undefined: int  # of these: infinite, or no number, in float64 too
     infinite: int  # right as infinity: the value itself is beyond the dtype's largest number
 

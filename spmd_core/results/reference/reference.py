@@ -50,7 +50,7 @@ class Reference:
     """Float64 values of a result, and the largest error of each that still is right.
 
     `rows` are the indices along its dim `axis` that were computed, None where all were; `dtype`
-    is the result's; `unresolved` counts the elements that rounding spreads as far as the values lie
+    is the result's; `unresolved` counts the elements that rounding spreads as far as the values are
     apart, whose bound is infinite.
     """
 
@@ -62,7 +62,7 @@ class Reference:
     unresolved: int = 0
 
     def picked(self, output: np.ndarray) -> np.ndarray:
-        """What of an output of the full shape is compared, in float64."""
+        """The compared part of an output of the full shape, in float64."""
         return (output if self.rows is None else np.take(output, self.rows, self.axis)).astype(
             np.float64
         )
@@ -132,9 +132,9 @@ def sampled_rows(experiment: Experiment) -> tuple[np.ndarray | None, int]:
 def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") -> Arithmetic:
     """How a strategy's program rounds on a platform.
 
-    The compiler adds partial sums in the result's dtype where it chooses how a sum is cut;
-    programs that say so
-    themselves keep them in float32, and float32 sums are float32 whoever cuts them.
+    The compiler adds partial sums in the result's dtype where it chooses how a sum is split;
+    programs that do so
+    themselves keep them in float32, and float32 sums are float32 whoever splits them.
     """
     what = experiment.what
     dtype = what.result_dtype(experiment.dtype)
@@ -154,7 +154,7 @@ def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") 
 
 
 def _parts(experiment: Experiment) -> tuple[tuple[str, int], ...]:
-    """How many parts each dim is cut into, in the operand where these are most."""
+    """How many shards each dim has, in the operand where these are most."""
     shares: dict[str, int] = {}
     for array in experiment.what.operands:
         for dim, axes in zip(

@@ -35,7 +35,7 @@ class MemoryNeed:
     as long as it is timed.
     """
 
-    host_bytes: int  # what NumPy draws and casts, and the reference where it is computed whole
+    host_bytes: int  # what NumPy draws and casts, and the reference where it is computed in full
     device_bytes: int  # on the device that holds most
     all_device_bytes: int  # on all devices of the mesh together
 
@@ -99,8 +99,8 @@ def _machine_bytes(experiment: Experiment) -> int:
 
 
 def _parts(experiment: Experiment, strategy: str) -> list[int]:
-    """Into how many parts each operand and result is cut: by its spec, or over all devices where a
-    map cuts it. 0 where nothing is run.
+    """Into how many parts each operand and result is split: by its spec, or over all devices where a
+    map splits it. 0 where nothing is run.
     """
     if not STRATEGIES[strategy].is_map:
         return [
@@ -132,7 +132,7 @@ def check_runs_here(
     experiment: Experiment, hardware: Hardware, known: Callable[[str], Environment | None]
 ) -> None:
     """RequestError where the experiment cannot run on this machine: no such target, a mesh larger
-    than it, or too little memory. `known` gives what a target's devices last said of themselves.
+    than it, or too little memory. `known` gives what a target's devices last reported.
     """
     for each in experiment.members:
         _check_alone(each.experiment, hardware, known)
@@ -162,7 +162,7 @@ def check_memory(
     """RequestError, with the bytes computed and the limit, where a run cannot fit. A limit that is
     not known refuses nothing.
 
-    What is only compiled allocates nothing: whether it fits its target is the compiler's to say.
+    What is only compiled allocates nothing: whether it fits its target is up to the compiler.
     """
     target = experiment.place
     if target.is_absent:

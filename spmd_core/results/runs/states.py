@@ -1,4 +1,4 @@
-"""What is known of a run: its state, its progress, and the line that stands for it in a list."""
+"""What is known of a run: its state, its progress, and its line in a list."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ def lane_of_target(target: str, compile_only: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run as it stands now. Times are seconds since the epoch; medians and series are provisional
+    """The current state of a run. Times are seconds since the epoch; medians and series are provisional
     until the result is there.
     """
 
@@ -74,14 +74,14 @@ class RunStatus:
         return max(0.0, (self.finished_at or time.time()) - self.started_at)
 
 
-def behind(waiting: RunStatus, at_hand: Iterable[RunStatus]) -> RunStatus | None:
-    """Of the runs at hand the one that a waiting run is held up by: that of its own lane, else the
+def behind(waiting: RunStatus, active: Iterable[RunStatus]) -> RunStatus | None:
+    """Of the `active` runs the one that a waiting run is held up by: that of its own lane, else the
     one that is timed; None where there is none, as for a run that is to be timed beside a compile,
     or for one that waits for the cluster.
     """
     if waiting.held_up:
         return None
-    lanes = {status.lane: status for status in at_hand if status.state != "queued"}
+    lanes = {status.lane: status for status in active if status.state != "queued"}
     return lanes.get(waiting.lane) or lanes.get(TIMING)
 
 
@@ -108,7 +108,7 @@ class RunSummary:
 
     @property
     def answer(self) -> tuple[str, float, bool] | None:
-        """The fastest strategy, its seconds per call or step, and whether they are predicted; None
+        """The strategy with the lowest median, its seconds per call or step, and whether they are predicted; None
         where there is no time.
         """
         if self.fastest is not None and (median := self.medians_s.get(self.fastest)) is not None:

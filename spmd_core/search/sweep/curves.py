@@ -61,7 +61,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SweepRow:
-    """One point of the curves; None where there is nothing to say."""
+    """One point of the curves; None where there is none."""
 
     point: SweepPoint
     outcome: Outcome
@@ -129,7 +129,7 @@ def numbers_of(prediction: Prediction) -> Numbers:
 
 
 def outcome_of(run: str, strategy: StrategyResult) -> Outcome:
-    """The outcome that a stored strategy of a run stands for."""
+    """The outcome of a stored strategy of a run."""
     if strategy.status != "ok" or strategy.prediction is None:
         words = strategy.error.message if strategy.error else "the run has no prediction"
         return failure(words, run)

@@ -90,7 +90,7 @@ def _grown(base: Experiment, bytes_doublings: int) -> Experiment:
 
 
 def point_of(experiment: Experiment, result: Result | None) -> SizePoint:
-    """What a result says of one size."""
+    """The numbers of a result at one size."""
     if result is None:
         return SizePoint(experiment)
     times = {

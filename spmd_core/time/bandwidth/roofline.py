@@ -145,6 +145,6 @@ def expected_s(roofs: Roofline, known: Calibration | None) -> Estimate:
     """
     parts = roofs.compute_s, roofs.memory_s, roofs.communication_s, roofs.dispatch_s
     estimate = roofs.dispatch_s + max(parts[:2]) + roofs.communication_s
-    ceilings = known.found.ceilings if known else ()
+    ceilings = known.outcome.ceilings if known else ()
     spread = max((each.spread for each in ceilings), default=0.0)
     return Estimate(low=max(parts), estimate=estimate, high=sum(parts) * (1 + spread))

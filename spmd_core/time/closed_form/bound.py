@@ -58,7 +58,7 @@ def used(case: ShardedFormula) -> int:
 
 def received(case: ShardedFormula) -> float:
     """The least bytes that some device has to be sent, as the arrays are stored; 0 where nothing is
-    known of what lies between operands and results.
+    known of what is between operands and results.
     """
     what = case.formula.experiment.what
     if is_one_contraction(what):

@@ -1,4 +1,4 @@
-"""What of a computation's closed form is the same for all its shardings: sizes, bytes, and which
+"""The part of a computation's closed form that is the same for all its shardings: sizes, bytes, and which
 arrays a program sums or gathers.
 """
 

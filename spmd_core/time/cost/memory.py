@@ -51,7 +51,7 @@ class MemoryEstimate:
 @dataclass(frozen=True, slots=True)
 class Arrays:
     """Bytes of one layer's arrays on a device: residual stream, one projection of the mlp, queries,
-    keys, row sums, mlp weights made whole.
+    keys, row sums, gathered mlp weights.
     """
 
     stream: float
@@ -125,7 +125,7 @@ def _rows(plan: Plan) -> float:
 
 
 def layer_arrays(plan: Plan) -> Arrays:
-    """Bytes of one layer's arrays on a device, as the plan cuts them."""
+    """Bytes of one layer's arrays on a device, as the plan shards them."""
     model, axes, rows = plan.size, plan.axis_sizes, _rows(plan)
     tensor = axes.get("tensor", 1)
     weights = (
@@ -163,7 +163,7 @@ def _named(plan: Plan, a: Arrays) -> dict[str, float]:
 
 
 def _saved_names(plan: Plan) -> set[str]:
-    """What the forward pass keeps on the device, but for what of it is offloaded."""
+    """What the forward pass keeps on the device, but for what is offloaded."""
     projections = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
     return {"input", *plan.save, *(projections if plan.remat == "minimal" else ())}
 
@@ -184,7 +184,7 @@ def _kept(plan: Plan, arrays: Arrays) -> tuple[float, float]:
 
 
 def _block(plan: Plan, a: Arrays) -> tuple[float, float]:
-    """(working set of one block's backward pass, what of it the compiler can do without)."""
+    """(working set of one block's backward pass, the part that the compiler can do without)."""
     tensor = plan.axis_sizes.get("tensor", 1)
     block = (
         (4 if plan.size.gated else 3) * a.wide
@@ -214,8 +214,8 @@ def _turned(plan: Plan, a: Arrays) -> tuple[float, float]:
 
     The input is expected, where no matmul of the forward pass is computed again from it; the gate,
     without `mlp_up` beside it; and heads from the host that change places with the sequence, which
-    takes two copies. Which of the others are was not found: some of the same plans on other meshes
-    are copied, and some are not.
+    takes two copies. Which of the others are copied is not known: some of the same plans on other meshes
+    are, and some are not.
     """
     if not plan.offload:
         return 0.0, 0.0
@@ -243,13 +243,13 @@ def _gathered_by(plan: Plan) -> int:
 
 
 def _logits(plan: Plan, a: Arrays) -> tuple[float, float]:
-    """(logits with their gradients and the tables made whole, what of it the compiler can do
+    """(logits with their gradients and the gathered tables, the part that the compiler can do
     without).
 
     Gradients of float32 logits are bfloat16, and the gradient of the table is all that is left of
     it beside them. Those of bfloat16 logits take their place where weights are gathered over more
     devices than a ring has, beside the table and its gradient, and the embedding where the loop
-    beside it offloads. Else they lie beside the logits, with the table and the last block's output.
+    beside it offloads. Else they are beside the logits, with the table and the last block's output.
     """
     model, tensor = plan.size, plan.axis_sizes.get("tensor", 1)
     each = _rows(plan) * model.vocab * 2

@@ -130,7 +130,7 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
     """The compiler's account of a program that it accepted: it fits.
 
     Its own peak counts vector memory, and host buffers where there are some: arguments, results
-    and temporaries in HBM stand for it. Temporaries beside host buffers are counted generously.
+    and temporaries in HBM are used instead. Temporaries beside host buffers are counted generously.
     """
     capacity = cluster.topology.chip.device_hbm_bytes
     host = memory.get("host_temp", 0) + memory.get("host_argument", 0)

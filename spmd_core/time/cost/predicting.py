@@ -60,7 +60,7 @@ def is_current(result: Result) -> bool:
 
 def is_outdated(result: Result) -> bool:
     """Whether other versions than those that are here now made a stored prediction; those that do
-    not say are taken for current.
+    not report any count as current.
     """
     return any(made_by is not None and made_by != now for made_by, now in _made_by(result))
 
@@ -79,8 +79,8 @@ def _made_by(
 
 
 def before_compiling(plan: Plan) -> dict[str, Any]:
-    """What the sizes alone say of the memory, bytes per device, and whether it fits; `notes` on
-    what the mesh does not cut.
+    """The memory that follows from the sizes alone, bytes per device, and whether it fits; `notes` on
+    what the mesh does not shard.
     """
     estimate = estimate_memory(plan)
     return {
@@ -115,7 +115,7 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
         answer.collectives,
         keep,
     )
-    prediction = _told(predicted, answer, facts)
+    prediction = _with_compile(predicted, answer, facts)
     notes = (*filter(None, [plan.not_compared]), *prediction.notes)
     return prediction.model_copy(update={"before_compiling": before, "notes": notes})
 
@@ -153,10 +153,12 @@ def of_experiment(
         collectives=answer.collectives,
         keep=keep,
     )
-    return _told(prediction, answer, dict(answer.facts))
+    return _with_compile(prediction, answer, dict(answer.facts))
 
 
-def _told(prediction: Prediction, answer: CompiledText, facts: dict[str, Any]) -> Prediction:
+def _with_compile(
+    prediction: Prediction, answer: CompiledText, facts: dict[str, Any]
+) -> Prediction:
     """A prediction with what is known of its compile."""
     return prediction.model_copy(
         update={

@@ -8,24 +8,38 @@ transfers over `tensor` were read off again: they are no test of these.
 
 # Passes over HBM of what is not a matmul, in one layer's forward and backward work; read off
 STREAM_PASSES = 20.0  # of the residual stream as a device holds it
-WHOLE_STREAM_PASSES = 28.0  # of the stream gathered over `tensor`, where it is sharded so
+GATHERED_STREAM_PASSES = 28.0  # of the stream gathered over `tensor`, where it is sharded so
 HEAD_PASSES = 9.6  # of queries, and twice of keys
 WIDE_PASSES = 2.0  # of a projection of the mlp
 WEIGHT_PASSES = 2.0  # of a layer's weights gathered
 # of the rows that a token sends to its experts, each way of sorting them, with the way to other
 # devices and back or without; counted in the program
 SENT_PASSES, SORTED_PASSES = 16.0, 8.0
-LOGIT_PASSES = 6.0  # of the logits in float32: largest, exponential, sum, gradient
+GPU_LOGIT_PASSES = 6.0  # on GPUs: largest, exponential, sum, gradient
+LOGIT_PASSES = 1.0  # of the logits in float32, beside what is fused to their matmuls; read off
 # A transfer over `tensor` runs beside the matmul that it feeds, part by part; shares that do not,
 # read off
 FIRST_PART = 0.15  # of a collective matmul's transfer, whose first part has nothing beside it
 LONE_GATHER = 0.8  # of a gather that several matmuls share, on a ring
 # the same on an axis that is no ring, where sums of a layer's outputs stop the chip
-LINE_GATHER = 0.6
+LINE_GATHER = 0.8
 # over the wide side of such a matmul for each of its parts: HBM binds it; read off
-RING_PASSES = 0.7
-# of a weight's ring, what the parts of its matmul leave exposed where they take up to RING_SHORT
-# times as long, and none from RING_LONG times on; read off 10 plans of 4 to 16 chips
-RING_ALONE, RING_SHORT, RING_LONG = 0.6, 2.0, 8.0
+PART_PASSES = 0.7
+RING_STEPS = 32  # devices of the largest ring; seen, and the default of XLA's partitioner
+# Weights that pass in a ring beside parts of their matmul. A part whose products are added to those
+# before reads and writes them; every second part is added so. Read off loops of compiled steps.
+ADDED_PASSES = 3.0
+# over the mlp's width and the stream, forward and backward, of what such a loop keeps unfused
+RING_WIDE, RING_STREAM = (3.0, 8.0), (10.0, 22.0)
+# A sum that passes in a ring is exposed until a part takes so many times as long as its permute, and
+# hidden from the second on; read off
+CHAINED, UNCHAINED = 1.5, 2.1
+# An array of so many bytes is half in vector memory, where passes over it cost nothing; read off
+# steps of 4 to 16 chips. `LARGE`: arrays from which on all passes count
+HALF_BYTES, LARGE_BYTES = 40e6, 133e6
+UNSAVED_WIDE = 10.0  # passes over the mlp's width where nothing is computed again; read off
+TABLE_ALONE = 0.8  # of a table's gather, which little can hide; read off
+# of a layer's transfers, what the first and the last layer have nothing beside; read off
+ENDS = 0.5
 RING_OFF = 0.15  # of a step with rings, either way: what they were off by there
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have shown; a guess

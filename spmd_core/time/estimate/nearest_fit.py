@@ -45,7 +45,7 @@ class NearestFit:
     """A plan that should fit near one that does not, and its instant estimate."""
 
     plan: Plan
-    found: Prediction
+    prediction: Prediction
 
     @property
     def experiment(self) -> Experiment:
@@ -104,7 +104,7 @@ def _best(candidates: Iterable[tuple[int, Plan]]) -> NearestFit | None:
             break
         fewest, estimate = changes, estimate_step(plan)
         rate = estimate.tokens_per_s_per_chip or 0.0
-        if best is None or rate > (best.found.tokens_per_s_per_chip or 0.0):
+        if best is None or rate > (best.prediction.tokens_per_s_per_chip or 0.0):
             best = NearestFit(plan, estimate)
     return best
 

@@ -8,6 +8,7 @@ from spmd_core.experiment import DATA_AXES, ModelSize, Plan, ShardedArray, array
 from spmd_core.machine import Chip, Topology
 from spmd_core.time.cost.constants import RING
 from spmd_core.time.cost.memory import Arrays, layer_arrays
+from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, RING_STEPS
 from spmd_core.time.gpu.matmuls import sustained
 
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
@@ -35,7 +36,7 @@ class Shapes:
 
     @cached_property
     def weights(self) -> tuple[ShardedArray, ...]:
-        """Parameters that are matrices, with the axes that cut them."""
+        """Parameters that are matrices, with the axes that shard them."""
         return tuple(
             each
             for each in arrays(self.plan)
@@ -63,11 +64,11 @@ class Shapes:
 
     @property
     def matmul_rows(self) -> float:
-        """Rows of a device's matmuls: its tokens, whole over `tensor`."""
+        """Rows of a device's matmuls: its tokens, unsharded over `tensor`."""
         return self.sequences * self.length
 
-    def cut_of(self, dim: str, name: str | None = None) -> int:
-        """How often `tensor` and `expert` cut a dim of the weights; 1 where they do not divide it."""
+    def shards_of(self, dim: str, name: str | None = None) -> int:
+        """Shards of a dim of the weights over `tensor` and `expert`; 1 where they do not divide it."""
         for array in self.weights:
             for (each, _), axes in zip(array.dims, array.axes, strict=True):
                 if each == dim and (name is None or array.name == name):
@@ -79,24 +80,24 @@ class Shapes:
     @property
     def projected_heads(self) -> float:
         """Heads that a device projects queries to."""
-        return self.size.heads / self.cut_of("heads")
+        return self.size.heads / self.shards_of("heads")
 
     @property
     def projected_keys(self) -> float:
         """Heads that a device projects keys to."""
-        keys = self.cut_of("kv_heads") if not self.plan.fused_qkv else self.cut_of("heads")
+        keys = self.shards_of("kv_heads") if not self.plan.fused_qkv else self.shards_of("heads")
         return self.size.kv_heads / keys
 
     @property
     def attention_heads(self) -> float:
-        """Heads of a device's attention, which sees whole sequences."""
+        """Heads of a device's attention, which sees full sequences."""
         both = self.along("tensor", "sequence")
         return self.size.heads / (both if self.size.heads % both == 0 else self.tensor)
 
     @property
     def experts_here(self) -> int:
         """Experts of which a device has weights."""
-        return self.size.experts // self.cut_of("experts")
+        return self.size.experts // self.shards_of("experts")
 
     @property
     def expert_rows(self) -> float:
@@ -117,7 +118,7 @@ class Shapes:
     @property
     def mlp_here(self) -> float:
         """Columns of the mlp on a device."""
-        return self.size.mlp / self.cut_of("mlp", "down")
+        return self.size.mlp / self.shards_of("mlp", "down")
 
     @property
     def extra_backward(self) -> float:
@@ -126,12 +127,18 @@ class Shapes:
 
     @cached_property
     def ring(self) -> int:
-        """Devices among which weights are cut, where they are few enough to pass parts on in a
-        ring; else 1.
+        """Devices among which weights pass in a ring beside parts of their matmul; else 1.
+
+        The compiler makes rings of up to 32 steps (XLA's windowed einsum, spmd/dot_handler.cc),
+        and none where a weight is replicated over any axis: along `data`, or between slices.
         """
-        among = self.along("fsdp", "fsdp_transpose", "sequence")
-        passes = self.plan.makes_rings and self.chip.generation != "tpu7x"
-        return among if among <= RING and passes else 1
+        axes = [name for name, size in self.plan.mesh if size > 1]
+        alone = len(axes) == 1 and axes[0] in ("fsdp", "fsdp_transpose", "sequence")
+        among = self.topology.devices
+        # of 4, a ring on a 3D torus has no fewer bytes on a link than the gather
+        few = among <= RING_STEPS and (among > 4 or self.chip.torus_dims == 2)
+        made = self.plan.makes_rings and not self.chip.is_gpu
+        return among if alone and few and made else 1
 
     @property
     def has_rings(self) -> bool:
@@ -141,21 +148,35 @@ class Shapes:
         few = self.topology.devices <= RING and self.plan.makes_rings
         return few and (self.ring > 1 or self.tensor > 1)
 
-    @property
-    def passes_weights(self) -> bool:
-        """Whether the forward pass too has its weights by a ring: where that is the whole of a 2D
-        slice.
-        """
-        return self.ring > 1 and self.ring == self.topology.devices and self.chip.torus_dims == 2
-
     @cached_property
     def layer_weight_bytes(self) -> float:
-        """Bytes in bfloat16 of one layer's weights, whole but for `tensor` and `expert`."""
+        """Bytes in bfloat16 of one layer's weights, sharded only over `tensor` and `expert`."""
         return sum(
-            self.whole_bytes(each) for each in self.weights if each.name not in NOT_OF_A_LAYER
+            self.unsharded_bytes(each) for each in self.weights if each.name not in NOT_OF_A_LAYER
         )
 
-    def whole_bytes(self, array: ShardedArray) -> float:
+    def result_bytes(self, matmul: str) -> float:
+        """Bytes in bfloat16 of what a matmul of a layer makes on a device."""
+        head = self.size.head_dim
+        columns = {
+            "query": self.projected_heads * head,
+            "key": self.projected_keys * head,
+            "value": self.projected_keys * head,
+            "mlp_up": self.mlp_here,
+            "mlp_gate": self.mlp_here,
+        }
+        return 2.0 * self.matmul_rows * columns.get(matmul, self.size.embed)
+
+    def passed_bytes(self, nbytes: float) -> float:
+        """Of a pass over an array, the bytes that move in HBM: part of a small one is in vector
+        memory.
+        """
+        if self.chip.is_gpu:
+            return nbytes
+        share = nbytes / (nbytes + HALF_BYTES) * (1 + HALF_BYTES / LARGE_BYTES)
+        return nbytes * min(1.0, share)
+
+    def unsharded_bytes(self, array: ShardedArray) -> float:
         """Bytes in bfloat16 of a weight as a matmul needs it."""
         kept = [
             self.mesh[axis]

@@ -20,10 +20,10 @@ from spmd_core.time.cost.constants import (
 )
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
-from spmd_core.time.estimate.constants import RING_OFF, WITHOUT_COMPILING
+from spmd_core.time.estimate.constants import ENDS, RING_OFF, WITHOUT_COMPILING
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import StepTransfer, transfers
-from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
+from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work, table_s
 from spmd_core.time.gpu.constants import CHANNELS, COMBINED
 from spmd_core.time.rates import hbm_share
 
@@ -98,7 +98,8 @@ def step_mfu(plan: Plan, seconds: float) -> float:
 
 def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:
     """The work of a step and its transfers, where the backward pass computes these names again."""
-    return step_work(shapes, again), transfers(shapes, dict(layer_matmuls(shapes)), again)
+    matmuls = {**dict(layer_matmuls(shapes)), "logits": table_s(shapes)}
+    return step_work(shapes, again), transfers(shapes, matmuls, again)
 
 
 def step_time(
@@ -133,11 +134,11 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
 
 
 def _at_ends(shapes: Shapes) -> float:
-    """The share of transfers that has no work beside it on GPUs: the first weights and the last
-    gradients, of as many layers as are sent as one.
+    """The share of transfers that has no work beside it: the first weights and the last gradients;
+    on GPUs of as many layers as are sent as one.
     """
     if not shapes.chip.is_gpu:
-        return 0.0
+        return ENDS / shapes.size.layers
     as_one = max(1.0, COMBINED / max(1.0, shapes.layer_weight_bytes))
     return min(1.0, as_one / shapes.size.layers)
 
@@ -151,7 +152,7 @@ def _interval(
     rings: float,
 ) -> tuple[float, float]:
     """(low, high): independent deviations, as for a compiled step, and one for what only compiling
-    tells; `rings`: that of collective matmuls.
+    shows; `rings`: that of collective matmuls.
     """
     total = work.total
     hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)

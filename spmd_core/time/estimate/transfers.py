@@ -1,7 +1,6 @@
-"""What a step's devices say to one another: weights, gradients, activations, and slices."""
+"""What a step's devices send to one another: weights, gradients, activations, and slices."""
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -19,10 +18,9 @@ from spmd_core.time.estimate.constants import (
     FIRST_PART,
     LINE_GATHER,
     LONE_GATHER,
-    RING_ALONE,
-    RING_LONG,
-    RING_SHORT,
+    TABLE_ALONE,
 )
+from spmd_core.time.estimate.rings import BACKWARD, FORWARD, parts_s, ring_of
 from spmd_core.time.estimate.shapes import NOT_OF_A_LAYER, Shapes
 
 SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these
@@ -63,7 +61,7 @@ class StepTransfer:
 
     @property
     def wanted(self) -> str:
-        """What the program asks for."""
+        """What the program requests."""
         return self.asked or self.kind
 
     @property
@@ -88,7 +86,7 @@ def transfers(
     `recomputed`: names of what the backward pass computes again.
     """
     listed = [
-        *_of_weights(shapes, matmuls),
+        *_of_weights(shapes, matmuls, recomputed),
         *(
             _of_tensor_on_gpus(shapes, recomputed)
             if shapes.chip.is_gpu
@@ -128,7 +126,7 @@ def _transfer(
 
 
 def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
-    """Mesh axes over which a weight is stored in parts but needed whole, in the mesh's order."""
+    """Mesh axes over which a weight is sharded and then gathered, in the mesh's order."""
     sharded = {
         axis
         for (dim, _), axes in zip(array.dims, array.axes, strict=True)
@@ -138,79 +136,89 @@ def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:
     return tuple(name for name, _ in shapes.plan.mesh if name in sharded and name != "tensor")
 
 
-def _of_weights(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[StepTransfer]:
+def _of_weights(
+    shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
+) -> Iterator[StepTransfer]:
     """Gathers of weights for the forward and the backward pass, and sums of their gradients."""
-    groups: dict[tuple[tuple[str, ...], bool], list[ShardedArray]] = defaultdict(list)
     for array in shapes.weights:
-        if axes := _gathered(shapes, array):
-            groups[axes, array.name in NOT_OF_A_LAYER].append(array)
-    for (axes, once), arrays in groups.items():
-        times = 1 if once else shapes.size.layers
-        gather, beside, reduce, held = _as_compiled(shapes, axes)
-        for array in arrays:
-            nbytes = shapes.whole_bytes(array)
-            if shapes.has_rings and shapes.ring > 1 and array.name in _MATMULS:
-                yield from _by_rings(shapes, array, axes, matmuls[_MATMULS[array.name]])
-                continue
-            yield _transfer(
-                shapes,
-                gather,
-                axes,
-                nbytes,
-                2 * times,
-                beside,
-                None if gather == "all-gather" else "all-gather",
-                name=f"gather {array.name}",
-            )
-            sync = held == "by weight" and array.name in ("down", "out", "embedding", "logits")
-            yield _transfer(
-                shapes,
-                reduce,
-                axes,
-                nbytes,
-                times,
-                "" if sync or held == "" else "layers",
-                None if reduce == "reduce-scatter" else "reduce-scatter",
-                GRADIENT,
-                f"gradient {array.name}",
-            )
+        axes = _gathered(shapes, array)
+        if axes and shapes.ring > 1 and shapes.size.experts == 1:
+            yield from _by_rings(shapes, array, axes, matmuls, recomputed)
+        elif axes:
+            yield from _of_weight(shapes, array, axes)
+
+
+def _of_weight(
+    shapes: Shapes, array: ShardedArray, axes: tuple[str, ...]
+) -> Iterator[StepTransfer]:
+    """The gathers and the sum of one weight; a table is gathered once, with little beside it."""
+    once = array.name in NOT_OF_A_LAYER
+    is_table = once and not shapes.chip.is_gpu
+    times, nbytes = 1 if once else shapes.size.layers, shapes.unsharded_bytes(array)
+    gather, beside, reduce, held = _as_compiled(shapes, axes)
+    asked, name = None if gather == "all-gather" else "all-gather", f"gather {array.name}"
+    plain = _transfer(shapes, gather, axes, nbytes, 2 * times, beside, asked, name=name)
+    yield replace(plain, count=1, beside="", alone=TABLE_ALONE) if is_table else plain
+    is_exposed = is_table or not held or (held == "by weight" and array.name in ("down", "out"))
+    yield _transfer(
+        shapes,
+        reduce,
+        axes,
+        nbytes * (2 if is_table and array.name == "logits" else 1),  # in float32
+        times,
+        "" if is_exposed else "layers",
+        None if reduce == "reduce-scatter" else "reduce-scatter",
+        GRADIENT,
+        f"gradient {array.name}",
+    )
 
 
 def _by_rings(
-    shapes: Shapes, array: ShardedArray, axes: tuple[str, ...], matmul_s: float
+    shapes: Shapes,
+    array: ShardedArray,
+    axes: tuple[str, ...],
+    matmuls: Mapping[str, float],
+    recomputed: Collection[str],
 ) -> Iterator[StepTransfer]:
-    """A weight's gathers and the sum of its gradient in a ring beside parts of a matmul: each shard
-    passes over one link after the other.
+    """A weight's gathers and the sum of its gradient in a ring beside parts of a matmul.
+
+    A gather that two matmuls share is no ring (XLA's `check_users_sharding`): of what the backward
+    pass computes again, and of the table of logits.
     """
-    nbytes, devices = shapes.whole_bytes(array), shapes.ring
-    share = (devices - 1) / devices
-    seconds = share * nbytes / (shapes.chip.link_bandwidth * EXPECTED.link)
-    longer = matmul_s / seconds
-    shown = min(1.0, max(0.0, (RING_LONG - longer) / (RING_LONG - RING_SHORT)))
-    alone = max(RING_ALONE * shown, 1.0 - longer)
-    for asked, passes, op_name in (("all-gather", 2, ""), ("reduce-scatter", 1, GRADIENT)):
-        plain = _transfer(
-            shapes,
-            asked,
-            axes,
-            nbytes,
-            passes * shapes.size.layers,
-            "",
-            asked,
-            op_name,
-            f"{'gradient' if op_name else 'gather'} {array.name}",
-        )
-        yield replace(plain, kind="collective-permute", seconds=seconds, alone=alone)
+    nbytes, name = shapes.unsharded_bytes(array), _MATMULS.get(array.name, "logits")
+    held, matmul_s = ring_of(shapes, nbytes), matmuls[name]
+    part_s, added_s = matmul_s / held.steps, sum(parts_s(shapes, name, matmul_s)) / 2
+    once, is_shared = array.name in NOT_OF_A_LAYER, array.name == "logits" or name in recomputed
+    count = 1 if once else shapes.size.layers
+    plain = _transfer(shapes, "all-gather", axes, nbytes, 0, "layers", name=f"gather {array.name}")
+    if is_shared:
+        yield replace(plain, count=count)
+    passed = replace(plain, kind="collective-permute", asked="all-gather", beside="", count=count)
+    forward = added_s if name in FORWARD else part_s
+    backward = added_s if name in BACKWARD else part_s
+    own = () if array.name == "logits" else (forward,)
+    for each in own if once or is_shared else (*own, backward):
+        late = held.gather_exposed_s(each)
+        yield replace(passed, seconds=held.seconds, alone=late / held.seconds)
+    held = ring_of(shapes, nbytes * (2 if array.name == "logits" else 1))  # its sum is in float32
+    yield replace(
+        passed,
+        asked="reduce-scatter",
+        op_name=GRADIENT,
+        name=f"gradient {array.name}",
+        seconds=held.seconds,
+        alone=held.sum_exposed_s(part_s) / held.seconds,
+    )
 
 
 def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, str]:
-    """(gather's kind, what hides it, sum's kind, what hides that) for weights cut over these axes.
+    """(gather's kind, what hides it, sum's kind, what hides that) for weights sharded over these axes.
 
-    Read off compiled steps. Over a whole slice the compiler makes a reduce-scatter a sum on every
-    device, which nothing hides (over fewer than 16 it stays one, as exposed, and only where the plan
-    turns rings off); over three axes of v4, a gather too. v5p and TPU7x leave both to their
-    SparseCores. Over part of a slice both run beside the work, but for sums of two weights of a
-    layer.
+    Read off compiled steps. Over a full slice the compiler makes a reduce-scatter a sum on every
+    device, which nothing hides (over fewer than 16 it stays one, as exposed); over three axes of v4
+    and more than 16 devices, a gather too. v5p and TPU7x leave both to their SparseCores. Over part
+    of a slice both run beside the work, but for sums of two weights of a layer, and on up to 16
+    devices of all.
     """
     if shapes.chip.is_gpu:
         return "all-gather", "layers", "reduce-scatter", "layers"
@@ -219,18 +227,20 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
     if generation in SPARSE_CORES:
         return "all-gather", "layers", "reduce-scatter", "layers"
     if full and len(where.spans) == 3:
-        return "all-reduce", "", "all-reduce", ""
+        gather = ("all-reduce", "") if shapes.along(*axes) > RING else ("all-gather", "layers")
+        return *gather, "all-reduce", ""
     many = shapes.along(*axes) > RING
-    if full and len(where.spans) == 2 and (many or not shapes.plan.makes_rings):
+    if full and len(where.spans) == 2 and (many or shapes.ring == 1):
         summed = many or shapes.along(*axes) == RING
         return "all-gather", "layers", "all-reduce" if summed else "reduce-scatter", ""
-    return "all-gather", "layers", "reduce-scatter", "by weight"
+    few = shapes.topology.devices <= RING
+    return "all-gather", "layers", "reduce-scatter", "" if few else "by weight"
 
 
 def _of_tensor(
     shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
 ) -> Iterator[StepTransfer]:
-    """The stream made whole over `tensor` before matmuls, and added up in parts after them."""
+    """The stream gathered over `tensor` before matmuls, and reduce-scattered after them."""
     if shapes.tensor < 2:
         return
     layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor
@@ -242,8 +252,12 @@ def _of_tensor(
     again = [
         name for name in ("out", *inputs) if (name if name != "mlp" else "mlp_up") in recomputed
     ]
+    is_line = not any(span.wraps for span in gather.where.spans)
+    if is_line and shapes.tensor < shapes.topology.devices:
+        yield from _of_line(gather, matmuls, heads[:1] + inputs[:1], recomputed, layers)
+        return
     backward = [*heads, *inputs]
-    sums = ["out", "mlp_down", "out"] if not ring else []
+    sums, apart = ["out", "mlp_down"] if not ring else [], ("all-gather", "reduce-scatter")
     paired = ["out", "mlp_down", *inputs, *backward, "mlp_down", "out", *again]
     yield replace(
         gather,
@@ -256,15 +270,44 @@ def _of_tensor(
         alone = 1.0 if name in sums else max(FIRST_PART, 1.0 - beside)
         yield replace(
             gather,
-            kind="collective-permute"
-            if ring
-            else "reduce-scatter"
-            if name in sums
-            else "all-gather",
+            kind="collective-permute" if ring else apart[name in sums],
             count=paired.count(name) * layers,
             alone=alone,
             name=f"activations of {name}",
             op_name=GRADIENT if name in heads else "",
+        )
+
+
+def _of_line(
+    gather: StepTransfer,
+    matmuls: Mapping[str, float],
+    first: list[str],
+    recomputed: Collection[str],
+    layers: int,
+) -> Iterator[StepTransfer]:
+    """The same on an axis that is no ring, beside others: no parts, so that the stream is gathered
+    once for several matmuls, and sums stop the chip. Of the gathers for gradients of `out` and
+    `mlp_down`, their matmuls hide what they can.
+    """
+    again = ("query" in recomputed) + ("mlp_up" in recomputed)
+    yield replace(
+        gather,
+        count=(2 + again) * layers,
+        alone=LINE_GATHER,
+        name="activations of several matmuls",
+    )
+    for name in ("out", "mlp_down"):
+        shown = max(0.0, 1 - 2 * matmuls[name] / gather.seconds)
+        yield replace(gather, count=layers, alone=shown, name=f"activations of {name}")
+    counts = {"out": 1 + ("out" in recomputed), "mlp_down": 1} | dict.fromkeys(first, 1)
+    for name, count in counts.items():
+        op_name = GRADIENT if name in first else ""
+        yield replace(
+            gather,
+            kind="reduce-scatter",
+            count=count * layers,
+            name=f"sums of {name}",
+            op_name=op_name,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from spmd_core.experiment import group_rows
 from spmd_core.machine import Chip, Gpu
+from spmd_core.time.cost.constants import RING
 from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.kernels import (
     GROUP_SIDE,
@@ -15,16 +16,19 @@ from spmd_core.time.cost.kernels import (
     kept_pairs,
 )
 from spmd_core.time.estimate.constants import (
+    GATHERED_STREAM_PASSES,
+    GPU_LOGIT_PASSES,
     HEAD_PASSES,
     LOGIT_PASSES,
-    RING_PASSES,
+    PART_PASSES,
     SENT_PASSES,
     SORTED_PASSES,
     STREAM_PASSES,
+    UNSAVED_WIDE,
     WEIGHT_PASSES,
-    WHOLE_STREAM_PASSES,
     WIDE_PASSES,
 )
+from spmd_core.time.estimate.rings import ring_memory_s
 from spmd_core.time.estimate.shapes import Shapes
 from spmd_core.time.gpu.constants import TF32
 from spmd_core.time.gpu.matmuls import flash_s
@@ -57,7 +61,7 @@ class DeviceSeconds:
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """Work of a whole step: all layers' forward, recomputed and backward passes; tables; update."""
+    """Work of a step: all layers' forward, recomputed and backward passes; tables; update."""
 
     forward: DeviceSeconds
     recomputed: DeviceSeconds
@@ -97,14 +101,13 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
     again = sum(seconds for name, seconds in forward_s.items() if name in recomputed)
     forward, backward = _kernels(shapes, "forward"), _kernels(shapes, "backward")
     kernel_again = forward if "attention" in recomputed else DeviceSeconds()
-    moved = hbm_s(chip, _layer_bytes(shapes))
+    moved = hbm_s(chip, _layer_bytes(shapes, recomputed))
     matmul = sum(forward_s.values())
-    ring = _ring_s(shapes)
+    late = ring_memory_s(shapes, forward_s, recomputed)
+    apart = _parts_s(shapes)
     return StepWork(
         DeviceSeconds().plus(
-            DeviceSeconds(matmul, memory=moved * 0.3 + ring * shapes.passes_weights + routed).plus(
-                forward
-            ),
+            DeviceSeconds(matmul, memory=moved * 0.3 + late[0] + routed).plus(forward),
             layers,
         ),
         DeviceSeconds().plus(
@@ -114,7 +117,7 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
         DeviceSeconds().plus(
             DeviceSeconds(
                 2 * matmul + shapes.extra_backward * forward_s.get("dispatch", 0.0),
-                memory=moved * 0.7 + ring + routed,
+                memory=moved * 0.7 + late[1] + apart + routed,
             ).plus(backward),
             layers,
         ),
@@ -162,17 +165,17 @@ def _of_experts(shapes: Shapes, inner: float, columns: float) -> float:
     return grouped_cost(rows, *sides, count, (block, GROUP_SIDE), shapes.chip).seconds
 
 
-def _ring_s(shapes: Shapes) -> float:
+def _parts_s(shapes: Shapes) -> float:
     """Seconds that HBM takes longer than the matrix unit, where the matmuls of a layer's inputs are
-    cut
-    into as many parts as a ring has devices, and each part goes over all of the wide side."""
-    parts = shapes.ring
-    if parts < 2 or shapes.size.experts > 1:
+    split over `tensor` and among up to 16 other devices, and each part passes over the wide side."""
+    parts = shapes.along("fsdp", "fsdp_transpose", "sequence")
+    apart = shapes.plan.makes_rings and shapes.tensor > 1 and shapes.chip.generation != "tpu7x"
+    if not 2 <= parts <= RING or not apart or shapes.size.experts > 1:
         return 0.0
     size, chip, late = shapes.size, shapes.chip, 0.0
     heads, keys = shapes.projected_heads * size.head_dim, shapes.projected_keys * size.head_dim
     for width in (heads, keys, keys, shapes.mlp_here, *((shapes.mlp_here,) if size.gated else ())):
-        nbytes = parts * RING_PASSES * 2 * shapes.matmul_rows * width
+        nbytes = parts * PART_PASSES * 2 * shapes.matmul_rows * width
         streaming = hbm_s(chip, nbytes)
         late += max(0.0, streaming - product_s(shapes.matmul_rows, size.embed, width, chip))
     return late
@@ -214,15 +217,17 @@ def _flash(shapes: Shapes, gpu: Gpu, way: str) -> DeviceSeconds:
     return DeviceSeconds(kernel=seconds / size.layers, fastest=seconds / size.layers)
 
 
-def _layer_bytes(shapes: Shapes) -> float:
+def _layer_bytes(shapes: Shapes, recomputed: Collection[str]) -> float:
     """HBM bytes of one layer that no matmul and no kernel moves."""
-    arrays, tensor = shapes.arrays, shapes.tensor
-    unsharded = WHOLE_STREAM_PASSES * arrays.stream * tensor if tensor > 1 else 0.0
+    arrays, tensor, passed = shapes.arrays, shapes.tensor, shapes.passed_bytes
+    unsharded = GATHERED_STREAM_PASSES * passed(arrays.stream * tensor) if tensor > 1 else 0.0
+    unsaved = UNSAVED_WIDE * passed(arrays.wide) if not (recomputed or shapes.chip.is_gpu) else 0.0
     return (
-        STREAM_PASSES * arrays.stream
+        STREAM_PASSES * passed(arrays.stream)
         + unsharded
-        + WIDE_PASSES * arrays.wide
-        + HEAD_PASSES * (arrays.query + 2 * arrays.key)
+        + unsaved
+        + WIDE_PASSES * passed(arrays.wide)
+        + HEAD_PASSES * (passed(arrays.query) + 2 * passed(arrays.key))
         + WEIGHT_PASSES * shapes.layer_weight_bytes
     )
 
@@ -235,17 +240,24 @@ def _routed_bytes(shapes: Shapes) -> float:
     return passes * shapes.arrays.stream * shapes.tensor * shapes.plan.visits
 
 
+def table_s(shapes: Shapes) -> float:
+    """Seconds of the matmul with a table of the vocabulary."""
+    vocab = shapes.size.vocab / shapes.shards_of("vocab")
+    return product_s(shapes.matmul_rows, shapes.size.embed, vocab, shapes.chip)
+
+
 def _tables(shapes: Shapes) -> DeviceSeconds:
     """Embedding (a matmul with one-hot tokens), logits and their gradients: five matmuls. On GPUs
     the embedding is gathered, and float32 logits pass the tensor cores as TF32.
     """
     size, chip = shapes.size, shapes.chip
-    vocab = size.vocab / shapes.cut_of("vocab")
-    one = product_s(shapes.matmul_rows, size.embed, vocab, chip)
+    one = table_s(shapes)
     matmuls = 5.0
     if chip.is_gpu:
         matmuls = 3 / TF32 if size.logits_float32 else 3.0
-    nbytes = LOGIT_PASSES * shapes.matmul_rows * vocab * 4
+    passes = GPU_LOGIT_PASSES if chip.is_gpu else LOGIT_PASSES
+    vocab = size.vocab / shapes.shards_of("vocab")
+    nbytes = passes * shapes.matmul_rows * vocab * 4
     return DeviceSeconds(matmuls * one, memory=hbm_s(chip, nbytes))
 
 

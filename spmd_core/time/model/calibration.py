@@ -33,17 +33,17 @@ class Rates:
 class Calibration:
     """A calibration, as what its target is expected to take."""
 
-    found: StrategyResult
+    outcome: StrategyResult
 
     @cached_property
     def ceilings(self) -> Mapping[str, Ceiling]:
         """By name."""
-        return {each.name: each for each in self.found.ceilings}
+        return {each.name: each for each in self.outcome.ceilings}
 
     @property
     def is_complete(self) -> bool:
         """Whether it has what a prediction needs: one of before, or one that was stopped, has not."""
-        kinds = {cost.operation.kind for cost in self.found.costs}
+        kinds = {cost.operation.kind for cost in self.outcome.costs}
         return FLOOR in self.ceilings and {"matmul", "copy", "relayout"} <= kinds
 
     @property
@@ -107,12 +107,12 @@ class Calibration:
     @cached_property
     def _least_s(self) -> float:
         """Seconds of the smallest operation."""
-        return min((cost.seconds for cost in self.found.costs), default=_LEAST_S)
+        return min((cost.seconds for cost in self.outcome.costs), default=_LEAST_S)
 
     @cached_property
     def _curves(self) -> dict[str, Curve]:
         curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for cost in self.found.costs:
+        for cost in self.outcome.costs:
             if cost.operation.kind != "matmul":
                 curves[cost.operation.kind].append((cost.operation.sizes[0], cost.seconds))
         return {kind: _curve(points) for kind, points in curves.items()}
@@ -122,7 +122,7 @@ class Calibration:
         """Of collectives within a program, by kind."""
         return _by_kind(
             (each.kind, each.axes, each.devices, each.bytes, each.seconds)
-            for each in self.found.move_costs
+            for each in self.outcome.move_costs
         )
 
     @cached_property
@@ -130,7 +130,7 @@ class Calibration:
         """Of collectives that are programs of their own, without their floor."""
         return _by_kind(
             (each.kind, each.axes, each.devices, each.bytes, each.time_s - self.floor_s)
-            for each in self.found.points
+            for each in self.outcome.points
             if each.time_s and each.correct is not False
         )
 
@@ -140,7 +140,7 @@ class Calibration:
         of them.
         """
         known: dict[tuple[int, ...], float] = {}
-        for cost in self.found.costs:
+        for cost in self.outcome.costs:
             if cost.operation.kind == "matmul":
                 rows, inner, columns = cost.operation.sizes
                 known[rows, inner, columns] = known[rows, columns, inner] = cost.seconds

@@ -10,10 +10,10 @@ Source = Literal["nominal", "measured", "calibrated", "guessed"]
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """Seconds of an operation or a collective within a program, and the interval they lie in.
+    """Seconds of an operation or a collective within a program, and their interval.
 
     The dispatch floor, which every call of a program takes once, is in none of these: it is
-    `floor_s`. `stand_in`: what was measured in place of what was asked, "" where that was.
+    `floor_s`. `stand_in`: what was measured in place of the question, "" where nothing else was.
     """
 
     seconds: float

@@ -1,1 +1,1 @@
-"""What would remove a collective: candidate changes, and what compiling one says of it."""
+"""What would remove a collective: candidate changes, and what compiling one shows."""

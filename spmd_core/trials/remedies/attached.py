@@ -2,19 +2,40 @@
 
 from collections.abc import Mapping
 
+from spmd_core.base import RequestError
+from spmd_core.experiment import Experiment, study_of
 from spmd_core.results import Collective, Remedy, Removal, Result, StrategyResult
+from spmd_core.words import next_step
 
 # strategy -> number of a collective in its list -> what would remove it
 Answers = Mapping[str, Mapping[int, Removal]]
 
 
 def with_remedies(result: Result, answers: Answers) -> Result:
-    """The result, its predictions included, with `remove` of each collective that was tried."""
+    """The result, its predictions included, with `remove` of each collective that was tried, and
+    what to try next by that.
+    """
     outcomes = {
         name: _with(each, answers[name]) if answers.get(name) else each
         for name, each in result.strategies.items()
     }
-    return result.model_copy(update={"strategies": outcomes})
+    changed = result.model_copy(update={"strategies": outcomes})
+    return changed.model_copy(update={"next": next_step(changed)}) if answers else changed
+
+
+def beside(experiment: Experiment, remedy: Remedy) -> Experiment | None:
+    """The study of an experiment, or of its variants, and of what a remedy changes; None where the
+    rules refuse it, or it is a variant already.
+    """
+    members: list[tuple[str | None, Experiment]] = [
+        (each.name if experiment.variants else None, each.experiment) for each in experiment.members
+    ]
+    if remedy.experiment in [each for _, each in members]:
+        return None
+    try:
+        return study_of([*members, (None, remedy.experiment)])
+    except RequestError:
+        return None
 
 
 def is_guessed(result: Result) -> bool:

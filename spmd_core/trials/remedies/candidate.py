@@ -15,7 +15,7 @@ WORTH = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An experiment with one strategy that differs from another in `changes`, said by `words`;
+    """An experiment with one strategy that differs from another in `changes`, described by `words`;
     `seconds` is what a closed form expects of it, infinite where none does.
     """
 
@@ -28,7 +28,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Collectives that a reader cannot tell apart, by their numbers in a program's list, and the
+    """Collectives that look the same to a reader, by their numbers in a program's list, and the
     seconds that the devices wait for them.
     """
 

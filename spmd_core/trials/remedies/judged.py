@@ -1,4 +1,4 @@
-"""What a compiled change says of a collective: gone, less, or there as before."""
+"""The effect of a compiled change on a collective: gone, less, or there as before."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ LESS = 0.9  # of its time: a collective that stays counts as less from here down
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A candidate as it was compiled; `found` None where it was not, and then nothing else is
+    """A candidate as it was compiled; `outcome` None where it was not, and then nothing else is
     known.
     """
 
     candidate: Candidate
-    found: StrategyResult | None = None
+    outcome: StrategyResult | None = None
     costs: ProgramTime | None = None
 
 
@@ -114,9 +114,9 @@ class Verdict:
 
 def verdict(target: Target, base: StrategyResult, tried: Tried) -> Verdict | None:
     """None where the candidate did not compile, or nothing predicts its time."""
-    if tried.found is None or tried.costs is None:
+    if tried.outcome is None or tried.costs is None:
         return None
-    before, after = base.collectives or (), tried.found.collectives or ()
+    before, after = base.collectives or (), tried.outcome.collectives or ()
     pairs = matched(before, after)
     like = alike(after, target.first)
     left = [place for place in like if pairs.get(place, target.numbers[0]) in target.numbers]
@@ -171,7 +171,8 @@ def answer(
     tried: Sequence[Tried],
 ) -> Remedy | Nothing:
     """The best of the changes that were compiled; why nothing helps where none does."""
-    verdicts = [judged for each in tried if (judged := verdict(target, base, each))]
+    outcomes = [(each, verdict(target, base, each)) for each in tried]
+    verdicts = [judged for _, judged in outcomes if judged]
     good = [each for each in verdicts if helps(target, costs, each)]
     if good:
         return _remedy(
@@ -189,11 +190,15 @@ def answer(
         reason=words.nothing_words(
             target.first,
             summed_dims(experiment, target.first),
-            [each.candidate.words for each in tried],
+            [(each.candidate.words, _outcome(judged)) for each, judged in outcomes],
             len(tried) - len(verdicts),
             best_words,
         )
     )
+
+
+def _outcome(judged: Verdict | None) -> str:
+    return words.outcome_words(judged and judged.removes, judged.total_s if judged else 0.0)
 
 
 def _remedy(
@@ -203,7 +208,7 @@ def _remedy(
     target: Target,
     verdict: Verdict,
 ) -> Remedy:
-    candidate, compiled = verdict.tried.candidate, verdict.tried.found
+    candidate, compiled = verdict.tried.candidate, verdict.tried.outcome
     assert compiled is not None
     before, after = held_bytes(base), held_bytes(compiled)
     memory = None if before is None or after is None else after - before

@@ -16,7 +16,7 @@ DRAWN_EACH = 2  # of so many runs one is drawn at random, until enough are: the 
 
 class CandidateChoice:
     """The choices of one search of `space` candidates. `tried` are keys of runs; `draws`: whether
-    some are drawn at random, so that their programs say how far estimates may be trusted.
+    some are drawn at random, so that their programs show how far estimates may be trusted.
     """
 
     def __init__(self, question: Question, space: int, draws: bool):

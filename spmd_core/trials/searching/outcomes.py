@@ -1,4 +1,4 @@
-"""What a run's result says of the candidates that it answers; how that is stored and restored."""
+"""The candidates that a run's result answers; how that is stored and restored."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ _STORED = ("fate", "reason", "detail", "memory_bytes", "run", "measured_s", "fin
 
 
 def answered(candidates: Sequence[Candidate], result: Result) -> list[Candidate]:
-    """The candidates, each as the result's strategy of its name says."""
+    """The candidates, each with the numbers of the result's strategy of its name."""
     return [_one(each, result.run, result.strategies.get(each.strategy)) for each in candidates]
 
 
@@ -127,7 +127,7 @@ def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
     )
 
 
-def fate_row(candidate: Candidate) -> list[Any]:
+def candidate_row(candidate: Candidate) -> list[Any]:
     """A candidate in the list of all fates: name, fate, reason, detail, seconds, bytes."""
     return [
         candidate.name,

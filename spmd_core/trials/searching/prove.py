@@ -13,10 +13,10 @@ from spmd_core.trials.searching.outcomes import answered, experiment_of, run_key
 from spmd_core.trials.searching.runs import Runs
 from spmd_core.words import compared
 
-# Few samples let the lucky ones look best: so many of those that they found near the best are
+# Few samples let the lucky ones look best: so many of those that came near the best are
 # measured again, fewer where less time is left
 MOST, ROW_S = 8, 2.0
-PROOFS = 2  # the second with what came near where the first found the best of the lucky slower
+PROOFS = 2  # the second with what came near where the lucky best of the first was slower
 NEAR = 1.5  # times the best: what took longer is not near it
 
 
@@ -58,7 +58,7 @@ def best_classic(answer: Answer) -> Candidate | None:
 
 
 def prove(runs: Runs, answer: Answer) -> tuple[Proof | None, list[Candidate]]:
-    """(what a run of the best few side by side says of them, the candidates as it measured them);
+    """(the proof by a run of the best few side by side, the candidates as it measured them);
     (None, []) where there are no two, or no time was left.
     """
     chosen = finalists(answer, runs.left_s)
@@ -99,7 +99,7 @@ def stored_proof(lab: Lab, candidates: Sequence[Candidate]) -> Proof | None:
 
 
 def proof_of(chosen: Sequence[Candidate], result: Result) -> Proof | None:
-    """What a run of these candidates says of them; None where it could not compare any two."""
+    """The proof by a run of these candidates; None where it could not compare any two."""
     answer, keys = result.comparison, _keys(chosen, result)
     if answer is None or not answer.ratios:
         return None

@@ -11,7 +11,7 @@ class Runs(Batch):
     disturbed: int = 0  # how many were measured again
 
     def steady(self, experiment: Experiment) -> tuple[RunStatus | None, Result | None]:
-        """The same as `run`, once more where the times spread as on a busy machine: the steadier of
+        """The same as `run`, a second time where the times spread as on a busy machine: the steadier of
         both.
         """
         first = self.run(experiment)

@@ -22,9 +22,9 @@ from spmd_core.trials.searching.calibrated import calibrations_of
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import (
     answered,
+    candidate_row,
     experiment_of,
     failed,
-    fate_row,
     restored,
     to_stored,
     within,
@@ -64,8 +64,8 @@ class Search(Work):
         self.question, self.budget_s, self._compiles = question, budget_s, compiles
         self._lab, self._store, self._asker = lab, store, asker
         self._guard = threading.Lock()
-        self._found: list[Candidate] = []
-        self._places: dict[int, int] = {}  # number of a candidate -> its place among the found
+        self._candidates: list[Candidate] = []
+        self._places: dict[int, int] = {}  # number of a candidate -> its place among the candidates
         self._changed: set[int] = set()
         self._proof: Proof | None = None
         self.space, self.doing = 0, "estimating"
@@ -89,7 +89,7 @@ class Search(Work):
                 answer = Answer(
                     self.question,
                     self.space,
-                    tuple(self._found),
+                    tuple(self._candidates),
                     self.is_over and not self._left_out,
                     self.spent_s,
                     self._notes,
@@ -163,13 +163,13 @@ class Search(Work):
             if self.budget_s is not None and time.monotonic() > deadline:
                 break
         self._extend(part)
-        self._left_out = len(self._found) < self.space
+        self._left_out = len(self._candidates) < self.space
         with self._guard:
-            self._take(taught(self._found, self._found, question.memory_bytes))
-            self._proof = stored_proof(self._lab, self._found)
+            self._take(taught(self._candidates, self._candidates, question.memory_bytes))
+            self._proof = stored_proof(self._lab, self._candidates)
             self._version += 1
         if not self._left_out:
-            self._store.keep_fates(question.id, map(fate_row, self._found))
+            self._store.keep_fates(question.id, map(candidate_row, self._candidates))
 
     def _work(self, runs: Runs) -> None:
         """Compile and measure the best first, then prove the winner."""
@@ -232,7 +232,7 @@ class Search(Work):
         """Whether estimates are left that another compile or measurement may put first: all that a
         formula has of arrays, and of plans those beside some that were compiled.
         """
-        fates = {each.fate for each in self._found}
+        fates = {each.fate for each in self._candidates}
         is_estimated = isinstance(self.question, ModelQuestion) and "compiled" not in fates
         return "estimated" in fates and not is_estimated
 
@@ -245,7 +245,7 @@ class Search(Work):
 
     def _next(self, choice: CandidateChoice) -> list[Candidate]:
         """What is tried next, after what cannot win was ruled out."""
-        while changed := choice.ruled_out(self._found):
+        while changed := choice.ruled_out(self._candidates):
             self._keep(changed)
         return choice.next(self.answer)
 
@@ -265,11 +265,11 @@ class Search(Work):
         except RequestError as error:
             self._keep(failed(group, str(error)))
             return
-        self._proof = None  # which says nothing of what is measured since
+        self._proof = None  # which does not cover what is measured since
         self._keep(answered(group, result))
 
     def _prove(self, runs: Runs) -> None:
-        """Measure the best side by side; once more with those that are near what the winner took
+        """Measure the best side by side; again with those that are near what the winner took
         there, and were not in it.
         """
         for _ in range(PROOFS):
@@ -293,7 +293,7 @@ class Search(Work):
         with self._guard:
             for each in part:
                 self._places[each.number] = len(self._places)
-            self._found.extend(part)
+            self._candidates.extend(part)
             self._version += 1
 
     def _keep(self, changed: Iterable[Candidate]) -> None:
@@ -303,7 +303,7 @@ class Search(Work):
             return
         with self._guard:
             self._take(listed)
-            self._take(taught(listed, self._found, self.question.memory_bytes))
+            self._take(taught(listed, self._candidates, self.question.memory_bytes))
             self._version += 1
         self._store.keep_outcomes(
             self.question.id, [(each.number, to_stored(each)) for each in listed]
@@ -311,7 +311,7 @@ class Search(Work):
 
     def _take(self, changed: Iterable[Candidate]) -> None:
         for each in changed:
-            self._found[self._places[each.number]] = each
+            self._candidates[self._places[each.number]] = each
 
     def _end(self, state: str) -> None:
         with self._guard:

@@ -1,4 +1,4 @@
-"""Searches of this process: each runs in its own thread, and is found again by its question."""
+"""Searches of this process: each runs in its own thread, and is kept by its question."""
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, islice
@@ -31,7 +31,7 @@ def stored(lab: Lab) -> Searches:
 
 def find(lab: Lab, question: AnyQuestion) -> Search | None:
     """The search of a question, running or over; one that is only stored is read again, in a thread
-    of its own. None where it was never asked.
+    of its own. None where there is none.
     """
     known = _searches.find(lab.folder, question.id)
     if known is not None:
@@ -68,5 +68,5 @@ def latest(lab: Lab, limit: int = 8) -> tuple[StoredSearch, ...]:
 def watch_search(
     search: Search, on_change: Callable[[Search], None], every_s: float = 0.5
 ) -> Answer:
-    """Run a search in a thread of its own and tell how it goes; its answer."""
+    """Run a search in a thread of its own and report its progress; its answer."""
     return carried_out(search, "search", on_change, every_s).answer

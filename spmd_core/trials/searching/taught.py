@@ -1,4 +1,4 @@
-"""What compiled plans say of the memory of their neighbors, which are only estimated."""
+"""What compiled plans show of the memory of their neighbors, which are only estimated."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ Key = tuple[object, ...]
 def taught(
     known: Iterable[Candidate], candidates: Sequence[Candidate], most: int | None
 ) -> list[Candidate]:
-    """The estimated candidates of `found` that change by what `known` ones took when they were
+    """The estimated `candidates` that change by what `known` ones took when they were
     compiled: of the same target and policy, or of the same target and mesh, the memory is off by the
     same ratio, the largest of several. `most`: bytes that a device may hold, below its own.
     """

@@ -8,7 +8,7 @@ from spmd_core.base import threads
 
 
 class Work:
-    """Work that goes on until it is done or cancelled, and keeps what it found by then.
+    """Work that goes on until it is done or cancelled, and keeps its results until then.
 
     `state` is "running" until it is over; `cancel`, `is_cancelled` and `is_over` may be called from
     any thread.
@@ -19,12 +19,12 @@ class Work:
         self._stopped = threading.Event()
 
     def cancel(self) -> None:
-        """Stop soon, and keep what was found."""
+        """Stop soon, and keep the results."""
         self._stopped.set()
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody has asked it to stop."""
+        """Whether it was requested to stop."""
         return self._stopped.is_set()
 
     @property
@@ -58,8 +58,8 @@ W = TypeVar("W", bound=Carried)
 
 
 def carried_out(work: W, name: str, on_change: Callable[[W], None], every_s: float) -> W:
-    """The work once it is over, which a thread named `name` carries out; `on_change` is told how it
-    goes. Ctrl-C ends it, and keeps what was found.
+    """The work once it is over, which a thread named `name` carries out; `on_change` is called as it
+    goes on. Ctrl-C ends it, and keeps the results.
     """
     ended = threads.started(work.run, name)
     try:

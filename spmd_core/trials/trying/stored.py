@@ -12,7 +12,7 @@ _FORM: TypeAdapter[dict[str, dict[int, Removal]]] = TypeAdapter(dict[str, dict[i
 
 
 def to_stored(state: str, answers: Answers) -> dict[str, Any]:
-    """JSON values: how the tryout stands, and what it found so far."""
+    """JSON values: the state of the trial, and its answers so far."""
     kept = {name: dict(each) for name, each in answers.items()}
     return {"state": state, "answers": _FORM.dump_python(kept, mode="json")}
 

@@ -31,7 +31,7 @@ from spmd_core.trials.trying.trial import RemedyTrial
 class Tryout(Work):
     """The collectives of a run being tried. Every method may be called from any thread; `run` once.
 
-    `state`: running, done, cancelled or stopped (then `problem` says why).
+    `state`: running, done, cancelled or stopped (then `problem` is the reason).
     """
 
     def __init__(self, lab: Lab, store: Remedies, result: Result, asker: Asker = COMMAND_LINE):
@@ -43,14 +43,14 @@ class Tryout(Work):
         # as of a search, so that they are out of the way on History
         batch = f"search remedies {result.run}"
         self._runs = Batch(lab, asker, batch, lambda: self.is_cancelled)
-        self._found: dict[str, dict[int, Removal]] = {}
+        self._answers: dict[str, dict[int, Removal]] = {}
         self._times: dict[tuple[Mesh, str], TimeModel] = {}  # by mesh and dtype
         self._compiled: dict[str, StrategyResult | None] = {}  # by id of the experiment
 
     @property
     def answers(self) -> Answers:
         """What is known now."""
-        return {name: dict(answers) for name, answers in list(self._found.items())}
+        return {name: dict(answers) for name, answers in list(self._answers.items())}
 
     def run(self) -> Answers:
         """Try the collectives that are worth it, strategy by strategy, the longest first."""
@@ -85,7 +85,7 @@ class Tryout(Work):
             return []
         large = targets(outcome, expected)
         if small := untried(outcome, large):
-            self._found[row.key] = {**small}
+            self._answers[row.key] = {**small}
         return large
 
     def _expected(
@@ -135,7 +135,7 @@ class Tryout(Work):
         if not trial.is_over or self.is_cancelled:
             return False
         answers = dict.fromkeys(trial.target.numbers, trial.answer)
-        self._found.setdefault(trial.row.key, {}).update(answers)
+        self._answers.setdefault(trial.row.key, {}).update(answers)
         self.done += 1
         self._keep("running")
         return True
@@ -171,7 +171,7 @@ class Tryout(Work):
 
     def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of
-        the program as it is was: results of before do not say its operations.
+        the program as it is was: earlier results do not have its operations.
         """
         outcome = self._compiled[candidate.experiment.id]
         if outcome is None or outcome.status != "ok" or outcome.collectives is None:
@@ -222,4 +222,4 @@ class Tryout(Work):
         return None
 
     def _keep(self, state: str) -> None:
-        self._store.keep(self.result.run, to_stored(state, self._found))
+        self._store.keep(self.result.run, to_stored(state, self._answers))

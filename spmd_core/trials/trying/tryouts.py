@@ -1,4 +1,4 @@
-"""Tryouts of this process: each runs in its own thread, and is found again by its run."""
+"""Tryouts of this process: each runs in its own thread, and is kept by its run."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from spmd_core.trials.searching.work import carried_out
 from spmd_core.trials.trying.stored import from_stored
 from spmd_core.trials.trying.tryout import Tryout
 
-KEPT = 8  # in memory; what the others found is read from the data folder
+KEPT = 8  # in memory; the answers of others are read from the data folder
 
 _tryouts = Registry[Tryout, Remedies]("tryout", lambda over: KEPT, Remedies)
 
@@ -39,7 +39,7 @@ def known(lab: Lab, run: str) -> tuple[str, Answers] | None:
 
 
 def told(lab: Lab, result: Result) -> Result:
-    """A result with what was found to remove its collectives, so far."""
+    """A result with what removes its collectives, so far."""
     answers = known(lab, result.run)
     return with_remedies(result, answers[1]) if answers else result
 
@@ -53,5 +53,5 @@ def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> Tryout:
 def watch_tryout(
     tryout: Tryout, on_change: Callable[[Tryout], None], every_s: float = 0.2
 ) -> Answers:
-    """Try in a thread of its own and tell how it goes; Ctrl-C ends it and keeps what was found."""
+    """Try in a thread of its own and report its progress; Ctrl-C ends it and keeps the answers."""
     return carried_out(tryout, "tryout", on_change, every_s).answers

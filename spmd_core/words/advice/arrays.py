@@ -1,5 +1,5 @@
 """Rules for a computation of arrays, measured or predicted: each is a function of the facts that
-gives the next thing to try, or None where its number does not say so.
+gives the next thing to try, or None where its number is no reason to.
 """
 
 import math
@@ -12,14 +12,14 @@ from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json,
 from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
 from spmd_core.time import closed_form_s, formula_of, times_where_run
 from spmd_core.words.advice import sentences as words
+from spmd_core.words.advice.removals import remedied
 
 FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
 GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: times as many, and at least so many
 MOST_DOUBLINGS = 40
-MOST_BYTES = 2**28  # of operands, that a suggestion asks for
+MOST_BYTES = 2**28  # of operands, that a suggestion may need
 LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # of a replicated operand, of what a device holds
 SAVES = 0.95  # of its time, by the closed form, a suggestion must stay below
-PAYS = 1.0  # sharded over one device: above it sharding does not pay
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Facts:
 
     result: Result
     name: str
-    found: StrategyResult
+    outcome: StrategyResult
 
     @property
     def experiment(self) -> Experiment:
@@ -42,9 +42,9 @@ class Facts:
     @property
     def seconds(self) -> float | None:
         """Of the answer: measured, else predicted."""
-        if self.found.median_s is not None:
-            return self.found.median_s
-        return self.found.predicted_s.estimate if self.found.predicted_s else None
+        if self.outcome.median_s is not None:
+            return self.outcome.median_s
+        return self.outcome.predicted_s.estimate if self.outcome.predicted_s else None
 
 
 Rule = Callable[[Facts], Next | None]
@@ -52,7 +52,7 @@ Rule = Callable[[Facts], Next | None]
 
 def dispatch_bound(facts: Facts) -> Next | None:
     """Much of the time is what any call costs on this machine."""
-    floor, seconds = facts.result.environment.dispatch_floor_s, facts.found.median_s
+    floor, seconds = facts.result.environment.dispatch_floor_s, facts.outcome.median_s
     if floor is None or seconds is None or facts.is_single_device(facts.name):
         return None
     share = min(1.0, floor / seconds)
@@ -68,34 +68,16 @@ def dispatch_bound(facts: Facts) -> Next | None:
 
 
 def one_device_wins(facts: Facts) -> Next | None:
-    """A strategy of one device is faster than every sharded one."""
-    sharded = {
-        name: outcome.median_s
-        for name, outcome in facts.result.strategies.items()
-        if not facts.is_single_device(name) and outcome.median_s
-    }
-    larger = grown(facts.experiment)
-    if (
-        not facts.is_single_device(facts.name)
-        or not sharded
-        or not facts.found.median_s
-        or larger is None
-    ):
+    """A strategy of one device is faster than every sharded one, by the verdicts on them."""
+    answer, larger = facts.result.comparison, grown(facts.experiment)
+    if answer is None or larger is None or not facts.is_single_device(answer.fastest):
         return None
-    best = min(sharded, key=sharded.__getitem__)
-    ratio = _paired(facts, best) or sharded[best] / facts.found.median_s
-    if ratio <= PAYS:
+    sharded = [each for each in answer.ratios if not facts.is_single_device(each.strategy)]
+    if not sharded or not all(each.differs for each in sharded):
         return None
-    sentence = words.one_device_words(ratio, facts.name, _grown_sizes(facts, larger))
+    ratio = min(each.ratio for each in sharded)
+    sentence = words.one_device_words(ratio, answer.fastest, _grown_sizes(facts, larger))
     return Next(rule="one_device_wins", number=ratio, experiment=larger, sentence=sentence)
-
-
-def _paired(facts: Facts, other: str) -> float | None:
-    """The ratio that the answer's headline and table give; None where they compare with another."""
-    answer = facts.result.comparison
-    if answer is None or answer.fastest != facts.name:
-        return None
-    return next((each.ratio for each in answer.ratios if each.strategy == other), None)
 
 
 def idle_axis(facts: Facts) -> Next | None:
@@ -125,9 +107,9 @@ def idle_axis(facts: Facts) -> Next | None:
 
 
 def replicated_operand(facts: Facts) -> Next | None:
-    """A large operand lies on every device, and an axis is left to shard it over."""
+    """A large operand is replicated, and an axis is left to shard it over."""
     experiment = facts.experiment
-    held = facts.found.memory_bytes
+    held = facts.outcome.memory_bytes
     total = (held.peak or held.argument or 0) if held else 0
     for array in experiment.what.operands:
         spec = experiment.spec(array.name)
@@ -157,12 +139,14 @@ def partial_sums(facts: Facts) -> Next | None:
     """
     sums = [
         each
-        for each in facts.found.collectives or ()
+        for each in facts.outcome.collectives or ()
         if each.kind in ("all-reduce", "reduce-scatter")
     ]
     if not sums:
         return None
     largest = max(sums, key=lambda each: each.bytes * each.times)
+    if largest.remove is not None:  # it was tried, and the compiler's answer is known
+        return None
     experiment = facts.experiment
     strategy = facts.result.row(facts.name).strategy
     known = times_where_run(experiment, facts.result.environment, None)
@@ -201,8 +185,8 @@ def _without_sums(
 
 
 def noisy(facts: Facts) -> Next | None:
-    """The samples scatter too much to tell strategies apart."""
-    outcome = facts.found
+    """The samples scatter too much to compare strategies."""
+    outcome = facts.outcome
     if (
         not outcome.median_s
         or outcome.iqr_s is None
@@ -241,11 +225,12 @@ def larger_size(facts: Facts) -> Next | None:
     )
 
 
-# In the order in which they are asked: what spoils the answer first, then what would mend it.
+# In the order in which they are tried: what spoils the answer first, then what would mend it.
 RULES: tuple[Rule, ...] = (
     noisy,
     one_device_wins,
     dispatch_bound,
+    lambda facts: remedied(facts.outcome),
     idle_axis,
     replicated_operand,
     partial_sums,

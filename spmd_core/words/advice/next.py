@@ -1,16 +1,17 @@
-"""The next thing to try after a result: the first rule whose number says so."""
+"""The next thing to try after a result: that of the first rule whose number is a reason to."""
 
-from spmd_core.experiment import STUDY_PROCESSES, Experiment
-from spmd_core.results import Next, Result
+from spmd_core.experiment import Experiment
+from spmd_core.results import SURE_PROCESSES, Next, Result
 from spmd_core.words.advice.arrays import RULES, Facts
 from spmd_core.words.advice.plans import next_plan
+from spmd_core.words.advice.removals import remedied
 
 CONFIRM = (
     f"These verdicts are of one process; another one may place code and buffers otherwise: measure in "
-    f"{STUDY_PROCESSES} processes"
+    f"{SURE_PROCESSES} processes"
 )
 
-CONFIRM_PLAN = f'"timing": {{"processes": {STUDY_PROCESSES}}}'  # of a spec
+CONFIRM_PLAN = f'"timing": {{"processes": {SURE_PROCESSES}}}'  # of a spec
 
 
 def confirmation(result: Result) -> Experiment | None:
@@ -22,7 +23,7 @@ def confirmation(result: Result) -> Experiment | None:
         return None
     if any(each.processes > 1 for each in answer.ratios) or experiment.variants:
         return None
-    timing = experiment.timing.model_dump() | {"processes": STUDY_PROCESSES}
+    timing = experiment.timing.model_dump() | {"processes": SURE_PROCESSES}
     return experiment.vary(timing=timing)
 
 
@@ -38,6 +39,9 @@ def next_step(result: Result) -> Next | None:
         return None
     outcome = result.strategies[name]
     if experiment.plan:
-        return next_plan(experiment.plan, outcome.prediction) if outcome.prediction else None
+        if outcome.prediction is None:
+            return None
+        tried = remedied(outcome) if outcome.prediction.fits else None
+        return tried or next_plan(experiment.plan, outcome.prediction)
     facts = Facts(result, name, outcome)
     return next((advice for rule in RULES if (advice := rule(facts))), None)

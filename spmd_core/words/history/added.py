@@ -56,3 +56,9 @@ def origin_words(origin: Origin, device: str) -> str:
         f"A foreign run: it was run on another installation ({visible(origin.installation)}), "
         f"on {visible(device)}, and imported on {day}. It answers for that machine, not for this one."
     )
+
+
+def imported_words(imported: int, present: int, refused: int) -> str:
+    """What became of the runs of an archive: `12 imported, 1 here before`."""
+    counts = {"imported": imported, "here before": present, "refused": refused}
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no runs"

@@ -42,7 +42,9 @@ def stored_words(count: int) -> str:
 
 
 def answer_words(run: RunSummary) -> str:
-    """The fastest strategy of a stored run and its time; empty where there is none."""
+    """The strategy of a stored run with the lowest median, or estimate, and that; empty where there
+    is none.
+    """
     if run.answer is None:
         return ""
     fastest, seconds, is_predicted = run.answer

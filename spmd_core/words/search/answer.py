@@ -19,7 +19,7 @@ from spmd_core.words.names import processes_words
 from spmd_core.words.search.candidates import FATES, memory_words, time_words
 from spmd_core.words.strategies import paired_words
 
-_FATE_PARTS = {
+_STATE_WORDS = {
     "pruned": "pruned",
     "estimated": "only estimated",
     "compiled": "compiled",
@@ -324,7 +324,7 @@ def ranked_words(answer: Answer) -> str:
 def space_words(answer: Answer) -> str:
     """How many candidates the space has, and their outcomes: the counts sum to the space."""
     parts = [
-        f"{count_text(count)} {_FATE_PARTS[state]}"
+        f"{count_text(count)} {_STATE_WORDS[state]}"
         for state, count in answer.counts.items()
         if count
     ]

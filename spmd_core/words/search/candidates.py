@@ -5,7 +5,7 @@ another.
 from collections.abc import Sequence
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
-from spmd_core.results import Ratio
+from spmd_core.results import Estimate, Ratio, Verdict, predicted_verdict
 from spmd_core.search import (
     Answer,
     Candidate,
@@ -32,7 +32,6 @@ _ALONE = (
     "measures both side by side"
 )
 _MOST = 3  # kinds of time that a sentence names
-_ALIKE = 1.005  # closer than this, two times count as equal
 # verb for a winner that is not faster; of time: its estimate wins, but better data contradict it
 _LESS: dict[Goal, str] = {
     "memory": "Uses less memory than",
@@ -95,12 +94,11 @@ def beats(
     name = title or other.name
     if proven is not None:
         verb = f"Beats {name}, {paired_words(proven)}"
-    elif difference.ratio < 1 / _ALIKE:
-        verb = f"{_LESS[goal]} {name}, which is {_times(1 / difference.ratio)} faster"
-    elif difference.ratio <= _ALIKE:
-        verb = f"Is as fast as {name}"
+    elif difference.ratio < 1:
+        takes = f"which takes {_times(difference.ratio)} its time"
+        verb = f"{_LESS[goal]} {name}, {takes}{_unsure(winner, other, difference)}"
     else:
-        verb = f"Beats {name} by {_times(difference.ratio)}"
+        verb = _ahead(winner, other, name, difference)
     if difference.by_formula and proven is None:  # one of them was not measured, or not compiled
         verb = f"By the formula alone {verb[:1].lower()}{verb[1:]}"
     times = _times_apart(
@@ -109,6 +107,41 @@ def beats(
     held = _memory_apart(difference)
     sentences = [*held, *times] if goal == "memory" else [*times, *held]
     return f"{verb}: {', '.join(sentences)}." if sentences else f"{verb}."
+
+
+def _ahead(winner: Candidate, other: Candidate, name: str, difference: Difference) -> str:
+    """How far a winner is ahead in time of what it was not measured beside."""
+    judged = _verdict(winner, other, difference)
+    if judged == "faster":
+        return f"Beats {name} by {_times(difference.ratio)}"
+    if judged == "the same" or difference.ratio == 1:
+        return f"Takes the same time as {name}"
+    unsure = _unsure(winner, other, difference)
+    return f"Takes {_times(1 / difference.ratio)} the time of {name}{unsure}"
+
+
+def _verdict(winner: Candidate, other: Candidate, difference: Difference) -> Verdict | None:
+    """The verdict on two candidates by the intervals of their times, for as many tokens; None where
+    they are not known in one way.
+    """
+    spans = winner.span, other.span
+    if difference.by_formula or not all(spans):
+        return None
+    first, second = (
+        Estimate(
+            low=low / each.tokens,
+            estimate=(each.seconds or 0.0) / each.tokens,
+            high=high / each.tokens,
+        )
+        for each in (winner, other)
+        for low, high in [each.span or (0.0, 0.0)]
+    )
+    return predicted_verdict(second, first)
+
+
+def _unsure(winner: Candidate, other: Candidate, difference: Difference) -> str:
+    is_open = _verdict(winner, other, difference) == "cannot tell"
+    return ", though their intervals overlap" if is_open else ""
 
 
 def _times_apart(difference: Difference, by: str) -> list[str]:
@@ -161,12 +194,11 @@ def why_not(answer: Answer, other: Candidate) -> str:
         if loses
         else ""
     )
-    if difference.ratio > _ALIKE:
-        slower = f"{_times(difference.ratio)} the winner's time"
-    elif difference.ratio >= 1 / _ALIKE:
-        slower = "as fast as the winner"
+    judged = _verdict(winner, other, difference)
+    if judged == "the same" or difference.ratio == 1:
+        slower = "the same time as the winner's"
     else:
-        slower = f"faster, {_times(difference.ratio)} the winner's time"
+        slower = f"{_times(difference.ratio)} the winner's time{_unsure(winner, other, difference)}"
     if difference.by_formula:
         known = winner if other.fate == "estimated" else other
         slower = f"not {FATES[known.fate]}, and by the formula alone {slower}"

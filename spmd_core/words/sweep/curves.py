@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
+from spmd_core.results import Estimate, predicted_verdict
 from spmd_core.search import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.words.costs import StepCost, cost
 from spmd_core.words.names import title, titles
@@ -14,7 +15,7 @@ from spmd_core.words.strategies import paired_words, ratio_words
 
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
-ALIKE = 0.02  # closer than this, two estimates are not told apart
+ALIKE = 0.02  # closer than this, two estimates are equal
 SIZE_COLUMNS = (
     "Size",
     "Operands",
@@ -38,7 +39,7 @@ def axis_title(sweep: Sweep) -> str:
 
 
 def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
-    """The first sentence of a sweep: what the curves say, and what does not fit or cannot be."""
+    """The first sentence of a sweep: what the curves show, and what does not fit or cannot be."""
     timed = [row for row in rows if row.numbers.step_s]
     words = []
     if len(timed) > 1:
@@ -93,14 +94,21 @@ def _best(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     assert best.numbers.step_s and other.numbers.step_s and best.numbers.high_s
     text = f"{point_title(sweep, best.point)} has the shortest step, {seconds_text(best.numbers.step_s)}{_mfu(best)}"
     ratio = other.numbers.step_s / best.numbers.step_s - 1
-    if ratio < ALIKE:
-        return f"{text}; {point_title(sweep, other.point)} is as fast by this estimate."
-    overlap = (
-        ", though their intervals overlap"
-        if (other.numbers.low_s or 0.0) < best.numbers.high_s
-        else ""
+    judged = predicted_verdict(_estimate(other), _estimate(best))
+    name = point_title(sweep, other.point)
+    if judged == "faster":
+        return f"{text}; next is {name}, {ratio:.0%} slower."
+    if judged == "the same":
+        return f"{text}; {name} takes the same time."
+    more = f"{ratio:.{0 if ratio > 0.01 else 1}%} more" if ratio else "as long"
+    return f"{text}; {name} takes {more}, and their intervals overlap."
+
+
+def _estimate(row: SweepRow) -> Estimate:
+    seconds = row.numbers.step_s or 0.0
+    return Estimate(
+        low=row.numbers.low_s or seconds, estimate=seconds, high=row.numbers.high_s or seconds
     )
-    return f"{text}; next is {point_title(sweep, other.point)}, {ratio:.0%} slower{overlap}."
 
 
 def _binding(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
@@ -176,10 +184,10 @@ def size_headline(points: Sequence[SizePoint]) -> str:
         return "No size was computed to the end."
     first, largest = begins(points), known[-1]
     if first is None:
-        return (
-            f"Sharding does not win up to {point_size_words(largest)}: {_size_times(largest)}, "
-            f"{_wins_words(largest)}."
-        )
+        size, times = point_size_words(largest), _size_times(largest)
+        if largest.ratio and largest.ratio.verdict == "cannot tell":
+            return f"Cannot tell whether sharding wins up to {size}: {times}."
+        return f"Sharding does not win up to {size}: {times}, {_wins_words(largest)}."
     if first is known[0]:
         return (
             f"Sharding wins at all of these sizes: {_size_times(first)} at "

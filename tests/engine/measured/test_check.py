@@ -54,7 +54,7 @@ def own_functions(tmp_path_factory):
     ("function", "dtype", "cols"),
     [
         ("unit_norm", "float16", 4096),  # whose sum passes 65504
-        ("running_sum", "bfloat16", 4096),
+        ("running_sum", "bfloat16", 1024),
         ("chaotic", "float32", 64),
         ("centered", "bfloat16", 512),
     ],

@@ -39,7 +39,13 @@ def own_function(tmp_path_factory):
         yield
 
 
-@pytest.mark.parametrize("cell", [*TURNS, *FOUND], ids=lambda cell: cell.name)
+def _parameter(cell: Cell):
+    """NumPy's reference takes most of attention's cell, and is the same on a newer Python."""
+    marks = [pytest.mark.this_python] if cell.shape == "attention" else []
+    return pytest.param(cell, marks=marks, id=cell.name)
+
+
+@pytest.mark.parametrize("cell", [_parameter(cell) for cell in (*TURNS, *FOUND)])
 def test_a_cell_runs_is_right_and_is_ranked(cell, environment):
     experiment = experiment_of(cell)
     assert experiment is not None

@@ -432,8 +432,8 @@ def test_the_answer_of_a_choice_of_meshes():
     sweep = parse_sweep(WIDE, "mesh=fsdp=64;fsdp=32,tensor=2;fsdp=16,tensor=4")
     rows = curves(variants(sweep), [outcome(1.2), outcome(1.0), Outcome("failed", words="no")])
     assert sweep_headline(sweep, rows) == (
-        "fsdp=32,tensor=2 has the shortest step, 1 s, 62% MFU; next is fsdp=64, 20% slower, "
-        "though their intervals overlap. "
+        "fsdp=32,tensor=2 has the shortest step, 1 s, 62% MFU; fsdp=64 takes 20% more, "
+        "and their intervals overlap. "
         "fsdp=16,tensor=4 failed: the table says why."
     )
 

@@ -109,7 +109,7 @@ def test_what_is_found_fits_on_the_same_generation_and_trains_the_same_model(tar
         assert "should fit, however many chips" in nearest_words(plan, near)
         return
     found, before = near.plan, plan.topology
-    assert near.found == estimate_step(found) and near.found.fits
+    assert near.prediction == estimate_step(found) and near.prediction.fits
     assert found.topology.chip == before.chip and found.topology.chips >= before.chips
     assert (found.size, found.sequence, found.parameter_dtype) == (
         plan.size,
@@ -144,7 +144,7 @@ def test_the_sentence_says_each_change_memory_and_time():
     plan, near = nearest(CASES["more chips"][0])
     assert nearest_words(plan, near) == (
         "Nearest that should fit: 128 chips (v5e:8x16), mesh fsdp=128 and block inputs offloaded "
-        "(5.0 GiB of host memory). 13.2 GiB of 15.8 GiB per device, about 16 s a step."
+        "(5.0 GiB of host memory). 13.2 GiB of 15.8 GiB per device, about 15.9 s a step."
     )
 
 
@@ -153,5 +153,5 @@ def test_a_plan_that_fits_by_the_estimate_alone_has_another_one_offered(batch):
     plan = parse_plan(V5E | {"offload": ["input"], "batch_per_device": batch})
     assert estimate_step(plan).fits
     near = nearest_fit(plan)
-    assert near and near.plan != plan and near.found.fits
+    assert near and near.plan != plan and near.prediction.fits
     assert arguments(plan, near.plan)

@@ -60,7 +60,8 @@ def test_its_collectives_say_what_moves_why_and_what_is_exposed():
     for each in found:
         assert each.reason and each.bytes > 0 and each.count > 0 and each.bound_s > 0
         assert 0 <= each.exposed_s <= each.seconds
-        assert each.exposed_s == (each.seconds if each.kind == "all-reduce" else 0.0)
+        hidden = each.kind == "all-gather" and each.count > 1  # of layers, but at both ends
+        assert (each.exposed_s < 0.02 * each.seconds) == hidden
 
 
 @pytest.mark.parametrize(("generation", "model"), list(itertools.product(TPUS, PRESETS)))

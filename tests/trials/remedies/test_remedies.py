@@ -10,6 +10,7 @@ from spmd_core.results.remedy import Change, Nothing, Remedy
 from spmd_core.results.result import MemoryBytes, StrategyResult
 from spmd_core.time.bandwidth.program_time import ProgramTime
 from spmd_core.trials.remedies import arrays, plans
+from spmd_core.trials.remedies.attached import beside
 from spmd_core.trials.remedies.candidate import MOST, MOST_MORE
 from spmd_core.trials.remedies.judged import (
     Tried,
@@ -270,3 +271,21 @@ def test_nothing_removes_it_is_an_answer(seconds, words):
     )
     given = Tried(left) if seconds is None else tried(left, seconds)
     assert answer(LAYER, BASE, COSTS, TARGET, [given]) == Nothing(reason=words)
+
+
+def test_what_was_tried_as_well_is_said_with_what_it_comes_to():
+    first, second, third, *_ = arrays.candidates(LAYER, "auto", collective())
+    given = [tried(first, 5e-3), tried(second, 6e-3), Tried(third)]
+    found = answer(LAYER, BASE, COSTS, TARGET, given)
+    assert found.reason.endswith(
+        f"{first.words}: predicted 4 ms -> 5 ms; tried as well: {second.words} (6 ms); "
+        f"{third.words} (does not compile)"
+    )
+
+
+def test_a_remedy_is_a_variant_beside_what_ran():
+    first, *_ = arrays.candidates(LAYER, "auto", collective())
+    found = answer(LAYER, BASE, COSTS, TARGET, [tried(first, 1e-3)])
+    study = beside(LAYER, found)
+    assert [each.experiment for each in study.members] == [LAYER, found.experiment]
+    assert beside(study, found) is None

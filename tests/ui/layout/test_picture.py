@@ -164,9 +164,7 @@ def test_labels_can_be_read_on_every_color(count):
 
     drawn = colors(np.arange(count), count)
     assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in drawn)
-    assert (
-        min((luminance(color) + 0.05) / (luminance("#15181d") + 0.05) for color in drawn) >= 4.5
-    )
+    assert min((luminance(color) + 0.05) / (luminance("#15181d") + 0.05) for color in drawn) >= 4.5
     assert count > 64 or len(set(drawn)) == count
 
 

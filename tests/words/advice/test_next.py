@@ -183,3 +183,23 @@ def test_where_no_neighbor_is_better_more_chips_are_left():
     )
     assert said.rule == "more_chips"
     assert said.experiment.plan.topology.chips == 2 * plan.topology.chips
+
+
+def test_what_was_tried_to_remove_a_collective_is_what_to_try_next():
+    removal = {
+        "changes": [{"field": "sharding", "name": "n", "before": "y", "after": None}],
+        "experiment": parse_experiment(MATMUL | {"sharding": {"m": ["x", "y"]}}).to_json(),
+        "sentence": "shard `m` over `y` in place of `n`: no all-reduce over `y`",
+        "memory_bytes": 0,
+        "predicted_s": {"before": 4e-3, "after": 1e-3},
+    }
+    sharded = MATMUL | {"sharding": {"m": "x", "k": "y"}}
+    summed = strategy(1e-2) | {"collectives": [SUM]}
+    assert rule_of(answered(sharded, auto=summed)) == "partial_sums"
+    tried = strategy(1e-2) | {"collectives": [SUM | {"remove": removal}]}
+    said = next_step(answered(sharded, auto=tried))
+    assert (said.rule, said.number) == ("remedy", 0.75)
+    assert said.sentence == f"75% less time, predicted: {removal['sentence']}."
+    assert dict(said.experiment.sharding) == {"m": ("x", "y")}
+    none = strategy(1e-2) | {"collectives": [SUM | {"remove": {"reason": "the sum needs it"}}]}
+    assert rule_of(answered(sharded, auto=none)) not in ("partial_sums", "remedy")

@@ -1,4 +1,4 @@
-"""What a file of `jax.export` says of its program, before anything is compiled: values, no jax."""
+"""The description of a program of `jax.export`, before anything is compiled: values, no jax."""
 
 import re
 from collections.abc import Mapping
@@ -114,7 +114,7 @@ def with_replaced(arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...]) -> tup
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether a pattern is that of a path: `*` stands for one part of it, `**` for any number.
+    """Whether a pattern is that of a path: `*` matches one part of it, `**` for any number.
 
     >>> matches("blocks/*/up", "blocks/3/up"), matches("**/up", "blocks/3/up"), matches("*", "a/b")
     (True, True, False)

@@ -1,4 +1,4 @@
-"""What each device holds of a program's arguments and outputs, and what of that is an accident."""
+"""What each device holds of a program's arguments and outputs, and which of that is an accident."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -132,7 +132,7 @@ def _large(program: Program, held: Mapping[str, Held]) -> float:
 
 
 def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
-    """Parameters that every device holds whole where others are sharded, with their state."""
+    """Parameters that are replicated where others are sharded, with their state."""
     described, least = program.described, _large(program, held)
     sharded = [leaf for leaf in described.state if _axes(held[leaf.path].spec)]
     if not sharded:  # data parallelism replicates everything, and means it

@@ -28,7 +28,7 @@ _taking = threading.Lock()
 
 def take(data: bytes, name: str = "", viewer: str = "") -> Described:
     """Hold a program that somebody gives, and describe it; `viewer` is who, where they have limits.
-    RequestError, in one sentence, where it is none, is too large, or asks for what is not allowed;
+    RequestError, in one sentence, where it is none, is too large, or needs what is not allowed;
     nothing is held then.
     """
     if len(data) > MOST_BYTES:
@@ -69,7 +69,7 @@ def held() -> tuple[Described, ...]:
 
 
 def delete(program: str) -> None:
-    """Let go of a program; its runs stay, and say that it is not held."""
+    """Let go of a program; its runs stay, and report that it is not held."""
     find(program)
     for kind in ("json", "jaxexport"):
         _path(program, kind).unlink(missing_ok=True)

@@ -1,0 +1,48 @@
+"""Compares two to eight stored runs of any kind."""
+
+import json
+from argparse import ArgumentParser, Namespace
+
+from spmd_core.commands.notebook.named import RUN_HELP, run_named, subjects
+from spmd_core.lab import Lab
+from spmd_core.reports import (
+    compare_runs,
+    comparison_document,
+    comparison_json,
+    csv_of,
+    markdown_text,
+    plain_text,
+    runs_table,
+)
+
+FORMATS = ("text", "md", "csv")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `compare`."""
+    parser.add_argument("runs", metavar="RUN", nargs="+", help=f"2 to 8 runs: {RUN_HELP}")
+    parser.add_argument(
+        "--baseline", metavar="RUN", help="what the others are compared with; else the first"
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="md to paste into a review; csv of the runs",
+    )
+
+
+def main(arguments: Namespace) -> int:
+    """Print the comparison, the verdicts first."""
+    lab = Lab.open(serve=False)
+    runs = [run_named(lab, each) for each in arguments.runs]
+    base = None if arguments.baseline is None else run_named(lab, arguments.baseline)
+    compared = compare_runs(subjects(lab, runs), base)
+    if arguments.json:
+        print(json.dumps(comparison_json(compared)))
+    elif arguments.format == "csv":
+        print(csv_of(runs_table(compared)), end="")
+    else:
+        write = markdown_text if arguments.format == "md" else plain_text
+        print(write(comparison_document(compared)), end="" if arguments.format == "md" else "\n")
+    return 0

@@ -1,0 +1,122 @@
+"""Two to eight runs of any kind beside one another, as values: what differs, and how their times
+compare with those of a baseline.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from spmd_core.base import refuse
+from spmd_core.results import Between, Result, RunSummary, apart, between, fastest_row
+from spmd_core.words import difference_rows
+
+FEWEST, MOST = 2, 8
+NAMES = "ABCDEFGH"
+HERE = "this machine"  # where a run was measured that is not foreign
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A run of a comparison: its letter, what is stored of it, and its result if it left one."""
+
+    summary: RunSummary
+    result: Result | None
+    letter: str = ""
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self.summary.run
+
+    @property
+    def moment(self) -> float:
+        """When it ended, else when it was submitted, in seconds since the epoch."""
+        return self.summary.finished_at or self.summary.submitted_at
+
+    @property
+    def place(self) -> str:
+        """Where it ran: here, or on another installation."""
+        return self.summary.origin.installation if self.summary.origin else HERE
+
+    @property
+    def fastest(self) -> str | None:
+        """The row that answers for it; None without a time."""
+        return fastest_row(self.result) if self.result else None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Runs, the one that the others are compared with, and what was known of each pair: by the
+    fastest rows (`answers`), and row by row where runs have the same (`rows`).
+    """
+
+    subjects: tuple[Subject, ...]
+    baseline: Subject
+    differences: tuple[tuple[str, tuple[str, ...]], ...]
+    answers: tuple[Between, ...]
+    rows: tuple[Between, ...]
+
+    @property
+    def letters(self) -> dict[str, str]:
+        """The letter of each run, by its id."""
+        return {each.run: each.letter for each in self.subjects}
+
+
+def compare_runs(subjects: Sequence[Subject], baseline: str | None = None) -> Compared:
+    """Compare runs with a baseline, the first where none is named. RequestError where there are too
+    few or too many, one of them twice, or the baseline is none of them.
+    """
+    runs = [each.run for each in subjects]
+    if len(set(runs)) < len(runs):
+        raise refuse("a comparison", "names one run twice", "name each once")
+    if not FEWEST <= len(runs) <= MOST:
+        raise refuse(f"{len(runs)} runs", f"are not {FEWEST} to {MOST}", "name so many")
+    if baseline not in (None, *runs):
+        raise refuse(f"baseline {baseline}", "is none of the runs", f"use one of {', '.join(runs)}")
+    named = tuple(
+        replace(each, letter=letter) for each, letter in zip(subjects, NAMES, strict=False)
+    )
+    base = next(each for each in named if baseline in (None, each.run))
+    others = [each for each in named if each.run != base.run]
+    differing = difference_rows([each.summary.experiment for each in named])
+    return Compared(
+        named,
+        base,
+        tuple((label, tuple(texts)) for label, texts in differing),
+        tuple(
+            _between(each, each.fastest, base, base.fastest, len(named))
+            for each in others
+            if each.fastest and base.fastest
+        ),
+        tuple(
+            _between(each, row, base, row, len(named))
+            for each in others
+            for row in _shared(each, base)
+        ),
+    )
+
+
+def _shared(one: Subject, other: Subject) -> list[str]:
+    """Rows that both results have with a time."""
+    if one.result is None or other.result is None:
+        return []
+    theirs = other.result.strategies
+    return [name for name in one.result.order if name in theirs]
+
+
+def _between(one: Subject, row: str, base: Subject, base_row: str, count: int) -> Between:
+    assert one.result is not None and base.result is not None
+    environments = one.result.environment_of(row), base.result.environment_of(base_row)
+    timed = [one.result.strategies[row].median_s, base.result.strategies[base_row].median_s]
+    work = [_work(one.result, row), _work(base.result, base_row)]
+    reasons = apart(*environments, (one.moment, base.moment), (one.place, base.place), any(timed))
+    if work[0] != work[1]:
+        reasons = ("of different work", *reasons)
+    return between(one.result, row, base.result, base_row, count, reasons)
+
+
+def _work(result: Result, row: str) -> tuple[object, ...]:
+    """What a row computes, whatever its sharding; of a training step its model."""
+    experiment = result.row(row).experiment
+    if experiment.plan:
+        return (experiment.workload, experiment.option("model"))
+    return (experiment.workload, experiment.dims, experiment.dtype)

@@ -1,0 +1,290 @@
+"""A comparison of runs as a document, and as JSON."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from spmd_core.reports.comparison import Compared, Subject
+from spmd_core.reports.document import (
+    NONE,
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Document,
+    Heading,
+    Paragraph,
+    Table,
+    bytes_cell,
+    seconds_cell,
+    table_of,
+)
+from spmd_core.results import Between, Collective, StrategyResult
+from spmd_core.words import (
+    INDEPENDENT,
+    between_words,
+    collective_words,
+    environment_words,
+    experiment_words,
+    labels_words,
+    ratio_interval_words,
+    state_words,
+    title,
+)
+
+
+def comparison_document(compared: Compared) -> Document:
+    """The comparison: the verdicts first, then runs, times, what differs, communication."""
+    letters = ", ".join(
+        f"{each.letter}{' (baseline)' if each is compared.baseline else ''}"
+        for each in compared.subjects
+    )
+    blocks: list[Block] = [
+        Paragraph(sentence, is_first=True) for sentence in verdict_sentences(compared)
+    ]
+    if compared.answers:
+        blocks.append(Paragraph(INDEPENDENT))
+    blocks += [Heading(f"Runs {letters}"), runs_table(compared, is_short=True)]
+    blocks += [
+        Paragraph(f"{each.letter}: {experiment_words(each.summary.experiment)}")
+        for each in compared.subjects
+    ]
+    if chart := times_chart(compared):
+        blocks.append(chart)
+    blocks += [Heading("What differs in the experiments"), differences(compared)]
+    for heading, table in (
+        ("Strategies", rows_table(compared)),
+        ("Collectives per device", collectives_table(compared)),
+    ):
+        if table.rows:
+            blocks += [Heading(heading), table]
+    return Document(f"Comparison of {len(compared.subjects)} runs", tuple(blocks))
+
+
+def verdict_sentences(compared: Compared) -> list[str]:
+    """How each run compares with the baseline; runs without a time are named."""
+    names = {each.run: f"{each.letter}" for each in compared.subjects}
+    listed = [between_words(each, names, _seconds_of(compared, each)) for each in compared.answers]
+    timeless = [each.letter for each in compared.subjects if each.fastest is None]
+    return listed + [f"{letter} has no time to compare." for letter in timeless]
+
+
+def _seconds_of(compared: Compared, pair: Between) -> dict[str, float | None]:
+    rows = {pair.run: pair.row, pair.baseline: pair.baseline_row}
+    return {
+        each.run: _times(each.result.strategies[rows[each.run]])[0]
+        for each in compared.subjects
+        if each.run in rows and each.result
+    }
+
+
+def _times(outcome: StrategyResult) -> tuple[float | None, float | None, float | None, str]:
+    """Seconds in the middle and at the ends of the interval, and whether measured or predicted."""
+    if outcome.median_s is not None:
+        low, high = outcome.ci95_s or (None, None)
+        return outcome.median_s, low, high, "measured"
+    if (time_ := outcome.predicted_s) is not None:
+        return time_.estimate, time_.low, time_.high, "predicted"
+    return None, None, None, ""
+
+
+def runs_table(compared: Compared, is_short: bool = False) -> Table:
+    """A row for each run: what it is (not where `is_short`), when and where it ran, its time and how
+    it compares.
+    """
+    answers = {each.run: each for each in compared.answers}
+    rows = [_run_row(each, answers, compared.baseline) for each in compared.subjects]
+    left_out = {"Experiment"} if is_short else set()
+    return table_of(
+        [{name: cell for name, cell in row.items() if name not in left_out} for row in rows]
+    )
+
+
+def _run_row(each: Subject, answers: Mapping[str, Between], baseline: Subject) -> dict[str, Cell]:
+    result, row = each.result, each.fastest
+    outcome = result.strategies[row] if result and row else None
+    middle, low, high, kind = _times(outcome) if outcome else (None, None, None, "")
+    pair = answers.get(each.run)
+    against = "baseline" if each.run == baseline.run else against_words(pair)
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.moment))
+    return {
+        "": Cell(each.letter),
+        "Run": Cell(each.run),
+        "Name and tags": Cell(labels_words(each.summary) or NONE),
+        "Experiment": Cell(experiment_words(each.summary.experiment)),
+        "Ended": Cell(f"{when}, {state_words(each.summary.state)}"),
+        "On": Cell(environment_words(result.environment) if result else NONE),
+        "Fastest": Cell(title(row) if row else NONE),
+        "Time": seconds_cell(middle),
+        "Low": seconds_cell(low),
+        "High": seconds_cell(high),
+        "Is": Cell(kind or NONE),
+        "Against the baseline": Cell(against),
+        "Peak per device": bytes_cell(peak_bytes(outcome)),
+        "Communicated per device": bytes_cell(communicated(outcome)),
+    }
+
+
+def against_words(pair: Between | None) -> str:
+    """The ratio of a pair with its verdict, or why there is none."""
+    if pair is None or pair.verdict is None or not pair.ratio or not pair.interval:
+        return (pair and pair.why_none) or NONE
+    judged = {"faster": "faster" if pair.ratio < 1 else "slower"}.get(pair.verdict, pair.verdict)
+    apart = f" ({'; '.join(pair.apart)})" if pair.apart else ""
+    return f"{ratio_interval_words(pair.ratio, pair.interval)}, {judged}{apart}"
+
+
+def peak_bytes(outcome: StrategyResult | None) -> int | None:
+    """Peak bytes per device; None where they are not known."""
+    if outcome is None:
+        return None
+    if outcome.prediction:
+        return outcome.prediction.memory_bytes.peak
+    return outcome.memory_bytes.peak if outcome.memory_bytes else None
+
+
+def communicated(outcome: StrategyResult | None) -> int | None:
+    """Bytes per device of all collectives; None where a program, or a count of its, is not known."""
+    if outcome is None or outcome.collectives is None:
+        return None
+    totals = [each.bytes_total for each in outcome.collectives]
+    return None if None in totals else sum(total for total in totals if total is not None)
+
+
+def times_chart(compared: Compared) -> Chart | None:
+    """Times of every strategy of every run on one axis, with their intervals."""
+    bars = [
+        Bar(f"{each.letter}: {title(name)}", middle, low, high, (), number)
+        for number, each in enumerate(compared.subjects)
+        for name, outcome in (each.result.ordered if each.result else ())
+        for middle, low, high, _ in [_times(outcome)]
+        if middle is not None
+    ]
+    return Chart("Time per call or step, with its interval", "s", tuple(bars)) if bars else None
+
+
+def differences(compared: Compared) -> Block:
+    """What differs in the experiments, and nothing that does not."""
+    if not compared.differences:
+        return Paragraph("All of these runs are of the same experiment.")
+    return Table(
+        ("", *(each.letter for each in compared.subjects)),
+        tuple(
+            (Cell(label), *(Cell(text) for text in texts)) for label, texts in compared.differences
+        ),
+    )
+
+
+def rows_table(compared: Compared) -> Table:
+    """Time, peak memory and communication by strategy and run; more than one row of a run."""
+    rows = [
+        {
+            "": Cell(each.letter),
+            "Strategy": Cell(title(name)),
+            "Time": seconds_cell(middle),
+            "Low": seconds_cell(low),
+            "High": seconds_cell(high),
+            "Is": Cell(kind or NONE),
+            "Peak per device": bytes_cell(peak_bytes(outcome)),
+            "Communicated per device": bytes_cell(communicated(outcome)),
+            "Against the same of the baseline": Cell(against_words(_row_of(compared, each, name))),
+        }
+        for each in compared.subjects
+        for name, outcome in (each.result.ordered if each.result else ())
+        for middle, low, high, kind in [_times(outcome)]
+    ]
+    return table_of(rows)
+
+
+def _row_of(compared: Compared, subject: Subject, row: str) -> Between | None:
+    return next(
+        (each for each in compared.rows if (each.run, each.row) == (subject.run, row)), None
+    )
+
+
+def collectives_table(compared: Compared) -> Table:
+    """Collectives of the fastest row of each run that not all runs have alike: count and bytes."""
+    listed = [_collectives(each) for each in compared.subjects]
+    kinds = list(dict.fromkeys(kind for each in listed for kind in each or ()))
+    rows = [
+        (kind, [NONE if each is None else each.get(kind, "none") for each in listed])
+        for kind in kinds
+    ]
+    return Table(
+        ("", *(each.letter for each in compared.subjects)),
+        tuple(
+            (Cell(kind), *(Cell(text) for text in texts))
+            for kind, texts in rows
+            if len(set(texts)) > 1
+        ),
+    )
+
+
+def _collectives(subject: Subject) -> dict[str, str] | None:
+    """Words by kind and axes; None where the program is not known."""
+    if subject.result is None or subject.fastest is None:
+        return None
+    collectives = subject.result.strategies[subject.fastest].collectives
+    if collectives is None:
+        return None
+    groups: dict[str, list[Collective]] = {}
+    for each in collectives:
+        groups.setdefault(collective_words(each), []).append(each)
+    return {kind: _totals(several) for kind, several in groups.items()}
+
+
+def _totals(collectives: Sequence[Collective]) -> str:
+    counts = [each.count for each in collectives]
+    totals = [each.bytes_total for each in collectives]
+    count = "unknown" if None in counts else sum(each or 0 for each in counts)
+    size = None if None in totals else sum(each or 0 for each in totals)
+    return f"{count} × , {bytes_cell(size).text}".replace("× ,", "×,")
+
+
+def comparison_json(compared: Compared) -> dict[str, object]:
+    """The comparison as plain JSON values; seconds and bytes are exact."""
+    return {
+        "baseline": compared.baseline.run,
+        "sentences": verdict_sentences(compared),
+        "runs": [_run_json(each) for each in compared.subjects],
+        "differences": [
+            {"part": label, "texts": dict(zip(compared.letters, texts, strict=True))}
+            for label, texts in compared.differences
+        ],
+        "verdicts": [each.model_dump(mode="json") for each in compared.answers],
+        "rows": [each.model_dump(mode="json") for each in compared.rows],
+    }
+
+
+def _run_json(each: Subject) -> dict[str, object]:
+    summary, result = each.summary, each.result
+    environment = (
+        result.environment.model_dump(mode="json", exclude={"devices"}) if result else None
+    )
+    strategies = {
+        name: {
+            "seconds": middle,
+            "low_s": low,
+            "high_s": high,
+            "is": kind or None,
+            "peak_bytes": peak_bytes(outcome),
+            "communicated_bytes": communicated(outcome),
+            "collectives": [
+                {"kind": one.kind, "axes": one.axes, "count": one.count, "bytes": one.bytes}
+                for one in outcome.collectives or ()
+            ],
+        }
+        for name, outcome in (result.ordered if result else ())
+        for middle, low, high, kind in [_times(outcome)]
+    }
+    return {
+        "run": each.run,
+        "letter": each.letter,
+        "status": summary.state,
+        **summary.labels.to_json(),
+        "foreign": summary.origin is not None,
+        "experiment": summary.experiment.to_json(),
+        "ended_at": each.moment,
+        "environment": environment,
+        "fastest": each.fastest,
+        "strategies": strategies,
+    }

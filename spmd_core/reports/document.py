@@ -1,0 +1,138 @@
+"""A document as values: headings, sentences, tables, charts and folded text. Writers make HTML,
+Markdown and text of it; no writer decides what is in it.
+"""
+
+import csv
+import io
+import re
+import socket
+from dataclasses import dataclass
+
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.results import safe_cell
+
+NONE = "–"
+_PATH = re.compile(r"(?<![\w.)\]:/])(?:file://)?(?:~|/[\w.+@-]+)(?:/[\w.+@ -]*[\w.+@-])+")
+_WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[\w.+ -]+\\)*[\w.+-]+")
+_LEAST_HOST = 2  # characters: a shorter name is a letter of the text
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table. `value` is the exact number that `text` shows rounded, in seconds, bytes or
+    as it is; None where there is none.
+    """
+
+    text: str
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The title of a part, of level 2 or 3."""
+
+    text: str
+    level: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Text of ours, or of people (`is_note`), whose line breaks are kept."""
+
+    text: str
+    is_note: bool = False
+    is_first: bool = False  # the answer, which is written larger
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells below their columns; the first cell of a row names it."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A row of a chart: its middle, its interval, and single values, all in the chart's unit."""
+
+    label: str
+    middle: float
+    low: float | None = None
+    high: float | None = None
+    values: tuple[float, ...] = ()
+    group: int = 0  # which color
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Bars from zero over one axis, in seconds (`s`) or bytes (`B`)."""
+
+    title: str
+    unit: str
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Something long behind a line: a text word for word, or a table."""
+
+    title: str
+    content: "str | Table"
+
+
+Block = Heading | Paragraph | Table | Chart | Folded
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A title, and what is below it."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+def seconds_cell(seconds: float | None) -> Cell:
+    """A duration; a dash where there is none."""
+    return Cell(seconds_text(seconds), seconds) if seconds is not None else Cell(NONE)
+
+
+def bytes_cell(count: int | None) -> Cell:
+    """A number of bytes; a dash where there is none."""
+    return Cell(bytes_text(count), count) if count is not None else Cell(NONE)
+
+
+def table_of(rows: list[dict[str, Cell]]) -> Table:
+    """A table of rows by column, without the columns that are empty everywhere."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    empty = Cell(NONE)
+    kept = [name for name in columns if any(row.get(name, empty) != empty for row in rows)]
+    return Table(tuple(kept), tuple(tuple(row.get(name, empty) for name in kept) for row in rows))
+
+
+def reported(text: str) -> str:
+    """What a program or compiler wrote, without what names this machine: absolute paths are their
+    last part, its host name is `[host]`.
+
+    >>> reported("error in /home/ann/work/layer.py:12")
+    'error in layer.py:12'
+    """
+    short = _PATH.sub(lambda path: path[0].rstrip("/").rpartition("/")[2], text)
+    short = _WINDOWS_PATH.sub(lambda path: path[0].rpartition("\\")[2], short)
+    host = socket.gethostname()
+    for name in {host, host.partition(".")[0]}:
+        if len(name) >= _LEAST_HOST and name != "localhost":
+            short = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "[host]", short)
+    return short
+
+
+def csv_of(table: Table) -> str:
+    """A table as CSV: exact numbers where there are some, and no cell that a spreadsheet runs."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(safe_cell, table.columns))
+    for row in table.rows:
+        writer.writerow(
+            [safe_cell(cell.text) if cell.value is None else cell.value for cell in row]
+        )
+    return text.getvalue()

@@ -1,0 +1,117 @@
+"""A document as one HTML file: no script, nothing from the network, both themes, and paper."""
+
+from html import escape
+
+from spmd_core.base import visible
+from spmd_core.reports.document import (
+    Block,
+    Cell,
+    Chart,
+    Document,
+    Folded,
+    Heading,
+    Paragraph,
+    Table,
+)
+from spmd_core.reports.svg import svg_of
+
+# where a browser opens the file, nothing of it can run, load or send
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1c2430;--soft:#596575;--line:#d9dfe7;--back:#fff;--panel:#f3f5f8;
+--c0:#1f5fbf;--c1:#d9730d;--c2:#178a76;--c3:#b0338c;--c4:#6f55c9;--c5:#8a6d00;--c6:#c2382e;--c7:#4b5a6b}
+@media (prefers-color-scheme:dark){:root{--ink:#e4e9f0;--soft:#a3b1c2;--line:#323c49;--back:#12161c;
+--panel:#1c232c;--c0:#6aa5ff;--c1:#f2a65a;--c2:#4fc4ae;--c3:#e58ac8;--c4:#ab97f0;--c5:#d9bd4a;
+--c6:#f0857c;--c7:#a3b1c2}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:2rem 1.2rem 4rem;max-width:64rem;background:var(--back);color:var(--ink);
+font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:anywhere}
+h1{font-size:1.7rem;line-height:1.25;margin:0 0 .6rem}
+h2{font-size:1.25rem;margin:2.2rem 0 .6rem}h3{font-size:1.02rem;margin:1.5rem 0 .4rem}
+.first{font-size:1.15rem;font-weight:600}
+.note{white-space:pre-wrap;border-left:3px solid var(--c0);padding:.2rem .9rem;background:var(--panel)}
+.wide{overflow-x:auto;margin:.6rem 0}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+th,td{text-align:left;vertical-align:top;padding:.35rem .9rem .35rem 0;border-bottom:1px solid var(--line);
+overflow-wrap:normal;min-width:4rem}
+td.long{min-width:15rem}data{white-space:nowrap}
+th{font-weight:600;color:var(--soft);font-size:.88rem}
+figure{margin:1rem 0}figcaption{color:var(--soft);font-size:.9rem}
+svg{width:100%;height:auto;display:block}svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
+svg text.axis{fill:var(--soft);font-size:11px}svg text.n{font-weight:600}
+.grid{stroke:var(--line);fill:none}.bar{opacity:.35}.tick{stroke-width:1.1;opacity:.55;fill:none}
+.span{stroke-width:4;stroke-linecap:round;fill:none}
+.c0{fill:var(--c0);stroke:var(--c0)}.c1{fill:var(--c1);stroke:var(--c1)}.c2{fill:var(--c2);stroke:var(--c2)}
+.c3{fill:var(--c3);stroke:var(--c3)}.c4{fill:var(--c4);stroke:var(--c4)}.c5{fill:var(--c5);stroke:var(--c5)}
+.c6{fill:var(--c6);stroke:var(--c6)}.c7{fill:var(--c7);stroke:var(--c7)}
+details{margin:.7rem 0;border:1px solid var(--line);border-radius:.45rem;padding:.5rem .9rem}
+summary{cursor:pointer;font-weight:600}
+pre{overflow-x:auto;font:12.5px/1.45 ui-monospace,Menlo,Consolas,monospace;white-space:pre;
+overflow-wrap:normal}
+footer{margin-top:3rem;color:var(--soft);font-size:.88rem}
+@media (max-width:40rem){body{padding:1.2rem .8rem 3rem}svg{min-width:36rem}figure{overflow-x:auto}}
+@media print{:root{--ink:#000;--soft:#444;--line:#bbb;--back:#fff;--panel:#f5f5f5}
+body{max-width:none;padding:0;font-size:11pt}h2,h3{break-after:avoid}figure,tr{break-inside:avoid}
+pre{white-space:pre-wrap;overflow-wrap:anywhere}.wide{overflow:visible}
+details:not([open]){display:none}}
+"""
+_LONG = 40  # characters of a cell that needs room for its lines
+BEGIN = "<!doctype html><!-- SPMD Lab report -->"
+_FOOTER = (
+    "Made by SPMD Lab. Each rounded number of a table has its exact value in the source of this page, "
+    "as <code>data value</code>, in seconds or bytes."
+)
+
+
+def html_text(document: Document) -> str:
+    """The file."""
+    title = escape(visible(document.title))
+    body = "\n".join(_block(each) for each in document.blocks)
+    return (
+        f'{BEGIN}\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{title}</title>\n<style>{_STYLE}</style></head>\n"
+        f"<body><main>\n<h1>{title}</h1>\n{body}\n</main>\n"
+        f"<footer>{_FOOTER}</footer></body></html>\n"
+    )
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Heading(text, level):
+            return f"<h{level}>{_text(text)}</h{level}>"
+        case Paragraph(text, is_note, is_first):
+            kind = " class=note" * is_note or " class=first" * is_first
+            return f"<p{kind}>{_text(text)}</p>"
+        case Table():
+            return _table(block)
+        case Chart():
+            return f"<figure>{svg_of(block)}<figcaption>{_text(block.title)}</figcaption></figure>"
+        case Folded(title, content):
+            inside = (
+                _table(content) if isinstance(content, Table) else f"<pre>{_text(content)}</pre>"
+            )
+            return f"<details><summary>{_text(title)}</summary>{inside}</details>"
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{_text(column)}</th>' for column in table.columns)
+    rows = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="table"><table><thead><tr>{head}'
+        f"</tr></thead><tbody>\n{rows}\n</tbody></table></div>"
+    )
+
+
+def _cell(cell: Cell) -> str:
+    if cell.value is not None:
+        return f'<td><data value="{cell.value!r}">{_text(cell.text)}</data></td>'
+    kind = ' class="long"' if len(cell.text) > _LONG else ""
+    return f"<td{kind}>{_text(cell.text)}</td>"
+
+
+def _text(text: str) -> str:
+    """Foreign text in the page: shown word for word."""
+    return escape(visible(text, keep="\n\t"))

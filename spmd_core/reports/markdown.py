@@ -1,0 +1,91 @@
+"""A document as Markdown to paste into a review, and as text for a terminal."""
+
+import re
+
+from spmd_core.base import visible
+from spmd_core.reports.document import (
+    Block,
+    Chart,
+    Document,
+    Folded,
+    Heading,
+    Paragraph,
+    Table,
+)
+
+BEGIN = "<!-- SPMD Lab report -->"
+_SPECIAL = re.compile(
+    r"([\\`*_{}\[\]<>#|~$!@]|(?<=\w)://|www\.|^\s*(?:[-+=]|\d+[.)](?=\s)))", re.MULTILINE
+)
+
+
+def markdown_text(document: Document) -> str:
+    """The document as Markdown in which no foreign text is markup; what is folded is a table, or left
+    out where it is a program.
+    """
+    blocks = [text for each in document.blocks if (text := _block(each))]
+    return "\n\n".join([BEGIN, f"# {_line(document.title)}", *blocks]) + "\n"
+
+
+def plain_text(document: Document) -> str:
+    """The document as aligned text, without charts and folded parts."""
+    parts = [visible(document.title)]
+    for block in document.blocks:
+        match block:
+            case Heading(text):
+                parts.append(visible(text))
+            case Paragraph(text):
+                parts.append(visible(text, keep="\n"))
+            case Table():
+                parts.append(_aligned(block))
+    return "\n\n".join(parts)
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Heading(text, level):
+            return f"{'#' * level} {_line(text)}"
+        case Paragraph(text, is_note, is_first):
+            if is_note:
+                return "\n".join(f"> {_line(line)}  " for line in text.split("\n"))
+            return f"**{_line(text)}**" if is_first else _line(text)
+        case Table():
+            return _table(block)
+        case Chart(title):
+            return f"_{_line(title)}: as numbers in the table._" if not title else ""
+        case Folded(title, Table() as content):
+            return f"<details><summary>{_line(title)}</summary>\n\n{_table(content)}\n\n</details>"
+        case Folded():
+            return ""
+
+
+def _table(table: Table) -> str:
+    rows = [table.columns, *(tuple(cell.text for cell in row) for row in table.rows)]
+    lines = ["| " + " | ".join(_line(cell) or " " for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(table.columns), *lines[1:]])
+
+
+def _aligned(table: Table) -> str:
+    rows = [table.columns, *(tuple(visible(cell.text) for cell in row) for row in table.rows)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(table.columns))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _line(text: str) -> str:
+    """Foreign text as Markdown that shows exactly it, on one line; an address makes no link and a
+    name notifies nobody.
+    """
+    line = " ".join(visible(text, keep="\n\t").split())
+    return _SPECIAL.sub(_escaped, line)
+
+
+def _escaped(special: re.Match[str]) -> str:
+    text = special[0]
+    if text in ("<", "@", "://", "www."):  # GitHub reads these behind a backslash, too
+        return {"<": "&lt;", "@": "&#64;", "://": "&#58;//", "www.": "www&#46;"}[text]
+    if text.strip()[:1].isdigit():
+        return f"{text[:-1]}\\{text[-1]}"
+    return f"\\{text}" if len(text) == 1 else f"{text[:-1]}\\{text[-1]}"

@@ -1,0 +1,193 @@
+"""Tables and charts of one result: every number with its exact value."""
+
+from spmd_core.base import number_text
+from spmd_core.reports.comparison_document import communicated, peak_bytes
+from spmd_core.reports.document import (
+    NONE,
+    Bar,
+    Cell,
+    Chart,
+    Table,
+    bytes_cell,
+    reported,
+    seconds_cell,
+    table_of,
+)
+from spmd_core.results import Result, StrategyResult
+from spmd_core.words import (
+    collective_words,
+    parts,
+    rate_words,
+    studies,
+    title,
+    verdict_words,
+)
+
+_MOST_SAMPLES = 2_000  # in all: a report is no archive
+_MOST_BARS = 40
+
+
+def strategies_table(result: Result) -> Table:
+    """A row for each strategy, of a study for each variant and strategy, the fastest first."""
+    against = studies.against(result)
+    return table_of(
+        [
+            _row(result, name, outcome) | {"Against the fastest": Cell(against.get(name, NONE))}
+            for name, outcome in result.ordered
+        ]
+    )
+
+
+def _row(result: Result, name: str, outcome: StrategyResult) -> dict[str, Cell]:
+    row, time = result.row(name), outcome.predicted_s
+    low, high = outcome.ci95_s or (None, None)
+    prediction = outcome.prediction
+    capacity = prediction.memory_bytes.capacity if prediction else None
+    per_chip = prediction.tokens_per_s_per_chip if prediction else None
+    return {
+        "Variant": Cell(row.variant or NONE),
+        "Strategy": Cell(title(row.strategy)),
+        "Median": seconds_cell(outcome.median_s),
+        "95 % low": seconds_cell(low),
+        "95 % high": seconds_cell(high),
+        "Predicted": seconds_cell(time and time.estimate),
+        "Predicted low": seconds_cell(time and time.low),
+        "Predicted high": seconds_cell(time and time.high),
+        "Tokens/s per chip": Cell(number_text(per_chip), per_chip) if per_chip else Cell(NONE),
+        "Peak per device": bytes_cell(peak_bytes(outcome)),
+        "Memory of a device": bytes_cell(capacity),
+        "Communicated per device": bytes_cell(communicated(outcome)),
+        "Values": Cell(_values(outcome)),
+    }
+
+
+def _values(outcome: StrategyResult) -> str:
+    if outcome.prediction:
+        return "fits" if outcome.prediction.fits else "does not fit"
+    return verdict_words(outcome)
+
+
+def times_chart(result: Result) -> Chart | None:
+    """Median or estimate of each row with its interval, and every sample as a tick."""
+    bars = []
+    for name, outcome in result.ordered:
+        if outcome.median_s is not None:
+            low, high = outcome.ci95_s or (None, None)
+            bars.append(Bar(title(name), outcome.median_s, low, high, outcome.samples_s))
+        elif time := outcome.predicted_s:
+            bars.append(Bar(f"{title(name)}, predicted", time.estimate, time.low, time.high, (), 1))
+    many = len(bars) > _MOST_BARS
+    what = f"Time of the {_MOST_BARS} fastest rows" if many else "Time per call or step"
+    return Chart(f"{what}, with its interval", "s", tuple(bars[:_MOST_BARS])) if bars else None
+
+
+def memory_chart(result: Result) -> Chart | None:
+    """Peak bytes per device of each row."""
+    bars = [
+        Bar(title(name), peak, group=2)
+        for name, outcome in result.ordered
+        if (peak := peak_bytes(outcome)) is not None
+    ]
+    return Chart("Peak memory per device", "B", tuple(bars[:_MOST_BARS])) if bars else None
+
+
+def parts_table(result: Result) -> Table:
+    """Seconds of a predicted step by what the chip does in them."""
+    return table_of(
+        [
+            {"Strategy": Cell(title(name))}
+            | {part: seconds_cell(seconds) for part, seconds in parts(outcome.prediction).items()}
+            for name, outcome in result.ordered
+            if outcome.prediction and outcome.predicted_s
+        ]
+    )
+
+
+def collectives_table(result: Result) -> Table:
+    """The collectives of each program: count, bytes per device, seconds, and why they are there."""
+    return table_of(
+        [
+            {
+                "Strategy": Cell(title(name)),
+                "Collective": Cell(collective_words(each)),
+                "Count": Cell(NONE if each.count is None else str(each.count), each.count),
+                "Bytes": bytes_cell(each.bytes),
+                "In total": bytes_cell(each.bytes_total),
+                "Time": seconds_cell(each.seconds),
+                "Exposed in total": seconds_cell(each.exposed_total_s),
+                "Of": Cell(reported(each.op or each.source or NONE)),
+                "Why": Cell(reported(each.reason or NONE)),
+            }
+            for name, outcome in result.ordered
+            for each in outcome.collectives or ()
+        ]
+    )
+
+
+def phases_table(result: Result) -> Table:
+    """Seconds of every phase before the steady state."""
+    return table_of(
+        [
+            {
+                "Strategy": Cell(title(name)),
+                "Trace": seconds_cell(outcome.phases_s.trace),
+                "Lower": seconds_cell(outcome.phases_s.lower),
+                "Compile": seconds_cell(outcome.phases_s.compile),
+                "First run": seconds_cell(outcome.phases_s.first_run),
+            }
+            for name, outcome in result.ordered
+            if any(outcome.phases_s.model_dump().values())
+        ]
+    )
+
+
+def points_table(result: Result) -> Table:
+    """The points of a sweep of collectives."""
+    return table_of(
+        [
+            {
+                "Collective": Cell(point.kind),
+                "Over": Cell(" and ".join(point.axes)),
+                "Bytes": bytes_cell(point.bytes),
+                "Time": seconds_cell(point.time_s),
+                "Bus bandwidth": Cell(rate_words(point.busbw), point.busbw)
+                if point.busbw
+                else Cell(NONE),
+            }
+            for outcome in result.strategies.values()
+            for point in outcome.points
+        ]
+    )
+
+
+def samples_table(result: Result) -> Table:
+    """Every sample of every strategy, by round; the first ones where they are very many."""
+    timed = {name: each.samples_s for name, each in result.ordered if each.samples_s}
+    rounds = max(map(len, timed.values()), default=0)
+    most = min(rounds, max(1, _MOST_SAMPLES // max(1, len(timed))))
+    return table_of(
+        [
+            {"Round": Cell(str(at + 1), at + 1)}
+            | {
+                title(name): seconds_cell(samples[at] if at < len(samples) else None)
+                for name, samples in timed.items()
+            }
+            for at in range(most)
+        ]
+    )
+
+
+def series_table(result: Result) -> Table:
+    """Values of each step of training runs, at most 200 steps."""
+    return table_of(
+        [
+            {"Strategy": Cell(title(name)), "Step": Cell(str(at + 1), at + 1)}
+            | {
+                label.replace("_", " "): Cell(f"{values[at]:.4g}", values[at])
+                for label, values in outcome.series.items()
+                if at < len(values)
+            }
+            for name, outcome in result.ordered
+            for at in range(min(200, max(map(len, outcome.series.values()), default=0)))
+        ]
+    )

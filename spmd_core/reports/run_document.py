@@ -1,0 +1,173 @@
+"""A report of stored runs: of one run all that it left, of several the comparison, then each."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+
+from spmd_core.recipes import differences_of
+from spmd_core.reports.comparison import Subject, compare_runs
+from spmd_core.reports.comparison_document import comparison_document
+from spmd_core.reports.document import (
+    Block,
+    Document,
+    Folded,
+    Heading,
+    Paragraph,
+    reported,
+)
+from spmd_core.reports.result_tables import (
+    collectives_table,
+    memory_chart,
+    parts_table,
+    phases_table,
+    points_table,
+    samples_table,
+    series_table,
+    strategies_table,
+    times_chart,
+)
+from spmd_core.results import Result
+from spmd_core.script import script_text
+from spmd_core.words import (
+    environment_words,
+    experiment_words,
+    failures,
+    kept_words,
+    merged_notes,
+    origin_words,
+    predicted_words,
+    run_headline,
+    state_words,
+    studies,
+    title,
+)
+
+Texts = Mapping[str, Mapping[str, str]]  # of a run: by strategy and name
+
+
+def report_document(
+    subjects: Sequence[Subject], texts: Mapping[str, Texts] | None = None
+) -> Document:
+    """The report. `texts`: by run, the program texts that are to be in it."""
+    own = texts or {}
+    if len(subjects) == 1:
+        (subject,) = subjects
+        return Document(_title(subject), tuple(_blocks(subject, own.get(subject.run, {}))))
+    compared = compare_runs(subjects)
+    first = comparison_document(compared)
+    blocks = list(first.blocks)
+    for each in compared.subjects:
+        blocks.append(Heading(f"{each.letter}: {_title(each)}"))
+        blocks += _blocks(each, own.get(each.run, {}))
+    return Document(first.title, tuple(blocks))
+
+
+def _title(subject: Subject) -> str:
+    return subject.summary.labels.name or experiment_words(subject.summary.experiment)
+
+
+def _blocks(subject: Subject, texts: Texts) -> list[Block]:
+    """What is known of a run, the answer first."""
+    summary, result = subject.summary, subject.result
+    blocks = _opening(subject)
+    if summary.error:
+        blocks += [
+            Paragraph(f"The run {state_words(summary.state).lower()} ({summary.error.kind})."),
+            Folded("What was reported, word for word", reported(summary.error.message)),
+        ]
+    if result is None:
+        return [*blocks, Paragraph("The run left no result."), *_made_of(subject)]
+    for part in (_times(result), _communication(result), _remarks(result)):
+        blocks += part
+    for strategy, named in texts.items():
+        blocks += [
+            Folded(f"{title(strategy)}: {name}", reported(text)) for name, text in named.items()
+        ]
+    return [*blocks, *_made_of(subject)]
+
+
+def _opening(subject: Subject) -> list[Block]:
+    summary, result = subject.summary, subject.result
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(subject.moment))
+    labels = summary.labels
+    by = f", by {summary.owner}" if summary.owner else ""
+    blocks: list[Block] = []
+    if result:
+        answer = run_headline(result, differences_of(result))
+        blocks.append(Paragraph(answer, is_first=True))
+    if labels.name:  # else the title is the experiment
+        blocks.append(Paragraph(f"{experiment_words(summary.experiment)}."))
+    state = state_words(summary.state).lower()
+    blocks.append(Paragraph(f"Run {summary.run}, {state}, {when}{by}."))
+    if result:
+        blocks.append(Paragraph(f"On {reported(environment_words(result.environment))}."))
+        if result.environments:
+            blocks.append(Paragraph(f"Also {predicted_words(result.environments)}."))
+        if result.partial:
+            blocks.append(Paragraph(f"It ended before it was done: {kept_words(result)}."))
+        if summary.origin:
+            kind = result.environment.device_kind
+            blocks.append(Paragraph(origin_words(summary.origin, kind)))
+    if labels.tags:
+        blocks.append(Paragraph(" ".join(f"#{tag}" for tag in labels.tags)))
+    return [*blocks, *([Paragraph(labels.note, is_note=True)] if labels.note else [])]
+
+
+def _times(result: Result) -> list[Block]:
+    """Times, memory and phases, as pictures and tables."""
+    blocks: list[Block] = []
+    if (table := strategies_table(result)).rows:
+        blocks += [Heading("Times and memory", 3), table]
+    blocks += [Paragraph(note) for note in studies.explained(result)]
+    blocks += [chart for chart in (times_chart(result), memory_chart(result)) if chart]
+    if (parts := parts_table(result)).rows:
+        blocks += [Heading("Where the predicted time goes", 3), parts]
+    for heading, table in (
+        ("Points of the sweep", points_table(result)),
+        ("Once, before the steady state", phases_table(result)),
+        ("Every sample, in seconds", samples_table(result)),
+        ("Curves of the training run", series_table(result)),
+    ):
+        if table.rows:
+            blocks.append(Folded(heading, table))
+    return blocks
+
+
+def _communication(result: Result) -> list[Block]:
+    table = collectives_table(result)
+    return [Heading("Collectives", 3), table] if table.rows else []
+
+
+def _remarks(result: Result) -> list[Block]:
+    """Failures, notes and warnings; what others wrote without what names this machine."""
+    blocks: list[Block] = [
+        Paragraph(f"{reported(sentence)} ({', '.join(map(title, names))})")
+        for sentence, names in failures(result).items()
+    ]
+    named = [(name, note) for name, each in result.ordered for note in each.notes]
+    notes = [
+        *(f"{note} ({', '.join(map(title, of))})" for note, of in merged_notes(named).items()),
+        *result.notes,
+        *(result.environment.notes),
+    ]
+    if notes:
+        shown = dict.fromkeys(map(reported, notes))
+        blocks += [Heading("Notes", 3), *(Paragraph(note) for note in shown)]
+    if result.next:
+        blocks.append(Paragraph(f"Next: {result.next.sentence}"))
+    warnings = [
+        f"{title(name)}: {warning}" for name, each in result.ordered for warning in each.warnings
+    ]
+    if warnings:
+        blocks.append(Folded("What the compiler warned of", reported("\n".join(warnings))))
+    return blocks
+
+
+def _made_of(subject: Subject) -> list[Block]:
+    """The experiment as a spec, and as a script of plain JAX, to run it again."""
+    experiment = subject.summary.experiment
+    spec = json.dumps(experiment.to_json(), indent=1)
+    return [
+        Folded("The experiment as a spec", reported(spec)),
+        Folded("A script that reproduces it", reported(script_text(experiment, subject.result))),
+    ]

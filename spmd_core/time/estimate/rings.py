@@ -1,0 +1,97 @@
+"""Weights that pass in a ring beside parts of their matmul (collective matmul): what the links and HBM
+hold up.
+
+On few devices the compiler splits such a matmul into as many parts as there are shards, or half as
+many where two shards arrive at once, from both sides.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from spmd_core.time.cost.links import EXPECTED
+from spmd_core.time.estimate.constants import (
+    ADDED_PASSES,
+    CHAINED,
+    RING_STREAM,
+    RING_WIDE,
+    UNCHAINED,
+)
+from spmd_core.time.estimate.shapes import Shapes
+from spmd_core.time.rates import hbm_s
+
+# the matmul of each weight whose ring goes over the contracted dim, in either pass
+FORWARD, BACKWARD = ("query", "key", "value", "mlp_up", "mlp_gate"), ("out", "mlp_down")
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """`steps` parts of a matmul, between which each permute takes `permute_s`; `both`: one each way."""
+
+    steps: int
+    both: bool
+    permute_s: float
+
+    @property
+    def permutes(self) -> int:
+        """Permutes of one device, one after the other."""
+        return 2 * self.steps + 1 if self.both else self.steps - 1
+
+    @property
+    def seconds(self) -> float:
+        """Of the links."""
+        return self.permutes * self.permute_s
+
+    def gather_exposed_s(self, part_s: float) -> float:
+        """Seconds that parts of `part_s` wait for the shards of an operand.
+
+        A ring that is folded into a grid of links has none that both directions do not use, as the
+        walk through a schedule counts them: permutes of one part take turns.
+        """
+        if not self.both:
+            return self.permutes * max(0.0, self.permute_s - part_s)
+        return self.steps * min(self.permute_s, max(0.0, 2 * self.permute_s - part_s))
+
+    def sum_exposed_s(self, part_s: float) -> float:
+        """Seconds that partial sums are waited for: each part is added to what the one before
+        passed on.
+        """
+        longer = part_s / self.permute_s
+        chained = min(1.0, max(0.0, (UNCHAINED - longer) / (UNCHAINED - CHAINED)))
+        late = max(0.0, self.permute_s - part_s) if self.both else 0.0
+        return (self.steps if self.both else self.permutes) * (chained * self.permute_s + late)
+
+
+def ring_of(shapes: Shapes, nbytes: float) -> Ring:
+    """The ring of an array of `nbytes`."""
+    devices = shapes.ring
+    both = devices % 4 == 0 and devices > 4
+    shard_s = nbytes / devices / (shapes.chip.link_bandwidth * EXPECTED.link)
+    return Ring(devices // 2 if both else devices, both, EXPECTED.launch + EXPECTED.hop + shard_s)
+
+
+def parts_s(shapes: Shapes, name: str, matmul_s: float) -> tuple[float, float]:
+    """Seconds of a part of a matmul, and of one whose products are added to those before."""
+    steps, result = ring_of(shapes, 0.0).steps, shapes.result_bytes(name)
+    once = hbm_s(shapes.chip, shapes.passed_bytes(result))
+    return max(matmul_s / steps, once), max(matmul_s / steps, ADDED_PASSES * once)
+
+
+def ring_memory_s(
+    shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
+) -> tuple[float, float]:
+    """Seconds that HBM adds to one layer's forward and backward pass where weights pass in rings."""
+    if shapes.ring == 1 or shapes.size.experts > 1:
+        return 0.0, 0.0
+    names = FORWARD, tuple(name for name in BACKWARD if name not in recomputed)
+    listed = []
+    for way in (0, 1):
+        late = 0.0
+        for name in names[way]:
+            if seconds := matmuls.get(name, 0.0):
+                steps = ring_of(shapes, 0.0).steps
+                late += steps * sum(parts_s(shapes, name, seconds)) / 2 - seconds
+        wide, stream = shapes.result_bytes("mlp_up"), shapes.result_bytes("mlp_down")
+        unfused = RING_WIDE[way] * shapes.passed_bytes(wide)
+        unfused += RING_STREAM[way] * shapes.passed_bytes(stream)
+        listed.append(late + hbm_s(shapes.chip, unfused))
+    return listed[0], listed[1]

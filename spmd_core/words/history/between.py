@@ -1,0 +1,54 @@
+"""How two runs compare, as a sentence; a verdict always with what else differs."""
+
+from collections.abc import Mapping
+
+from spmd_core.base import seconds_text
+from spmd_core.results import Between
+from spmd_core.words.strategies import factor_text
+
+INDEPENDENT = (
+    "Runs are compared by their samples over different processes, so smaller differences "
+    "than inside one run cannot be seen."
+)
+
+
+def between_words(
+    pair: Between, names: Mapping[str, str], seconds: Mapping[str, float | None]
+) -> str:
+    """A sentence such as `B is 1.50× faster than A: 2 ms against 3 ms (…), on different days (…)`.
+
+    `names` and `seconds` are by run.
+    """
+    mine, theirs = names[pair.run], names[pair.baseline]
+    if pair.verdict is None or pair.ratio is None or pair.interval is None:
+        return f"{mine} is not compared with {theirs}: {pair.why_none}."
+    low, high = pair.interval
+    of_faster = (
+        (1 / pair.ratio, (1 / high, 1 / low)) if pair.ratio < 1 else (pair.ratio, (low, high))
+    )
+    ratio = ratio_interval_words(*of_faster)
+    times = ", ".join(
+        f"{names[run]} {seconds_text(time)}" for run, time in seconds.items() if time is not None
+    )
+    per = " per token" if pair.per_token else ""
+    kind = ", predicted" if pair.basis == "predicted" else ""
+    apart = f"; {', '.join(pair.apart)}" if pair.apart else ""
+    return f"{_verdict(pair, mine, theirs)}: {times}{kind}, ratio{per} {ratio}{apart}."
+
+
+def _verdict(pair: Between, mine: str, theirs: str) -> str:
+    if pair.verdict == "the same":
+        return f"{mine} takes the same time as {theirs}"
+    if pair.verdict == "cannot tell":
+        return f"Cannot tell whether {mine} or {theirs} is faster"
+    return (
+        f"{mine} is faster than {theirs}"
+        if pair.faster == pair.run
+        else f"{mine} is slower than {theirs}"
+    )
+
+
+def ratio_interval_words(ratio: float, interval: tuple[float, float]) -> str:
+    """A ratio with its interval: `2.50× (2.25 to 2.75)`."""
+    low, high = interval
+    return f"{factor_text(ratio)}× ({factor_text(low)} to {factor_text(high)})"

@@ -1,0 +1,95 @@
+"""Verdicts on rows of different runs."""
+
+import random
+
+import pytest
+
+from bench.values import ENVIRONMENT, result, strategy
+from spmd_core.results.between import apart, between, fastest_row
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Result
+from tests.ui.predictions import MODEL, predicted
+
+HERE = Environment.model_validate(ENVIRONMENT)
+NOON = 1_767_355_200.0  # 2026-01-02, 12:00 UTC
+
+
+def timed(median_s, run="a", rounds=20, spread=0.02, processes=1):
+    generator = random.Random(f"{median_s} {run}")
+
+    def turns():
+        return [[median_s * (1 + spread * generator.gauss(0, 1))] for _ in range(rounds)]
+
+    again = [turns() for _ in range(processes - 1)]
+    changes = {"turns_s": turns(), "again_s": again}
+    return result({"auto": strategy(median_s, **changes)}, run=run)
+
+
+def judged(one, other, count=2):
+    return between(one, "auto", other, "auto", count)
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.5, "faster"), (0.5, "faster"), (1.02, None)])
+def test_a_large_difference_is_one_and_a_small_one_cannot_be_told(factor, verdict):
+    pair = judged(timed(factor * 1e-3), timed(1e-3, "b"))
+    assert pair.verdict == (verdict or "cannot tell") and pair.basis == "measured"
+    assert pair.ratio == pytest.approx(factor, rel=0.03)
+    assert pair.faster == {1.5: "b", 0.5: "a", 1.02: None}[factor]
+    low, high = pair.interval
+    assert low < pair.ratio < high and pair.rounds == (20, 20)
+
+
+def test_more_processes_show_smaller_differences():
+    one, other = timed(1.05e-3, processes=6), timed(1e-3, "b", processes=6)
+    assert judged(one, other).verdict == "faster"
+    assert judged(timed(1.05e-3), timed(1e-3, "b")).verdict == "cannot tell"
+
+
+def test_equal_runs_are_not_called_faster():
+    verdicts = [
+        judged(timed(1e-3, f"{seed}"), timed(1e-3, f"other {seed}")).verdict for seed in range(40)
+    ]
+    assert "faster" not in verdicts
+
+
+def test_too_few_rounds_cannot_tell_and_wrong_values_are_not_compared():
+    assert judged(timed(9e-3, rounds=4), timed(1e-3, "b")).verdict == "cannot tell"
+    wrong = result({"auto": strategy(1e-3, correct=False)})
+    pair = judged(wrong, timed(1e-3, "b"))
+    assert pair.verdict is None and "wrong" in pair.why_none
+
+
+def test_predictions_are_compared_by_their_intervals_and_not_with_measurements():
+    one = predicted(run="p")
+    name = fastest_row(one)
+    assert between(one, name, one, name, 2).verdict in ("the same", "cannot tell")
+    pair = between(timed(1e-3), "auto", one, name, 2)
+    assert pair.verdict is None and "only predicted" in pair.why_none
+
+
+def test_training_steps_of_different_batches_are_compared_per_token():
+    dims = dict(MODEL.dims)
+    double = MODEL.vary(dims=dims | {"batch": 2 * dims["batch"]})
+    one, other = predicted(double, run="p"), predicted(run="q")
+    name = fastest_row(one)
+    pair = between(one, name, other, name, 2)
+    assert pair.per_token and pair.ratio == pytest.approx(0.5)
+
+
+def test_other_machines_days_and_versions_are_named():
+    day = 86400.0
+    places = ("here", "here")
+    assert apart(HERE, HERE, (NOON, NOON + 60), places) == ()
+    newer = HERE.model_copy(update={"jax": "0.12", "cores": 8})
+    named = apart(HERE, newer, (NOON, NOON + 2 * day), places)
+    assert named[0] == "on different machines"
+    assert named[1] == "on different days (2026-01-02 and 2026-01-04)"
+    assert named[2] == "with different versions of JAX (0.10.2 and 0.12)"
+    assert apart(HERE, HERE, (NOON, NOON), ("here", "there")) == ("on different machines",)
+    assert len(apart(HERE, newer, (NOON, NOON + 2 * day), places, is_timed=False)) == 1
+
+
+def test_the_row_that_answers_is_the_fastest_of_right_values():
+    both = result({"auto": strategy(2e-3), "single": strategy(1e-3)})
+    assert fastest_row(both) == "single"
+    assert fastest_row(Result.model_validate(both.model_dump() | {"strategies": {}})) is None

@@ -1,0 +1,154 @@
+"""Comparisons and reports of stored runs: every number as the JSON has it, and no foreign markup."""
+
+import json
+import re
+import socket
+from html.parser import HTMLParser
+
+import pytest
+
+from bench.values import result, strategy
+from spmd_core.base.errors import RequestError
+from spmd_core.lab.lab import Lab
+from spmd_core.reports.comparison import Subject, compare_runs
+from spmd_core.reports.comparison_document import comparison_document, comparison_json, runs_table
+from spmd_core.reports.document import csv_of, reported
+from spmd_core.reports.html import html_text
+from spmd_core.reports.markdown import markdown_text, plain_text
+from spmd_core.reports.run_document import report_document
+from spmd_core.results.result import Failure
+from tests.commands.calls import told
+from tests.labs import ROOT
+from tests.ui.predictions import predicted, store
+
+ODD = '<img src=x onerror="alert(1)"> **b** [l](javascript:x) =1+1 | @all \u202e'
+HERE, THERE = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb"
+AT_FAULT = f"error in {ROOT}/layer.py:12 on {socket.gethostname()} of file:///home/ann/x.so"
+
+
+class Page(HTMLParser):
+    """What a browser would read: tags, their attributes, and exact numbers."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.values = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "data":
+            self.values.append(float(dict(attrs)["value"]))
+
+
+@pytest.fixture
+def lab(data_folder):
+    lab = Lab.open(data_folder, serve=False)
+    collective = {"kind": "all-reduce", "axes": ["x"], "bytes": 512, "count": 2}
+    parts = {"collectives": [collective], "memory_bytes": {"peak": 1024}}
+    notes = {"notes": [AT_FAULT], "warnings": [AT_FAULT]}
+    store(data_folder, result({"auto": strategy(1e-5, **parts, **notes)}, run=HERE))
+    store(data_folder, result({"auto": strategy(2e-5 / 3)}, run=THERE))
+    store(data_folder, predicted(run="predicted"))
+    lab.notebook.label(HERE, name=ODD, note=f"{ODD}\n# no heading", tags=("v5p",))
+    yield lab
+    lab.close()
+
+
+def subjects(lab, *runs):
+    stored = {each.run: each for each in lab.history()}
+    return [Subject(stored[run], lab.result(run)) for run in runs]
+
+
+def test_a_report_has_every_number_of_the_result_and_runs_nothing(lab):
+    text = html_text(report_document(subjects(lab, HERE)))
+    page = Page(text)
+    outcome = lab.result(HERE).strategies["auto"]
+    for number in (*outcome.samples_s, outcome.median_s, *outcome.ci95_s, 512, 1024):
+        assert number in page.values
+    kinds = {tag for tag, _ in page.tags}
+    assert not kinds & {"script", "img", "link", "iframe", "form", "a", "b", "object"}
+    assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
+    policy = next(attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs)
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert "https://" not in text and "\u202e" not in text and "<svg" in text
+    assert re.search(r"<p class=note>.*\n# no heading</p>", text)
+
+
+@pytest.mark.parametrize("write", [html_text, markdown_text])
+def test_a_report_names_no_path_and_no_host(lab, write):
+    text = write(report_document(subjects(lab, HERE), {HERE: {"auto": {"hlo": AT_FAULT}}}))
+    for part in (str(ROOT), str(lab.folder), "/home/ann", socket.gethostname()):
+        assert part not in text
+    assert "layer.py:12" in text.replace("\\", "")
+
+
+def test_only_paths_are_shortened():
+    for text in ("jit(f)/layer/dot_general", "a/b", "16 MB/s", "x=2,y=4", "auto / single"):
+        assert reported(text) == text
+    assert reported("see /usr/lib/a.so, ~/x/y.py and C:\\Users\\ann\\a.txt") == (
+        "see a.so, y.py and a.txt"
+    )
+
+
+def test_markdown_shows_names_word_for_word_in_cells_that_stay_cells(lab):
+    text = markdown_text(comparison_document(compare_runs(subjects(lab, HERE, THERE))))
+    assert "<img" not in text and "&lt;img" in text and "&#64;all" in text and "\u202e" not in text
+    tables = [part for part in text.split("\n\n") if part.startswith("|")]
+    for table in tables:
+        bars = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(bars) == 1, table
+
+
+def test_a_comparison_is_read_against_its_baseline(lab):
+    compared = compare_runs(subjects(lab, HERE, THERE, "predicted"), THERE)
+    form = json.loads(json.dumps(comparison_json(compared)))
+    assert form["baseline"] == THERE and [each["letter"] for each in form["runs"]] == list("ABC")
+    first = form["verdicts"][0]
+    assert (first["run"], first["verdict"], first["faster"]) == (HERE, "faster", THERE)
+    assert form["sentences"][0].startswith("A is slower than B: A 10 µs, B 6.67 µs, ratio 1.50× (")
+    assert "only predicted" in form["sentences"][1]
+    parts = {each["part"]: each["texts"] for each in form["differences"]}
+    assert "mesh" in parts and parts["mesh"][HERE] == parts["mesh"][THERE] and "dtype" in parts
+    sheet = csv_of(runs_table(compared))
+    assert repr(2e-5 / 3) in sheet and ",'=" not in sheet
+    assert "all-reduce over x" in plain_text(comparison_document(compared))
+
+
+def test_a_comparison_of_equal_experiments_says_so_and_other_machines_are_named(lab):
+    here, there = subjects(lab, HERE, THERE)
+    other = there.result.environment.model_copy(update={"cores": 64})
+    moved = Subject(there.summary, there.result.model_copy(update={"environment": other}))
+    compared = compare_runs([here, moved])
+    assert compared.differences == ()
+    assert "on different machines" in comparison_json(compared)["sentences"][0]
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ([HERE], "1 runs are not 2 to 8"),
+        ([HERE, HERE], "one run twice"),
+        ([HERE, THERE, "--baseline", "predicted"], "is none of the runs"),
+        ([HERE, "nothing"], "is not stored here"),
+    ],
+)
+def test_a_bad_comparison_is_one_sentence(lab, runs, words):
+    done = told("compare", *runs)
+    assert done.returncode == 2 and done.stdout == "" and words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_run_that_failed_has_a_report(lab, data_folder):
+    lab._store.submit("failed", lab.status(HERE).experiment)
+    lab._store.start("failed")
+    lab._store.finish("failed", "failed", error=Failure(kind="value_error", message=AT_FAULT))
+    done = told("report", "failed", "--format", "html")
+    assert done.returncode == 0 and "value_error" in done.stdout and str(ROOT) not in done.stdout
+    assert "The run left no result" in told("report", "failed").stdout
+
+
+def test_several_runs_have_one_report(lab):
+    with pytest.raises(RequestError, match="twice"):
+        report_document(subjects(lab, HERE, HERE))
+    text = html_text(report_document(subjects(lab, HERE, "predicted")))
+    assert text.count("<h2>") >= 4 and "Comparison of 2 runs" in text

@@ -47,8 +47,9 @@ def gate(app: Asgi) -> Asgi:
     if sys.version_info < (3, 11):  # noqa: UP036 - the screens report that Python is too old
         return app
     from ui.entrance.gate import Gate
+    from ui.entrance.short import ShortLinks
 
-    return Gate(app)
+    return Gate(ShortLinks(app))
 
 
 def reported(error: Exception) -> bool:

@@ -32,6 +32,7 @@ SHARED = {
 }
 # Minutes each: the reader of one of them asks for it by its name.
 SLOW = {
+    "archives",
     "cluster_doors",
     "collectives_reading",
     "every_cut",

@@ -8,11 +8,12 @@ from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
 from ui import links, live, shell
 from ui.compare import beside
 from ui.history import listing as history
-from ui.history import side_by_side
+from ui.history import opening, side_by_side
 from ui.notebook import archives
 
 share = shell.open_page("history")
 st.title("History")
+opening.follow()
 live.watch_history(live.listed_runs())
 with st.container(horizontal=True, vertical_alignment="bottom"):
     text = st.text_input(

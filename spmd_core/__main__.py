@@ -52,6 +52,7 @@ COMMANDS = {
     "doctor": "a self-test of this machine: what works, and what to do",
     "link": "the link that opens an experiment in the dashboard",
     "who": "who did what on the dashboard",
+    "audit": "who did what, on the dashboard and the command line",
     "login": "whether the dashboard requires a login, and how to end that",
 }
 
@@ -59,6 +60,7 @@ _LONG = 60  # characters
 _INSIDE = {  # modules of commands that are in a folder
     "who": "owner.who",
     "login": "owner.login",
+    "audit": "owner.audit",
     "name": "notebook.name",
     "note": "notebook.note",
     "tag": "notebook.tag",

@@ -2,12 +2,13 @@
 part's JSON form.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment import Workload
+from spmd_core.base import RequestError
+from spmd_core.experiment import VARIABLE, Workload, get_model
 from spmd_core.machine import accelerator_files
 from spmd_core.words import title
 from ui import state
@@ -243,3 +244,29 @@ def strategies_input(
         key=state.seed(state.key(screen, field), list(now)),
     )
     return [name for name in options if name in chosen]
+
+
+def size_inputs(
+    model: str, now: Mapping[str, int], keyed: Callable[[str, object], str]
+) -> dict[str, int]:
+    """A field for each size of a model that may differ from its preset; an empty one leaves it.
+
+    `keyed`: the key of a widget with its first value.
+    """
+    try:
+        preset = get_model(model)
+    except RequestError:
+        preset = None
+    chosen: dict[str, int] = {}
+    for row in range(0, len(VARIABLE), 2):
+        for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
+            size = place.number_input(
+                plain(name),
+                value=None,
+                step=1,
+                key=keyed(f"size.{name}", now.get(name)),
+                placeholder=str(getattr(preset, name)) if preset else "as the model",
+            )
+            if size is not None:
+                chosen[name] = int(size)
+    return chosen

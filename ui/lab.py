@@ -10,7 +10,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import RequestError, is_confirmed, read_settings
 from spmd_core.experiment import Described, Experiment
-from spmd_core.lab import Asker, Batch, Imported, Lab, Room, doctor
+from spmd_core.lab import VIEWER, Asker, Batch, Imported, Lab, Room, doctor, role_of
 from spmd_core.results import Labels, RunStatus
 from spmd_core.words import Check
 from ui.entrance import door
@@ -121,7 +121,7 @@ def room() -> Room:
 
 def may_act() -> bool:
     """Whether whoever looks at this page may do more than look and estimate."""
-    return read_settings().anonymous != "viewer" or _is_logged_in()
+    return role_of(read_settings(), asker()) != VIEWER
 
 
 def batch() -> Batch:
@@ -142,7 +142,16 @@ def asker() -> Asker:
     """Who looks at this page."""
     address, known = _address(), viewer()
     who = _login_name() or f"{address}, browser {known}"
-    return Asker(known, None, address, who, _is_logged_in(), door.is_exposed())
+    is_exposed = door.is_exposed()
+    return Asker(known, None, address, who, _is_logged_in(), is_exposed, _names())
+
+
+def _names() -> tuple[str, ...]:
+    """`issuer#sub` of who is logged in, and their e-mail address where the provider confirms it."""
+    if not _is_logged_in():
+        return ()
+    email = st.user.get("email") if is_confirmed(st.user) else None
+    return (f"{st.user.get('iss')}#{st.user.get('sub')}", *([str(email)] if email else []))
 
 
 def _is_logged_in() -> bool:

@@ -23,7 +23,7 @@ from ui.entrance import token
 from ui.lab import find, lab
 from ui.markdown import plain
 
-_RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # what the Predict screen shows beside the experiment
 _KEPT = ("sweep", "scaling", "measured", "tokens", "with", "price", "at")
 
@@ -40,7 +40,7 @@ def from_query(screen: str) -> None:
     if seen == before:
         return
     state.set_link(screen, seen)
-    code, run = query[0], query[1] if _RUN.fullmatch(query[1]) else None
+    code, run = query[0], query[1] if RUN_ID.fullmatch(query[1]) else None
     if not any(query):
         return
     # a link from a screen to itself: the browser takes up the query, but does not show it
@@ -200,7 +200,8 @@ def no_run(run: str, press: str) -> str:
         pass
     return (
         f"This machine has no run {run}: it was made on another one, or was deleted. "
-        f"The fields are filled in as far as the link says: press {press} to compute it here."
+        f"The fields are filled in as far as the link says: press {press} to compute it here, "
+        "or import its archive on History."
     )
 
 

@@ -69,6 +69,7 @@ def follow(
     status = find(run)
     if status is None:
         st.info(plain(links.no_run(run, _BUTTONS[screen])), icon=":material/link_off:")
+        st.page_link("pages/history.py", label="Open History", icon=":material/move_to_inbox:")
         cards.stored(experiment)
         return None
     if status.experiment != experiment:

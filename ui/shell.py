@@ -163,8 +163,8 @@ def _address_banner() -> None:
     if not door.is_exposed():
         return
     st.warning(
-        f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it can use "
-        "these devices. Bind it to 127.0.0.1 and use ssh -L, or set up a login, as docs/security.md says.",
+        f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it "
+        f"{'can use these devices' if may_act() else 'sees all runs'}. Bind it to 127.0.0.1 and use ssh -L, or set up a login, as docs/security.md says.",
         icon=":material/lock_open:",
     )
 

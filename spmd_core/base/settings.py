@@ -17,7 +17,9 @@ _ADDRESS = re.compile(
 )
 _TLS_FILES = ("SPMD_LAB_DASK_CA", "SPMD_LAB_DASK_CERT", "SPMD_LAB_DASK_KEY")
 UPLOADS = ("off", "compile", "run", "kernels")  # each allows what those before it do
+ROLES = ("viewer", "runner", "admin")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
+_PERSON = re.compile(r"[^@\s#]+@[\w-]+(\.[\w-]+)+|\S+#\S+")
 _MEMBER = re.compile(r"([^@\s]+@|@)?[\w-]+(\.[\w-]+)+")
 
 
@@ -49,7 +51,12 @@ class Settings:
     dask_tls: tuple[str, ...] = ()
     # e-mail addresses and domains that a login lets in; *: whoever the identity provider knows
     members: tuple[str, ...] = ()
-    anonymous: str = ""  # viewer: who has not logged in may only look, and estimate
+    # e-mail addresses, and `issuer#sub`, of who logs in as an admin or a runner; all others view
+    admins: tuple[str, ...] = ()
+    runners: tuple[str, ...] = ()
+    anonymous: str = (
+        ""  # the role of who has not logged in; "": admin on loopback, viewer elsewhere
+    )
     token: str = ""  # that a link carries once, before anything is served
     # what may be done with programs that others hand in: off, compile, run or kernels; "": run,
     # and off for visitors of a dashboard that anybody can reach
@@ -87,7 +94,9 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         dask=(address := _address(environ)),
         dask_tls=tuple(_file(environ, name) for name in _TLS_FILES * address.startswith("tls://")),
         members=_members(environ, "SPMD_LAB_MEMBERS"),
-        anonymous=_choice(environ, "SPMD_LAB_ANONYMOUS", ("viewer",)),
+        admins=_people(environ, "SPMD_LAB_ADMINS"),
+        runners=_people(environ, "SPMD_LAB_RUNNERS"),
+        anonymous=_choice(environ, "SPMD_LAB_ANONYMOUS", ROLES),
         uploads=_choice(environ, "SPMD_LAB_UPLOADS", UPLOADS),
         token=_token(environ, "SPMD_LAB_TOKEN"),
         proxies=_proxies(environ, "SPMD_LAB_PROXY"),
@@ -143,6 +152,18 @@ def _members(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
                 "identity provider knows",
             )
     return tuple(word.removeprefix("@") for word in words)
+
+
+def _people(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    words = environ.get(name, "").lower().replace(",", " ").split()
+    for word in words:
+        if not _PERSON.fullmatch(word):
+            raise refuse(
+                f"{name}={shorten(word)}",
+                "is no e-mail address, and no issuer#sub",
+                f"use for example {name}=ann@example.com",
+            )
+    return tuple(words)
 
 
 def _choice(environ: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:

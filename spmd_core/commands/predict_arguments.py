@@ -133,7 +133,7 @@ def _add_plan(parser: ArgumentParser) -> None:
         parser.add_argument(name, **keywords)
     add_config(parser)
     add_experts(parser)
-    _add_sizes(parser)
+    _add_shape(parser)
 
 
 def add_experts(parser: ArgumentParser) -> None:
@@ -148,8 +148,8 @@ def add_experts(parser: ArgumentParser) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="FACTOR", help=meant)
 
 
-def _add_sizes(parser: ArgumentParser) -> None:
-    """Sizes of one's own, in place of the model's."""
+def add_sizes(parser: ArgumentParser) -> None:
+    """Sizes in place of the model's."""
     for name in VARIABLE:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
@@ -157,6 +157,11 @@ def _add_sizes(parser: ArgumentParser) -> None:
             metavar="N",
             help=f"{name} of its own, in place of the model's",
         )
+
+
+def _add_shape(parser: ArgumentParser) -> None:
+    """Sizes and kinds of layers in place of the model's."""
+    add_sizes(parser)
     parser.add_argument(
         "--activation", metavar="NAME", help=f"of the mlp: {', '.join(ACTIVATIONS)}"
     )

@@ -6,9 +6,9 @@ from typing import Any
 
 from spmd_core.base import refuse
 from spmd_core.commands.config import add_config, config_from
-from spmd_core.commands.predict_arguments import add_experts
+from spmd_core.commands.predict_arguments import add_experts, add_sizes
 from spmd_core.commands.spec import HELP, read_open_spec
-from spmd_core.experiment import AXES, parse_mesh
+from spmd_core.experiment import AXES, VARIABLE, parse_mesh
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target
 from spmd_core.search import (
@@ -41,7 +41,7 @@ _OF_MODELS = (
     "slices",
 )
 _DTYPES = ("state_dtype", "second_moment_dtype", "parameter_dtype")
-_FIXED = (*_DTYPES, "dropless", "capacity_factor", "imbalance")
+_FIXED = (*_DTYPES, "dropless", "capacity_factor", "imbalance", *VARIABLE)
 
 
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -122,6 +122,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         parser.add_argument(name, **keywords)
     add_config(parser)
     add_experts(parser)
+    add_sizes(parser)
 
 
 def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion | ArrayQuestion:

@@ -24,7 +24,8 @@ from spmd_core.experiment import Described, Experiment, programs
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.notebook import Notebook
-from spmd_core.lab.store.actions import Action
+from spmd_core.lab.store.actions import COMMANDS, Action
+from spmd_core.lab.store.asker import check_may_change
 from spmd_core.lab.store.limits import (
     COMMAND_LINE,
     Asker,
@@ -68,7 +69,7 @@ class Lab:
     def __init__(self, folder: Path, settings: Settings, serve: bool):
         self.folder = folder
         self._store = Store(folder)
-        self.notebook = Notebook(self._store, self.allow)
+        self.notebook = Notebook(self._store, settings, self.allow)
         self.archives = Archives(self._store, settings, self.allow)
         self._queue_lock = QueueLock(folder, self._store)
         self._clients = Clients(folder)
@@ -145,6 +146,8 @@ class Lab:
             client=self._clients.own,
             lasts=self._serve,
             address=asker.address,
+            owner=asker.owner,
+            owner_name=asker.who if asker.is_logged_in else None,
         )
         if is_first:
             self._note(asker, "submit", run)
@@ -194,6 +197,10 @@ class Lab:
         """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none are stored."""
         return self._unsaved.texts(run, strategy) or self._store.texts(run, strategy)
 
+    def every_text(self, run: str) -> dict[str, dict[str, str]]:
+        """Program texts of all strategies of a run, by strategy and name."""
+        return self._store.every_text(run)
+
     def text(self, run: str, strategy: str, name: str) -> str | None:
         """One text that a strategy left, such as its timeline; None where it left none."""
         return self._unsaved.texts(run, strategy).get(name) or self._store.text(run, strategy, name)
@@ -205,13 +212,12 @@ class Lab:
             self._note(asker, action, subject)
 
     def _note(self, asker: Asker, action: str, subject: str) -> None:
-        if asker.viewer is not None:
-            with contextlib.suppress(StorageError):  # a full disk must not keep runs from deletion
-                self._store.note_action(asker.who or asker.viewer, action, subject)
+        with contextlib.suppress(StorageError):  # a full disk must not keep runs from deletion
+            self._store.note_action(asker.who or asker.viewer or COMMANDS, action, subject)
 
-    def actions(self, limit: int = 100) -> tuple[Action, ...]:
-        """What visitors of the dashboard did, the last first."""
-        return self._store.actions(limit)
+    def actions(self, limit: int = 100, with_commands: bool = False) -> tuple[Action, ...]:
+        """What visitors of the dashboard did, the last first; and the command line, where wanted."""
+        return self._store.actions(limit, with_commands)
 
     def cancel(self, *runs: str, asker: Asker = COMMAND_LINE) -> None:
         """Cancel runs: those that wait at once, and first, so that none of them moves up; else ask
@@ -309,8 +315,11 @@ class Lab:
         return tuple(summary for summary in seen if state in (None, summary.state))
 
     def delete(self, runs: Sequence[str], asker: Asker = COMMAND_LINE) -> int:
-        """Delete runs that are over, with their results; how many. RequestError where one is not."""
-        check_may_act(self._settings, asker)
+        """Delete runs that are over, with their results; how many. RequestError where one is not,
+        or `asker` is neither its owner nor an admin.
+        """
+        for run in runs:
+            check_may_change(self._store, self._settings, asker, run)
         active = {status.run for status in self.active()}
         for run in runs:
             if run in active:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from spmd_core.lab.store.limits import COMMAND_LINE, Asker
+from spmd_core.base import Settings
+from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act, check_may_change
 from spmd_core.lab.store.store import Store
 from spmd_core.results import Labels, Origin, checked_name, checked_note, checked_tags
 
@@ -12,8 +13,8 @@ _CHECKED = {"name": checked_name, "note": checked_note, "tags": checked_tags, "i
 class Notebook:
     """The notebook of a data folder. `allow(asker, action, run)` refuses who may not write in it."""
 
-    def __init__(self, store: Store, allow: Callable[[Asker, str, str], None]):
-        self._store, self._allow = store, allow
+    def __init__(self, store: Store, settings: Settings, allow: Callable[[Asker, str, str], None]):
+        self._store, self._settings, self._allow = store, settings, allow
 
     def labels(self, run: str) -> Labels:
         """What was added to a run; RequestError where there is none of that id."""
@@ -37,9 +38,12 @@ class Notebook:
         """Change `name`, `note`, `tags` or `is_pinned` of a run, and return all of its labels.
 
         `was`: what the editor saw. RequestError where a text is too long, somebody else has changed
-        the same field meanwhile, or `asker` may not write.
+        the same field meanwhile, `asker` may not write, or renames what another person owns.
         """
         checked = {field: _CHECKED[field](value) for field, value in changes.items()}  # pyright: ignore[reportArgumentType]
-        self._store.labels(run)  # refuses a run that is not stored, before the action is noted
-        self._allow(asker, "label", run)
-        return self._store.label(run, was, **checked)
+        check_may_act(self._settings, asker)
+        if "name" in changes:
+            check_may_change(self._store, self._settings, asker, run)
+        labels = self._store.label(run, was, **checked)
+        self._allow(asker, "label", run)  # notes what was done
+        return labels

@@ -21,6 +21,7 @@ from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.predicting import CompiledText, is_current, is_outdated, of_experiment
 from spmd_core.time.cost.version import versions
+from spmd_core.time.estimate.gap import gap_parts, unexplained_s
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
 from spmd_core.time.estimate.step import RING_NOTE, estimate_step, step_mfu
@@ -77,6 +78,7 @@ __all__ = [
     "estimate_step",
     "fits",
     "formula_of",
+    "gap_parts",
     "hops_between",
     "host_s",
     "is_current",
@@ -100,6 +102,7 @@ __all__ = [
     "step_mfu",
     "time_model",
     "times_where_run",
+    "unexplained_s",
     "versions",
     "with_expected",
     "with_roofline",

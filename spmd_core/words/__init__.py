@@ -58,6 +58,7 @@ from spmd_core.words.experiments import (
     model_words,
     sharding_words,
 )
+from spmd_core.words.gap import gap_sentence, gap_table
 from spmd_core.words.history.added import imported_words, labels_words, origin_words
 from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
@@ -104,6 +105,7 @@ from spmd_core.words.nearest import (
     moments_words,
     nearest_json,
     nearest_words,
+    predict_command,
 )
 from spmd_core.words.predictions import (
     KINDS,
@@ -269,6 +271,8 @@ __all__ = [
     "failures",
     "finding_words",
     "fit_words",
+    "gap_sentence",
+    "gap_table",
     "goal_words",
     "grid_headline",
     "grid_row",
@@ -318,6 +322,7 @@ __all__ = [
     "plan_words",
     "point_size_words",
     "point_title",
+    "predict_command",
     "predicted",
     "predicted_words",
     "predictions",

@@ -33,21 +33,26 @@ def headline(result: Result) -> str:
 
 
 def sweep_words(points: Sequence[Point]) -> str:
-    """The bus bandwidth of the first kind at its largest size, over each group of axes."""
-    timed = [point for point in points if point.time_s or point.predicted_s]
+    """The highest bus bandwidth of the first kind over each group of axes, and its knee: the size
+    from which on it has half of that.
+    """
+    timed = [point for point in points if (point.time_s or point.predicted_s) and _bus(point)]
     if not timed:
         return NO_POINTS
-    kind = timed[0].kind
-    largest: dict[tuple[str, ...], Point] = {}
+    kind, groups = timed[0].kind, dict[tuple[str, ...], list[Point]]()
     for point in timed:
-        if point.kind == kind and point.bytes >= largest.get(point.axes, point).bytes:
-            largest[point.axes] = point
-    parts = [
-        f"{rate_words(_bus(point))} over {axes_words(axes)}" for axes, point in largest.items()
-    ]
+        if point.kind == kind:
+            groups.setdefault(point.axes, []).append(point)
+    parts = []
+    for axes, listed_points in groups.items():
+        peak = max(listed_points, key=lambda point: _bus(point) or 0.0)
+        half = [p.bytes for p in listed_points if (_bus(p) or 0.0) >= (_bus(peak) or 0.0) / 2]
+        parts.append(
+            f"{rate_words(_bus(peak))} over {axes_words(axes)} at {bytes_text(peak.bytes)}, "
+            f"half of that from {bytes_text(min(half))} on"
+        )
     text = "Predicted: " if all(point.time_s is None for point in timed) else ""
-    at = bytes_text(max(point.bytes for point in largest.values()))
-    return f"{text}{kind_title(kind)} reaches {listed(parts)}, at {at}."
+    return f"{text}{kind_title(kind)} peaks at {'; '.join(parts)}."
 
 
 def calibration_words(ceilings: Iterable[Ceiling]) -> str:

@@ -1,5 +1,6 @@
 """What a training step is estimated to take, in a line; the nearest plan that fits, and what it changes."""
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,6 +81,26 @@ def arguments(plan: Plan, near: Plan) -> str:
         if value != before
     }
     return " ".join(f"--{name} {text}" for name, text in texts.items())
+
+
+def predict_command(plan: Plan) -> str:
+    """The command that predicts a plan, with the flags of its policy."""
+    given = {
+        "target": plan.target,
+        "model": plan.model,
+        "mesh": mesh_text(plan.mesh, ","),
+        "batch-per-device": f"{plan.batch_per_device:.15g}",
+        "sequence": str(plan.sequence),
+        "remat": plan.remat,
+        "save": ",".join(plan.save),
+        "offload": ",".join(plan.offload),
+        **{name.replace("_", "-"): str(size) for name, size in plan.sizes},
+        "layers": str(plan.layers or ""),
+    }
+    words = [f"--{name} {shlex.quote(value)}" for name, value in given.items() if value]
+    if plan.dropless:
+        words.append("--dropless")
+    return f"python -m spmd_core predict {' '.join(words)}"
 
 
 def nearest_json(plan: Plan) -> dict[str, Any]:

@@ -60,6 +60,29 @@ HELD = {
         "ui/test_version.py", "test_each_screen_and_failure_says_so"),
     "sees all runs, cancels and deletes": (
         HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
+    "by default where other machines can reach": (
+        "lab/store/test_roles.py", "test_the_role_of_each"),
+    "or what the teammate's role allows": ("lab/store/test_roles.py", "test_each_role_may_do_so_much"),
+    "list e-mail addresses that the provider confirms, or": (
+        "lab/store/test_roles.py", "test_the_role_of_each"),
+    "all others are viewers, who look and estimate": (
+        "lab/store/test_roles.py", "test_the_role_of_each"),
+    "A runner also runs, cancels, imports, tags and releases": (
+        "lab/store/test_roles.py", "test_each_role_may_do_so_much"),
+    "An admin also deletes and renames what others ran": (
+        "lab/store/test_roles.py", "test_each_role_may_do_so_much"),
+    "The owner of a run is `issuer#sub`, never a displayed name": (
+        "lab/store/test_roles.py", "test_the_owner_is_issuer_and_subject"),
+    "not by hiding buttons": ("lab/store/test_roles.py", "test_each_role_may_do_so_much"),
+    "The command line is an admin": ("lab/store/test_roles.py", "test_the_role_of_each"),
+    "`audit` lists the same": ("lab/store/test_roles.py", "test_audit_lists_the_command_line_too"),
+    "made of the address alone, escaped": (
+        "ui/history/test_short.py", "test_a_preview_is_made_of_the_link_and_escaped"),
+    "it is bounded in size, validated, and all or nothing of it": (
+        "lab/test_archives.py", "test_a_bad_archive_is_refused_in_a_sentence_and_nothing_is_written"),
+    "Imported runs never answer for this machine": (
+        "lab/test_archives.py",
+        "test_a_foreign_run_is_no_latest_result_and_no_recipe_that_is_done"),
     "Three settings limit that": ("lab/store/test_limits.py", "test_who_may_only_look_changes_nothing"),
     "takes at most 10 places of the queue": (
         "lab/store/test_limits.py",

@@ -147,6 +147,15 @@ def test_a_run_that_failed_has_a_report(lab, data_folder):
     assert "The run left no result" in told("report", "failed").stdout
 
 
+def test_program_texts_are_in_a_report_where_they_are_wanted(lab):
+    lab._store.submit("texts", lab.status(HERE).experiment)
+    lab._store.start("texts")
+    named = lab.facts(HERE).model_copy(update={"run": "texts"})
+    lab._store.finish("texts", "succeeded", result=named, texts={"auto": {"hlo": "HloModule m"}})
+    assert "HloModule m" in told("report", "texts", "--format", "html", "--texts").stdout
+    assert "HloModule m" not in told("report", "texts", "--format", "html").stdout
+
+
 def test_several_runs_have_one_report(lab):
     with pytest.raises(RequestError, match="twice"):
         report_document(subjects(lab, HERE, HERE))

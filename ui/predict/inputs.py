@@ -11,7 +11,6 @@ from spmd_core.experiment import (
     NAMES,
     PRESETS,
     TABLES,
-    VARIABLE,
     get_model,
     get_workload,
     named_axes,
@@ -83,7 +82,9 @@ def _model_fields(screen: str, draft: Form, devices: int) -> Form:
     with st.expander("More of the model"):
         more = _more(screen, options, dims, model)
         st.caption("Sizes of the model, where they are to differ from the preset's")
-        sizes = _sizes(screen, dims, model)
+        sizes = inputs.size_inputs(
+            model, dims, lambda name, now: state.seed(state.key(screen, name), now)
+        )
     parameters.caption(plain(_parameters(model, sizes, more)))
     not_default = {
         name: value
@@ -275,26 +276,6 @@ def _own_choices(screen: str, options: Form) -> dict[str, str]:
                 options.get(name, ""),
                 words=lambda word: word or "as the model",
             )
-    return chosen
-
-
-def _sizes(screen: str, dims: Form, model: str) -> dict[str, int]:
-    try:
-        preset = get_model(model)
-    except RequestError:
-        preset = None
-    chosen: dict[str, int] = {}
-    for row in range(0, len(VARIABLE), 2):
-        for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
-            size = place.number_input(
-                plain(name),
-                value=None,
-                step=1,
-                key=state.seed(state.key(screen, f"size.{name}"), dims.get(name)),
-                placeholder=str(getattr(preset, name)) if preset else "as the model",
-            )
-            if size is not None:
-                chosen[name] = size
     return chosen
 
 

@@ -4,17 +4,19 @@ and a baseline to check against.
 
 import shlex
 
+import pandas as pd
 import streamlit as st
 
 from spmd_core.base import RequestError
 from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
-from spmd_core.words import predictions
+from spmd_core.words import gap_sentence, gap_table, predictions
 from ui import price, state
 from ui.link_number import LinkNumber
 from ui.markdown import plain
 from ui.predict import charts
 from ui.shell import refusal
+from ui.tables import draw_table
 
 SCREEN = "predict"
 _LONGEST_S = 1e6
@@ -105,10 +107,13 @@ def own_time(prediction: Prediction) -> None:
             ":gray[Enter what you measured on real chips, to see how far off the estimate is.]"
         )
         return
-    right.markdown(f"**{plain(words)}**")
+    sentence = gap_sentence(prediction, measured or 0.0)
+    right.markdown(f"**{plain(words)}** {plain(sentence or '')}")
     st.vega_lite_chart(
         charts.interval_chart({"time": prediction.predicted_s}, measured), alt=words, key="measured"
     )
+    if rows := gap_table(prediction, measured or 0.0):
+        draw_table(pd.DataFrame(rows))
 
 
 def baseline(result: Result, prediction: Prediction) -> None:

@@ -7,6 +7,7 @@ from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.script import script_text
 from spmd_core.search import Answer, Candidate, axis_rules, price_per_billion
 from spmd_core.trials import Search
+from spmd_core.words import predict_command
 from spmd_core.words import search as words
 from ui import cards, exports
 from ui.lab import end
@@ -231,6 +232,7 @@ def actions(candidate: Candidate) -> None:
             "A Python script of plain JAX that reproduces it.",
         )
     if (plan := candidate.plan) is not None:
+        st.code(predict_command(plan), language="bash", wrap_lines=True)
         with st.expander("Axis rules for MaxText and Flax"):
             st.code(axis_rules.maxtext(plan), language="yaml")
             st.code(axis_rules.flax(plan), language="python")

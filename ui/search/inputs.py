@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment import PRESETS, WORKLOADS, Workload, parse_mesh
+from spmd_core.experiment import PRESETS, VARIABLE, WORKLOADS, Workload, parse_mesh
 from spmd_core.search import (
     GOALS,
     MOST_GIB,
@@ -28,6 +28,8 @@ from spmd_core.words import goal_words
 from ui import state
 from ui.forms import Form
 from ui.lab import lab
+from ui.markdown import plain
+from ui.search import own_model
 
 SCREEN = "search"
 _MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
@@ -36,7 +38,7 @@ _FIXED_SPECS = {  # of a computation: label and example
     "overrides": ("Arrays that stay put", '{"w1": ["x", null]}'),
 }
 # of a spec, what has a field on the screen
-_FIELDS = ("workload", "target", "dims", "strategies", "mesh", *_FIXED_SPECS)
+_FIELDS = ("workload", "target", "dims", "dtype", "strategies", "mesh", *_FIXED_SPECS)
 _KINDS = {"model": "A model", "array": "A computation"}
 _GIB = 2**30
 DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:16"], "global_batch": 64}
@@ -101,6 +103,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     now = now or first()
     models = list(dict.fromkeys((now.model, *_MODELS)))
     model = st.selectbox("Model", models, key=_key("model", now.model))
+    model, plan = own_model.fields(model, dict(now.plan), _key)
     text = st.text_input(
         "Chips",
         key=_key("chips", ", ".join(now.chips)),
@@ -109,9 +112,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
         "`v5p:4x4x4*2` one topology. Commas between several.",
     )
     chips = _parts(text)
-    asked = (
-        _batch(now) | {"model": model, "chips": chips, "plan": dict(now.plan)} | _costs(now, chips)
-    )
+    asked = _batch(now) | {"model": model, "chips": chips, "plan": plan} | _costs(now, chips)
     return read_question(asked | _fixed(now))
 
 
@@ -233,6 +234,8 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     same = now if kept else None
     what = WORKLOADS[name]
     dims = _dims(what, kept)
+    st.caption(plain(what.formula))
+    dtype = _dtype(what, kept)
     strategies = _strategies(what, spec.get("strategies", ()), same)
     every_spec = st.toggle(
         "Every spec of every array",
@@ -247,16 +250,15 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
         fixed = _fixed_specs(name, kept)
         memory_bytes = _memory(now.memory_bytes if now else None)
     rest = {field: value for field, value in kept.items() if field not in _FIELDS}
-    asked = rest | fixed | {"workload": name, "dims": dims, "strategies": strategies}
-    asked["target"] = _parts(target)
+    targets = _parts(target)
+    asked = rest | dtype | fixed | {"workload": name, "target": targets, "dims": dims}
+    asked["strategies"] = strategies
     if every_spec:
         asked["overrides"] = None
     elif "sharding" not in fixed:
         asked["sharding"] = None
-    devices = _devices(asked["target"])
-    return read_array_question(
-        asked, devices, minimize=goal, price=price, memory_bytes=memory_bytes
-    )
+    more = {"minimize": goal, "price": price, "memory_bytes": memory_bytes}
+    return read_array_question(asked, _devices(targets), **more)
 
 
 def _computation(now: str) -> str:
@@ -275,6 +277,13 @@ def _dims(what: Workload, kept: Form) -> Form | None:
     if kept and text == sizes:
         return kept.get("dims")
     return dict(parse_mesh(text.replace(" ", "")))
+
+
+def _dtype(what: Workload, kept: Form) -> Form:
+    """The dtype, left out where it is the default and was left out, so that a link stays as it is."""
+    now = kept.get("dtype") or what.dtypes[0]
+    chosen = st.selectbox("Dtype", what.dtypes, key=_key(f"dtype.{what.name}", now))
+    return {"dtype": chosen} if chosen != what.dtypes[0] or kept.get("dtype") else {}
 
 
 def _strategies(what: Workload, now: Sequence[str], same: ArrayQuestion | None) -> list[str] | None:
@@ -362,4 +371,5 @@ def as_text(asked: AnyQuestion) -> str:
     words = [f"--model {asked.model}", f"--chips {','.join(asked.chips)}"]
     if asked.global_batch:
         words.append(f"--global-batch {asked.global_batch}")
+    words += [f"--{name.replace('_', '-')} {size}" for name, size in asked.plan if name in VARIABLE]
     return f"python -m spmd_core search {' '.join(words)} --sequence {asked.sequence}"

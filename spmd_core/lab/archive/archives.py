@@ -12,7 +12,7 @@ from spmd_core.base import RequestError, Settings, UnreadableRun, bytes_text, re
 from spmd_core.lab.archive import container
 from spmd_core.lab.archive.contents import ArchivedRun, read_run, read_texts, run_json
 from spmd_core.lab.store.archived import Incoming
-from spmd_core.lab.store.limits import COMMAND_LINE, Asker
+from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.rows import columns_at_end, result_body
 from spmd_core.lab.store.store import Store
 from spmd_core.results import lane_of_target
@@ -80,7 +80,7 @@ class Archives:
         RequestError, and nothing written, where the archive is bad or `asker` may not import;
         StorageError, and nothing written, where the disk is full.
         """
-        self._allow(asker, "import", Path(name).name[:100])
+        check_may_act(self._settings, asker)
         archive = container.Archive(file, name)
         here = self._store.present(archive.manifest.runs)
         present: list[str] = []
@@ -102,6 +102,7 @@ class Archives:
                 refused.append(Refused(run, f"run {run} is another run here: rename neither"))
         self._check_room(asker, [each for each, _ in incoming])
         stored = self._store.import_runs(incoming)
+        self._allow(asker, "import", Path(name).name[:100])  # notes what was done
         present += [each.run for each, _ in incoming if each.run not in set(stored)]
         return Imported(stored, tuple(present), tuple(refused))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spmd_core.lab.store.queue import RunQueue
 
+COMMANDS = "command line"  # who acts there; a visitor has an address or an e-mail address
 KEPT = 10_000  # actions; older ones are forgotten
 
 
@@ -32,9 +33,10 @@ class Actions(RunQueue):
             )
             db.execute("DELETE FROM actions WHERE id <= last_insert_rowid() - ?", (KEPT,))
 
-    def actions(self, limit: int = 100) -> tuple[Action, ...]:
-        """What was done, the last first."""
+    def actions(self, limit: int = 100, with_commands: bool = False) -> tuple[Action, ...]:
+        """What visitors did, the last first; also what the command line did `with_commands`."""
         rows = self._rows(
-            "SELECT who, at, action, subject FROM actions ORDER BY id DESC LIMIT ?", (limit,)
+            "SELECT who, at, action, subject FROM actions WHERE who != ? ORDER BY id DESC LIMIT ?",
+            ("" if with_commands else COMMANDS, limit),
         )
         return tuple(Action(**row) for row in rows)

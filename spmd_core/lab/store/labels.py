@@ -36,6 +36,11 @@ class LabelsOfRuns(Actions):
         rows = self._rows("SELECT origin FROM runs WHERE id = ?", (run,))
         return origin_of(rows[0]) if rows else None
 
+    def owner(self, run: str) -> tuple[str | None, str | None]:
+        """`issuer#sub` of who submitted a run by login, and the mark of who did by browser."""
+        rows = self._rows("SELECT owner, viewer FROM runs WHERE id = ?", (run,))
+        return (rows[0]["owner"], rows[0]["viewer"]) if rows else (None, None)
+
     def label(self, run: str, was: Labels | None, **changes: object) -> Labels:
         """Change some of a run's labels, and return them all.
 

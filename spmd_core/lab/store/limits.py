@@ -4,25 +4,10 @@ from dataclasses import dataclass
 
 from spmd_core.base import Settings, bytes_text, refuse
 from spmd_core.experiment import Experiment, check_flags
+from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.store import Store
 
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Who submits: a viewer in a browser, who has limits, or the command line, which has none.
-    `batch`: runs submitted together, such as a sweep, which count as one; as "search …" they are
-    listed only with the runs of searches.
-    """
-
-    viewer: str | None = None
-    batch: str | None = None
-    address: str | None = None  # of who has not logged in
-    who: str = ""  # for what is kept of who did what
-    is_logged_in: bool = False
-    is_exposed: bool = False  # at a dashboard that anybody can reach, without a login
-
-
-COMMAND_LINE = Asker()
+__all__ = ["COMMAND_LINE", "Asker", "Room", "check_asker", "check_may_act", "check_program", "room"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +35,6 @@ class Room:
             f"Queued or running: {self.queued} of at most {self.queued_most} runs; yours: {self.own} of "
             f"at most {self.own_most}. Stored results: {bytes_text(self.stored_bytes)} of at most "
             f"{bytes_text(self.stored_most_bytes)}."
-        )
-
-
-def check_may_act(settings: Settings, asker: Asker) -> None:
-    """RequestError where a visitor may only look, and estimate."""
-    is_visitor = asker.viewer is not None and not asker.is_logged_in
-    if is_visitor and settings.anonymous == "viewer":
-        raise refuse(
-            "a visitor without a login",
-            "may only look and estimate here",
-            "ask whoever runs this dashboard",
         )
 
 

@@ -126,7 +126,7 @@ def test_an_absent_topology_is_predicted_by_the_formulas_of_its_links():
     # a line of 4 chips: (n-1)/n of 64 MiB through one link of 45 GB/s, launch and hops besides
     assert point.predicted_s == pytest.approx(2**26 * 0.75 / 45e9, rel=0.02)
     assert point.time_s is None
-    assert sweep_words([point]).startswith("Predicted: All-gather reaches ")
+    assert sweep_words([point]).startswith("Predicted: All-gather peaks at ")
 
 
 def test_a_ceiling_is_what_the_fastest_reach_and_a_busy_machine_is_named():

@@ -1,0 +1,61 @@
+"""What could make a real step longer than its prediction, each with the most that it explains."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spmd_core.results import Prediction
+from spmd_core.time.cost.constants import (
+    KERNEL_HIGH,
+    MATMUL_OFF,
+    MEMORY_HIGH,
+    UNMODELLED,
+)
+
+Cause = Literal["communication", "kernel", "matmul", "memory", "host", "slices", "input"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A cause, and the seconds of a step that it explains at most; None where nothing in the
+    prediction bounds it.
+    """
+
+    cause: Cause
+    most_s: float | None
+
+
+def gap_parts(prediction: Prediction, measured_s: float) -> tuple[Explained, ...]:
+    """Causes of a step of `measured_s` seconds that took longer than estimated, the largest first and
+    what has no bound last; empty where it took no longer, or nothing was estimated.
+
+    Communication: every collective exposed in full. Kernels, matmuls and memory: by the factors of
+    the interval. Slices: as much waiting again as is estimated. Input, checkpoints and the host: what
+    none of these explains.
+    """
+    time = prediction.predicted_s
+    if time is None or measured_s <= time.estimate:
+        return ()
+    shares = prediction.shares_s
+    hidden = sum(
+        max(0.0, (each.seconds or 0.0) * (each.count or 1) - each.exposed_in_all_s)
+        for each in prediction.collectives
+    )
+    bounds: dict[Cause, float] = {
+        "communication": hidden,
+        "kernel": shares.get("kernel", 0.0) * (KERNEL_HIGH - 1),
+        "matmul": shares.get("matmul", 0.0) * (MATMUL_OFF - 1),
+        "memory": shares.get("memory", 0.0) * (MEMORY_HIGH - 1),
+        "host": shares.get("wait: host", 0.0),
+        "slices": shares.get("wait: slices", 0.0),
+    }
+    bounded = [Explained(cause, most) for cause, most in bounds.items() if most > 0]
+    bounded.sort(key=lambda each: -(each.most_s or 0.0))
+    return (*bounded, Explained("input", None))
+
+
+def unexplained_s(prediction: Prediction, measured_s: float) -> float:
+    """Seconds of the gap that all bounded causes together leave, and what is not modeled."""
+    time = prediction.predicted_s
+    known = sum(each.most_s or 0.0 for each in gap_parts(prediction, measured_s))
+    estimate = time.estimate if time else measured_s
+    return max(0.0, measured_s - estimate * (1 + UNMODELLED) - known)

@@ -1,0 +1,130 @@
+"""Who may do what, by login and without, and what is kept of it."""
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.__main__ import main
+from spmd_core.base.errors import RequestError
+from spmd_core.base.settings import read_settings
+from spmd_core.lab.lab import Lab
+from spmd_core.lab.store.asker import COMMAND_LINE, Asker, role_of
+from tests.labs import HASTY, experiment
+
+ANN = Asker("ann", who="ann@example.com", is_logged_in=True, names=("iss#1", "Ann@example.com"))
+BOB = Asker("bob", who="iss 2", is_logged_in=True, names=("iss#2",))
+EVE = Asker("eve", who="eve@example.com", is_logged_in=True, names=("iss#3", "eve@example.com"))
+VISITOR = Asker("browser", address="10.0.0.1")
+ROLES = replace(HASTY, admins=("ann@example.com",), runners=("iss#2",))
+
+
+@pytest.fixture
+def lab(data_folder):
+    lab = Lab.open(data_folder, serve=False, settings=ROLES)
+    lab._is_wanted = lab._supervisor._is_wanted = lambda: False
+    yield lab
+    lab.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "asker", "role"),
+    [
+        (ROLES, ANN, "admin"),
+        (ROLES, BOB, "runner"),
+        (ROLES, EVE, "viewer"),
+        (ROLES, replace(EVE, who="ann@example.com"), "viewer"),  # a name is no identity
+        (ROLES, replace(EVE, names=("iss#3",)), "viewer"),  # of an address that is not confirmed
+        (ROLES, COMMAND_LINE, "admin"),
+        (HASTY, EVE, "admin"),
+        (HASTY, VISITOR, "admin"),
+        (HASTY, replace(VISITOR, is_exposed=True), "viewer"),
+        (replace(HASTY, anonymous="runner"), replace(VISITOR, is_exposed=True), "runner"),
+        (replace(ROLES, anonymous="viewer"), VISITOR, "viewer"),
+    ],
+)
+def test_the_role_of_each(settings, asker, role):
+    assert role_of(settings, asker) == role
+
+
+def attempts(lab, run):
+    """What people do, by its name."""
+    return {
+        "run": lambda who: lab.submit(experiment(1), who),
+        "release": lambda who: lab.release(who),
+        "tag": lambda who: lab.notebook.label(run, who, tags=("a",)),
+        "import": lambda who: lab.archives.import_file(io.BytesIO(b"none"), asker=who),
+        "cancel": lambda who: lab.cancel(run, asker=who),
+        "name": lambda who: lab.notebook.label(run, who, name="a"),
+        "delete": lambda who: lab.delete([run], who),
+    }
+
+
+@pytest.mark.parametrize(
+    ("asker", "refused"),
+    [
+        (EVE, ["run", "release", "tag", "import", "cancel", "name", "delete"]),
+        (BOB, ["name", "delete"]),
+        (ANN, []),
+    ],
+)
+def test_each_role_may_do_so_much(lab, asker, refused):
+    run, stopped = lab.submit(experiment()), []
+    for name, attempt in attempts(lab, run).items():
+        try:
+            attempt(asker)
+        except RequestError as error:
+            if "is not a zip file" not in str(error):
+                stopped.append(name)
+    assert stopped == refused
+
+
+def test_the_owner_is_issuer_and_subject(lab):
+    run = lab.submit(experiment(), BOB)
+    assert lab._store.owner(run) == ("iss#2", "bob") and lab.history()[0].owner == "iss 2"
+    assert [each.run for each in lab.history(text="by:iss")] == [run]
+    other = replace(BOB, names=("iss#9",))  # of the same displayed name and the same browser
+    settings = replace(ROLES, runners=("iss#2", "iss#9"))
+    lab.notebook._settings = lab._settings = settings
+    with pytest.raises(RequestError, match="belongs to somebody else"):
+        lab.notebook.label(run, other, name="mine")
+    assert lab.notebook.label(run, BOB, name="mine").name == "mine"
+    lab.cancel(run, asker=other)
+    assert lab.actions()[0].action == "cancel" and lab.status(run).state == "cancelled"
+    with pytest.raises(RequestError, match="belongs to somebody else"):
+        lab.delete([run], other)
+    assert lab.delete([run], BOB) == 1
+
+
+def test_without_a_login_a_runner_changes_what_the_same_browser_ran(lab):
+    lab.notebook._settings = lab._settings = replace(HASTY, anonymous="runner")
+    run = lab.submit(experiment(), VISITOR)
+    lab.notebook.label(run, VISITOR, name="mine")
+    with pytest.raises(RequestError, match="belongs to somebody else"):
+        lab.notebook.label(run, Asker("other", address="10.0.0.1"), name="theirs")
+
+
+def test_audit_lists_the_command_line_too(lab, capsys):
+    run = lab.submit(experiment())
+    lab.cancel(run, asker=BOB)
+    lab.delete([run])
+    assert [each.who for each in lab.actions()] == ["iss 2"], "of visitors"
+    assert main(["audit", "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert [(each["who"], each["action"], each["object"]) for each in lines] == [
+        ("command line", "delete", run),
+        ("iss 2", "cancel", run),
+        ("command line", "run", run),
+    ]
+    assert set(lines[0]) == {"at", "who", "action", "object"}
+    assert main(["audit", "--limit", "0"]) == 2
+
+
+def test_roles_are_read_from_the_environment():
+    settings = read_settings({"SPMD_LAB_ADMINS": "Ann@example.com, https://iss#7"})
+    assert settings.admins == ("ann@example.com", "https://iss#7") and settings.runners == ()
+    with pytest.raises(RequestError, match="is no e-mail address, and no issuer#sub"):
+        read_settings({"SPMD_LAB_RUNNERS": "ann"})
+    with pytest.raises(RequestError, match="viewer or runner or admin"):
+        read_settings({"SPMD_LAB_ANONYMOUS": "owner"})

@@ -13,7 +13,7 @@ ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPL
 
 
 # Options of a compile for GPUs: there is none to try kernels on
-GPU_OPTIONS = {"xla_gpu_autotune_level": "0"}
+GPU_OPTIONS: dict[str, object] = {"xla_gpu_autotune_level": 0}
 
 
 def platform_of(topology: Topology) -> str:

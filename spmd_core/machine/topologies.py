@@ -97,7 +97,7 @@ def get_topology(text: str | Target) -> Topology:
     target = (
         text
         if isinstance(text, Target)
-        else parse_target(text if text.startswith(("tpu:", "gpu:")) else f"tpu:{text}")
+        else parse_target(text if text.lower().startswith(("tpu:", "gpu:")) else f"tpu:{text}")
     )
     if target.generation is None:
         raise refuse(

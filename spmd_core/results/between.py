@@ -16,6 +16,7 @@ from spmd_core.results.stats import Rounds, corrected, standard_error
 from spmd_core.results.verdicts import Verdict, over_processes, verdict
 
 Basis = Literal["measured", "predicted"]
+QUARTILES = 1.349  # of the normal distribution: their distance in standard deviations
 FEWEST_ROUNDS = 5  # of each run: the spread of fewer is not known
 
 
@@ -99,6 +100,8 @@ def _measured(one: StrategyResult, other: StrategyResult, count: int, shift: flo
     known = []
     for mine, theirs in pairs:
         (a, a_error), (b, b_error) = standard_error(mine), standard_error(theirs)
+        if len(pairs) == 1:  # a machine drifts between two runs about as it does inside them
+            a_error, b_error = _spread(mine), _spread(theirs)
         known.append((a - b + shift, math.hypot(a_error, b_error)))
     rounds = tuple(sum(map(len, _processes(each))) for each in (one, other))
     center, low, high = over_processes(known, corrected(count))
@@ -113,6 +116,11 @@ def _measured(one: StrategyResult, other: StrategyResult, count: int, shift: flo
         "verdict": judged,
         "rounds": rounds,
     }
+
+
+def _spread(logs: np.ndarray) -> float:
+    """Standard deviation of rounds, by their quartiles."""
+    return float(np.subtract(*np.percentile(logs, [75, 25]))) / QUARTILES
 
 
 def _processes(outcome: StrategyResult) -> list[np.ndarray]:

@@ -36,8 +36,7 @@ def verdict(interval: tuple[float, float], margin: float = MARGIN) -> Verdict:
 def over_processes(
     known: Sequence[tuple[float, float]], alpha: float
 ) -> tuple[float, float, float]:
-    """(mean, low, high) of the log of a ratio, from (estimate, standard error) of each of at least
-    two processes.
+    """(mean, low, high) of the log of a ratio, from (estimate, standard error) of each process.
 
     Student's interval of the mean, in which each process weighs by what is expected of its variance:
     PLACEMENT, and its own error. How far processes are apart is known by themselves alone, since
@@ -50,9 +49,9 @@ def over_processes(
         weight * (each - mean) ** 2 for weight, (each, _) in zip(weights, known, strict=True)
     )
     tail = 1 - alpha / LOOKS / 2
-    spread = max(
-        _quantile(tail, count - 1) * math.sqrt(excess / (count - 1)), _quantile(tail, math.inf)
-    )
+    spread = _quantile(tail, math.inf)
+    if count > 1:
+        spread = max(spread, _quantile(tail, count - 1) * math.sqrt(excess / (count - 1)))
     half = max(spread / math.sqrt(total), FEW_WITHIN if count < SURE_PROCESSES else 0.0)
     return mean, mean - half, mean + half
 

@@ -15,6 +15,7 @@ from spmd_core.script.parts import placed_devices
 _FILES = (
     "decoder_parts",
     "decoder_experts",
+    "decoder_flash",
     "decoder",
     "decoder_step",
 )  # in order of their imports
@@ -56,6 +57,7 @@ def configuration(plan: Plan) -> dict[str, object]:
         "fused_mlp": plan.fused_mlp,
         "attention_blocks": plan.kernel_blocks,
         "fused_attention_backward": plan.fused_attention_backward,
+        "gpu": plan.topology.chip.is_gpu,
         "moment_dtypes": plan.moment_dtypes,
         "parameter_dtype": plan.parameter_dtype,
     }

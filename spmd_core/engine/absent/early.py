@@ -48,7 +48,7 @@ class Scheduled:
 class _Compile(threading.Thread):
     """A compile that goes on in a thread of its own, until its end or that of the process."""
 
-    def __init__(self, lowered: Any, folder: Path, flags: Mapping[str, str]):
+    def __init__(self, lowered: Any, folder: Path, flags: Mapping[str, object]):
         super().__init__(name=COMPILE, daemon=True)
         self.compiled: Any = None
         self.error: BaseException | None = None
@@ -72,7 +72,7 @@ def compile_early(
     lowered: Any,
     folder: Path,
     report: Callable[[str], None],
-    flags: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
 ) -> Any:
     """`Scheduled` as soon as the compiler has written that to `folder`, where the compile then goes
     on; else the compiled program. What the compiler raises is raised.

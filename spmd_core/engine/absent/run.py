@@ -209,13 +209,25 @@ def _predict(
     )
 
 
-def _flags(experiment: Experiment, study: Experiment) -> dict[str, str]:
+def _flags(experiment: Experiment, study: Experiment) -> dict[str, object]:
     """What a program is compiled with beside the flags that the TPU compiler was loaded with: for
     GPUs all of its flags.
     """
     if experiment.place.is_gpu and experiment.plan:
-        return experiment.plan.flags
-    return own_flags(experiment, study)
+        return {name: _value(text) for name, text in experiment.plan.flags.items()}
+    return dict(own_flags(experiment, study))
+
+
+def _gpu_options(is_step: bool) -> dict[str, object]:
+    """Options of a compile for GPUs; a training step's attention is a call that only runs there."""
+    return GPU_OPTIONS | ({"xla_gpu_mock_custom_calls": True} if is_step else {})
+
+
+def _value(text: str) -> object:
+    """The value of a flag as XLA's own options take it."""
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.isdigit() else text
 
 
 def _with_shardings(
@@ -244,13 +256,13 @@ def _compile(
     ahead: Ahead,
     steps: Steps,
     folder: Path,
-    flags: dict[str, str],
+    flags: dict[str, object],
 ) -> tuple[CompiledText, tuple[str, ...]]:
     """The compiled program, and what the compiler warned of; memory that ran out is an answer, any
     other refusal passes. A training step is compiled until it is scheduled.
     """
     topology = get_topology(experiment.target)
-    gpu_options = GPU_OPTIONS if topology.chip.is_gpu else {}
+    gpu_options = _gpu_options(ahead.is_step) if topology.chip.is_gpu else {}
     with captured() as log:
         begun = steps.clock()
         try:
@@ -271,7 +283,7 @@ def _compile(
     else:
         answer = compiled_program(ahead.lowered, compiled, ahead.mesh, topology)
         module = read_module(compiled)
-        if ahead.is_step:
+        if ahead.is_step and not topology.chip.is_gpu:
             answer = replace(answer, notes=(NOT_EARLY,))
     answer = replace(answer, notes=(*ahead.notes, *answer.notes))
     collectives = _collectives(experiment, strategy, ahead, module, answer.devices)

@@ -40,13 +40,18 @@ PUBLISHED_FLAGS = (
     "xla_tpu_overlap_compute_collective_tc=true",
     "xla_enable_async_all_gather=true",
 )
-# The same for GPUs: collectives beside the work, those of up to 1 GiB as one. Source: NVIDIA/JAX-Toolbox,
+# The same for GPUs: collectives beside the work, those of up to 1 GiB as one, and those of a layer
+# beside the work of another. Source: NVIDIA/JAX-Toolbox,
 # rosetta/docs/GPU_performance.md
 GPU_FLAGS = (
     "xla_gpu_enable_latency_hiding_scheduler=true",
     "xla_gpu_all_gather_combine_threshold_bytes=1073741824",
     "xla_gpu_reduce_scatter_combine_threshold_bytes=1073741824",
     "xla_gpu_all_reduce_combine_threshold_bytes=1073741824",
+    "xla_gpu_enable_pipelined_all_gather=true",
+    "xla_gpu_enable_pipelined_reduce_scatter=true",
+    "xla_gpu_enable_pipelined_all_reduce=true",
+    "xla_gpu_enable_while_loop_double_buffering=true",
 )
 # Collectives on the SparseCores, beside the work of the TensorCores. Source:
 # benchmarks/xla_flags_library.py (AI-Hypercomputer/maxtext), and for TPU7x

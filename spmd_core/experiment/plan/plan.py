@@ -200,6 +200,9 @@ class Plan(Frozen):
     def _check_experts(self) -> None:
         """RequestError for a choice of experts' that this plan's program does not make."""
         has = self.size.experts > 1
+        if self.topology.chip.is_gpu and (self.dropless or self.size.sinks):
+            what = "dropless" if self.dropless else f"attention of {self.size.title}, with sinks,"
+            raise refuse(what, "is a kernel for TPUs", "choose a TPU topology, or leave it out")
         for name, meant, beside in (
             ("dropless", has, "a model without experts"),
             ("capacity_factor", has and not self.dropless, "experts that drop no token"),

@@ -15,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from spmd_core.script.programs.decoder_experts import dropless
+from spmd_core.script.programs.decoder_flash import flash_call
 from spmd_core.script.programs.decoder_parts import (
     cross_entropy,
     layer_norm,
@@ -86,6 +87,7 @@ class Decoder:
     fused_mlp: bool = False
     attention_blocks: tuple[int, int, int] = (512, 512, 512)  # queries, keys, keys per matmul
     fused_attention_backward: bool = False
+    gpu: bool = False  # attention by one call, embedding rows by a gather
     parameter_dtype: str = "float32"
     moment_dtypes: tuple[str, str] = ("float32", "float32")
 
@@ -225,6 +227,8 @@ class Model:
         )
 
         def shard(query, key, value, segments, *sinks):
+            if c.gpu:
+                return flash_call(query, key, value, window or 0)
             length = query.shape[2]
             queries, keys, part = (min(block, length) for block in c.attention_blocks)
             dq: dict[str, Any] = (
@@ -500,12 +504,14 @@ class Model:
         )
 
     def hidden(self, parameters, tokens, positions, segments):
-        """Hidden states [batch, length, embed] in bfloat16; the embedding is a matmul with the one-hot tokens."""
+        """Hidden states [batch, length, embed] in bfloat16; the embedding is a matmul with the one-hot tokens, or a gather on GPUs."""
         c = self.config
-        one_hot = (tokens[..., None] == jnp.arange(c.vocab)).astype(jnp.bfloat16)
         with jax.named_scope("embedding"):
+            table = parameters["embedding"].astype(jnp.bfloat16)
             x = self.cut(
-                one_hot @ parameters["embedding"].astype(jnp.bfloat16),
+                table[tokens]
+                if c.gpu
+                else (tokens[..., None] == jnp.arange(c.vocab)).astype(jnp.bfloat16) @ table,
                 "batch",
                 "length",
                 "act_embed",

@@ -67,7 +67,7 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     not given.
     """
     arrays = layer_arrays(plan)
-    stored, host = _kept(plan, arrays)
+    stored, host = kept_bytes(plan, arrays)
     parameters = plan.size.parameters * (parameter_share(plan) if share is None else share)
     parts = {
         "parameters and optimizer": parameters
@@ -168,7 +168,7 @@ def _saved_names(plan: Plan) -> set[str]:
     return {"input", *plan.save, *(projections if plan.remat == "minimal" else ())}
 
 
-def _kept(plan: Plan, arrays: Arrays) -> tuple[float, float]:
+def kept_bytes(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     """(bytes kept on the device, bytes offloaded) by the forward pass of all layers."""
     layers, named = plan.size.layers, _named(plan, arrays)
     if plan.remat == "none":

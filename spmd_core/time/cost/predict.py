@@ -72,7 +72,7 @@ def predict(
     peak = chips * chip.peak_flops
     held = memory_bytes(memory, cluster)
     return Prediction(
-        fits=True,
+        fits=not held.missing,
         memory_bytes=held,
         predicted_s=Estimate(low=low, estimate=seconds, high=high),
         bounds_s=Bounds(overlapped=overlapped, sequential=sequential),
@@ -136,7 +136,9 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
     host = memory.get("host_temp", 0) + memory.get("host_argument", 0)
     argument, temp = memory.get("argument", 0), memory.get("temp", 0)
     peak = argument + temp + memory.get("output", 0) - memory.get("alias", 0)
-    if host:
+    # XLA for GPUs refuses nothing: what is more than the capacity is missing
+    missing = max(0, peak - capacity) if cluster.topology.chip.is_gpu else 0
+    if host and not missing:
         peak = min(capacity, peak)
     return PredictedMemory(
         argument=argument,
@@ -147,6 +149,7 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
         peak=peak,
         host=host,
         capacity=capacity,
+        missing=missing,
     )
 
 

@@ -15,6 +15,7 @@ from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.version import versions
 from spmd_core.time.estimate.step import estimate_step
+from spmd_core.time.gpu.matmuls import sustained
 
 _SIZE = re.compile(r"([0-9.]+)([KMGT]?)")
 _OVER = (
@@ -105,7 +106,7 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
         return refused.model_copy(
             update={"before_compiling": before, "compile": facts, "notes": notes}
         )
-    cluster = Cluster(plan.topology, answer.devices)
+    cluster = Cluster(sustained(plan.topology), answer.devices)
     predicted = predict(
         answer.text,
         cluster,

@@ -15,9 +15,14 @@ from spmd_core.time.cost.kernels import (
     grouped_cost,
     kept_pairs,
 )
+from spmd_core.time.cost.memory import kept_bytes
 from spmd_core.time.estimate.constants import (
     GATHERED_STREAM_PASSES,
+    GPU_HEAD_PASSES,
     GPU_LOGIT_PASSES,
+    GPU_SAVED_PASSES,
+    GPU_STREAM_PASSES,
+    GPU_WIDE_PASSES,
     HEAD_PASSES,
     LOGIT_PASSES,
     PART_PASSES,
@@ -219,9 +224,11 @@ def _flash(shapes: Shapes, gpu: Gpu, way: str) -> DeviceSeconds:
 
 def _layer_bytes(shapes: Shapes, recomputed: Collection[str]) -> float:
     """HBM bytes of one layer that no matmul and no kernel moves."""
+    if shapes.chip.is_gpu:
+        return _layer_bytes_of_gpus(shapes)
     arrays, tensor, passed = shapes.arrays, shapes.tensor, shapes.passed_bytes
     unsharded = GATHERED_STREAM_PASSES * passed(arrays.stream * tensor) if tensor > 1 else 0.0
-    unsaved = UNSAVED_WIDE * passed(arrays.wide) if not (recomputed or shapes.chip.is_gpu) else 0.0
+    unsaved = UNSAVED_WIDE * passed(arrays.wide) if not recomputed else 0.0
     return (
         STREAM_PASSES * passed(arrays.stream)
         + unsharded
@@ -229,6 +236,20 @@ def _layer_bytes(shapes: Shapes, recomputed: Collection[str]) -> float:
         + WIDE_PASSES * passed(arrays.wide)
         + HEAD_PASSES * (passed(arrays.query) + 2 * passed(arrays.key))
         + WEIGHT_PASSES * shapes.layer_weight_bytes
+    )
+
+
+def _layer_bytes_of_gpus(shapes: Shapes) -> float:
+    """The same on GPUs, whose compiler fuses less: saved arrays are stacked by copies of their own,
+    and heads change places around the kernel.
+    """
+    arrays, matrices = shapes.arrays, 3 if shapes.size.gated else 2
+    stored, _ = kept_bytes(shapes.plan, arrays)
+    return (
+        GPU_STREAM_PASSES * arrays.stream
+        + GPU_WIDE_PASSES * matrices * arrays.wide
+        + GPU_HEAD_PASSES * (arrays.query + 2 * arrays.key)
+        + GPU_SAVED_PASSES * stored / shapes.size.layers
     )
 
 

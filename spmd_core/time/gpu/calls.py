@@ -1,5 +1,6 @@
 """Calls of NVIDIA's libraries in a compiled module, which carry no cost of their own."""
 
+import re
 from dataclasses import dataclass
 
 from spmd_core.machine import Gpu
@@ -8,7 +9,9 @@ from spmd_core.time.gpu.constants import FLASH_AGAIN
 from spmd_core.time.gpu.matmuls import flash_s, peak_of, tiled_s
 
 _GEMM = ("__cublas$gemm", "__cublas$lt$matmul", "__cublas$lt$matmul$f8", "__triton_gemm")
-_FLASH = "__cudnn$fmha"
+# cuDNN's own call, and the one that stands for it in a decoder's step
+_FLASH = ("__cudnn$fmha", "flash_attention_")
+_WINDOW = re.compile(r"window = (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ def call_cost(instruction: Instruction, operands: list[Instruction], gpu: Gpu) -
         seconds = tiled_s(gpu, flops, rows, max(1, out.elements // rows), left.element)
         return CallCost("matmul", seconds, flops, flops / peak_of(gpu, left.element))
     if target.startswith(_FLASH) and len(arrays) > 2 and len(arrays[0].dims) == 4:
-        return _flash(target, [shape.dims for shape in arrays], gpu)
+        written = _WINDOW.search(instruction.attributes.get("backend_config", ""))
+        return _flash(target, arrays[0].dims, int(written[1]) if written else 0, gpu)
     return None
 
 
@@ -46,14 +50,15 @@ def _batch(*dims: tuple[int, ...]) -> int:
     return first.pop() if len(first) == 1 and all(len(each) > 2 for each in dims) else 1
 
 
-def _flash(target: str, dims: list[tuple[int, ...]], gpu: Gpu) -> CallCost:
+def _flash(target: str, dims: tuple[int, ...], window: int, gpu: Gpu) -> CallCost:
     """Attention of [batch, length, heads, head_dim], or with heads before the length, which is
     longer where the two differ.
     """
-    batch, one, other, head_dim = dims[0]
+    batch, one, other, head_dim = dims
     length, heads = max(one, other), min(one, other)
-    way = "backward" if "Backward" in target else "forward"
-    seconds = flash_s(gpu, way, batch * heads, length, head_dim)
-    flops = 2 * batch * heads * length * (length + 1) * head_dim
+    way = "backward" if "backward" in target.lower() else "forward"
+    seconds = flash_s(gpu, way, batch * heads, length, head_dim, window or None)
+    seen = min(window or length, length)
+    flops = 4 * batch * heads * (length * seen - seen * (seen - 1) // 2) * head_dim
     flops = int(flops * FLASH_AGAIN) if way == "backward" else flops
     return CallCost("kernel", seconds, flops, flops / gpu.peak_flops)

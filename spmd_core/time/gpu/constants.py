@@ -32,8 +32,8 @@ FULL_WAVES = 0.97  # of the best of published matmuls, whose rate the data sheet
 LAUNCH_S = 2e-6  # least time of another kernel in a stream; a guess
 # Beside its bfloat16 rate; float32 goes through the tensor cores as TF32 by default
 TF32 = 0.5
-# of the best short matmul, what hours of them reach: the clock falls at the limit of power. Fitted
-# to two published steps of 70B on H100, and taken for all GPUs
+# of the best short matmul, what a training step reaches: the clock falls at the limit of power. A
+# round guess, looked at beside the four published steps of bench/gpu_targets.py, and alike for all
 SUSTAINED = 0.8
 # Flash attention: of the peak, forward and backward, for long causal sequences, and the length at
 # which half of it is reached. FlashAttention-2 (arXiv:2307.08691) on A100 and FlashAttention-3

@@ -12,8 +12,8 @@ from spmd_core.experiment import VARIABLE, Workload, get_model
 from spmd_core.machine import accelerator_files
 from spmd_core.words import title
 from ui import state
-from ui.forms import Form, Mesh
 from ui.markdown import plain
+from ui.state import Form, Mesh
 
 ABSENT = ("tpu:v5e:4x4", "tpu:v6e:4x4", "tpu:v5p:2x2x4")  # offered as targets of a prediction
 _MEANS_ABSENT = {

@@ -3,7 +3,9 @@
 import hashlib
 import io
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Generic, ParamSpec, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -15,6 +17,8 @@ from spmd_core.results import Labels, RunStatus
 from spmd_core.words import Check
 from ui.entrance import door
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _COOKIE = "_streamlit_xsrf"  # one for each browser, which all its tabs share
 _HOST_NETWORK = 64  # bits of an IPv6 address that a provider gives to one host
 
@@ -181,3 +185,34 @@ def _address() -> str | None:
     if isinstance(address, ipaddress.IPv6Address) and not address.ipv4_mapped:
         return str(ipaddress.ip_network((address, _HOST_NETWORK), strict=False))
     return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+class _NotStored(Exception):
+    """Raised through the cache, which keeps what is returned but not what is raised."""
+
+
+class Kept(Generic[P, T]):
+    """A reader of stored runs whose last answers are kept, but for None: what is not stored yet may
+    still come.
+    """
+
+    def __init__(self, read: Callable[P, T | None], size: int) -> None:
+        def read_stored(*args: P.args, **kwargs: P.kwargs) -> T:
+            if (value := read(*args, **kwargs)) is None:
+                raise _NotStored
+            return value
+
+        self._cached = lru_cache(maxsize=size)(read_stored)
+        self.cache_clear = self._cached.cache_clear
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """The answer, read now or before; None where nothing is stored."""
+        try:
+            return self._cached(*args, **kwargs)
+        except _NotStored:
+            return None
+
+
+def kept(size: int) -> Callable[[Callable[P, T | None]], Kept[P, T]]:
+    """A decorator: keep the last `size` answers of a reader."""
+    return lambda read: Kept(read, size)

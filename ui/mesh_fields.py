@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.experiment import MAX_MESH_AXES, axes_left
 from ui import state
-from ui.forms import Form, Mesh
+from ui.state import Form, Mesh
 
 Visible = Literal["visible", "collapsed"]
 # place, label, key, name so far, whether the label is shown -> name

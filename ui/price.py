@@ -5,7 +5,7 @@ import streamlit as st
 from spmd_core.base import RequestError
 from spmd_core.words import HIGHEST_PRICE, read_price
 from ui import state
-from ui.link_number import LinkNumber
+from ui.choices import LinkNumber
 
 PRICE = "price"  # of the query string, and of what is kept for all screens
 _EVERYWHERE = "costs"

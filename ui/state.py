@@ -14,7 +14,12 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import DEFAULT_SPEC, Experiment, names_of, parse_experiment, with_shared
-from ui.forms import Form, VariantForm
+
+Form = dict[
+    str, Any
+]  # JSON of an experiment or of a search's question, or of a part; maybe invalid
+Mesh = list[list[Any]]  # of a form: [axis, size] pairs; the size of an empty field is 0
+VariantForm = tuple[str | None, Form]  # name, None where it follows from what differs; experiment
 
 
 @dataclass(frozen=True, slots=True)

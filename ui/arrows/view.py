@@ -11,8 +11,7 @@ from spmd_core.results import Collective, Result
 from spmd_core.words import arrows as words
 from ui import choices
 from ui.arrows import chart
-from ui.kept import kept
-from ui.lab import lab
+from ui.lab import kept, lab
 from ui.markdown import coded, plain
 from ui.tables import sheet
 

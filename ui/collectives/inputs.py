@@ -17,8 +17,8 @@ from spmd_core.experiment import (
 from spmd_core.machine import default_target
 from spmd_core.words import workload_title
 from ui import inputs, mesh_fields, state
-from ui.forms import Form
 from ui.markdown import plain
+from ui.state import Form
 
 SCREEN = "collectives"
 SIZES = tuple(2**power for power in range(8, 33, 2))

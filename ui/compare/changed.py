@@ -10,8 +10,8 @@ from spmd_core.experiment import Experiment, Workload, get_workload, has_newer, 
 from spmd_core.words import listed as listed_words
 from spmd_core.words import workload_title
 from ui import state
-from ui.forms import Form, VariantForm
 from ui.markdown import plain
+from ui.state import Form, VariantForm
 
 _SCREEN = "compare"
 _ARRAYS = ("overrides", "memory", "data")  # named by arrays, which another workload has not

@@ -22,10 +22,10 @@ from spmd_core.recipes import RECIPES
 from spmd_core.words import texts, traces, workload_title
 from ui import inputs, mesh_fields, state
 from ui.compare import changed, variants
-from ui.forms import Form, Mesh
 from ui.markdown import code, plain
 from ui.predict import inputs as predicted
 from ui.predict.drafts import topology_target
+from ui.state import Form, Mesh
 
 _SCREEN = "compare"
 # program -> its words: the title of its recipe, or its own name where several recipes show it

@@ -21,10 +21,10 @@ from spmd_core.search import (
 )
 from spmd_core.words import grid_headline, grid_row, ranked_rows
 from ui import links, state
-from ui.forms import VariantForm
 from ui.markdown import plain
 from ui.predict import compiling, drafts
 from ui.shell import refusal
+from ui.state import VariantForm
 from ui.tables import sheet
 
 SCREEN = "compare"

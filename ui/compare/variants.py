@@ -7,9 +7,9 @@ import streamlit as st
 from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, STRATEGIES, Experiment, names_of
 from spmd_core.words import studies
 from ui import state
-from ui.forms import VariantForm
 from ui.markdown import plain
 from ui.predict import drafts
+from ui.state import VariantForm
 
 _SCREEN = "compare"
 _ADD = "Copies the fields to a variant of its own, to be changed there: target, mesh, sharding, \

@@ -14,8 +14,7 @@ from ui.charts.base import Spec
 from ui.charts.times import times_alt, times_chart
 from ui.compare import rows
 from ui.compare.communication_table import collectives_table
-from ui.kept import kept
-from ui.lab import lab
+from ui.lab import kept, lab
 
 _KEPT_RUNS = 8  # a view is at most a few hundred kB
 

@@ -7,8 +7,7 @@ from spmd_core.base import bytes_text
 from spmd_core.program import NAME
 from spmd_core.results import Shardings, Step
 from spmd_core.words import texts as words
-from ui.kept import kept
-from ui.lab import lab
+from ui.lab import kept, lab
 from ui.markdown import as_sentence, plain
 from ui.tables import sheet
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import spmd_core
 from spmd_core.program import ProgramText, TextDifference, compare, file_name, is_file, read_text
-from ui.kept import kept
-from ui.lab import lab
+from ui.lab import kept, lab
 
 _PROGRAMS = Path(spmd_core.__file__).parent / "script" / "programs"
 

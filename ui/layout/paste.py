@@ -8,8 +8,8 @@ import streamlit as st
 from spmd_core.base import RequestError, refuse
 from spmd_core.experiment import Pasted, PastedArray, Spec, axes_json, read_pasted
 from ui import state
-from ui.forms import Form
 from ui.markdown import plain
+from ui.state import Form
 
 # what arrays are called elsewhere -> here
 _ALSO = {

@@ -19,10 +19,10 @@ from spmd_core.experiment import (
 from spmd_core.pictures import is_product, product, time_of
 from spmd_core.words import layouts as words
 from ui import inputs, links, mesh_fields, shell, state
-from ui.forms import Form
 from ui.lab import lab
 from ui.layout import moves, paste, picture, together
 from ui.markdown import coded, plain
+from ui.state import Form
 
 SCREEN = "layout"
 ONE, STEP = "An array", "A product"

@@ -5,8 +5,8 @@ import re
 import streamlit as st
 
 from ui import state
-from ui.forms import Form, Mesh
 from ui.inputs import axes_input
+from ui.state import Form, Mesh
 
 
 def shape_input(screen: str, mesh: Mesh) -> Form:

@@ -6,8 +6,8 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import MAX_CONFIG_BYTES, VARIABLE, Config, read_config
 from spmd_core.words import ignored_words, parameters_words
 from ui import state
-from ui.forms import Form
 from ui.markdown import plain
+from ui.state import Form
 
 _OWN = ("activation", "gate", "tables")  # choices of a user's, in place of the model's
 

@@ -22,7 +22,7 @@ from spmd_core.experiment import (
     workload_names,
 )
 from spmd_core.machine import Target, Topology, get_topology, nearest_topology, parse_target
-from ui.forms import Form, Mesh
+from ui.state import Form, Mesh
 
 # one device leaves nothing to shard
 OVER_DEVICES = tuple(

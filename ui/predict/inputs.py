@@ -17,10 +17,10 @@ from spmd_core.experiment import (
 )
 from spmd_core.words import parameters_words
 from ui import inputs, state
-from ui.forms import Form, Mesh
 from ui.markdown import plain
 from ui.predict import config, drafts
 from ui.predict.topology_fields import mesh_fields, on_topology, redraw
+from ui.state import Form, Mesh
 
 SCREEN = "predict"
 _MODELS = (

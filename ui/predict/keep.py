@@ -12,7 +12,7 @@ from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
 from spmd_core.words import gap_sentence, gap_table, predictions
 from ui import price, state
-from ui.link_number import LinkNumber
+from ui.choices import LinkNumber
 from ui.markdown import plain
 from ui.predict import charts
 from ui.shell import refusal

@@ -20,9 +20,9 @@ from spmd_core.machine import (
 )
 from ui import mesh_fields as axis_fields
 from ui import state
-from ui.forms import Form, Mesh
 from ui.markdown import plain
 from ui.predict import drafts
+from ui.state import Form, Mesh
 
 _CHIPS = 16  # of a topology chosen in the place of a target that is none
 

@@ -8,8 +8,8 @@ from spmd_core.experiment import Program
 from spmd_core.machine import accelerator_files
 from spmd_core.script import spec_text
 from ui import inputs, state
-from ui.forms import Form, Mesh
 from ui.markdown import code, option
+from ui.state import Form, Mesh
 
 SCREEN = "programs"
 TOPOLOGIES = ("tpu:v5e:2x4", "tpu:v5e:4x4", "tpu:v5p:2x2x2", "tpu:v6e:4x4", "tpu:tpu7x:2x2x2")

@@ -26,10 +26,10 @@ from spmd_core.search import (
 from spmd_core.trials import FEW, FEW_S
 from spmd_core.words import goal_words
 from ui import state
-from ui.forms import Form
 from ui.lab import lab
 from ui.markdown import plain
 from ui.search import own_model
+from ui.state import Form
 
 SCREEN = "search"
 _MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))

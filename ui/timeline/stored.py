@@ -1,8 +1,7 @@
 """Stored timelines, read once for the few that are shown."""
 
 from spmd_core.pictures import NAME, Timeline, from_text
-from ui.kept import kept
-from ui.lab import lab
+from ui.lab import kept, lab
 
 
 @kept(8)

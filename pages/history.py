@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.experiment import workload_names
+from spmd_core.experiment import PROGRAM_FILE, workload_names
 from spmd_core.results import STATES
 from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
 from ui import links, live, shell
@@ -25,7 +25,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
     workload = st.selectbox(
         "Workload",
-        list(workload_names()),
+        [*workload_names(), PROGRAM_FILE],
         index=None,
         key="workload",
         bind="query-params",

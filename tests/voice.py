@@ -102,5 +102,7 @@ def wing(path: Path) -> str:
 
 def read_for_voice() -> list[Path]:
     """Every file whose words are counted: the program and the documents."""
-    sources = [path for path in source_files() if "programs" not in path.parts]  # text of users'
+    sources = [
+        path for path in source_files() if "programs" not in path.relative_to(ROOT).parts
+    ]  # text of users'
     return [*sources, ROOT / "README.md", *(ROOT / "docs").glob("*.md")]

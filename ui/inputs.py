@@ -15,7 +15,13 @@ from ui import state
 from ui.markdown import plain
 from ui.state import Form, Mesh
 
-ABSENT = ("tpu:v5e:4x4", "tpu:v6e:4x4", "tpu:v5p:2x2x4")  # offered as targets of a prediction
+ABSENT = (
+    "tpu:v5e:4x4",
+    "tpu:v6e:4x4",
+    "tpu:v5p:2x2x4",
+    "gpu:h100:8",
+    "gpu:h100:2x8",
+)  # offered as targets of a prediction
 _MEANS_ABSENT = {
     "compare": " Or a TPU topology such as tpu:v5p:4x4x4, which need not be attached: programs are "
     "compiled for it and their times predicted.",
@@ -53,14 +59,16 @@ def target_input(screen: str) -> str:
 
 
 def _layout_target_words(target: str) -> str:
-    return f"{target}, not attached" if target.startswith("tpu:") else _target_words(target)
+    return (
+        f"{target}, not attached" if target.startswith(("tpu:", "gpu:")) else _target_words(target)
+    )
 
 
 def _target_words(target: str) -> str:
     kind, _, count = target.partition(":")
     if target == "local":
         return "local, attached here"
-    if kind == "tpu":
+    if kind in ("tpu", "gpu"):
         return f"{target}, predicted"
     return f"{target}, simulated" if kind == "cpu" and count.isdigit() else target
 

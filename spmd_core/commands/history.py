@@ -8,7 +8,7 @@ from spmd_core.base import RequestError, mesh_text, refuse, seconds_text, shorte
 from spmd_core.commands.printed.table import table
 from spmd_core.commands.run import on_this_machine, print_run
 from spmd_core.commands.spec import add_spec, read_spec
-from spmd_core.experiment import get_workload
+from spmd_core.experiment import PROGRAM_FILE, get_workload
 from spmd_core.lab import Lab
 from spmd_core.results import STATES, RunSummary, csv_text
 from spmd_core.words import labels_words, left_out_words, title
@@ -58,7 +58,7 @@ def main(arguments: Namespace) -> int:
 
 def _check(arguments: Namespace) -> None:
     """RequestError where an argument is out of range."""
-    if arguments.workload is not None:
+    if arguments.workload not in (None, PROGRAM_FILE):
         get_workload(arguments.workload)
     if arguments.state is not None and arguments.state not in STATES:
         raise refuse(

@@ -29,7 +29,8 @@ def main(arguments: Namespace) -> int:
     check_amounts(arguments)
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped keeps its candidates
     question = question_of(arguments, _lab)
-    usual_s = BUDGET_S if arguments.spec else None if arguments.no_compile else FEW_S
+    of_models_s = None if arguments.no_compile else FEW_S
+    usual_s = BUDGET_S if arguments.spec else of_models_s
     few = FEW if not arguments.spec and not arguments.budget else None
     lab = _lab()
     search = Search(lab, Searches(lab.folder), question, arguments.budget or usual_s, compiles=few)

@@ -77,6 +77,7 @@ from spmd_core.experiment.workloads.catalog import (
 )
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, GATES, NAME, TABLES
 from spmd_core.experiment.workloads.exported import programs
+from spmd_core.experiment.workloads.exported.description import NAME as PROGRAM_FILE
 from spmd_core.experiment.workloads.exported.description import (
     Described,
     Leaf,
@@ -144,6 +145,7 @@ __all__ = [
     "NAME",
     "NAMES",
     "PRESETS",
+    "PROGRAM_FILE",
     "RULES",
     "STRATEGIES",
     "STUDY_PROCESSES",

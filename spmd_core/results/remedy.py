@@ -18,7 +18,7 @@ class Change(Frozen):
 
 
 class Predicted(Frozen):
-    """Predicted seconds of the program before and after the change."""
+    """Seconds of the program before and after the change."""
 
     before: float
     after: float
@@ -29,7 +29,8 @@ class Remedy(Frozen):
 
     `memory_bytes` is the increase per device (negative: a decrease); `experiment` is what one click
     opens; `removes` is False if the collective remains and takes less time. The seconds are a
-    `guess` on simulated devices that were not calibrated.
+    `guess` on simulated devices that were not calibrated; `measured_s` are medians of both, timed
+    side by side where predictions left the order open.
     """
 
     changes: tuple[Change, ...]
@@ -40,6 +41,7 @@ class Remedy(Frozen):
     removes: bool = True
     strategy: str | None = None  # of the experiment, whose program this is
     predicted_by: Literal["cost model", "calibration", "guess"] = "cost model"
+    measured_s: Predicted | None = None
 
 
 class Nothing(Frozen):

@@ -270,7 +270,7 @@ def _ratio(name: str, logs: Sequence[np.ndarray], count: int, margin: float) -> 
     """The verdict on a strategy by the log ratios of each process' rounds; `count` are compared.
 
     In one process the interval is that of its rounds, wider on both sides by what placement may
-    make of equal programs.
+    make of equal programs. Where paired rounds contradict the order of the medians, it reaches to 1.
     """
     alpha = corrected(count)
     if len(logs) == 1:
@@ -278,10 +278,9 @@ def _ratio(name: str, logs: Sequence[np.ndarray], count: int, margin: float) -> 
         low, high = low - luck(count), high + luck(count)
     else:
         center, low, high = over_processes([standard_error(each) for each in logs], alpha)
-    interval = (math.exp(low), math.exp(high))
+    interval = (math.exp(low), math.exp(max(high, 0.0)))  # the order of the medians denies less
     judged = verdict(interval, margin)
-    is_contrary = judged == "faster" and center < 0  # to the order of the medians
-    if is_contrary or (len(logs) == 1 and _critical_rank_sum(len(logs[0]), alpha) is None):
+    if len(logs) == 1 and _critical_rank_sum(len(logs[0]), alpha) is None:
         judged = "cannot tell"
     return Ratio(
         strategy=name,

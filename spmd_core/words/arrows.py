@@ -27,6 +27,10 @@ _SHARED = (
     "round, a line both ways at once, and axes share in proportion to their bandwidth; an "
     "all-to-all takes the shortest way."
 )
+_SWITCHED = (
+    "A ring through the GPUs of a group, as NCCL makes it: over the switch of an NVLink domain, and over "
+    "each GPU's own network card to the next."
+)
 _NO_LINKS = (
     "Links between these devices are not known. Each group passes shards round a ring in "
     "its own order; an all-to-all goes from each to each."
@@ -84,12 +88,18 @@ def over(link: ChipLink) -> str:
 def way_words(stand: Placed, link: ChipLink) -> str:
     """What kind of link it is: `ICI x+`, `DCN`, `within the chip`, or the sender's ring."""
     if link.way == "dcn":
-        return "DCN"
+        return "network" if _is_gpu(stand) else "DCN"
+    if link.way == "nvlink":
+        return "NVLink"
     if link.way == "chip":
         return "within the chip"
     if link.way:
         return f"ICI {link.way}"
     return "direct" if link.kind == PERMUTE or stand.topology else "ring"
+
+
+def _is_gpu(stand: Placed) -> bool:
+    return stand.topology is not None and stand.topology.chip.is_gpu
 
 
 def link_seconds(stand: Placed, link: ChipLink) -> float | None:
@@ -101,6 +111,8 @@ def link_seconds(stand: Placed, link: ChipLink) -> float | None:
 
 def about(stand: Placed, experiment: Experiment) -> str:
     """What the arrows are, and by what algorithm."""
+    if _is_gpu(stand):
+        return _SWITCHED
     if stand.topology is not None:
         return _SHARED
     return _SIMULATED if experiment.place.is_simulated else _NO_LINKS
@@ -111,7 +123,7 @@ def notes(traffic: Traffic, drawn: ArrowScene) -> list[str]:
     sentences = []
     if drawn.by_host:
         inside = f"; {bytes_text(drawn.inside)} stay within hosts" if drawn.inside else ""
-        sentences.append(f"Drawn by host: a square is a host of up to 2 × 2 chips{inside}.")
+        sentences.append(f"Drawn by host: a square is a host with its chips{inside}.")
     if drawn.planes < drawn.planes_in_all:
         sentences.append(
             f"{drawn.planes} of {drawn.planes_in_all} planes are drawn, from that of the "
@@ -136,7 +148,9 @@ def notes(traffic: Traffic, drawn: ArrowScene) -> list[str]:
     if ways & {"z+", "z-"}:
         sentences.append("An arrow aslant leads to the next plane along z.")
     if "dcn" in ways:
-        sentences.append("A dashed arrow leads to another slice, over DCN.")
+        sentences.append(
+            "A dashed arrow leads to another slice or NVLink domain, over the network."
+        )
     return sentences
 
 

@@ -7,6 +7,7 @@ from spmd_core.experiment import (
     MARGIN,
     Experiment,
     Plan,
+    Program,
     Timing,
     axes_json,
     get_model,
@@ -43,9 +44,20 @@ def experiment_words(experiment: Experiment) -> str:
         return ", ".join(
             [workload_title(experiment.workload), experiment.dtype, where, *_chosen(experiment)]
         )
+    if program := experiment.exported:
+        return ", ".join([*_of_program(program, experiment), where, *_chosen(experiment)])
     sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
     words = [workload_title(experiment.workload), sizes, experiment.dtype]
     return ", ".join([*words, sharding_words(experiment), where, *_chosen(experiment)])
+
+
+def _of_program(program: Program, experiment: Experiment) -> Iterator[str]:
+    """The name of an exported program, sizes of its symbols, and specs other than its file's."""
+    yield f"Program {program.described.name}"
+    if program.dims:
+        yield " ".join(f"{symbol}={size}" for symbol, size in program.dims.items())
+    for pattern, spec in experiment.specs:
+        yield f"{pattern} {_spec_words(spec)}"
 
 
 def sharding_words(experiment: Experiment) -> str:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from spmd_core.base import mesh_text, shorten
-from spmd_core.experiment import STRATEGIES, WORKLOADS
+from spmd_core.experiment import PROGRAM_FILE, STRATEGIES, WORKLOADS
 from spmd_core.results import Environment, RunSummary
 
 DOES_NOT_FIT = "Does not fit"
@@ -48,6 +48,8 @@ def share_text(share: float) -> str:
 
 def workload_title(name: str) -> str:
     """A workload's name; a user's own workload has the name that they gave it."""
+    if name == PROGRAM_FILE:
+        return "Exported program"
     return WORKLOADS[name].title if name in WORKLOADS else name
 
 

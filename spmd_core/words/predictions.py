@@ -128,10 +128,11 @@ def bound_words(binds: str | None) -> str:
 def chip_words(topology: Topology) -> str:
     """What a chip of the topology can do."""
     chip, sheet = topology.chip, data_sheet(topology.chip)
+    links = "NVLink" if chip.is_gpu else "ICI links"
     return (
         f"{chip.title}: {scaled_text(sheet['flops'], 'FLOP/s')} in bfloat16, "
         f"{bytes_text(chip.hbm_bytes)} of HBM at {scaled_text(sheet['hbm'], 'B/s')}, "
-        f"ICI links of {scaled_text(sheet['link'], 'B/s')} each way"
+        f"{links} of {scaled_text(sheet['link'], 'B/s')} each way"
     )
 
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Axes, Spec
 from spmd_core.program import is_ring, kind_words
-from spmd_core.results import Collective
+from spmd_core.results import Collective, Ratio, Verdict
 from spmd_core.words.names import listed, title
+from spmd_core.words.strategies import paired_words
 
 _MOST_NEW = 2  # collectives that replace it, in a sentence
 _SUMS = ("all-reduce", "reduce-scatter")
@@ -69,16 +70,35 @@ def remedy_words(
     new: Sequence[Collective],
     memory_bytes: int | None,
     seconds: tuple[float, float],
+    measured: str = "",
 ) -> str:
     """The two sides of a compiled change: what it removes, and its cost. `new`: the collectives
-    that replace it.
+    that replace it; `measured`: the times of both, where they were timed.
     """
     more = sorted({what_words(each) for each in new})
     comes = (
         f", {listed([f'{_a(each)} {each}' for each in more[:_MOST_NEW]])} instead" if more else ""
     )
     held = f"; {memory_change(memory_bytes)}" if memory_bytes is not None else ""
-    return f"{change}: {removed}{comes}{held}; predicted {_times(*seconds)}"
+    return f"{change}: {removed}{comes}{held}; {measured or f'predicted {_times(*seconds)}'}"
+
+
+def faster_words(ratio: Ratio, before: float, after: float) -> str:
+    """A change that was timed beside the program, and is faster."""
+    return f"measured {_times(before, after)}, {paired_words(ratio)}"
+
+
+def not_faster_words(ratio: Ratio, before: float, after: float) -> str:
+    """A change that was timed beside the program, and is not proven faster."""
+    judged = _NOT_FASTER[ratio.verdict]
+    return f"measured {_times(before, after)}, {judged}: {paired_words(ratio)}"
+
+
+_NOT_FASTER: dict[Verdict, str] = {
+    "the same": "the same time",
+    "faster": "which is slower",
+    "cannot tell": "cannot tell which is faster",
+}
 
 
 def removed_words(
@@ -110,12 +130,13 @@ def nothing_words(
     tried: Sequence[tuple[str, str]],
     failed: int,
     best: tuple[str, float, float] | None,
+    measured: str = "",
 ) -> str:
     """Why no change removes a collective: what needs it, the changes that were tried, and the time
     of the best that removes it.
 
     `dims`: the contracted dims that it sums; `tried`: each change and its outcome; `best`:
-    change, seconds before and after.
+    change, seconds before and after; `measured`: its times, where it was timed.
     """
     needs = (
         f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it"
@@ -126,6 +147,8 @@ def nothing_words(
         change, before, after = best
         others = _tried([other for other in tried if other[0] != change])
         lead = f"{needs}; " if needs else ""
+        if measured:
+            return f"nothing removes it in less time: {lead}{change}: {measured}{others}"
         if after < before:
             return (
                 f"nothing removes it in clearly less time: {lead}{change}: predicted "
@@ -180,8 +203,8 @@ GUESSED = (
 
 TRIES = (
     "Compiles up to 8 changes for each collective worth more than 2 % of the time, until one "
-    "removes it, and up to 24 more where none of these does. Nothing is executed, and nothing that "
-    "is timed is disturbed."
+    "removes it, and up to 24 more where none of these does. Where predictions do not tell the best "
+    "one from the program, both are timed side by side."
 )
 NOTHING_WORTH = "No collective takes more than 2 % of the predicted time: nothing was tried."
 
@@ -191,7 +214,7 @@ def doing_words(done: int, of: int, change: str) -> str:
     if not of:
         return "looking for collectives that are worth it"
     return (
-        f"collective {min(done + 1, of)} of {of}, compiling: {change}"
+        f"collective {min(done + 1, of)} of {of}, {change}"
         if change
         else f"{done} of {of} collectives tried"
     )

@@ -203,6 +203,8 @@ def row_words(row: str) -> str:
     axes = [name for name in "xyz" if f"ici {name}" in row]
     named = {
         "dcn": "between slices",
+        "nvlink": "over NVLink",
+        "network": "between NVLink domains",
         "core": "within a chip",
         "host in": "from the host",
         "host out": "to the host",

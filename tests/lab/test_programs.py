@@ -7,6 +7,7 @@ from spmd_core.base import RequestError, Settings, read_settings
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_program
 from spmd_core.lab.supervisor.environment import without_secrets
+from spmd_core.words import experiment_words
 
 VISITOR = Asker("v")
 EXPOSED = Asker("v", is_exposed=True)
@@ -53,3 +54,18 @@ def test_a_viewer_holds_a_bounded_number(monkeypatch):
     monkeypatch.setattr(programs, "MOST_OF_VIEWER", 0)
     with pytest.raises(RequestError, match="0 programs of yours are held already"):
         programs.take(b"another", "", "v")
+
+
+def test_a_deleted_program_leaves_its_runs_readable(experiment):
+    data = sgd_step(donated=())
+    given = experiment | {"program": programs.take(data, "Mine").program, "target": "cpu:8"}
+    before = parse_experiment(given)
+    programs.delete(given["program"])
+    assert parse_experiment(given) == before and given["program"] not in {
+        each.program for each in programs.held()
+    }
+    assert experiment_words(before).startswith("Program Mine")
+    with pytest.raises(RequestError, match="is not held here: take its file"):
+        check_program(Settings(), COMMAND_LINE, before)
+    programs.take(data, "Mine again")
+    check_program(Settings(), COMMAND_LINE, before)

@@ -50,7 +50,7 @@ def _change(name: str) -> None:
     """Show the other workload: target and mesh stay. Ceilings need devices that are here."""
     old = state.draft(SCREEN)
     target = old["target"]
-    if name == CALIBRATION.name and target.startswith("tpu:"):
+    if name == CALIBRATION.name and target.startswith(("tpu:", "gpu:")):
         target = default_target()
     state.replace_draft(
         SCREEN, state.parse_or_keep({"workload": name, "target": target, "mesh": old["mesh"]})

@@ -58,7 +58,7 @@ def misfit(experiment: Experiment) -> state.Notice | None:
         )
     if drafts.topology_target(experiment.target) is None:
         return state.Notice(
-            f"target {experiment.target} is not a TPU topology: choose a TPU and its shape",
+            f"target {experiment.target} is not a topology: choose a TPU or a GPU",
             drafts.nearest(experiment),
         )
     try:

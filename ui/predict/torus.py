@@ -33,6 +33,9 @@ def show(experiment: Experiment) -> None:
     except RequestError as error:
         refusal(str(error))
         return
+    if topology.chip.is_gpu:  # every GPU of a domain is as near as every other
+        draw_table(axes_table(axes_of["plain"]))
+        return
     axis = _axis_field(experiment)
     chosen = experiment.option("device_order")
     for column, (order, axes) in zip(st.columns(2, gap="medium"), axes_of.items(), strict=True):

@@ -12,7 +12,14 @@ from ui.markdown import code, option
 from ui.state import Form, Mesh
 
 SCREEN = "programs"
-TOPOLOGIES = ("tpu:v5e:2x4", "tpu:v5e:4x4", "tpu:v5p:2x2x2", "tpu:v6e:4x4", "tpu:tpu7x:2x2x2")
+TOPOLOGIES = (
+    "tpu:v5e:2x4",
+    "tpu:v5e:4x4",
+    "tpu:v5p:2x2x2",
+    "tpu:v6e:4x4",
+    "tpu:tpu7x:2x2x2",
+    "gpu:h100:8",
+)
 
 
 def program_fields(program: Program) -> Form:

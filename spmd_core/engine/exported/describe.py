@@ -3,20 +3,24 @@ spmd_core.engine.exported.describe FD GIVEN KEPT`.
 """
 
 import dataclasses
+import math
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 from jax import export
 from jax._src.interpreters import mlir
-from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from spmd_core.base import RequestError, refuse
 from spmd_core.engine.exported.allowed import check_module, operations
+from spmd_core.engine.exported.flops import flops_of
+from spmd_core.engine.exported.leaves import leaves
 from spmd_core.engine.exported.module import (
     own_files,
     parsed,
@@ -24,7 +28,7 @@ from spmd_core.engine.exported.module import (
     serialized,
     with_short_paths,
 )
-from spmd_core.experiment import Described, Leaf, with_replaced
+from spmd_core.experiment import Described, Mesh
 
 HOW = "docs/your_program.md shows the lines that write one"
 MOST_LEAVES = 20_000
@@ -96,7 +100,8 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
         _check_shardings(exported, symbols["main"])
         mesh = _mesh(module, exported.nr_devices)
         manual = _manual_axes(module, tuple(name for name, _ in mesh))
-        arguments, outputs = _leaves(exported, module, symbols["main"])  # changes the module
+        flops = flops_of(module)
+        arguments, outputs = leaves(exported, module, mesh)  # changes the module
         described = Described(
             program="",
             name="",
@@ -109,6 +114,7 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
             kernels=kernels,
             files=own_files(text),
             bytes=0,
+            flops=flops,
             arguments=arguments,
             outputs=outputs,
         )
@@ -128,16 +134,19 @@ def _check_shardings(exported: export.Exported, main: Any) -> None:
         )
 
 
-def _mesh(module: ir.Module, devices: int) -> tuple[tuple[str, int], ...]:
-    """The mesh of the program: the first one of all its devices."""
-    operations: Any = module.body.operations
-    for op in operations:
-        if op.operation.name == "sdy.mesh":
-            axes = [sdy.MeshAxisAttr(axis) for axis in sdy.MeshAttr(op.mesh).axes]
-            mesh = tuple((str(axis.name), int(axis.size)) for axis in axes)
-            if mesh and devices > 1:
-                return mesh
-    return ()
+def _mesh(module: ir.Module, devices: int) -> Mesh:
+    """The mesh of the program: the first one of all its devices; () of a program for one."""
+    fitting = (mesh for mesh in _meshes(module) if math.prod(size for _, size in mesh) == devices)
+    return next(fitting, ()) if devices > 1 else ()
+
+
+def _meshes(module: ir.Module) -> Iterator[Mesh]:
+    """Every mesh of a module, each once."""
+    every: Any = module.body.operations
+    meshes = [sdy.MeshAttr(op.mesh) for op in every if op.operation.name == "sdy.mesh"]
+    axes = ([sdy.MeshAxisAttr(axis) for axis in mesh.axes] for mesh in meshes)
+    named = (tuple((str(axis.name), int(axis.size)) for axis in each) for each in axes)
+    return iter(dict.fromkeys(mesh for mesh in named if mesh))
 
 
 def _symbols(exported: export.Exported) -> tuple[str, ...]:
@@ -151,8 +160,11 @@ def _symbols(exported: export.Exported) -> tuple[str, ...]:
 
 def _manual_axes(module: ir.Module, every: tuple[str, ...]) -> tuple[str, ...]:
     """The axes whose sizes are part of the program: those of `shard_map`, and all of them where it
-    communicates by hand, since the groups of a collective are numbers of devices.
+    communicates by hand, since the groups of a collective are numbers of devices, and where it has
+    several meshes.
     """
+    if len(list(_meshes(module))) > 1:
+        return every
     manual: dict[str, None] = {}
     for op in operations(module.operation):
         if op.name in _BY_HAND:
@@ -161,167 +173,6 @@ def _manual_axes(module: ir.Module, every: tuple[str, ...]) -> tuple[str, ...]:
             axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
             manual |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
     return tuple(manual)
-
-
-def _leaves(
-    exported: export.Exported, module: ir.Module, main: Any
-) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
-    given = [ir.DictAttr(each) for each in main.arg_attrs]
-    first = len(given) - len(exported.module_kept_var_idx)
-    kept = dict(zip(exported.module_kept_var_idx, given[first:], strict=True))
-    indexed = _indexed(main)
-    names = _argument_names(main, first, exported)
-    arguments = tuple(
-        Leaf(
-            path=path,
-            sizes=tuple(map(str, aval.shape)),
-            dtype=str(aval.dtype),
-            spec=_spec(kept[number]) if number in kept else (),
-            is_donated=number in kept
-            and any(name in kept[number] for name in ("jax.buffer_donor", "tf.aliasing_output")),
-            is_kept=number in kept,
-            index_below=indexed.get(exported.module_kept_var_idx.index(number) + first)
-            if number in kept
-            else None,
-        )
-        for number, (path, aval) in enumerate(
-            zip(_paths(exported.in_tree, names), exported.in_avals, strict=True)
-        )
-    )
-    outputs = _outputs(exported, main)
-    if {leaf.path for leaf in outputs} & {leaf.path for leaf in arguments}:
-        outputs = tuple(leaf.model_copy(update={"path": f"output/{leaf.path}"}) for leaf in outputs)
-    propagated = _propagated(module, len(outputs)) if exported.nr_devices > 1 else ()
-    outputs = tuple(
-        leaf.model_copy(update={"propagated": spec})
-        for leaf, spec in zip(outputs, propagated or (None,) * len(outputs), strict=True)
-    )
-    return arguments, with_replaced(arguments, outputs)
-
-
-def _outputs(exported: export.Exported, main: Any) -> tuple[Leaf, ...]:
-    results = [ir.DictAttr(each) for each in main.result_attrs]
-    results = results[len(results) - len(exported.out_avals) :]
-    return tuple(
-        Leaf(path=path, sizes=tuple(map(str, aval.shape)), dtype=str(aval.dtype), spec=_spec(attrs))
-        for path, aval, attrs in zip(
-            _paths(exported.out_tree, None), exported.out_avals, results, strict=True
-        )
-    )
-
-
-def _paths(tree: Any, names: list[str] | None) -> list[str]:
-    """The path of each leaf, its parts separated by `/`; `names` are those of the arguments, of
-    which a single one is left out: its paths are enough.
-    """
-    numbered = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    paths = []
-    for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0]:
-        parts = [_part(key) for key in path]
-        if names is not None:  # (arguments, arguments by name)
-            is_named, (place, *rest) = parts[0] == "1", parts[1:]
-            by_name = is_named or int(place) >= len(names)
-            alone = len(names) == 1 and rest
-            parts = rest if alone else [place if by_name else names[int(place)], *rest]
-        paths.append("/".join(parts) or "output")
-    return paths
-
-
-def _part(key: Any) -> str:
-    return jax.tree_util.keystr((key,), simple=True)
-
-
-def _argument_names(main: Any, first: int, exported: export.Exported) -> list[str]:
-    """The names of the function's arguments, from the locations of their arrays; their numbers
-    where these have none.
-    """
-    numbered = jax.tree_util.tree_unflatten(exported.in_tree, range(exported.in_tree.num_leaves))
-    places = {each: place for place, each in enumerate(exported.module_kept_var_idx)}
-    locations = [str(argument.location) for argument in main.arguments]
-    names = []
-    for number, argument in enumerate(numbered[0]):
-        kept = [places[leaf] for leaf in jax.tree_util.tree_leaves(argument) if leaf in places]
-        match = re.match(r'loc\("([A-Za-z_]\w*)', locations[kept[0] + first]) if kept else None
-        names.append(match[1] if match else str(number))
-    return names if len(set(names)) == len(names) else [str(number) for number in range(len(names))]
-
-
-def _spec(attributes: ir.DictAttr) -> tuple[tuple[str, ...], ...] | None:
-    """The spec of an argument or result, by its attributes; None where it has none."""
-    if "sdy.sharding" not in attributes:
-        return None
-    sharding = sdy.TensorShardingAttr(attributes["sdy.sharding"])
-    dims = [sdy.DimensionShardingAttr(dim) for dim in sharding.dimension_shardings]
-    return tuple(tuple(str(sdy.AxisRefAttr(axis).name) for axis in dim.axes) for dim in dims)
-
-
-def _indexed(main: Any) -> dict[int, int]:
-    """Number of an integer argument -> size of the dim that it indexes, where it goes into a gather
-    by itself, through conversions and reshapes alone.
-    """
-    indexes: dict[int, int] = {}
-    for number, argument in enumerate(main.arguments):
-        if "i32" in str(argument.type) or "i8" in str(argument.type) or "ui" in str(argument.type):
-            size = _smallest_gathered(argument)
-            if size is not None:
-                indexes[number] = size
-    return indexes
-
-
-_THROUGH = (
-    "convert",
-    "reshape",
-    "broadcast_in_dim",
-    "select",
-    "add",
-    "concatenate",
-    "slice",
-    "dynamic_slice",
-    "transpose",
-    "clamp",
-    "maximum",
-    "minimum",
-    "optimization_barrier",
-)
-
-
-def _smallest_gathered(value: Any) -> int | None:
-    """The smallest dim that a value indexes; None where it indexes none."""
-    waiting, seen, sizes = [value], set(), []
-    while waiting and len(seen) < 2000:
-        at = waiting.pop()
-        for use in at.uses:
-            op = use.owner
-            if hash(op) in seen:
-                continue
-            seen.add(hash(op))
-            name = op.operation.name.removeprefix("stablehlo.")
-            if name == "gather" and use.operand_number == 1:
-                sizes.append(_indexed_dim(op))
-            elif name in _THROUGH:
-                waiting += list(op.operation.results)
-    return min((size for size in sizes if size is not None), default=None)
-
-
-def _indexed_dim(op: Any) -> int | None:
-    numbers = re.search(
-        r"start_index_map = \[(\d+)", str(op.operation.attributes["dimension_numbers"])
-    )
-    shape = ir.RankedTensorType(op.operation.operands[0].type).shape
-    return int(shape[int(numbers[1])]) if numbers else None
-
-
-def _propagated(module: ir.Module, outputs: int) -> tuple[tuple[tuple[str, ...], ...] | None, ...]:
-    """The specs that Shardy gives the outputs; () where it is not available."""
-    try:
-        passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(
-            module.operation
-        )
-    except Exception:  # the pass is the library's own: without it they are not known
-        return ()
-    main: Any = ir.SymbolTable(module.operation)["main"]
-    specs = [_spec(ir.DictAttr(each)) for each in main.result_attrs]
-    return tuple(specs[len(specs) - outputs :])
 
 
 if __name__ == "__main__":

@@ -126,16 +126,17 @@ def quoted_files(experiment: Experiment, strategy: str) -> str | tuple[str, ...]
     return file_name(experiment.workload, strategy)
 
 
-def meshed(program: Program, platform: str) -> ir.Module:
-    """The module of a program on its mesh, with its specs and sizes, for one platform. RequestError
-    for one that is not allowed, or not exported for it.
+def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
+    """The module of a program on its mesh, with its specs and sizes, for one platform; `inlined`: as
+    a single function. RequestError for one that is not allowed, or not exported for it.
     """
     described = program.described
     exported = export.deserialize(bytearray(programs.artifact(described.program)))
     with mlir.make_ir_context():
         module = exported.mlir_module(serialized=False)
         check_module(module)
-        module = modules.parsed(modules.on_mesh(modules.printed(module), program.mesh))
+        if program.mesh != described.mesh:
+            module = modules.parsed(modules.on_mesh(modules.printed(module), program.mesh))
         main = modules.Main(module)
         main.choose_platform(exported.platforms, platform)
         kept = _kept(program)
@@ -146,8 +147,10 @@ def meshed(program: Program, platform: str) -> ir.Module:
                 for leaf in described.outputs
             ]
         )
-        if any(not size.isdigit() for leaf in kept for size in leaf.sizes):
+        if described.symbols:
             main.resize([program.shape(leaf) for leaf in kept])
+        if inlined or described.symbols or len(exported.platforms) > 1:
+            # which also leaves out the branches of other platforms, as JAX does
             module = mlir.refine_polymorphic_shapes(module)
         return module
 

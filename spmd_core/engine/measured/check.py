@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from spmd_core.base import RequestError
+from spmd_core.engine.exported.reference import NOTE as PROGRAM_NOTE
+from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.own_reference import OWN_NOTE, own_references
 from spmd_core.engine.measured.trial import Trial, failure_of
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, Program
 from spmd_core.results import (
     Arithmetic,
     Error,
@@ -30,7 +33,6 @@ LARGE_BYTES = (
     64 * 2**20
 )  # results above this are judged at once rather than kept until all strategies have run
 NOT_RANKED = "wrong values: not ranked"
-NOT_JUDGED = "not compared: what an exported program should return is not known"
 ALIKE = (
     "every right value is the same within rounding: parts that were exchanged would not show "
     "(data `normal` shows them)"
@@ -93,7 +95,7 @@ class Checker:
             values = np.asarray(self.operands["array"], np.float64)
             return {"array": Reference(values, np.zeros_like(values), experiment.dtype)}, []
         if experiment.exported:
-            return {}, [NOT_JUDGED]
+            return self._of_program(experiment.exported)
         if (note := multiplier_note(experiment, self.platform)) is not None:
             notes.append(note)
         if has_formula(experiment.what):
@@ -114,6 +116,17 @@ class Checker:
         if all(uniform(one) for one in expected.values()):
             notes.append(ALIKE)
         return expected, notes
+
+    def _of_program(self, program: Program) -> tuple[dict[str, Reference], list[str]]:
+        """What an exported program gives on one device, or why it is not compared."""
+        try:
+            seed = self.experiment.seed
+            return program_references(program, self.operands, self.platform, seed), [PROGRAM_NOTE]
+        except RequestError as error:
+            return {}, [f"not compared: {error}"]
+        except Exception as error:  # whatever one device cannot do is reported; the timings stay
+            failure = failure_of(error)
+            return {}, [f"not compared: one device fails with {failure.kind}: {failure.message}"]
 
 
 def _wrong(

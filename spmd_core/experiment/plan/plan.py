@@ -366,6 +366,14 @@ class Plan(Frozen):
         )
 
     @property
+    def expert_repeats(self) -> int:
+        """How many devices do the same work of experts: with a capacity, slots are of complete
+        sequences, so that those along `sequence` have all of them.
+        """
+        repeated = self.size.experts > 1 and not self.dropless
+        return self.axis_sizes.get("sequence", 1) if repeated else 1
+
+    @property
     def moment_dtypes(self) -> tuple[str, str]:
         """Dtypes of the optimizer's first and second moment."""
         return self.state_dtype, self.second_moment_dtype or self.state_dtype

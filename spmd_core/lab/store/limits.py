@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from spmd_core.base import Settings, bytes_text, refuse
-from spmd_core.experiment import Experiment, check_flags
+from spmd_core.experiment import Experiment, check_flags, programs
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.store import Store
 
@@ -49,6 +49,8 @@ def check_program(settings: Settings, asker: Asker, experiment: Experiment | Non
         )
     for each in experiment.members if experiment else ():
         program, place = each.experiment.exported, each.experiment.place
+        if program:
+            programs.check_held(program.described.program)
         if program is None or place.is_absent or allowed == "kernels":
             continue
         if allowed == "compile":

@@ -18,7 +18,8 @@ from spmd_core.pictures.arrows.placed import Placed
 from spmd_core.time import AxisSpan, hops_between, route
 
 Group = tuple[int, ...]  # positions in `mesh.devices`; of a permute, a pair of source and target
-# (way, from, to): over a torus's link ("x+", ...), the network ("dcn"), within a chip ("chip"), or
+# (way, from, to): over a torus's link ("x+", ...), the network ("dcn"), within a chip ("chip"), through
+# the switch of an NVLink domain ("nvlink"), or
 # where nothing is known of links (""); ends are chips (x, y, z, slice) of a torus, else positions
 Key = tuple[str, Coordinates, Coordinates]
 EXCHANGES = ("all-to-all", "ragged-all-to-all")
@@ -50,7 +51,7 @@ def _of_group(placed: Placed, kind: str, group: Group) -> Iterable[tuple[Key, fl
         share = 2 * (1 - 1 / count) if kind == SEND else count - 1
         return _between_slices(placed, group, share)
     where = route(placed.topology, group, placed.places)
-    if not where.regular:
+    if where.switched or not where.regular:
         return _around(placed, kind, group)
     return _on_torus(placed, placed.topology, kind, group)
 
@@ -87,6 +88,8 @@ def _message(
     here, there = placed.places[source], placed.places[target]
     if here[4] != there[4]:
         yield ("dcn", _chip(here), _chip(there)), share
+    elif placed.topology.chip.is_gpu:
+        yield ("nvlink", _chip(here), _chip(there)), share
     elif _chip(here) == _chip(there):
         yield ("chip", (source,), (target,)), share
     else:

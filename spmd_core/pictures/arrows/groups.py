@@ -60,7 +60,9 @@ def groups_in_mesh(
 
 
 def _slices(placed: Placed) -> int:
-    return placed.topology.slices if placed.topology else 1
+    """Of TPUs, whose programs talk between slices by other means; GPUs have one program for all."""
+    topology = placed.topology
+    return topology.slices if topology and not topology.chip.is_gpu else 1
 
 
 def _on_every_slice(groups: Groups, placed: Placed) -> Groups:

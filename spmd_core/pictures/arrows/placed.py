@@ -8,7 +8,7 @@ import numpy as np
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, device_numbers
-from spmd_core.machine import Coordinates, Topology, get_topology, mesh_places
+from spmd_core.machine import Coordinates, Gpu, Topology, get_topology, mesh_places
 from spmd_core.results import Environment
 from spmd_core.time import cluster_of
 
@@ -80,11 +80,15 @@ def _absent(experiment: Experiment) -> Placed:
         return _plain(experiment.mesh, numbers)
     places = tuple(tuple(place) for place in mesh_order.reshape(-1, 5).tolist())
     listed = tuple(range(len(places))) if numbers is None else tuple(numbers.tolist())
-    return Placed(experiment.mesh, listed, tuple(map(_host, places)), topology, places)
+    return Placed(
+        experiment.mesh, listed, tuple(_host(place, topology) for place in places), topology, places
+    )
 
 
-def _host(place: Coordinates) -> tuple[int, ...]:
+def _host(place: Coordinates, topology: Topology) -> tuple[int, ...]:
     x, y, z, _, number = place
+    if isinstance(topology.chip, Gpu):
+        return x // topology.chip.host_gpus, number
     return x // HOST_CHIPS, y // HOST_CHIPS, z, number
 
 

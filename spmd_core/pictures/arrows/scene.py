@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from spmd_core.machine import Gpu
 from spmd_core.pictures.arrows.placed import HOST_CHIPS, Placed
 from spmd_core.pictures.arrows.traffic import ChipLink, Traffic
 
@@ -117,7 +118,9 @@ def _spots(placed: Placed, by_host: bool) -> list[_Spot]:
     """Of every device, by position."""
     if placed.topology is None or placed.places is None:
         return _in_mesh(placed)
-    step = HOST_CHIPS if by_host else 1
+    chip = placed.topology.chip
+    of_host = chip.host_gpus if isinstance(chip, Gpu) else HOST_CHIPS
+    step = of_host if by_host else 1
     return [_Spot((number, z), x // step, y // step) for x, y, z, _, number in placed.places]
 
 
@@ -223,7 +226,7 @@ def _arrow(link: ChipLink, source: Node, target: Node | None, placed: Placed) ->
     if target is None or target is source:
         return None
     far = abs(target.column - x) + abs(target.row - y) > 1.01
-    if link.way and far:
+    if link.way in stub and far:
         aside = stub[link.way]
         return Arrow((x, y), (x + aside[0], y + aside[1]), link)
     return Arrow((x, y), (target.column, target.row), link)
@@ -233,7 +236,7 @@ def _plane_name(placed: Placed, plane: tuple[int, ...]) -> str:
     topology = placed.topology
     if topology is not None and placed.places is not None:
         number, z = plane
-        parts = [f"slice {number}"] if topology.slices > 1 else []
+        parts = [f"{topology.chip.slice_word} {number}"] if topology.slices > 1 else []
         parts += [f"z={z}"] if len(topology.shape) > 2 else []
         return ", ".join(parts)
     outer = [(name, size) for name, size in placed.mesh if size > 1][:-2]

@@ -27,6 +27,10 @@ _MAX_DEPTH = 64
 Caller = tuple[Computation, Instruction]
 
 
+# On GPUs a pair may be called one after the other: its start says so
+_IS_SYNC = re.compile(r'"is_sync":\s*true')
+
+
 @dataclass(frozen=True, slots=True)
 class StartOp:
     """A collective at the instruction that starts it (start and done at once if synchronous).
@@ -82,6 +86,7 @@ def start_of(module: Module, computation: Computation, instruction: Instruction)
     if kind := kind_of(instruction.opcode):
         attributes = instruction.attributes.get("frontend_attributes", "")
         apart = instruction.opcode.endswith("-start") or "async_collective_name" in attributes
+        apart = apart and not _IS_SYNC.search(instruction.attributes.get("backend_config", ""))
         return StartOp(kind, instruction, instruction, computation, apart)
     if instruction.opcode == "send" and transfer_of(instruction) is not None:
         return StartOp(BETWEEN_SLICES, instruction, instruction, computation, True)

@@ -144,7 +144,7 @@ class ProgramSpace:
 
     @cached_property
     def _parameters(self) -> frozenset[str]:
-        return self._state - self._described.optimizer.keys()
+        return frozenset(leaf.path for leaf in self._described.parameters)
 
     @property
     def _dims(self) -> dict[str, int]:

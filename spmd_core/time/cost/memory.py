@@ -137,7 +137,7 @@ def layer_arrays(plan: Plan) -> Arrays:
     )
     return Arrays(
         rows * model.embed * 2,
-        rows * (model.mlp * plan.visits + model.shared_mlp) * 2,
+        rows * (model.mlp * plan.visits * plan.expert_repeats + model.shared_mlp) * 2,
         rows * model.heads * model.head_dim * 2,
         rows * tensor * model.kv_heads * model.head_dim * 2 / min(tensor, model.kv_heads),
         rows * model.heads * LANES * 4,

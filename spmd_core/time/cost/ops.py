@@ -102,10 +102,7 @@ def operation(
         if isinstance(chip, Gpu):
             return library_call(instruction, computation, chip)
         return kernel(instruction, computation, chip)
-    if (
-        max((shape.elements for shape in instruction.arrays), default=0) <= SMALL_ELEMENTS
-        and instruction.opcode != "fusion"
-    ):
+    if _is_small(instruction, computation):
         return OperationCost(0.0, "none")
     matmuls = _matmuls(module, instruction, computation)
     nbytes = moved_bytes(module, instruction, computation)
@@ -121,6 +118,17 @@ def operation(
     return OperationCost(
         seconds, "memory", 0, nbytes, "memory", least, seconds * MEMORY_HIGH, least
     )
+
+
+def _is_small(instruction: Instruction, computation: Computation) -> bool:
+    """Whether it is scalar work: by its result, and of a sum by what is added up too."""
+    if instruction.opcode == "fusion":
+        return False
+    shapes = list(instruction.arrays)
+    if instruction.opcode in ("reduce", "reduce-window"):
+        operands = [computation.by_name.get(name) for name in instruction.operands]
+        shapes += [shape for operand in operands if operand for shape in operand.arrays]
+    return max((shape.elements for shape in shapes), default=0) <= SMALL_ELEMENTS
 
 
 def vector_s(module: Module, instruction: Instruction, chip: Chip) -> float:

@@ -106,7 +106,8 @@ class Shapes:
         """
         if self.size.experts == 1:
             return self.matmul_rows
-        return self.matmul_rows * self.peers * self.plan.visits / self.size.experts
+        rows = self.matmul_rows * self.plan.expert_repeats
+        return rows * self.peers * self.plan.visits / self.size.experts
 
     @cached_property
     def peers(self) -> int:
@@ -132,9 +133,9 @@ class Shapes:
         The compiler makes rings of up to 32 steps (XLA's windowed einsum, spmd/dot_handler.cc),
         and none where a weight is replicated over any axis: along `data`, or between slices.
         """
-        axes = [name for name, size in self.plan.mesh if size > 1]
-        alone = len(axes) == 1 and axes[0] in ("fsdp", "fsdp_transpose", "sequence")
         among = self.topology.devices
+        alone = self.along("fsdp", "fsdp_transpose", "sequence") == among
+        alone = alone and self.topology.slices == 1
         # of 4, a ring on a 3D torus has no fewer bytes on a link than the gather
         few = among <= RING_STEPS and (among > 4 or self.chip.torus_dims == 2)
         made = self.plan.makes_rings and not self.chip.is_gpu

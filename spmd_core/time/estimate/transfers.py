@@ -349,6 +349,10 @@ def _of_activations(shapes: Shapes, recomputed: Collection[str]) -> Iterator[Ste
         yield _transfer(
             shapes, "all-to-all", ("sequence",), each, passes * layers, "", name="heads for tokens"
         )
+    if (repeats := shapes.plan.expert_repeats) > 1:
+        slots = arrays.stream * shapes.tensor * shapes.plan.visits * repeats
+        count, name = (3 if again else 2) * layers, "slots of experts"
+        yield _transfer(shapes, "all-reduce", ("sequence",), slots, count, "", name=name)
     if shapes.peers > 1 and shapes.size.experts > 1:
         slots = arrays.stream * shapes.tensor * shapes.plan.visits
         forth = (4 if again else 2) + 2  # there and back: forward, again, backward

@@ -97,7 +97,9 @@ def _distance(experiment: Experiment, collective: Collective, changes: tuple[Cha
     if first.field == "overrides":
         is_result = first.name in {each.name for each in experiment.what.results}
         named = f"`{first.name}`" in (collective.reason or "")
-        return 0 if named else 1 if is_result or not is_sum else 2
+        if named:
+            return 0
+        return 1 if is_result or not is_sum else 2
     return 1 if first.field == "strategies" else 2
 
 

@@ -41,7 +41,9 @@ def beside(experiment: Experiment, remedy: Remedy) -> Experiment | None:
 def is_guessed(result: Result) -> bool:
     """Whether the seconds of a remedy are by rates that nobody measured."""
     return any(
-        isinstance(each.remove, Remedy) and each.remove.predicted_by == "guess"
+        isinstance(each.remove, Remedy)
+        and each.remove.predicted_by == "guess"
+        and not each.remove.measured_s
         for outcome in result.strategies.values()
         for each in outcome.collectives or ()
     )

@@ -15,6 +15,7 @@ from spmd_core.results import (
 )
 from spmd_core.time import ProgramTime
 from spmd_core.trials.remedies.candidate import WORTH, Candidate, Target, summed_dims
+from spmd_core.trials.remedies.side_by_side import SideBySide
 from spmd_core.words import remedies as words
 
 LESS = 0.9  # of its time: a collective that stays counts as less from here down
@@ -169,8 +170,11 @@ def answer(
     costs: ProgramTime,
     target: Target,
     tried: Sequence[Tried],
+    timed: SideBySide | None = None,
 ) -> Remedy | Nothing:
-    """The best of the changes that were compiled; why nothing helps where none does."""
+    """The best of the changes that were compiled; why nothing helps where none does. `timed`: the
+    doubtful one beside the program.
+    """
     outcomes = [(each, verdict(target, base, each)) for each in tried]
     verdicts = [judged for _, judged in outcomes if judged]
     good = [each for each in verdicts if helps(target, costs, each)]
@@ -182,9 +186,9 @@ def answer(
             target,
             min(good, key=lambda each: (not each.removes, each.total_s)),
         )
-    best = min(
-        (each for each in verdicts if each.removes), key=lambda each: each.total_s, default=None
-    )
+    best = _cheapest_removal(verdicts)
+    if best is not None and timed is not None and timed.is_faster:
+        return _remedy(experiment, base, costs, target, best, timed)
     best_words = None if best is None else (best.tried.candidate.words, costs.total_s, best.total_s)
     return Nothing(
         reason=words.nothing_words(
@@ -193,8 +197,31 @@ def answer(
             [(each.candidate.words, _outcome(judged)) for each, judged in outcomes],
             len(tried) - len(verdicts),
             best_words,
+            words.not_faster_words(timed.ratio, *_seconds(timed)) if timed else "",
         )
     )
+
+
+def doubtful(
+    target: Target, base: StrategyResult, costs: ProgramTime, tried: Sequence[Tried]
+) -> Candidate | None:
+    """The change that may remove a target in less time, where predictions leave that open beside the
+    program and no other change helps.
+    """
+    verdicts = [judged for each in tried if (judged := verdict(target, base, each))]
+    best = _cheapest_removal(verdicts)
+    if best is None or any(helps(target, costs, each) for each in verdicts):
+        return None
+    return best.tried.candidate if best.total_s < costs.total_s else None
+
+
+def _cheapest_removal(verdicts: Sequence[Verdict]) -> Verdict | None:
+    removing = [each for each in verdicts if each.removes]
+    return min(removing, key=lambda each: each.total_s, default=None)
+
+
+def _seconds(timed: SideBySide) -> tuple[float, float]:
+    return timed.seconds.before, timed.seconds.after
 
 
 def _outcome(judged: Verdict | None) -> str:
@@ -207,6 +234,7 @@ def _remedy(
     costs: ProgramTime,
     target: Target,
     verdict: Verdict,
+    timed: SideBySide | None = None,
 ) -> Remedy:
     candidate, compiled = verdict.tried.candidate, verdict.tried.outcome
     assert compiled is not None
@@ -220,6 +248,7 @@ def _remedy(
         verdict.new,
         memory,
         (costs.total_s, verdict.total_s),
+        words.faster_words(timed.ratio, *_seconds(timed)) if timed else "",
     )
     return Remedy(
         changes=candidate.changes,
@@ -230,6 +259,7 @@ def _remedy(
         strategy=candidate.strategy,
         predicted_by=costs.by,
         predicted_s=Predicted(before=costs.total_s, after=verdict.total_s),
+        measured_s=timed and timed.seconds,
     )
 
 

@@ -7,7 +7,8 @@ from spmd_core.experiment import Row
 from spmd_core.results import Removal, StrategyResult
 from spmd_core.time import ProgramTime
 from spmd_core.trials.remedies.candidate import MOST, Candidate, Target
-from spmd_core.trials.remedies.judged import Tried, answer, helps, settles, verdict
+from spmd_core.trials.remedies.judged import Tried, answer, doubtful, helps, settles, verdict
+from spmd_core.trials.remedies.side_by_side import SideBySide
 
 
 @dataclass(slots=True)
@@ -22,6 +23,9 @@ class RemedyTrial:
     _tried: list[Tried] = field(default_factory=list)
     _is_settled: bool = False
     _is_helped: bool = False
+    _timed: tuple[Candidate, SideBySide | None] | None = (
+        None  # the doubtful one, beside the program
+    )
 
     @property
     def is_over(self) -> bool:
@@ -29,7 +33,8 @@ class RemedyTrial:
         helps the rest.
         """
         judged = len(self._tried)
-        return self._is_settled or judged == len(self.candidates) or self._is_enough
+        is_faster = self._timed is not None and bool(self._timed[1] and self._timed[1].is_faster)
+        return self._is_settled or judged == len(self.candidates) or self._is_enough or is_faster
 
     @property
     def _is_enough(self) -> bool:
@@ -55,7 +60,29 @@ class RemedyTrial:
     @property
     def answer(self) -> Removal:
         """The best of those that were judged."""
-        return answer(self.row.experiment, self.base, self.expected, self.target, self._tried)
+        timed = self._timed[1] if self._timed and self._timed[0] is self._doubtful else None
+        return answer(
+            self.row.experiment, self.base, self.expected, self.target, self._tried, timed
+        )
+
+    @property
+    def wants_timed(self) -> Candidate | None:
+        """What is to be timed beside the program, on devices that are here: once the MOST nearest
+        are judged, and once all are.
+        """
+        is_here = not (self.row.experiment.place.is_absent or self.row.experiment.plan)
+        if not is_here or len(self._tried) not in (MOST, len(self.candidates)):
+            return None
+        candidate = self._doubtful
+        return None if self._timed and self._timed[0] is candidate else candidate
+
+    def time(self, candidate: Candidate, timed: SideBySide | None) -> None:
+        """Take what timing it beside the program gave; None where it could not be timed."""
+        self._timed = candidate, timed
+
+    @property
+    def _doubtful(self) -> Candidate | None:
+        return doubtful(self.target, self.base, self.expected, self._tried)
 
 
 def _end(done: int) -> int | None:

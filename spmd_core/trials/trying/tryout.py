@@ -7,7 +7,7 @@ from itertools import takewhile
 from math import inf
 
 from spmd_core.base import LabError, RequestError
-from spmd_core.experiment import STRATEGIES, Experiment, Mesh, Row
+from spmd_core.experiment import STRATEGIES, Experiment, Mesh, Row, study_of
 from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
 from spmd_core.results import Removal, Result, StrategyResult
 from spmd_core.time import (
@@ -23,6 +23,7 @@ from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import Answers
 from spmd_core.trials.remedies.candidate import Candidate, Target
 from spmd_core.trials.remedies.judged import Tried, targets, untried
+from spmd_core.trials.remedies.side_by_side import SideBySide, timed_of
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.stored import to_stored
 from spmd_core.trials.trying.trial import RemedyTrial
@@ -112,7 +113,8 @@ class Tryout(Work):
         answer. What several trials need next is compiled side by side.
         """
         while trials and not self.is_cancelled:
-            self.doing = next((each.words for trial in trials for each in trial.wanted), "")
+            changes = [each.words for trial in trials for each in trial.wanted]
+            self.doing = f"compiling: {changes[0]}" if changes else ""
             trials = [each for each in trials if not self._is_answered(each)]
             if self.is_cancelled:
                 return
@@ -132,6 +134,8 @@ class Tryout(Work):
                     return False
                 self._compile_here(candidate)
             trial.judge(self._tried(candidate, trial.base.operations is not None))
+            if not self.is_cancelled and (doubtful := trial.wants_timed) is not None:
+                trial.time(doubtful, self._timed(trial.row, doubtful))
         if not trial.is_over or self.is_cancelled:
             return False
         answers = dict.fromkeys(trial.target.numbers, trial.answer)
@@ -209,6 +213,17 @@ class Tryout(Work):
             if status is not None:
                 self._lab.delete([status.run])
         self._take(candidate, result)
+
+    def _timed(self, row: Row, candidate: Candidate) -> SideBySide | None:
+        """A change and the program that it changes, timed side by side as a study."""
+        self.doing = f"timing both: {candidate.words}"
+        result = None
+        with contextlib.suppress(RequestError):
+            now = row.experiment.vary(strategies=[row.strategy])
+            status, result = self._runs.run(study_of([(None, now), (None, candidate.experiment)]))
+            if status is not None:
+                self._lab.delete([status.run])
+        return timed_of(result)
 
     def _beside(self, candidate: Candidate) -> StrategyResult | None:
         """The candidate where it ran beside what is tried, such as another strategy."""

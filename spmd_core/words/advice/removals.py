@@ -17,9 +17,14 @@ def remedied(outcome: StrategyResult) -> Next | None:
         rule="remedy",
         number=_saved(best),
         experiment=best.experiment,
-        sentence=f"{_saved(best):.0%} less time, predicted: {best.sentence}.",
+        sentence=f"{_saved(best):.0%} less time, {_by(best)}: {best.sentence}.",
     )
 
 
+def _by(remedy: Remedy) -> str:
+    return "measured" if remedy.measured_s else "predicted"
+
+
 def _saved(remedy: Remedy) -> float:
-    return 1 - remedy.predicted_s.after / remedy.predicted_s.before
+    seconds = remedy.measured_s or remedy.predicted_s
+    return 1 - seconds.after / seconds.before

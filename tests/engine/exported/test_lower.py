@@ -15,6 +15,7 @@ from bench.exported import SPECS, abstract_mesh, sgd_step, written
 from spmd_core.base import RequestError
 from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import Fed, complete, quoted_files
+from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute
 from spmd_core.experiment import parse_experiment, programs
@@ -112,3 +113,60 @@ def test_what_does_not_fit_is_refused(fields, sentence, step):
     given = {"workload": "program_file", "program": program, "mesh": {"fsdp": 4, "tensor": 2}}
     with pytest.raises(RequestError, match=sentence):
         parse_experiment(given | fields)
+
+
+def test_a_branch_for_another_platform_is_not_compiled():
+    mesh = abstract_mesh({"x": 8})
+    given = {"x": jax.ShapeDtypeStruct((8, 64), jnp.float32, sharding=NamedSharding(mesh, P("x")))}
+    given["w"] = jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=NamedSharding(mesh, P("x")))
+    inner = jax.jit(lambda x, w: jnp.tanh(x @ w))
+    counts = []
+    for platforms in (("cpu",), ("cpu", "tpu", "cuda")):
+        step = lambda x, w: inner(inner(x, w), w)  # noqa: E731
+        _, _, found = compiled(written(step, given, platforms), mesh={"x": 8})
+        counts.append(account(found))
+    assert counts[0] == counts[1] and counts[0][0]
+
+
+def test_arguments_that_are_left_open_are_as_jit_would_shard_them():
+    types = (jax.sharding.AxisType.Auto,) * 2
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=types)
+    placed = lambda array, *spec: jax.lax.with_sharding_constraint(  # noqa: E731
+        array, NamedSharding(mesh, P(*spec))
+    )
+    step = lambda x, w: placed(placed(x, "x", None) @ placed(w, None, "y"), "x", "y")  # noqa: E731
+    given = {name: jax.ShapeDtypeStruct((16, 16), jnp.float32) for name in "xw"}
+    experiment, _, found = compiled(written(step, given), mesh={"x": 4, "y": 2})
+    assert experiment.spec("x") == (("x",), ()) and experiment.spec("w") == ((), ("y",))
+    own = jax.jit(lambda x, w: step(x, w)).lower(*given.values()).compile()
+    assert account(found) == account(own)
+
+
+def judged(data, platform="cpu", change=lambda output: output, **fields):
+    """How many elements of what a program gives on eight devices are wrong by one device."""
+    experiment, names, found = compiled(data, **fields)
+    drawn = names["make_operands"]()
+    right = program_references(experiment.exported, drawn, platform, 0)
+    results = found(*[jax.device_put(drawn[path], names["placed"][path]) for path in drawn])
+    pairs = zip(right.values(), results, strict=True)
+    return [one.judge(change(np.asarray(result))).wrong for one, result in pairs]
+
+
+def test_results_on_every_mesh_are_judged_by_those_on_one_device(step):
+    for mesh in ({"fsdp": 4, "tensor": 2}, {"fsdp": 1, "tensor": 8}):
+        assert sum(judged(step, mesh=mesh)) == 0
+    shifted = judged(
+        step,
+        mesh={"fsdp": 4, "tensor": 2},
+        change=lambda each: np.roll(each, 1) if each.ndim else 2 * each,
+    )
+    assert all(shifted)
+
+
+def test_what_one_device_cannot_run_is_not_judged():
+    mesh = abstract_mesh({"x": 8})
+    given = {"x": jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=NamedSharding(mesh, P("x")))}
+    summed = lambda x: jax.lax.psum(x, "x")  # noqa: E731
+    step = jax.shard_map(summed, mesh=mesh, in_specs=P("x"), out_specs=P())
+    with pytest.raises(RequestError, match="shard_map over x cannot be run on one device"):
+        judged(written(lambda x: step(x), given), mesh={"x": 8})

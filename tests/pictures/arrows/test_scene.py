@@ -44,7 +44,7 @@ def test_beyond_256_a_square_is_a_host_and_the_caption_says_so():
     assert drawn.by_host and len(drawn.nodes) <= MOST_NODES
     assert drawn.inside > 0
     said = " ".join(words.notes(found, drawn))
-    assert said.startswith("Drawn by host: a square is a host of up to 2 × 2 chips; ")
+    assert said.startswith("Drawn by host: a square is a host with its chips; ")
     assert "stay within hosts" in said
 
 

@@ -53,6 +53,14 @@ def test_simulated_devices_pass_shards_round_a_ring(kind, each):
     }
 
 
+def test_gpus_send_over_nvlink_and_between_domains_over_the_network():
+    stand = stand_of("gpu:h100:2x2", {"x": 4})
+    found = traffic(stand, [one(stand, "all-gather", [(0, 1, 2, 3)])])
+    ways = {(link.source, link.target): link.way for link in found.links}
+    assert ways == {(0, 1): "nvlink", (1, 2): "dcn", (2, 3): "nvlink", (3, 0): "dcn"}
+    assert {link.nbytes for link in found.links} == {0.75 * MIB}
+
+
 def test_an_exchange_goes_from_each_to_each_and_a_permute_along_its_pairs():
     stand = stand_of()
     found = traffic(stand, [one(stand, "all-to-all", [(0, 1, 2, 3)])])

@@ -135,6 +135,30 @@ def test_peak_seconds_count_passes_and_integers():
     assert peak_seconds(matmuls, CHIP) == pytest.approx(1 + 6 + 0.5)
 
 
+def test_a_sum_of_many_rows_to_few_columns_streams_its_operand():
+    """A sum outside of a fusion, as the compiler leaves it for two columns."""
+    module = parse_module("""HloModule m
+
+%add (p: f32[], q: f32[]) -> f32[] {
+  %p = f32[] parameter(0)
+  %q = f32[] parameter(1)
+  ROOT %s = f32[] add(%p, %q)
+}
+
+ENTRY %main (x: f32[1048576,2]) -> f32[2] {
+  %x = f32[1048576,2]{0,1} parameter(0)
+  %few = f32[64,2]{0,1} slice(%x), slice={[0:64], [0:2]}
+  %zero = f32[] constant(0)
+  %small = f32[2]{0} reduce(%few, %zero), dimensions={0}, to_apply=%add
+  ROOT %sum = f32[2]{0} reduce(%x, %zero), dimensions={0}, to_apply=%add
+}
+""")
+    main = module.entry
+    large, small = (operation(module, main.by_name[name], main, CHIP) for name in ("sum", "small"))
+    assert large.nbytes >= 2**23 and large.seconds > 2**23 / CHIP.device_hbm_bandwidth
+    assert small.seconds == 0
+
+
 def test_an_unknown_kernel_costs_what_it_moves_and_a_marker_nothing():
     assert kernel(at("other"), MAIN, CHIP).seconds == pytest.approx(
         2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY)

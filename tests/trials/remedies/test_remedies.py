@@ -6,8 +6,8 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.results.collective import Collective
 from spmd_core.results.prediction import PredictedMemory, Prediction
-from spmd_core.results.remedy import Change, Nothing, Remedy
-from spmd_core.results.result import MemoryBytes, StrategyResult
+from spmd_core.results.remedy import Change, Nothing, Predicted, Remedy
+from spmd_core.results.result import MemoryBytes, Ratio, StrategyResult
 from spmd_core.time.bandwidth.program_time import ProgramTime
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import beside
@@ -15,6 +15,7 @@ from spmd_core.trials.remedies.candidate import MOST, MOST_MORE
 from spmd_core.trials.remedies.judged import (
     Tried,
     answer,
+    doubtful,
     held_bytes,
     matched,
     settles,
@@ -22,6 +23,7 @@ from spmd_core.trials.remedies.judged import (
     untried,
     verdict,
 )
+from spmd_core.trials.remedies.side_by_side import SideBySide
 from spmd_core.trials.trying.trial import RemedyTrial
 
 LAYER = parse_experiment(
@@ -283,9 +285,62 @@ def test_what_was_tried_as_well_is_said_with_what_it_comes_to():
     )
 
 
+def timed(fastest, differs, before=5e-3, after=4e-3):
+    ratio = Ratio(
+        strategy="b" if fastest == "a" else "a",
+        ratio=1.25,
+        interval=(1.1, 1.4),
+        verdict="faster" if differs else "cannot tell",
+        differs=differs,
+        rounds=100,
+        processes=5,
+    )
+    return SideBySide(Predicted(before=before, after=after), ratio, differs and fastest == "b")
+
+
+@pytest.mark.parametrize(
+    ("measured", "words"),
+    [
+        (timed("b", True), "; measured 5 ms -> 4 ms, paired ratio 1.25× (99 % interval 1.10 to"),
+        (
+            timed("a", True),
+            "in less time: the sum over `in` needs it; {}: measured 5 ms -> 4 ms, "
+            "which is slower: paired ratio 1.25×",
+        ),
+        (timed("b", False), "measured 5 ms -> 4 ms, cannot tell which is faster: paired ratio"),
+    ],
+)
+def test_what_predictions_do_not_tell_apart_is_timed(measured, words):
+    first, *_ = arrays.candidates(LAYER, "auto", collective())
+    near = ProgramTime(4e-3, (2e-3,), "calibration", floor_s=90e-6)
+    (target,) = targets(BASE, near)
+    given = [tried(first, 3.6e-3, by="calibration")]
+    assert doubtful(target, BASE, near, given) is first
+    found = answer(LAYER, BASE, near, target, given, measured)
+    text = found.sentence if isinstance(found, Remedy) else found.reason
+    assert isinstance(found, Remedy) == measured.is_faster and words.format(first.words) in text
+    assert doubtful(TARGET, BASE, COSTS, [tried(first, 1e-3)]) is None, "it helps"
+    assert doubtful(TARGET, BASE, COSTS, [tried(first, 5e-3)]) is None, "it takes longer"
+
+
 def test_a_remedy_is_a_variant_beside_what_ran():
     first, *_ = arrays.candidates(LAYER, "auto", collective())
     found = answer(LAYER, BASE, COSTS, TARGET, [tried(first, 1e-3)])
     study = beside(LAYER, found)
     assert [each.experiment for each in study.members] == [LAYER, found.experiment]
     assert beside(study, found) is None
+
+
+def test_the_doubtful_one_is_timed_after_the_nearest_and_ends_the_trial_where_it_is_faster():
+    near = ProgramTime(4e-3, (2e-3,), "calibration", floor_s=90e-6)
+    (target,) = targets(BASE, near)
+    given = arrays.candidates(LAYER, "auto", collective())
+    trial = RemedyTrial(LAYER.rows[0], BASE, target, near, given)
+    for number, each in enumerate(given[:MOST]):
+        assert trial.wants_timed is None
+        trial.judge(tried(each, (3.9 - number / 10) * 1e-3, by="calibration"))
+    doubtful_one = trial.wants_timed
+    assert doubtful_one is given[MOST - 1]
+    trial.time(doubtful_one, timed("b", differs=True))
+    assert trial.is_over and trial.wants_timed is None
+    assert trial.answer.measured_s == Predicted(before=5e-3, after=4e-3)

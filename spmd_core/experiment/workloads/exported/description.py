@@ -6,6 +6,7 @@ from functools import cached_property
 
 from spmd_core.base import Frozen
 from spmd_core.experiment.types import Axes, Mesh, Spec
+from spmd_core.experiment.workloads.exported.state import is_kept_alone, owners, replaced
 
 NAME = "program_file"
 
@@ -14,7 +15,7 @@ class Leaf(Frozen):
     """One argument or output: `sizes` are numbers, or expressions of the program's symbols.
 
     `spec` is None where the program leaves the sharding to the compiler; `propagated` is what
-    Shardy then gives it. `replaces` is the path of the argument that an output takes the place of.
+    Shardy then gives it, and `known` the one that there is. `replaces` is the path of the argument that an output takes the place of.
     """
 
     path: str
@@ -28,9 +29,9 @@ class Leaf(Frozen):
     replaces: str | None = None
 
     @property
-    def key(self) -> str:
-        """The path within its argument: `params/w` and an output `0/w` have the same one."""
-        return self.path.partition("/")[2]
+    def known(self) -> Spec | None:
+        """Its spec: the file's, else what Shardy gives it."""
+        return self.propagated if self.spec is None else self.spec
 
     @property
     def group(self) -> str:
@@ -81,36 +82,22 @@ class Described(Frozen):
 
     @cached_property
     def optimizer(self) -> Mapping[str, str]:
-        """Path of a leaf of the optimizer's state -> path of the parameter that it belongs to: one
-        whose path within its argument ends that of the state's leaf, as in `0/mu/embed/kernel`.
-        """
-        by_key = {leaf.key: leaf for leaf in self.state}
-        counts = {}
-        for leaf in self.state:
-            parts = leaf.key.split("/")
-            tails = ("/".join(parts[start:]) for start in range(1, len(parts)))
-            owner = next((by_key[tail] for tail in tails if tail in by_key), None)
-            if owner is not None and owner.sizes == leaf.sizes:
-                counts[leaf.path] = owner.path
-        return counts
+        """Path of a leaf of the optimizer's state -> path of the parameter that it belongs to."""
+        return owners(self.state)
+
+    @cached_property
+    def parameters(self) -> tuple[Leaf, ...]:
+        """The state but for what the optimizer keeps."""
+        kept = self.optimizer
+        return tuple(
+            leaf for leaf in self.state if leaf.path not in kept and not is_kept_alone(leaf.path)
+        )
 
 
 def with_replaced(arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
-    """Outputs, each with the argument that it replaces: the one of the same path within its
-    argument, sizes and dtype, where there is exactly one.
-    """
-    by_path: dict[tuple[object, ...], list[str]] = {}
-    for leaf in arguments:
-        for key in {leaf.path, leaf.key} - {""}:
-            by_path.setdefault((key, leaf.sizes, leaf.dtype), []).append(leaf.path)
-    leaves = []
-    for leaf in outputs:
-        keys = ((key, leaf.sizes, leaf.dtype) for key in (leaf.path, leaf.key) if key)
-        matches = next((by_path[key] for key in keys if key in by_path), [])
-        leaves.append(
-            leaf.model_copy(update={"replaces": matches[0]}) if len(matches) == 1 else leaf
-        )
-    return tuple(leaves)
+    """Outputs, each with the argument that it replaces."""
+    pairs = zip(outputs, replaced(arguments, outputs), strict=True)
+    return tuple(leaf.model_copy(update={"replaces": path}) for leaf, path in pairs)
 
 
 def matches(pattern: str, path: str) -> bool:

@@ -63,18 +63,20 @@ class Program:
         return tuple(self._held(leaf, self.output_spec(leaf)) for leaf in self.described.outputs)
 
     def spec(self, leaf: Leaf) -> Spec:
-        """The spec of an argument: the first pattern's that matches it, else its file's."""
+        """The spec of an argument: the first pattern's that matches it, else its file's, else what
+        Shardy gave it when the file was read.
+        """
         given = next((spec for pattern, spec in self.specs if matches(pattern, leaf.path)), None)
-        return full(given if given is not None else leaf.spec or (), len(leaf.sizes))
+        return full(given if given is not None else leaf.known or (), len(leaf.sizes))
 
     def output_spec(self, leaf: Leaf) -> Spec | None:
         """The spec of an output: its argument's where its file shards both alike, else its file's,
         else what Shardy gave it when the file was read; None where that is not known.
         """
         of = self.described.leaves.get(leaf.replaces or "")
-        if of is not None and (leaf.spec or leaf.propagated) == of.spec:
+        if of is not None and leaf.known == of.known:
             return self.spec(of)
-        known = leaf.spec if leaf.spec is not None or self.is_changed else leaf.propagated
+        known = leaf.spec if self.is_changed else leaf.known
         return None if known is None else full(known, len(leaf.sizes))
 
     def array_specs(self) -> dict[str, Spec]:
@@ -140,9 +142,9 @@ def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]
     sizes = dict(program.mesh)
     smallest = min(sizes[axis] for leaf in sharded for axis in _axes(held[leaf.path].spec))
     owners = described.optimizer
-    for leaf in described.state:
+    for leaf in described.parameters:
         each = held[leaf.path]
-        if leaf.path in owners or _axes(each.spec) or (each.copies or 1) == 1:
+        if _axes(each.spec) or (each.copies or 1) == 1:
             continue
         with_it = [
             path
@@ -182,8 +184,7 @@ def _not_donated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding
 
 def _float32(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     """Parameters in float32 where most of them are bfloat16."""
-    owners = program.described.optimizer
-    parameters = [held[leaf.path] for leaf in program.described.state if leaf.path not in owners]
+    parameters = [held[leaf.path] for leaf in program.described.parameters]
     halves = sum(each.bytes for each in parameters if each.leaf.dtype == "bfloat16")
     wide = [each for each in parameters if each.leaf.dtype == "float32"]
     if 2 * halves <= sum(each.bytes for each in wide):

@@ -41,7 +41,7 @@ def take(data: bytes, name: str = "", viewer: str = "") -> Described:
     name = " ".join(name.split())[:MOST_NAME] or program[:12]
     with _taking:
         described = _described(program)
-        if described is None:
+        if described is None or not _path(program, "jaxexport").exists():
             _check_room(len(data), viewer)
             described = _parse(program, data).model_copy(update={"viewer": viewer})
         described = described.model_copy(update={"name": name})
@@ -50,34 +50,47 @@ def take(data: bytes, name: str = "", viewer: str = "") -> Described:
 
 
 def find(program: str) -> Described:
-    """The program of that hash; RequestError where this data folder does not hold it."""
+    """The program of that hash, also one that was deleted: its runs are read by its description.
+    RequestError where this data folder never held it.
+    """
     if not _HASH.fullmatch(program):
         raise refuse(f"program {shorten(program)}", "is no sha256 of a file", "name 64 hex digits")
     if (described := _described(program)) is None:
-        raise refuse(
-            f"program {program[:12]}…",
-            "is not held here",
-            "take its file: drop it on Programs, or run `python -m spmd_core program FILE`",
-        )
+        raise _not_held(program)
     return described
+
+
+def check_held(program: str) -> None:
+    """RequestError where the file of a program is not here, so that nothing can be compiled of it."""
+    if not _path(find(program).program, "jaxexport").exists():
+        raise _not_held(program)
+
+
+def _not_held(program: str) -> RequestError:
+    return refuse(
+        f"program {program[:12]}…",
+        "is not held here",
+        "take its file: drop it on Programs, or run `python -m spmd_core program FILE`",
+    )
 
 
 def held() -> tuple[Described, ...]:
     """Every program that is held, the one taken last first."""
-    files = sorted(folder().glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
-    return tuple(described for file in files if (described := _described(file.stem)))
+    files = [_path(file.stem, "json") for file in folder().glob("*.jaxexport")]
+    files = sorted(filter(Path.exists, files), key=lambda file: -file.stat().st_mtime)
+    return tuple(each for file in files if (each := _described(file.stem)))
 
 
 def delete(program: str) -> None:
-    """Let go of a program; its runs stay, and report that it is not held."""
-    find(program)
-    for kind in ("json", "jaxexport"):
-        _path(program, kind).unlink(missing_ok=True)
+    """Let go of a program's file; its description stays, by which its runs are read."""
+    check_held(program)
+    _path(program, "jaxexport").unlink(missing_ok=True)
 
 
 def artifact(program: str) -> bytes:
     """The file that is held: that which was taken, with short source paths."""
-    return _path(find(program).program, "jaxexport").read_bytes()
+    check_held(program)
+    return _path(program, "jaxexport").read_bytes()
 
 
 def folder() -> Path:

@@ -56,6 +56,5 @@ def workload_of(described: Described) -> Workload:
 
 def _array(leaf: Leaf) -> LeafArray:
     rank = len(leaf.sizes)
-    spec = leaf.spec if leaf.spec is not None else leaf.propagated or ()
     dims = tuple(f"d{dim}" for dim in range(rank))
-    return LeafArray(leaf.path, dims, (), leaf.dtype, leaf.sizes, full(spec, rank))
+    return LeafArray(leaf.path, dims, (), leaf.dtype, leaf.sizes, full(leaf.known or (), rank))

@@ -1,0 +1,170 @@
+"""The arguments and outputs of a program: paths, sizes, dtypes and specs, as its file has them."""
+
+import math
+import re
+from typing import Any
+
+import jax
+from jax import export
+from jax._src import core
+from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir.dialects import sdy
+
+from spmd_core.base import refuse, shorten
+from spmd_core.engine.exported.indexing import indexed
+from spmd_core.experiment import Leaf, Mesh, Spec, with_replaced
+
+
+def leaves(
+    exported: export.Exported, module: ir.Module, mesh: Mesh
+) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
+    """Arguments and outputs; the module is changed: Shardy gives a spec to what has none."""
+    main: Any = ir.SymbolTable(module.operation)["main"]
+    names = _argument_names(main, exported)
+    arguments, outputs = _arguments(exported, main, names, mesh), _outputs(exported, main, mesh)
+    if {leaf.path for leaf in outputs} & {leaf.path for leaf in arguments}:
+        outputs = tuple(leaf.model_copy(update={"path": f"output/{leaf.path}"}) for leaf in outputs)
+    if exported.nr_devices > 1:
+        specs = iter(_propagated(module, sum(leaf.is_kept for leaf in arguments), mesh))
+        arguments = tuple(
+            _with_propagated(leaf, next(specs, None), mesh) if leaf.is_kept else leaf
+            for leaf in arguments
+        )
+        outputs = tuple(
+            leaf.model_copy(update={"propagated": next(specs, None)}) for leaf in outputs
+        )
+    return arguments, with_replaced(arguments, outputs)
+
+
+def _arguments(
+    exported: export.Exported, main: Any, names: list[str], mesh: Mesh
+) -> tuple[Leaf, ...]:
+    first = _first(main, exported)
+    given = [ir.DictAttr(each) for each in main.arg_attrs]
+    kept = dict(zip(exported.module_kept_var_idx, given[first:], strict=True))
+    below = indexed(main)
+    described = []
+    for number, (path, aval) in enumerate(
+        zip(_paths(exported.in_tree, names), exported.in_avals, strict=True)
+    ):
+        attributes = kept.get(number)
+        leaf = _leaf(path, aval)
+        if attributes is None:
+            described.append(leaf.model_copy(update={"is_kept": False, "spec": ()}))
+            continue
+        spec = _spec(attributes, mesh)
+        if spec is None and "sdy.sharding" in attributes:
+            raise refuse(
+                f"argument {shorten(path)} of this program",
+                "is sharded over another mesh than the first, or over a part of an axis",
+                "place all arguments over one mesh",
+            )
+        place = exported.module_kept_var_idx.index(number) + first
+        donated = any(name in attributes for name in ("jax.buffer_donor", "tf.aliasing_output"))
+        more = {"spec": spec, "is_donated": donated, "index_below": below.get(place)}
+        described.append(leaf.model_copy(update=more))
+    return tuple(described)
+
+
+def _outputs(exported: export.Exported, main: Any, mesh: Mesh) -> tuple[Leaf, ...]:
+    results = [ir.DictAttr(each) for each in main.result_attrs]
+    results = results[len(results) - len(exported.out_avals) :]
+    return tuple(
+        _leaf(path, aval).model_copy(update={"spec": _spec(attributes, mesh)})
+        for path, aval, attributes in zip(
+            _paths(exported.out_tree, None), exported.out_avals, results, strict=True
+        )
+    )
+
+
+def _leaf(path: str, aval: Any) -> Leaf:
+    """A leaf as it is held: keys of random numbers are arrays of uint32, with a dim of their own."""
+    if jax.numpy.issubdtype(aval.dtype, jax.dtypes.prng_key):
+        aval = core.physical_aval(aval)
+    return Leaf(path=path, sizes=tuple(map(str, aval.shape)), dtype=str(aval.dtype))
+
+
+def _with_propagated(leaf: Leaf, spec: Spec | None, mesh: Mesh) -> Leaf:
+    """An argument with the spec that Shardy gives it, as far as its dims divide: that of
+    `jax.jit` with arguments whose sharding is left to the compiler.
+    """
+    sizes = dict(mesh)
+    parts = (math.prod(sizes[axis] for axis in axes) for axes in spec or ())
+    divided = tuple(
+        axes if not size.isdigit() or int(size) % count == 0 else ()
+        for axes, size, count in zip(spec or (), leaf.sizes, parts, strict=False)
+    )
+    return leaf.model_copy(update={"propagated": None if spec is None else divided})
+
+
+def _first(main: Any, exported: export.Exported) -> int:
+    """Place of the first argument that is an array: that of the platform is before it."""
+    return len(list(main.arg_attrs)) - len(exported.module_kept_var_idx)
+
+
+def _paths(tree: Any, names: list[str] | None) -> list[str]:
+    """The path of each leaf, its parts separated by `/`; `names` are those of the arguments, of
+    which a single one is left out: its paths are enough.
+    """
+    numbered = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
+    paths = []
+    for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0]:
+        parts = [_part(key) for key in path]
+        if names is not None:  # (arguments, arguments by name)
+            is_named, (place, *rest) = parts[0] == "1", parts[1:]
+            by_name = is_named or int(place) >= len(names)
+            alone = len(names) == 1 and rest
+            parts = rest if alone else [place if by_name else names[int(place)], *rest]
+        paths.append("/".join(parts) or "output")
+    return paths
+
+
+def _part(key: Any) -> str:
+    return jax.tree_util.keystr((key,), simple=True)
+
+
+def _argument_names(main: Any, exported: export.Exported) -> list[str]:
+    """The names of the function's arguments, from the locations of their arrays; their numbers
+    where these have none.
+    """
+    numbered = jax.tree_util.tree_unflatten(exported.in_tree, range(exported.in_tree.num_leaves))
+    places = {each: place for place, each in enumerate(exported.module_kept_var_idx)}
+    locations = [str(argument.location) for argument in main.arguments]
+    first = _first(main, exported)
+    names = []
+    for number, argument in enumerate(numbered[0]):
+        kept = [places[leaf] for leaf in jax.tree_util.tree_leaves(argument) if leaf in places]
+        match = re.match(r'loc\("([A-Za-z_]\w*)', locations[kept[0] + first]) if kept else None
+        names.append(match[1] if match else str(number))
+    return names if len(set(names)) == len(names) else [str(number) for number in range(len(names))]
+
+
+def _spec(attributes: ir.DictAttr, mesh: Mesh) -> Spec | None:
+    """The spec of an argument or result, by its attributes; None where it has none, or one over
+    other axes than the mesh's.
+    """
+    if "sdy.sharding" not in attributes:
+        return None
+    sharding = sdy.TensorShardingAttr(attributes["sdy.sharding"])
+    dims = [sdy.DimensionShardingAttr(dim) for dim in sharding.dimension_shardings]
+    axes = [[sdy.AxisRefAttr(axis) for axis in dim.axes] for dim in dims]
+    known = {name for name, _ in mesh}
+    if any(
+        axis.sub_axis_info is not None or axis.name not in known for dim in axes for axis in dim
+    ):
+        return None
+    return tuple(tuple(str(axis.name) for axis in dim) for dim in axes)
+
+
+def _propagated(module: ir.Module, arguments: int, mesh: Mesh) -> list[Spec | None]:
+    """The specs that Shardy gives the last arguments and all outputs; [] where it is not available."""
+    try:
+        passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(
+            module.operation
+        )
+    except Exception:  # the pass is the library's own: without it they are not known
+        return []
+    main: Any = ir.SymbolTable(module.operation)["main"]
+    given = list(main.arg_attrs)
+    attributes = [*given[len(given) - arguments :], *main.result_attrs]
+    return [_spec(ir.DictAttr(each), mesh) for each in attributes]

@@ -1,0 +1,139 @@
+"""The state among a program's arguments: which output replaces which argument, which are parameters,
+and what an optimizer keeps for each. By their paths: a file has no types.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+_PARAMETERS = frozenset(
+    ("params", "param", "parameters", "weights", "model", "variables", "theta", "master_params")
+)
+# Parts of a path that name an optimizer's state; as first part, the argument, also short names
+_KEPT = frozenset(
+    (
+        *("opt_state", "opt", "optim", "optimizer", "optimizer_state", "inner_state", "trace"),
+        *("inner_opt_state", "v_row", "v_col", "acc_grads", "slots", "momentum", "momenta"),
+        *("moments", "velocity", "exp_avg", "exp_avg_sq", "mu", "nu", "nu_max", "ema"),
+        *("ema_params", "adam", "adamw", "sgd", "lion"),
+    )
+)
+_SHORT = frozenset(("m", "v", "mom", "s", "state"))
+_ALONE = _KEPT - {"mu", "nu", "ema", "trace", "model"}  # that mean it without a parameter too
+
+
+class Array(Protocol):
+    """An argument or output."""
+
+    @property
+    def path(self) -> str:
+        """Its path, the parts separated by `/`."""
+        ...
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The sizes of its dims."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of its elements."""
+        ...
+
+
+Leaf = TypeVar("Leaf", bound=Array)
+
+
+def replaced(arguments: Iterable[Array], outputs: Iterable[Array]) -> Iterator[str | None]:
+    """For each output the path of the argument that it replaces: the one of the same path within
+    its argument, sizes and dtype. Where several have it, outputs take arguments in their order,
+    parameters first.
+    """
+    by_path: dict[tuple[object, ...], list[str]] = {}
+    for leaf in arguments:
+        for key in {leaf.path, _key(leaf.path)} - {""}:
+            by_path.setdefault((key, leaf.sizes, leaf.dtype), []).append(leaf.path)
+    taken: dict[str, str] = {}  # first part of outputs -> argument
+    for leaf in outputs:
+        keys = ((key, leaf.sizes, leaf.dtype) for key in (leaf.path, _key(leaf.path)) if key)
+        matches = next((by_path[key] for key in keys if key in by_path), [])
+        yield matches[0] if len(matches) == 1 else _chosen(leaf.path, matches, taken)
+
+
+def _chosen(output: str, matches: list[str], taken: dict[str, str]) -> str | None:
+    by_argument = {_first(path): path for path in matches}
+    own = _first(output)
+    if taken.get(own) not in by_argument:
+        free = [name for name in by_argument if name not in taken.values()]
+        if not free:
+            return None
+        taken[own] = own if own in free else min(free, key=_rank)
+    return by_argument[taken[own]]
+
+
+def owners(state: Iterable[Leaf]) -> Mapping[str, str]:
+    """Path of a leaf of the optimizer's state -> path of the parameter that it belongs to: of the
+    same sizes, its path ends as the parameter's does.
+    """
+    leaves = list(state)
+    roles = {leaf.path: role(leaf.path) for leaf in leaves}
+    by_tail: dict[tuple[object, ...], str] = {}
+    candidates = [leaf for leaf in leaves if roles[leaf.path] != "kept"]
+    for leaf in sorted(candidates, key=lambda leaf: _rank(_first(leaf.path))):
+        for tail in _tails(leaf.path):
+            by_tail.setdefault((tail, leaf.sizes), leaf.path)
+    by_leaf = {}
+    for leaf in leaves:
+        if roles[leaf.path] == "parameter":
+            continue
+        tails = list(_tails(leaf.path))
+        if roles[leaf.path] == "":  # no word names it: the full path of a parameter ends its own
+            tails = [tail for tail in tails if _is_full(by_tail.get((tail, leaf.sizes)), tail)]
+        owner = next(
+            (by_tail[tail, leaf.sizes] for tail in tails if (tail, leaf.sizes) in by_tail), None
+        )
+        if owner is not None and owner != leaf.path:
+            by_leaf[leaf.path] = owner
+    return by_leaf
+
+
+def _is_full(path: str | None, tail: str) -> bool:
+    return path is not None and _key(path) == tail
+
+
+def is_kept_alone(path: str) -> bool:
+    """Whether it is an optimizer's state that belongs to no parameter, such as a count."""
+    return role(path) == "kept" and bool(_ALONE & set(path.split("/")))
+
+
+def role(path: str) -> str:
+    """`parameter` or `kept`, by the first part of a path that names it; "" where none does.
+
+    >>> role("params/attn/v/kernel"), role("state/opt_state/0/mu/kernel"), role("x")
+    ('parameter', 'kept', '')
+    """
+    parts = path.split("/")
+    for place, part in enumerate(parts):
+        if part in _PARAMETERS:
+            return "parameter"
+        if part in _KEPT or (place == 0 and part in _SHORT - {"state"}):
+            return "kept"
+    return ""
+
+
+def _rank(argument: str) -> int:
+    """The place of an argument among those of the same paths: parameters, others, what is kept."""
+    return {"parameter": 0, "": 1, "kept": 2}[role(argument)]
+
+
+def _tails(path: str) -> Iterator[str]:
+    """What a path ends with, the longest first."""
+    parts = path.split("/")
+    return ("/".join(parts[start:]) for start in range(1, len(parts)))
+
+
+def _key(path: str) -> str:
+    return path.partition("/")[2]
+
+
+def _first(path: str) -> str:
+    return path.partition("/")[0]

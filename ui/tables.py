@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import Result, StrategyResult, safe_cell
@@ -30,13 +28,6 @@ def escaped(table: pd.DataFrame | Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(dict(table))
     return frame.map(_shown).rename(columns=_shown, index=_shown)
-
-
-def draw_table(
-    table: pd.DataFrame | Mapping[str, Sequence[str]], place: DeltaGenerator | None = None
-) -> None:
-    """Draw a table without an index, on the page or at `place`."""
-    (place or st).table(escaped(table), hide_index=True, border="horizontal")
 
 
 def sheet(table: pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Any]) -> pd.DataFrame:

@@ -29,8 +29,8 @@ from ui import cards, choices
 from ui.charts import bandwidth as chart
 from ui.lab import lab
 from ui.markdown import plain
-from ui.shell import refusal
-from ui.tables import draw_table, sheet
+from ui.shell import draw_table, refusal
+from ui.tables import sheet
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
 _NOTHING = "nothing"

@@ -28,8 +28,8 @@ from ui.compare.view import View
 from ui.ir import viewer
 from ui.layout import picture
 from ui.markdown import plain
-from ui.shell import failure, refusal
-from ui.tables import draw_table, sheet
+from ui.shell import draw_table, failure, refusal
+from ui.tables import sheet
 
 PROGRAMS = "programs"  # the viewer's name on this screen
 

@@ -13,7 +13,7 @@ from ui.compare import answer
 from ui.compare.view import View
 from ui.ir import viewer
 from ui.markdown import plain
-from ui.tables import draw_table
+from ui.shell import draw_table
 
 _MOST_LINKS = 8
 # Streamlit lets text in a cell be 25rem wide at most, however wide the table is.

@@ -14,8 +14,7 @@ from ui.charts.base import TOP, Spec, category, hover, layer, layered, quantity
 from ui.compare.view import View
 from ui.lab import batch, cancel, lab
 from ui.markdown import plain
-from ui.shell import attempt, refusal
-from ui.tables import draw_table
+from ui.shell import attempt, draw_table, refusal
 
 TAB = "Sizes"
 _ROWS = ("one device", "best sharded")

@@ -16,8 +16,7 @@ from spmd_core.words import environment_words
 from spmd_core.words import runs as words
 from ui.charts import curve
 from ui.markdown import plain
-from ui.shell import failure
-from ui.tables import draw_table
+from ui.shell import draw_table, failure
 
 LOSSES = "losses"  # a result of this name is drawn as a curve
 _WIDTH = 100  # characters of a line of numbers

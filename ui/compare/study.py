@@ -13,7 +13,7 @@ from ui.compare import rows
 from ui.compare import view as views
 from ui.lab import find
 from ui.markdown import plain
-from ui.tables import draw_table
+from ui.shell import draw_table
 
 BEST = "best"  # of the choices of a strategy: each variant by its fastest
 _STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""

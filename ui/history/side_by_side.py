@@ -29,7 +29,8 @@ from ui.charts import by_strategy
 from ui.lab import lab
 from ui.markdown import plain
 from ui.notebook import labels
-from ui.tables import draw_table, sheet
+from ui.shell import draw_table
+from ui.tables import sheet
 
 _CARDS = 4  # more runs do not fit beside one another
 _BASELINE = "baseline"  # of the query string, so that a link shows the same

@@ -20,8 +20,7 @@ from ui import choices
 from ui.lab import lab
 from ui.layout import picture
 from ui.markdown import coded
-from ui.shell import refusal
-from ui.tables import draw_table
+from ui.shell import draw_table, refusal
 
 NONE = "–"
 

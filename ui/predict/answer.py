@@ -26,8 +26,7 @@ from ui.ir import viewer
 from ui.lab import lab
 from ui.markdown import as_sentence, coded, plain
 from ui.predict import beside, charts, drafts, keep, nearest, tables, torus
-from ui.shell import failure
-from ui.tables import draw_table
+from ui.shell import draw_table, failure
 from ui.timeline import stored
 from ui.timeline import view as timeline_view
 

@@ -15,7 +15,7 @@ from ui.lab import lab
 from ui.markdown import plain
 from ui.predict import charts, study
 from ui.predict.tables import NONE, nowrap, percent
-from ui.tables import draw_table
+from ui.shell import draw_table
 
 _OFFERED = 100
 _KEY = "with"  # of the query string: the run that is beside

@@ -15,8 +15,7 @@ from ui import price, state
 from ui.choices import LinkNumber
 from ui.markdown import plain
 from ui.predict import charts
-from ui.shell import refusal
-from ui.tables import draw_table
+from ui.shell import draw_table, refusal
 
 SCREEN = "predict"
 _LONGEST_S = 1e6

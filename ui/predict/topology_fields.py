@@ -92,17 +92,17 @@ def _topology(screen: str, target: str) -> str:
     }
     words = _GPU_WORDS if chip.is_gpu else _TPU_WORDS
     shape = middle.selectbox(
-        words.shape,
+        plain(words.shape),
         list(shapes),
         key=state.seed(state.key(screen, f"shape.{chosen}"), shape_text(now.topology)),
-        help=words.shape_help,
+        help=plain(words.shape_help),
     )
     slices = right.number_input(
-        words.slices,
+        plain(words.slices),
         1,
         max(chip.max_slices, now.slices),
         key=state.seed(state.key(screen, f"slices.{chosen}"), now.slices),
-        help=words.slices_help,
+        help=plain(words.slices_help),
     )
     return absent_target(chosen, shapes[shape], int(slices), chip.platform)
 

@@ -9,8 +9,7 @@ from spmd_core.time import MeshAxis, mesh_axes
 from ui.markdown import plain
 from ui.predict import torus_chart
 from ui.predict.tables import NONE, nowrap
-from ui.shell import refusal
-from ui.tables import draw_table
+from ui.shell import draw_table, refusal
 
 ORDERS = {"topology": "By topology", "plain": "Plain"}
 _MEANINGS = {

@@ -27,7 +27,8 @@ from ui.layout import picture
 from ui.markdown import plain
 from ui.predict import answer as predicted
 from ui.programs import treemap
-from ui.tables import draw_table, sheet
+from ui.shell import draw_table
+from ui.tables import sheet
 
 SHOWN_FINDINGS = 8
 _TITLES = {

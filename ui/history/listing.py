@@ -203,7 +203,7 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
             )
             exports.buttons(run.run, run.experiment)
         if len(picked) > 1:
-            archives.button([run.run for run in picked])
+            archives.download([run.run for run in picked])
         names = f"{len(picked)} runs" if len(picked) > 1 else "this run"
         with st.popover(f"Delete {names}", icon=":material/delete:"):
             st.markdown(f"Delete {names} with everything measured? This cannot be undone.")

@@ -77,7 +77,7 @@ def _baseline(runs: Sequence[RunSummary]) -> str:
             ids,
             index=ids.index(named) if named in ids else 0,
             format_func=lambda run: f"{letters[run]}: {run}",
-            key=f"baseline:{'-'.join(ids)}",
+            key=f"compared-with:{'-'.join(ids)}",
         )
     st.query_params[_BASELINE] = chosen
     return chosen

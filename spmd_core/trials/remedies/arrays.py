@@ -22,7 +22,7 @@ from spmd_core.words import remedies as words
 
 BEST_PLACES = 2  # dims that are tried in place of one before other changes are
 # Changes, their words, and the fields of the JSON form that they replace
-Move = tuple[tuple[Change, ...], str, dict[str, Any]]
+Move = tuple[tuple[Change, ...], str, dict[str, object]]
 
 
 def candidates(
@@ -177,5 +177,5 @@ def _spec(spec: Spec) -> list[Any]:
     return [axes_json(entry) for entry in spec]
 
 
-def _table(table: Mapping[str, Axes]) -> dict[str, Any]:
+def _table(table: Mapping[str, Axes]) -> dict[str, object]:
     return {dim: axes_json(axes) for dim, axes in table.items() if axes}

@@ -77,9 +77,9 @@ def is_login_set_up() -> bool:
 def _closed(secrets: login.Secrets) -> str | None:
     try:
         read_settings()
+        folder = default_data_folder()
     except RequestError as error:  # of which a door that is shut may be one
         return str(error)
-    folder = default_data_folder()
     kept = login.is_kept(folder)
     if secrets.is_login and not kept:
         try:

@@ -113,7 +113,7 @@ def _run_row(each: Subject, answers: Mapping[str, Between], baseline: Subject) -
         "Experiment": Cell(experiment_words(each.summary.experiment)),
         "Ended": Cell(f"{when}, {state_words(each.summary.state)}"),
         "On": Cell(environment_words(result.environment) if result else NONE),
-        "Fastest": Cell(title(row) if row else NONE),
+        "Strategy": Cell(title(row) if row else NONE),
         "Time": seconds_cell(middle),
         "Low": seconds_cell(low),
         "High": seconds_cell(high),

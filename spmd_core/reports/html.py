@@ -37,7 +37,7 @@ overflow-wrap:normal;min-width:4rem}
 td.long{min-width:15rem}data{white-space:nowrap}
 th{font-weight:600;color:var(--soft);font-size:.88rem}
 figure{margin:1rem 0}figcaption{color:var(--soft);font-size:.9rem}
-svg{width:100%;height:auto;display:block}svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
+svg{width:100%;height:auto;display:block}svg text{font:14px system-ui,sans-serif;fill:var(--ink)}
 svg text.axis{fill:var(--soft);font-size:11px}svg text.n{font-weight:600}
 .grid{stroke:var(--line);fill:none}.bar{opacity:.35}.tick{stroke-width:1.1;opacity:.55;fill:none}
 .span{stroke-width:4;stroke-linecap:round;fill:none}
@@ -49,7 +49,7 @@ summary{cursor:pointer;font-weight:600}
 pre{overflow-x:auto;font:12.5px/1.45 ui-monospace,Menlo,Consolas,monospace;white-space:pre;
 overflow-wrap:normal}
 footer{margin-top:3rem;color:var(--soft);font-size:.88rem}
-@media (max-width:40rem){body{padding:1.2rem .8rem 3rem}svg{min-width:36rem}figure{overflow-x:auto}}
+@media (max-width:40rem){body{padding:1.2rem .8rem 3rem}svg text{font-size:25px}svg text.axis{font-size:20px}}
 @media print{:root{--ink:#000;--soft:#444;--line:#bbb;--back:#fff;--panel:#f5f5f5}
 body{max-width:none;padding:0;font-size:11pt}h2,h3{break-after:avoid}figure,tr{break-inside:avoid}
 pre{white-space:pre-wrap;overflow-wrap:anywhere}.wide{overflow:visible}

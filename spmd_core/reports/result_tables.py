@@ -16,10 +16,12 @@ from spmd_core.reports.document import (
 from spmd_core.results import Result, StrategyResult
 from spmd_core.words import (
     collective_words,
+    interval_words,
     parts,
     rate_words,
     studies,
     title,
+    value_words,
     verdict_words,
 )
 
@@ -137,6 +139,21 @@ def phases_table(result: Result) -> Table:
             }
             for name, outcome in result.ordered
             if any(outcome.phases_s.model_dump().values())
+        ]
+    )
+
+
+def ceilings_table(result: Result) -> Table:
+    """The ceilings of a calibration, each in its unit."""
+    return table_of(
+        [
+            {
+                "Ceiling": Cell(each.title),
+                "Value": Cell(value_words(each), each.value),
+                "95 % interval": Cell(interval_words(each)),
+            }
+            for outcome in result.strategies.values()
+            for each in outcome.ceilings
         ]
     )
 

@@ -16,6 +16,7 @@ from spmd_core.reports.document import (
     reported,
 )
 from spmd_core.reports.result_tables import (
+    ceilings_table,
     collectives_table,
     memory_chart,
     parts_table,
@@ -116,10 +117,13 @@ def _opening(subject: Subject) -> list[Block]:
 def _times(result: Result) -> list[Block]:
     """Times, memory and phases, as pictures and tables."""
     blocks: list[Block] = []
-    if (table := strategies_table(result)).rows:
+    is_timed = not result.experiment.what.is_of_machine
+    if is_timed and (table := strategies_table(result)).rows:
         blocks += [Heading("Times and memory", 3), table]
     blocks += [Paragraph(note) for note in studies.explained(result)]
     blocks += [chart for chart in (times_chart(result), memory_chart(result)) if chart]
+    if (ceilings := ceilings_table(result)).rows:
+        blocks += [Heading("Ceilings", 3), ceilings]
     if (parts := parts_table(result)).rows:
         blocks += [Heading("Where the predicted time goes", 3), parts]
     for heading, table in (

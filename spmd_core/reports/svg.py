@@ -8,9 +8,9 @@ from html import escape
 from spmd_core.base import bytes_text, seconds_text, visible
 from spmd_core.reports.document import Chart
 
-_WIDTH, _LEFT, _RIGHT = 860, 250, 120  # of the picture, of the labels, of the numbers
-_ROW, _TOP, _AXIS = 34, 8, 34
-_LONGEST = 38  # characters of a label
+_WIDTH, _LEFT, _RIGHT = 860, 4, 150  # of the picture, of its edge, of the numbers
+_ROW, _TOP, _AXIS = 56, 4, 36  # a label above each bar, which a narrow window writes larger
+_LONGEST = 60  # characters of a label
 _COLORS = 8  # classes of the style sheet
 _STEPS = (1, 2, 5, 10)
 
@@ -30,20 +30,20 @@ def svg_of(chart: Chart) -> str:
         label = visible(bar.label)
         shown = label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
         parts += [
-            f'<text x="{_LEFT - 10}" y="{y + 21}" text-anchor="end">{escape(shown)}</text>',
-            f'<rect class="{color} bar" x="{_LEFT}" y="{y + 8}" '
+            f'<text x="{_LEFT}" y="{y + 22}">{escape(shown)}</text>',
+            f'<rect class="{color} bar" x="{_LEFT}" y="{y + 30}" '
             f'width="{_x(bar.middle, most) - _LEFT:.1f}" height="18" rx="2"/>',
         ]
         parts += [
-            f'<path class="{color} tick" d="M{_x(value, most):.1f} {y + 10}v14"/>'
+            f'<path class="{color} tick" d="M{_x(value, most):.1f} {y + 32}v14"/>'
             for value in bar.values
         ]
         if bar.low is not None and bar.high is not None:
             low, high = _x(bar.low, most), _x(bar.high, most)
-            parts.append(f'<path class="{color} span" d="M{low:.1f} {y + 17}H{high:.1f}"/>')
+            parts.append(f'<path class="{color} span" d="M{low:.1f} {y + 39}H{high:.1f}"/>')
         value = words(bar.middle)  # pyright: ignore[reportArgumentType]
         parts.append(
-            f'<text x="{_WIDTH - _RIGHT + 12}" y="{y + 21}" class="n">{escape(value)}</text>'
+            f'<text x="{_WIDTH - _RIGHT + 12}" y="{y + 46}" class="n">{escape(value)}</text>'
         )
     return "".join([*parts, "</svg>"])
 

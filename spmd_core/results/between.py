@@ -82,8 +82,9 @@ def between(
         judged = _predicted(one.predicted_s, other.predicted_s, shift)
     else:
         judged = {"why_none": _why_none(one, other)}
-    if judged.get("verdict") == "faster":
-        judged["faster"] = result.run if judged["ratio"] < 1 else baseline.run
+    ratio = judged.get("ratio")
+    if judged.get("verdict") == "faster" and isinstance(ratio, float):
+        judged["faster"] = result.run if ratio < 1 else baseline.run
     return named.model_copy(update={**judged, "per_token": tokens[0] != tokens[1]})
 
 
@@ -94,7 +95,9 @@ def _why_none(one: StrategyResult, other: StrategyResult) -> str:
     return "one has no time"
 
 
-def _measured(one: StrategyResult, other: StrategyResult, count: int, shift: float) -> dict:
+def _measured(
+    one: StrategyResult, other: StrategyResult, count: int, shift: float
+) -> dict[str, object]:
     """By the samples: each pair of processes gives one ratio, whose error has that of both."""
     pairs = list(zip(_processes(one), _processes(other), strict=False))
     known = []
@@ -127,10 +130,12 @@ def _processes(outcome: StrategyResult) -> list[np.ndarray]:
     """Of each process, the log of the seconds of its rounds; of before, of the samples."""
     every: list[Rounds] = [outcome.turns_s, *outcome.again_s] if outcome.turns_s else []
     rounds = [[float(np.median(turns)) for turns in each] for each in every if each]
-    return [np.log(each) for each in rounds or [outcome.samples_s or (outcome.median_s,)]]
+    if not rounds:
+        rounds = [list(outcome.samples_s) or [outcome.median_s or math.nan]]
+    return [np.log(np.array(each)) for each in rounds]
 
 
-def _predicted(one: Estimate, other: Estimate, shift: float) -> dict:
+def _predicted(one: Estimate, other: Estimate, shift: float) -> dict[str, object]:
     scale = math.exp(shift)
     interval = (one.low / other.high * scale, one.high / other.low * scale)
     return {

@@ -16,7 +16,7 @@ def json_text(result: Result) -> str:
     return json.dumps(result_json(result), indent=2) + "\n"
 
 
-def result_json(result: Result) -> dict[str, Any]:
+def result_json(result: Result) -> dict[str, object]:
     """A result as plain JSON values; of a study the results of its variants, and how all rows
     (`variant/strategy`), and the best one of each variant, compare.
     """

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import ORDER, Candidate
@@ -119,7 +118,7 @@ class Answer:
         ruled = [each for each in self.found if each.fate == "pruned"]
         return classics(self.ranking, ruled, self.question.model, self.winner)
 
-    def to_json(self, top: int = TOP) -> dict[str, Any]:
+    def to_json(self, top: int = TOP) -> dict[str, object]:
         """The JSON form; `top` rows of the ranking."""
         winner = self.winner
         return {
@@ -147,11 +146,11 @@ class Answer:
             "notes": list(self.notes),
         }
 
-    def _row(self, candidate: Candidate) -> dict[str, Any]:
+    def _row(self, candidate: Candidate) -> dict[str, object]:
         price = price_per_billion(candidate, dict(self.question.price))
         return {**candidate.to_json(), "price_per_billion_tokens": price}
 
-    def _classic(self, classic: Classic) -> dict[str, Any]:
+    def _classic(self, classic: Classic) -> dict[str, object]:
         """A classic, and its time over the winner's where both were measured side by side."""
         name = classic.candidate.name if classic.candidate else ""
         proof = self.proof_of_winner

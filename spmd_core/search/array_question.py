@@ -29,7 +29,7 @@ class ArrayQuestion(Question):
     # the most that a device may hold
     memory_bytes: StrictInt | None = Field(None, ge=1, le=MOST_GIB * 2**30)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The JSON form; without a limit as it was before there were any, so that ids stay."""
         form = super().to_json()
         return (

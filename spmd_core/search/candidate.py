@@ -1,7 +1,7 @@
 """One candidate of a search: what it is, how far it got, and what is known of its cost."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from spmd_core.experiment import Experiment, Plan, experiment_of
 from spmd_core.results import Estimate
@@ -152,7 +152,7 @@ class Candidate:
             raise ValueError(f"{self.name} was pruned: it is no experiment")
         return experiment_of(self.step.plan)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """A row of the ranking."""
         span = self.predicted.model_dump() if self.predicted else None
         held = self.memory_bytes

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from spmd_core.experiment import NAMES
 
@@ -25,7 +25,7 @@ class Policy:
     offload: tuple[str, ...] = ()
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """As a plan has them."""
         return {"remat": self.remat, "save": self.save, "offload": self.offload}
 

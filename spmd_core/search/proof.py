@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, link_path
@@ -52,7 +51,7 @@ class Proof:
         """A candidate's time over that of the fastest; None of the fastest and of others."""
         return next((each for each in self.comparison.ratios if each.strategy == name), None)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The JSON form: the best two first, then every one of them, and where to open the run."""
         next_best = self.best
         return {
@@ -75,7 +74,7 @@ class Proof:
             ],
         }
 
-    def against(self, name: str) -> dict[str, Any]:
+    def against(self, name: str) -> dict[str, object]:
         """How a candidate compares with the fastest, as JSON values; null where it is not known."""
         ratio = self.ratio_of(name)
         return {

@@ -62,7 +62,7 @@ class Question(Frozen):
         form = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(form.encode()).hexdigest()[:16]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The JSON form."""
         return self.model_dump(mode="json")
 

@@ -52,32 +52,25 @@ def ranking(
 ) -> list[Ranked]:
     """Candidates with a time, the best first; at equal scores the simpler one. Of plans that are
     estimated, scores within `SAME` of the best of their target are equal to it, and one that is not
-    sure to fit comes after the best that is.
-
-    What is known better stands first: measured before compiled before estimated; and the `best` of
-    those measured side by side (numbers: the fastest, then its ties) before all else that was
-    measured on their target: alone, where luck may have made it look faster, or where it was slower.
-    Candidates of the same estimate, memory and target that differ in nothing else are one entry.
+    sure to fit comes after the best that is. What is known better is first: measured before
+    compiled before estimated; and the `best` of those measured side by side (numbers: the fastest,
+    then its ties) before all else that was measured on their target: alone, where luck may have
+    made it look faster, or where it was slower. Candidates of the same estimate, memory and target
+    that differ in nothing else are one entry.
     """
     ranked = [(each, score(each, goal, price)) for each in candidates if each.is_ranked]
     place = {number: at for at, number in enumerate(best)}
     lead = {each.target: value for each, value in ranked if place.get(each.number) == 0}
-
-    sure: dict[str, float] = {}  # the best of each target
-    for each, value in ranked:
-        if each.fate == "estimated" and each.fits == "yes":
-            sure[each.target] = min(value, sure.get(each.target, value))
+    sure = _best_sure(ranked)
 
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
         each, value = entry
         best_sure = sure.get(each.target, 0.0)
         if each.fate == "estimated" and each.plan is not None and goal != "memory":
             value = max(value, best_sure) if each.fits == "likely" else value
-            if best_sure and value < (1 + SAME) * best_sure:
-                value = best_sure
+            value = best_sure if value < (1 + SAME) * best_sure else value
         if each.measured_s is not None and each.target in lead:
-            least = lead[each.target]
-            value = least if each.number in place else max(least, value)
+            value = max(lead[each.target], value if each.number not in place else 0.0)
         return (
             ORDER[each.fate],
             value,
@@ -89,9 +82,23 @@ def ranking(
             each.number,
         )
 
+    return _entries(sorted(ranked, key=order))
+
+
+def _best_sure(ranked: Iterable[tuple[Candidate, float]]) -> dict[str, float]:
+    """Target -> the best score of those that are estimated and sure to fit."""
+    sure: dict[str, float] = {}
+    for each, value in ranked:
+        if each.fate == "estimated" and each.fits == "yes":
+            sure[each.target] = min(value, sure.get(each.target, value))
+    return sure
+
+
+def _entries(ranked: Iterable[tuple[Candidate, float]]) -> list[Ranked]:
+    """Candidates in order, with estimates that are the same as one entry."""
     entries: list[Ranked] = []
     places: dict[tuple[object, ...], int] = {}
-    for each, value in sorted(ranked, key=order):
+    for each, value in ranked:
         key = (
             each.target,
             each.tokens,

@@ -35,6 +35,7 @@ BY_INTERVALS = (
     "called slower only where that excludes 1."
 )
 _SETTLES: tuple[Settles, ...] = ("a quieter machine", "more processes", "more rounds")
+_WIDE = 1000.0  # the ends of an interval over one another, from which on it gives no information
 LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
 
 
@@ -240,8 +241,7 @@ class _Called:
 
 def ratio_words(ratio: Ratio) -> str:
     """A paired ratio with its interval: `2.50× (2.25 to 2.75)`."""
-    low, high = ratio.interval
-    return f"{factor_text(ratio.ratio)}× ({factor_text(low)} to {factor_text(high)})"
+    return f"{factor_text(ratio.ratio)}× ({_between(ratio)})"
 
 
 def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
@@ -285,11 +285,17 @@ def paired_words(ratio: Ratio) -> str:
     """A paired ratio with its interval, and what it is of: `paired ratio 1.08× (99 % interval 1.05
     to 1.10, 60 rounds in 3 processes)`.
     """
-    low, high = ratio.interval
     share = "95" if ratio.rounds is None else "99"  # before there were three verdicts
     of = f", {rounds_words(ratio)}" if ratio.rounds else ""
-    interval = f"{share} % interval {factor_text(low)} to {factor_text(high)}{of}"
+    interval = f"{share} % interval {_between(ratio)}{of}"
     return f"paired ratio {factor_text(ratio.ratio)}× ({interval})"
+
+
+def _between(ratio: Ratio) -> str:
+    """The ends of an interval; of two processes they may be anywhere."""
+    low, high = ratio.interval
+    is_wide = high > _WIDE * low
+    return "too wide to use" if is_wide else f"{factor_text(low)} to {factor_text(high)}"
 
 
 def near_words(ratio: Ratio) -> str:

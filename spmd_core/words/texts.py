@@ -2,7 +2,7 @@
 sharded, in words; no Streamlit here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from spmd_core.base import bytes_text
 from spmd_core.program import ProgramText, Section, TextDifference, short
@@ -94,49 +94,46 @@ def difference_words(difference: TextDifference, left: str, right: str) -> str:
     """
     if difference.is_none:
         return f"{left} and {right} are the same but for the names of their ops."
-    sentences = []
-    if difference.left_collectives or difference.right_collectives:
-        parts = [
-            part
-            for part in (
-                _more(difference.left_collectives, difference.right_collectives, left, right),
-                _more(difference.right_collectives, difference.left_collectives, right, left),
-            )
-            if part
-        ]
-        sentences.append(
-            "; ".join(parts)
-            if parts
-            else f"Both communicate alike ({collective_counts_words(difference.left_collectives)})"
-        )
-    # parameters are no work: every fusion has its own
-    others = {
-        opcode: (difference.left_opcodes.get(opcode, 0), difference.right_opcodes.get(opcode, 0))
-        for opcode in dict.fromkeys((*difference.left_opcodes, *difference.right_opcodes))
-        if opcode != "parameter"
-    }
-    changed = sorted(
-        (pair for pair in others.items() if pair[1][0] != pair[1][1]),
-        key=lambda pair: -abs(pair[1][0] - pair[1][1]),
-    )
-    if changed:
-        named = ", ".join(
-            f"{opcode} {ours:,} against {theirs:,}"
-            for opcode, (ours, theirs) in changed[:_MOST_OPCODES]
-        )
-        more = (
-            f", and {len(changed) - _MOST_OPCODES:,} other kinds"
-            if len(changed) > _MOST_OPCODES
-            else ""
-        )
-        sentences.append(f"Ops whose number differs, in {left} against {right}: {named}{more}")
-    elif others:
-        sentences.append("Every other kind of op is there equally often")
+    sentences = [
+        *_communication_words(difference, left, right),
+        *_ops_words(difference, left, right),
+    ]
     if difference.only_left or difference.only_right:
         sentences.append(
             f"{count(difference.only_left, 'line')} only in {left}, {difference.only_right:,} only in {right}"
         )
     return ". ".join(sentences) + "."
+
+
+def _communication_words(difference: TextDifference, left: str, right: str) -> Iterator[str]:
+    """The collectives that one has and the other lacks; nothing where neither communicates."""
+    ours, theirs = difference.left_collectives, difference.right_collectives
+    parts = filter(None, (_more(ours, theirs, left, right), _more(theirs, ours, right, left)))
+    if ours or theirs:
+        yield "; ".join(parts) or f"Both communicate alike ({collective_counts_words(ours)})"
+
+
+def _ops_words(difference: TextDifference, left: str, right: str) -> Iterator[str]:
+    """The ops whose counts differ most; parameters are no work: every fusion has its own."""
+    counts = {
+        opcode: (difference.left_opcodes.get(opcode, 0), difference.right_opcodes.get(opcode, 0))
+        for opcode in dict.fromkeys((*difference.left_opcodes, *difference.right_opcodes))
+        if opcode != "parameter"
+    }
+    changed = sorted(
+        (pair for pair in counts.items() if pair[1][0] != pair[1][1]),
+        key=lambda pair: -abs(pair[1][0] - pair[1][1]),
+    )
+    named = ", ".join(
+        f"{opcode} {ours:,} against {theirs:,}"
+        for opcode, (ours, theirs) in changed[:_MOST_OPCODES]
+    )
+    left_out = len(changed) - _MOST_OPCODES
+    more = f", and {left_out:,} other kinds" if left_out > 0 else ""
+    if changed:
+        yield f"Ops whose number differs, in {left} against {right}: {named}{more}"
+    elif counts:
+        yield "Every other kind of op is there equally often"
 
 
 def _more(

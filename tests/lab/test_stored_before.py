@@ -3,12 +3,25 @@ prediction, a study, a calibration and a search.
 """
 
 import gzip
+import io
 from pathlib import Path
 
 from spmd_core.lab.lab import Lab
+from spmd_core.reports import Subject, html_text, markdown_text, report_document
 from spmd_core.words import run_headline
 
 STORED = Path(__file__).parent / "store" / "stored_before.sqlite3.gz"
+
+
+def _has_reports(lab):
+    """A run of every kind has a report, is compared, and travels."""
+    subjects = [Subject(each, lab.result(each.run)) for each in lab.history()]
+    for each in subjects:
+        assert "<h1>" in html_text(report_document([each]))
+    assert "is not compared with" in markdown_text(report_document(subjects))
+    file = io.BytesIO()
+    assert lab.archives.export(lab.archives.every(), file) == ()
+    assert len(lab.archives.import_file(file).present) == len(subjects)
 
 
 def test_runs_of_before_are_read_and_get_their_sentences(data_folder):
@@ -25,5 +38,6 @@ def test_runs_of_before_are_read_and_get_their_sentences(data_folder):
         assert any("ICI-bound" in each for each in sentences)
         assert any("replicated (77.8 µs)" in each for each in sentences)
         assert all(result and result.next for result in results if result and result.comparison)
+        _has_reports(lab)
     finally:
         lab.close()

@@ -11,8 +11,8 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.program.hlo.fingerprint import fingerprint
 from spmd_core.results.predicted import predicted_verdict
 from spmd_core.results.prediction import PROGRAM, Estimate
-from spmd_core.results.result import Result
-from spmd_core.words.strategies import measured, predicted, same_programs
+from spmd_core.results.result import Ratio, Result
+from spmd_core.words.strategies import measured, paired_words, predicted, same_programs
 from ui.charts.times import times_alt
 from ui.tables import PAIRED_RATIO, times_table
 
@@ -136,6 +136,14 @@ def test_the_answer_of_what_was_measured(ratios, words):
         comparison=comparison("single", *ratios),
     )
     assert measured(found) == words
+
+
+def test_an_interval_that_may_be_anything_has_no_ends():
+    given = {"strategy": "b", "verdict": "cannot tell", "differs": False, "rounds": 40}
+    ratio = Ratio(ratio=0.93, interval=(1e-5, 4e4), processes=2, **given)
+    assert paired_words(ratio) == (
+        "paired ratio 0.93× (99 % interval too wide to use, 40 rounds in 2 processes)"
+    )
 
 
 def test_the_same_time_and_what_would_settle_the_rest():

@@ -12,7 +12,7 @@ from spmd_core.program.communication.parts import names_by_dims, parts_of, parts
 from spmd_core.program.communication.reasons import Reasons
 from spmd_core.program.hlo.collective_ops import sites
 from spmd_core.program.hlo.module import Module
-from spmd_core.results import Collective
+from spmd_core.results import Collective, Part
 
 MOST_LISTED = 64  # devices listed by number; beyond, only mesh axes are given
 
@@ -29,10 +29,10 @@ def read_collectives(
 ) -> tuple[Collective, ...]:
     """Every collective of a program, in the order in which it is written.
 
-    `file` is the name of the program text that `source` quotes lines of, or the names of several. `positions[i]` is the mesh
-    position of the program's device i; `devices[p]` the JAX id of the device at mesh position p (p
-    itself where left out), and `places[p]` its coordinates, which include its slice. HloError where
-    the groups of one cannot be read.
+    `file` is the name of the program text that `source` quotes lines of, or the names of several.
+    `positions[i]` is the mesh position of the program's device i; `devices[p]` the JAX id of the
+    device at mesh position p (p itself where left out), and `places[p]` its coordinates, which
+    include its slice. HloError where the groups of one cannot be read.
     """
     named = _names(module, reasons)
     collectives = []
@@ -41,27 +41,38 @@ def read_collectives(
         line = source(site, module, file)
         one = read(site, module, mesh, positions, places, name, line)
         parts = parts_of(site, module, named)
+        groups = _ids(one, module.device_count, positions, devices)
         why = reasons.why(one) if reasons else generic(one)
-        start = site.start
-        collectives.append(
-            Collective(
-                kind=start.kind,
-                asked=one.asked,
-                axes=one.axes,
-                groups=_ids(one, module.device_count, positions, devices),
-                bytes=start.bytes,
-                count=site.count,
-                bytes_total=None if site.count is None else start.bytes * site.count,
-                op=name,
-                source=line,
-                name=start.outer.name,
-                group_size=_group_size(one),
-                asynchronous=start.asynchronous,
-                parts=parts,
-                reason=why + parts_words(parts) if why else None,
-            )
-        )
+        reason = why + parts_words(parts) if why else None
+        collectives.append(_collective(one, groups, parts, reason, (name, line)))
     return tuple(collectives)
+
+
+def _collective(
+    one: ParsedCollective,
+    groups: tuple[tuple[int, ...], ...] | None,
+    parts: tuple[Part, ...],
+    reason: str | None,
+    written: tuple[str | None, str | None],
+) -> Collective:
+    """A collective as it is listed; `written`: the name and the line that the program gives it."""
+    start, count = one.site.start, one.site.count
+    return Collective(
+        kind=start.kind,
+        asked=one.asked,
+        axes=one.axes,
+        groups=groups,
+        bytes=start.bytes,
+        count=count,
+        bytes_total=None if count is None else start.bytes * count,
+        op=written[0],
+        source=written[1],
+        name=start.outer.name,
+        group_size=_group_size(one),
+        asynchronous=start.asynchronous,
+        parts=parts,
+        reason=reason,
+    )
 
 
 def _ids(

@@ -65,16 +65,14 @@ def communicate(
     literal: bool,
 ) -> ReadyAt:
     """Start a collective when its operands are there and its links are free. A synchronous one
-    holds the chip until its end.
-
-    `literal`: as the compiler wrote it, not before the chip comes to its start.
+    holds the chip until its end. `literal`: as the compiler wrote it, not before the chip comes to
+    its start.
     """
     state.tally.note(comm, instruction.name, 1, 0.0)
     for name in comm.resources:
         state.tally.links[name] += comm.seconds
-    asynchronous = comm.overlaps and not (
-        literal and kind_of(instruction.opcode) == instruction.opcode
-    )
+    in_order = literal and kind_of(instruction.opcode) == instruction.opcode
+    asynchronous = comm.overlaps and not in_order
     holder = max(comm.resources, key=lambda name: state.links[name], default="")
     free, ready = state.links[holder] if holder else 0.0, latest(*operands)
     if asynchronous:
@@ -84,34 +82,31 @@ def communicate(
         start = max(state.chip, free)
     end = start + comm.seconds
     behind = state.holders.get(holder, "") if free >= ready else cause_of(*operands)
-    state.under_way[instruction.name] = Busy(
-        comm, start, end, behind if behind != instruction.name else ""
+    behind = behind if behind != instruction.name else ""
+    state.under_way[instruction.name] = Busy(comm, start, end, behind)
+    _hold_links(comm, instruction, end, state)
+    if not asynchronous:
+        _charge(instruction.name, end, state, place, instruction.name)
+        state.tally.blocking += comm.seconds
+        state.chip = end
+    links = "+".join(comm.resources) or "links"
+    name = instruction.name
+    state.segments.append(
+        Segment(name, comm.kind, links, start, comm.seconds, place, 1, comm.words)
     )
-    for name in comm.resources:
-        state.links[name], state.holders[name] = end, instruction.name
+    width = max(1, len(instruction.arrays))
+    return ReadyAt([end] * width, [name] * width)
+
+
+def _hold_links(comm: Communication, instruction: Instruction, end: float, state: State) -> None:
+    """Note until when a collective has its links, its channel and its rendezvous."""
+    for link in comm.resources:
+        state.links[link], state.holders[link] = end, instruction.name
     state.tail = max(state.tail, end)
     if name := rendezvous(instruction):
         state.transfers[name] = (end, instruction.name)
     if comm.channel is not None:
         state.channels[comm.channel] = (end, instruction.name)
-    if not asynchronous:
-        _charge(instruction.name, end, state, place, instruction.name)
-        state.tally.blocking += comm.seconds
-        state.chip = end
-    state.segments.append(
-        Segment(
-            instruction.name,
-            comm.kind,
-            "+".join(comm.resources) or "links",
-            start,
-            comm.seconds,
-            place,
-            1,
-            comm.words,
-        )
-    )
-    width = max(1, len(instruction.arrays))
-    return ReadyAt([end] * width, [instruction.name] * width)
 
 
 def copy(

@@ -4,13 +4,14 @@ programs that run there.
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.machine import BY_DEVICE_KIND, CHIPS, Topology
+from spmd_core.machine import BY_DEVICE_KIND, CHIPS, Chip, Topology
 from spmd_core.time.cost.comm import Cluster
 
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
+Box = tuple[tuple[int, int], ...]  # least and largest coordinate along x, y, z
 
 
 def attached(device_kind: str, places: Sequence[Coordinates]) -> Topology | None:
@@ -32,32 +33,13 @@ def cluster_of(
     Coordinates may start anywhere, as on a host in the middle of a larger slice: they are counted
     from the least.
     """
-    generation = BY_DEVICE_KIND.get(device_kind)
-    if generation is None:
-        raise refuse(
-            f"device kind {shorten(device_kind)}",
-            "is not a TPU whose rates are known",
-            f"use one of {', '.join(BY_DEVICE_KIND)}",
-        )
-    chip = CHIPS[generation]
+    chip = _chip(device_kind)
     slices: dict[int, list[Coordinates]] = defaultdict(list)
     for place in places:
         slices[place[-1]].append(place)
     boxes = {number: _box(slice_places) for number, slice_places in slices.items()}
-    shapes = {tuple(high - low + 1 for low, high in box) for box in boxes.values()}
-    sizes = next(iter(shapes), ())
-    shape = sizes[: chip.torus_dims]
-    cores = {place[-2] for place in places}
-    is_full = len(shapes) == 1 and all(
-        len(set(each)) == len(each) == math.prod(sizes) * len(cores) for each in slices.values()
-    )
-    flat = all(size == 1 for size in sizes[chip.torus_dims :])
-    fits = (
-        all(size <= most for size, most in zip(sorted(shape), sorted(chip.max_shape), strict=True))
-        if shape
-        else False
-    )
-    if not (is_full and flat and fits and len(cores) == chip.devices_per_chip):
+    shape = _shape(chip, boxes, slices)
+    if shape is None:
         raise refuse(
             f"the {len(places)} attached {device_kind} devices",
             f"do not form a box of {chip.title} chips by their coordinates",
@@ -65,11 +47,8 @@ def cluster_of(
         )
     ranks = {number: rank for rank, number in enumerate(sorted(slices))}
     if not set(used) <= set(places):
-        raise refuse(
-            "a device of the program",
-            "is not among the attached ones",
-            "run it on attached devices",
-        )
+        rule = "is not among the attached ones"
+        raise refuse("a device of the program", rule, "run it on attached devices")
     lowest = {number: [low for low, _ in box] for number, box in boxes.items()}
     moved = (
         (
@@ -82,7 +61,39 @@ def cluster_of(
     return Cluster(Topology(chip, shape, len(slices)), tuple(moved))
 
 
-def _box(places: Sequence[Coordinates]) -> tuple[tuple[int, int], ...]:
+def _chip(device_kind: str) -> Chip:
+    """The chip of devices of this kind; RequestError where its rates are not known."""
+    if device_kind not in BY_DEVICE_KIND:
+        raise refuse(
+            f"device kind {shorten(device_kind)}",
+            "is not a TPU whose rates are known",
+            f"use one of {', '.join(BY_DEVICE_KIND)}",
+        )
+    return CHIPS[BY_DEVICE_KIND[device_kind]]
+
+
+def _shape(
+    chip: Chip, boxes: Mapping[int, Box], slices: Mapping[int, Sequence[Coordinates]]
+) -> tuple[int, ...] | None:
+    """Chips of a slice along each axis of its torus; None where the devices of each slice are no
+    full box that the chip allows, or where slices differ.
+    """
+    shapes = {tuple(high - low + 1 for low, high in box) for box in boxes.values()}
+    if len(shapes) != 1:
+        return None
+    (sizes,) = shapes
+    shape, flat = sizes[: chip.torus_dims], sizes[chip.torus_dims :]
+    cores = {place[-2] for places in slices.values() for place in places}
+    is_full = all(
+        len(set(each)) == len(each) == math.prod(sizes) * len(cores) for each in slices.values()
+    )
+    limits = zip(sorted(shape), sorted(chip.max_shape), strict=True)
+    fits = bool(shape) and all(size <= most for size, most in limits)
+    is_box = is_full and fits and all(size == 1 for size in flat)
+    return shape if is_box and len(cores) == chip.devices_per_chip else None
+
+
+def _box(places: Sequence[Coordinates]) -> Box:
     """Least and largest coordinate along x, y, z."""
     return tuple(
         (min(axis), max(axis)) for axis in zip(*(place[:-2] for place in places), strict=True)

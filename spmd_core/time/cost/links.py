@@ -94,14 +94,8 @@ class Route:
             parts.append(
                 f"{'xyz'[span.axis]} ({span.size}, {'ring' if span.wraps else 'line'}{apart})"
             )
-        name = (
-            "torus of "
-            if len(parts) > 1 and any(s.wraps for s in self.spans)
-            else "mesh of "
-            if len(parts) > 1
-            else ""
-        )
-        words = name + " and ".join(parts)
+        name = "torus of " if any(span.wraps for span in self.spans) else "mesh of "
+        words = (name if len(parts) > 1 else "") + " and ".join(parts)
         return words + (
             f"{' and ' if words else ''}{self.slices} slices over DCN" if self.slices > 1 else ""
         )

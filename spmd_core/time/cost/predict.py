@@ -62,32 +62,44 @@ def predict(
     if collectives is None:
         collectives = read_collectives(module, mesh, places=cluster.coordinates)
     listed = priced(collectives, walk.tally, costs)
-    chip, chips = cluster.topology.chip, cluster.topology.chips
-    late = straggling(cluster.topology)
-    seconds = walk.seconds * (1 + late)
+    prediction = _prediction(costs, walk, listed, memory_bytes(memory, cluster), useful)
+    notes = (*prediction.notes, *_literal_note(literal_s, walk.seconds))
+    return prediction.model_copy(update={"notes": notes})
+
+
+def _prediction(
+    costs: ModuleCosts,
+    walk: Walk,
+    listed: tuple[Collective, ...],
+    held: PredictedMemory,
+    useful: Useful,
+) -> Prediction:
+    """The prediction of a walk, with the wait of slices for the last of them."""
+    topology = costs.cluster.topology
+    chip, chips, late = topology.chip, topology.chips, straggling(topology)
+    seconds, waits = walk.seconds * (1 + late), walk.seconds * late
     fastest_s = Walker(costs, fastest=True).entry().seconds
     ends = (*interval(walk, fastest_s), *bounds(walk))
     low, high, overlapped, sequential = (each * (1 + late) for each in ends)
-    waits = walk.seconds * late
-    peak = chips * chip.peak_flops
-    held = memory_bytes(memory, cluster)
     return Prediction(
         fits=not held.missing,
         memory_bytes=held,
         predicted_s=Estimate(low=low, estimate=seconds, high=high),
         bounds_s=Bounds(overlapped=overlapped, sequential=sequential),
-        mfu=useful.flops / (peak * seconds) if useful.flops and seconds else None,
-        tflops_per_chip=useful.flops / chips / seconds / 1e12 if useful.flops and seconds else None,
-        tokens_per_s_per_chip=useful.tokens / chips / seconds
-        if useful.tokens and seconds
-        else None,
+        mfu=_rate(useful.flops, chips * chip.peak_flops * seconds),
+        tflops_per_chip=_rate(useful.flops, chips * seconds * 1e12),
+        tokens_per_s_per_chip=_rate(useful.tokens, chips * seconds),
         chip_seconds=chips * seconds,
         binds=binds(walk.tally, waits),
         shares_s=shares(walk.tally) | ({"wait: slices": waits} if waits else {}),
         collectives=listed,
-        buffers=buffers(module),
-        notes=(*_notes(walk, held, listed), *_literal_note(literal_s, walk.seconds)),
+        buffers=buffers(costs.module),
+        notes=tuple(_notes(walk, held, listed)),
     )
+
+
+def _rate(useful: float | None, capacity: float) -> float | None:
+    return useful / capacity if useful and capacity else None
 
 
 def walked(costs: ModuleCosts) -> tuple[Walk, float]:

@@ -79,7 +79,7 @@ def _made_by(
             yield outcome.prediction.compile.get("versions"), now
 
 
-def before_compiling(plan: Plan) -> dict[str, Any]:
+def before_compiling(plan: Plan) -> dict[str, object]:
     """The memory that follows from the sizes alone, bytes per device, and whether it fits; `notes` on
     what the mesh does not shard.
     """
@@ -158,7 +158,7 @@ def of_experiment(
 
 
 def _with_compile(
-    prediction: Prediction, answer: CompiledText, facts: dict[str, Any]
+    prediction: Prediction, answer: CompiledText, facts: dict[str, object]
 ) -> Prediction:
     """A prediction with what is known of its compile."""
     return prediction.model_copy(

@@ -315,16 +315,12 @@ class Walker:
         operands: list[ReadyAt],
         state: State,
     ) -> ReadyAt:
-        """Walk a few iterations; the last one's length is used for the rest, and links that fall
-        behind the chip go on falling behind.
-        """
+        """Walk a few iterations; the rest take as long as the last, and fall behind as much."""
         body, condition = (self.module.callee(instruction, key) for key in ("body", "condition"))
         assert body is not None and condition is not None
-        trips = trip_count(self.module, computation, instruction)
         outer = (state.tally, state.segments)
-        if trips is None:
-            state.tally.unknown_loops.append(instruction.name)
-        count = 1 if trips is None else trips
+        count = self._trips(instruction, computation, state)
+        rest = max(0, count - STEADY)
         held = operands[0] if operands else ReadyAt([0.0], [""])
         start = before = state.chip
         links: dict[str, float] = {}
@@ -335,36 +331,30 @@ class Walker:
             wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)
             held = self._run(body, {0: held}, state)
             walked = state.segments
-            outer[0].add(
-                state.tally, 1 if turn < min(count, STEADY) - 1 else 1 + max(0, count - STEADY)
-            )
+            outer[0].add(state.tally, 1 if turn < min(count, STEADY) - 1 else 1 + rest)
         state.tally, state.segments = outer
-        length, rest = state.chip - before, max(0, count - STEADY)
+        length = state.chip - before
         end, late = state.chip, rest * length
         worst = fall_behind(state, links, before, length, rest)
-        for segment in walked:
-            segment.count *= count
-            if not segment.loop:  # those of a loop inside start with its own last turn
-                segment.loop, segment.start_s = instruction.name, segment.start_s - before
+        _within_loop(walked, instruction.name, count, before)
+        words, taken = f"{count} x {length:.6g} s", state.chip - start
         state.segments.append(
-            Segment(
-                instruction.name,
-                "loop",
-                "chip",
-                start,
-                state.chip - start,
-                computation.name,
-                1,
-                f"{count} x {length:.6g} s",
-            )
+            Segment(instruction.name, "loop", "chip", start, taken, computation.name, 1, words)
         )
         state.segments.extend(walked)
-        held = ReadyAt(
-            [time + late + (worst if time > end else 0.0) for time in held.times], held.causes
-        )
+        times = [time + late + (worst if time > end else 0.0) for time in held.times]
+        held = ReadyAt(times, held.causes)
         # which ends the loop
         wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)
         return held
+
+    def _trips(self, instruction: Instruction, computation: Computation, state: State) -> int:
+        """Iterations of a loop; 1, and noted, where they are unknown."""
+        trips = trip_count(self.module, computation, instruction)
+        if trips is None:
+            state.tally.unknown_loops.append(instruction.name)
+            return 1
+        return trips
 
     def _branch(
         self,
@@ -394,3 +384,13 @@ class Walker:
         state.segments.extend(apart.segments)
         state.become(apart)
         return held
+
+
+def _within_loop(walked: list[Segment], loop: str, count: int, begin_s: float) -> None:
+    """Count the segments of an iteration that began at `begin_s` for all of a loop's; those of a
+    loop inside have their own begin.
+    """
+    for segment in walked:
+        segment.count *= count
+        if not segment.loop:
+            segment.loop, segment.start_s = loop, segment.start_s - begin_s

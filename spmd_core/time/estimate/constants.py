@@ -45,5 +45,9 @@ UNSAVED_WIDE = 10.0  # passes over the mlp's width where nothing is computed aga
 TABLE_ALONE = 0.8  # of a table's gather, which little can hide; read off
 # of a layer's transfers, what the first and the last layer have nothing beside; read off
 ENDS = 0.5
+# of one layer, operations of so few bytes that each takes its least time; read off
+SMALL_OPERATIONS = 60
+# seconds of a step, and of each layer, either way: copies and small operations of steps of few ms
+SMALL_OFF = (1e-3, 3e-4)
 RING_OFF = 0.15  # of a step with rings, either way: what they were off by there
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have shown; a guess

@@ -136,8 +136,11 @@ class Shapes:
         among = self.topology.devices
         alone = self.along("fsdp", "fsdp_transpose", "sequence") == among
         alone = alone and self.topology.slices == 1
-        # of 4, a ring on a 3D torus has no fewer bytes on a link than the gather
-        few = among <= RING_STEPS and (among > 4 or self.chip.torus_dims == 2)
+        # of 4 devices the first and the last permute have nothing beside them: the compiler makes
+        # such a ring on 2D topologies, where matmuls take half as long as their gathers at least
+        shares = self.matmul_rows * self.chip.link_bandwidth / self.chip.device_flops
+        worth = among > 4 or (self.chip.torus_dims == 2 and shares > 0.5 * 3 / 4)
+        few = among <= RING_STEPS and worth
         made = self.plan.makes_rings and not self.chip.is_gpu
         return among if alone and few and made else 1
 

@@ -20,7 +20,7 @@ from spmd_core.time.cost.constants import (
 )
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
-from spmd_core.time.estimate.constants import ENDS, RING_OFF, WITHOUT_COMPILING
+from spmd_core.time.estimate.constants import ENDS, RING_OFF, SMALL_OFF, WITHOUT_COMPILING
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import StepTransfer, transfers
 from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work, table_s
@@ -156,7 +156,8 @@ def _interval(
     """
     total = work.total
     hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)
-    rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds, rings)
+    small = 0.0 if shapes.chip.is_gpu else SMALL_OFF[0] + SMALL_OFF[1] * shapes.size.layers
+    rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds, rings, small)
     down = (
         total.matmul * (1 - 1 / MATMUL_OFF),
         total.kernel * (1 - 1 / KERNEL_LOW),

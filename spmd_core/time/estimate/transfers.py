@@ -227,8 +227,9 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
     if generation in SPARSE_CORES:
         return "all-gather", "layers", "reduce-scatter", "layers"
     if full and len(where.spans) == 3:
-        gather = ("all-reduce", "") if shapes.along(*axes) > RING else ("all-gather", "layers")
-        return *gather, "all-reduce", ""
+        if shapes.along(*axes) > RING:
+            return "all-reduce", "", "all-reduce", ""
+        return "all-gather", "layers", "all-reduce", ""
     many = shapes.along(*axes) > RING
     if full and len(where.spans) == 2 and (many or shapes.ring == 1):
         summed = many or shapes.along(*axes) == RING

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spmd_core.experiment import group_rows
 from spmd_core.machine import Chip, Gpu
-from spmd_core.time.cost.constants import RING
+from spmd_core.time.cost.constants import OPERATION_S, RING
 from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.kernels import (
     GROUP_SIDE,
@@ -27,6 +27,7 @@ from spmd_core.time.estimate.constants import (
     LOGIT_PASSES,
     PART_PASSES,
     SENT_PASSES,
+    SMALL_OPERATIONS,
     SORTED_PASSES,
     STREAM_PASSES,
     UNSAVED_WIDE,
@@ -107,6 +108,7 @@ def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
     forward, backward = _kernels(shapes, "forward"), _kernels(shapes, "backward")
     kernel_again = forward if "attention" in recomputed else DeviceSeconds()
     moved = hbm_s(chip, _layer_bytes(shapes, recomputed))
+    moved += 0.0 if chip.is_gpu else SMALL_OPERATIONS * OPERATION_S
     matmul = sum(forward_s.values())
     late = ring_memory_s(shapes, forward_s, recomputed)
     apart = _parts_s(shapes)

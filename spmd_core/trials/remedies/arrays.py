@@ -22,7 +22,7 @@ from spmd_core.words import remedies as words
 
 BEST_PLACES = 2  # dims that are tried in place of one before other changes are
 # Changes, their words, and the fields of the JSON form that they replace
-Move = tuple[tuple[Change, ...], str, dict[str, Any]]
+Move = tuple[tuple[Change, ...], str, dict[str, object]]
 
 
 def candidates(
@@ -97,7 +97,9 @@ def _distance(experiment: Experiment, collective: Collective, changes: tuple[Cha
     if first.field == "overrides":
         is_result = first.name in {each.name for each in experiment.what.results}
         named = f"`{first.name}`" in (collective.reason or "")
-        return 0 if named else 1 if is_result or not is_sum else 2
+        if named:
+            return 0
+        return 1 if is_result or not is_sum else 2
     return 1 if first.field == "strategies" else 2
 
 
@@ -175,5 +177,5 @@ def _spec(spec: Spec) -> list[Any]:
     return [axes_json(entry) for entry in spec]
 
 
-def _table(table: Mapping[str, Axes]) -> dict[str, Any]:
+def _table(table: Mapping[str, Axes]) -> dict[str, object]:
     return {dim: axes_json(axes) for dim, axes in table.items() if axes}

@@ -104,7 +104,7 @@ def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candi
     )
 
 
-def to_stored(candidate: Candidate) -> dict[str, Any]:
+def to_stored(candidate: Candidate) -> dict[str, object]:
     """What a search keeps of a candidate that is further than estimated."""
     body = {name: getattr(candidate, name) for name in _STORED}
     span = candidate.predicted

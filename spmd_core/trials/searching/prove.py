@@ -42,12 +42,12 @@ def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
     proven = [each for each in measured if each.number in best]
     order = {each.number: each for each in (*proven, *measured[:2], *near)}
     chosen = dict(list(order.items())[:most])
-    if (classic := best_classic(answer)) is not None:
-        chosen[classic.number] = classic
+    if (baseline := best_baseline(answer)) is not None:
+        chosen[baseline.number] = baseline
     return [chosen[number] for number in sorted(chosen)] if len(chosen) > 1 else []
 
 
-def best_classic(answer: Answer) -> Candidate | None:
+def best_baseline(answer: Answer) -> Candidate | None:
     """The fastest of the measured shardings that everyone knows; None where there is none."""
     known = [
         each.candidate

@@ -1,7 +1,5 @@
 """The answers of a tryout in the form in which they are stored with their run."""
 
-from typing import Any
-
 from pydantic import TypeAdapter, ValidationError
 
 from spmd_core.base import RequestError
@@ -11,13 +9,13 @@ from spmd_core.trials.remedies.attached import Answers
 _FORM: TypeAdapter[dict[str, dict[int, Removal]]] = TypeAdapter(dict[str, dict[int, Removal]])
 
 
-def to_stored(state: str, answers: Answers) -> dict[str, Any]:
+def to_stored(state: str, answers: Answers) -> dict[str, object]:
     """JSON values: the state of the trial, and its answers so far."""
     kept = {name: dict(each) for name, each in answers.items()}
     return {"state": state, "answers": _FORM.dump_python(kept, mode="json")}
 
 
-def from_stored(body: dict[str, Any] | None) -> tuple[str, Answers] | None:
+def from_stored(body: dict[str, object] | None) -> tuple[str, Answers] | None:
     """(state, answers); None where nothing was tried, or another version wrote it."""
     if body is None:
         return None

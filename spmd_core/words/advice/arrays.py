@@ -277,5 +277,5 @@ def _grown_sizes(facts: Facts, larger: Experiment) -> dict[str, int]:
     return {dim: size for dim, size in larger.dims if facts.experiment.sizes[dim] != size}
 
 
-def _table_json(table: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+def _table_json(table: Mapping[str, tuple[str, ...]]) -> dict[str, object]:
     return {dim: axes_json(axes) for dim, axes in table.items() if axes}

@@ -42,9 +42,9 @@ def labels_words(run: RunSummary) -> str:
     labels = run.labels
     parts = [
         "★" if labels.is_pinned else "",
+        "(foreign)" if run.origin else "",
         visible(labels.name),
         *(f"#{visible(tag)}" for tag in labels.tags),
-        "(foreign)" if run.origin else "",
     ]
     return " ".join(part for part in parts if part)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from spmd_core.base import seconds_text
@@ -62,17 +63,24 @@ def matches(text: str, zone: str | None = None) -> Callable[[RunSummary], bool]:
 
 
 def _row_text(run: RunSummary, zone: str | None) -> str:
-    bytes_ = operand_bytes(run.experiment)
     cells = [
         run.run,
         when_words(run.submitted_at, zone),
-        *shape_words(run.experiment).values(),
-        "" if bytes_ is None else str(bytes_),
         answer_words(run),
         outcome_words(run),
-        run.experiment.workload,
-        experiment_words(run.experiment),
         labels_words(run),
+    ]
+    return " · ".join([*cells, _experiment_text(run.experiment)])  # pyright: ignore[reportArgumentType]
+
+
+@lru_cache(maxsize=4096)  # a search reads every stored run, and many are of one experiment
+def _experiment_text(experiment: Experiment) -> str:
+    bytes_ = operand_bytes(experiment)
+    cells = [
+        *shape_words(experiment).values(),
+        "" if bytes_ is None else str(bytes_),
+        experiment.workload,
+        experiment_words(experiment),
     ]
     return " · ".join(cells)
 

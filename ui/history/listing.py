@@ -1,9 +1,9 @@
 """The parts of the History screen: picking runs, and what can be done with them."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import streamlit as st
+from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, shorten
 from spmd_core.results import RunSummary
@@ -108,7 +108,7 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     return picked
 
 
-def _columns() -> dict[str, Any]:
+def _columns() -> dict[str, ColumnConfig]:
     """Moments in the viewer's own time zone; times to three digits. Both sort by value."""
     zone = st.context.timezone
     return {

@@ -100,6 +100,7 @@ def _how(held: Held) -> str:
 
 _HOVER = hover(path="Array", bytes="Per device", how="Sharded", shape="Shape", spec="Spec")
 _TILE = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"}
+_ROOMY = "datum.label != '' && datum.pixels < width * (datum.x2 - datum.x)"
 _LABEL = {"type": "text", "color": "#ffffff", "fontSize": 11, "lineBreak": "\n"}
 _PICKED = {
     "name": "picked",
@@ -133,9 +134,7 @@ def chart(placed: Sequence[Tile]) -> Spec:
         },
     }
     labels = {
-        "transform": [
-            {"filter": "datum.label != '' && datum.pixels < width * (datum.x2 - datum.x)"}
-        ],
+        "transform": [{"filter": _ROOMY}],
         "mark": _LABEL,
         "encoding": {
             "x": x | {"field": "middle_x"},

@@ -136,7 +136,7 @@ def headline(result: Result, when: str) -> None:
         _memory_headline(words.answer(result), fits)
         st.caption(
             plain(
-                f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
+                f"compiled for {result.experiment.target.removeprefix('tpu:')} by XLA, nothing was executed · "
                 f"JAX {environment.jax} · finished {when} · run {result.run}"
             )
         )

@@ -4,6 +4,7 @@ would communicate, and what would be better.
 
 import streamlit as st
 
+from spmd_core.experiment import programs
 from ui import links, live, shell, state
 from ui.markdown import code, plain
 from ui.programs import answer, better, door, fields
@@ -46,6 +47,8 @@ st.caption(
     f"{code(program.described.function)}, exported for {plain(', '.join(program.described.platforms))}, "
     f"on {plain(experiment.target)}"
 )
+if missing := shell.attempt(lambda: programs.check_held(program.described.program)):
+    shell.refusal(missing)
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see is of the last fields that were valid.")

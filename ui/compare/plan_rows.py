@@ -109,7 +109,7 @@ def _prices(experiment: Experiment) -> dict[str, float]:
 
 def _table(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> None:
     """A row for each plan, the fastest per token first; empty columns are left out."""
-    base = links.base_address()
+    base = links.base_address("compare")
     table = pd.DataFrame(
         [
             {

@@ -4,8 +4,10 @@ over its websocket.
 
 import asyncio
 import os
+import sqlite3
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -19,11 +21,14 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
+from spmd_core.lab.store.database import FILE_NAME
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 RUN_TIMEOUT_S = 120
 PATIENCE_S = 180  # for one message of a server with many viewers
 ENDLESS = 12  # runs of a script after which it is taken to run for ever
+LOOKS = 3  # of a screen's timer that draw no screen anew: it has settled
+MOST_RUNS = 3  # within which a visit is to settle
 # the default of Compare
 LAYER: dict[str, Any] = {
     "workload": "layer",
@@ -130,12 +135,13 @@ class Viewer:
             raise SystemExit(f"{self._page} has nothing that runs now and then")
         return await self._asked(self._look(), ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
 
-    async def settle(self) -> int:
-        """Look again as the screen's timer would, until it has none: how often the script ran. A
-        fragment that draws nothing any more is gone with the run that drew it.
+    async def settle(self, quiet_looks: int | None = None) -> int:
+        """Look again as the screen's timer would, until it has none, or so many looks in a row drew
+        no screen anew (Overview looks as long as it is open): how often the script ran. A fragment
+        that draws nothing any more is gone with the run that drew it.
         """
-        runs = 0
-        while self._fragment is not None and runs < ENDLESS:
+        runs = quiet = 0
+        while self._fragment is not None and runs < ENDLESS and quiet != quiet_looks:
             await asyncio.sleep(0.1)
             drawn = await self._asked(
                 self._look(),
@@ -143,6 +149,7 @@ class Viewer:
                 ForwardMsg.FINISHED_SUCCESSFULLY,
             )
             runs += drawn.runs
+            quiet = 0 if drawn.runs else quiet + 1
             if not (drawn.deltas or drawn.runs):
                 self._fragment = None
         return runs
@@ -205,6 +212,35 @@ async def viewer(
         **options,
     ) as socket:
         yield Viewer(socket, page, query)
+
+
+class Visits:
+    """Visits, and those whose script ran for ever or longer than it should, by what was done."""
+
+    def __init__(self) -> None:
+        self.count, self.most = 0, 0
+        self.long: Counter[str] = Counter()
+
+    async def settled(self, session: Viewer, drawn: Drawn, words: str) -> bool:
+        """Count a visit to its end, with what its timers redraw; whether it has one."""
+        runs = drawn.runs if drawn.runs == ENDLESS else drawn.runs + await session.settle(LOOKS)
+        self.count += 1
+        self.most = max(self.most, runs)
+        if runs > MOST_RUNS:
+            self.long[f"{runs} runs: {words}"] += 1
+        return runs < ENDLESS
+
+
+def computed(folder: Path) -> tuple[int, int]:
+    """Runs, compiles that no list shows among them, and searches in a data folder."""
+    if not (folder / FILE_NAME).exists():
+        return 0, 0
+    db = sqlite3.connect(folder / FILE_NAME)
+    try:
+        counts = [db.execute(f"SELECT count(*) FROM {name}") for name in ("runs", "searches")]
+        return counts[0].fetchone()[0], counts[1].fetchone()[0]
+    finally:
+        db.close()
 
 
 def cpu_s(pid: int) -> float:

@@ -1,10 +1,11 @@
-"""Mutated links and valid experiments on every screen: no traceback, no page error, no run stored.
+"""Mutated links and valid experiments on every screen: no traceback, no page error, nothing
+computed, and no visit of more script runs than it should have.
 
 Links go to a running dashboard over its websocket as a browser sends them (the query string, one
-session after another), through the commands in one process, and some through processes of their
-own.
+session after another; after each, a screen by the menu), through the commands in one process, and
+some through processes of their own. `--part` does one part of all of these.
 
-    python -m bench.hostile_links [--page 10000] [--commands 10000] [--processes 300]
+    python -m bench.hostile_links [--page 10000] [--commands 10000] [--processes 300] [--part 1/1]
 """
 
 import argparse
@@ -27,19 +28,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from bench.dashboard import Viewer, dashboard, viewer
+from bench.dashboard import MOST_RUNS, Drawn, Viewer, Visits, computed, dashboard, viewer
 from bench.figures import Figures
 from bench.server import Server
+from spmd_core.experiment import programs
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.lab import Lab
 from spmd_core.recipes import RECIPES
 
 ROOT = Path(__file__).resolve().parents[1]
-SCREENS = ("layout", "compare", "predict", "collectives")
+SCREENS = ("layout", "compare", "predict", "collectives", "programs")
 OTHERS = ("", "history", "recipes")  # show no experiment of a link
+MENU = (*SCREENS, *OTHERS, "search")
 QUESTIONS: tuple[dict[str, Any], ...] = (  # as the Search screen has them in its links
     {
         "kind": "model",
@@ -127,6 +129,8 @@ JUNK: tuple[Any, ...] = (
     "decoder",
     "array",
     "program",
+    "program_file",
+    "0" * 64,
     "train_step",
     "transfer",
     "layer",
@@ -169,7 +173,17 @@ def specs() -> list[dict[str, Any]]:
                 "options": {"program": program},
             }
         )
+    for each in programs.held():
+        handed_in = {"workload": "program_file", "program": each.program, "mesh": each.mesh}
+        found += [handed_in | {"target": target} for target in ("cpu:8", "tpu:v5e:2x4")]
+        found += [handed_in | {"specs": {"**": ["x"]}, "dims": {"b": 32}}]
     return found
+
+
+def hold_example(folder: Path) -> None:
+    """Hold the example program in a data folder, which is this process's from then on."""
+    os.environ |= {"SPMD_LAB_DATA": str(folder), "SPMD_LAB_TARGET": "cpu:8"}
+    programs.take((ROOT / "spmd_core/recipes/example.jaxexport").read_bytes(), "Example")
 
 
 def valid_codes() -> list[str]:
@@ -268,7 +282,8 @@ class Dashboard:
     def __init__(self, server: Server):
         self.seen: Counter[str] = Counter()
         self.shown = self.crashed = 0
-        self._server = server
+        self.visits = Visits()
+        self._server, self._dice = server, random.Random(0)
 
     async def visit(self, links: Iterator[tuple[str, dict[str, str]]]) -> None:
         """Open the links, session after session, until there are none left."""
@@ -280,39 +295,51 @@ class Dashboard:
 
     async def _opened(self, session: Viewer, screen: str, query: str) -> bool:
         self.shown += 1
-        said = len(self._server.log)
         drawn = await session.open(screen, query)
+        if not await self._held(session, drawn, screen, query):
+            return False
         nearest = [
             each for label, each in drawn.buttons.items() if label.startswith("Use the nearest")
         ]
-        if nearest and not drawn.exceptions:
+        if nearest:
             drawn = await session.open(screen, query, press=nearest[0])
+            if not await self._held(session, drawn, f"{screen}, the nearest", query):
+                return False
+        then = self._dice.choice(MENU)
+        drawn = await session.open(then, "")
+        return await self._held(session, drawn, f"{screen}, then {then or 'overview'}", query)
+
+    async def _held(self, session: Viewer, drawn: Drawn, words: str, query: str) -> bool:
+        """Whether a visit ended, and its screen showed no exception."""
         if drawn.exceptions:
             self.crashed += 1
-            lines = self._server.log[said:].splitlines()  # the page itself tells no details
-            self.seen[f"{screen}: {lines[-1][:160] if lines else drawn.exceptions[0]}"] += 1
-        return not drawn.exceptions
+            lines = self._server.log.splitlines()  # the page itself tells no details
+            self.seen[f"{words}: {lines[-1][:160] if lines else drawn.exceptions[0]}"] += 1
+            return False
+        return await self.visits.settled(session, drawn, f"{words}: {query[:90]}")
 
 
-def over_websocket(count: int, seed: int) -> tuple[Dashboard, int]:
-    """Send so many links to a dashboard of its own; what it showed, and how many runs it stored."""
+def over_websocket(links: Iterator[tuple[str, dict[str, str]]]) -> tuple[Dashboard, int]:
+    """Send links to a dashboard of its own; what it showed, and what was computed there."""
     with dashboard([]) as (server, _):
+        hold_example(server.folder / "data")
         opened = Dashboard(server)
-        links = queries(count, seed)
 
         async def visitors() -> None:
             await asyncio.gather(*(opened.visit(links) for _ in range(VISITORS)))
 
         asyncio.run(visitors())
-        return opened, runs_stored(server.folder / "data")
+        runs, searches = computed(server.folder / "data")
+        # Search answers its first question, by estimates alone, for who comes by the menu
+        return opened, runs + max(0, searches - 1)
 
 
-def through_commands(count: int, seed: int) -> Counter[str]:
-    """Give so many links to the commands, in this process; what was not a result or a sentence."""
+def through_commands(codes: Iterator[str]) -> Counter[str]:
+    """Give links to the commands, in this process; what was not a result or a sentence."""
     from spmd_core.__main__ import main
 
     bad: Counter[str] = Counter()
-    for number, code in enumerate(hostile(count, seed)):
+    for number, code in enumerate(codes):
         words = [COMMANDS[(number + number // 10) % len(COMMANDS)], code]
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(_Text(out)), contextlib.redirect_stderr(_Text(err)):
@@ -347,10 +374,10 @@ def _problem(status: Any, out: str, err: str) -> str | None:
     return None
 
 
-def through_processes(count: int, seed: int) -> Counter[str]:
+def through_processes(codes: Iterator[str]) -> Counter[str]:
     """The same in processes of their own."""
     bad: Counter[str] = Counter()
-    for number, code in enumerate(hostile(count, seed)):
+    for number, code in enumerate(codes):
         word = COMMANDS[number % len(COMMANDS)]
         told = subprocess.run(
             [sys.executable, "-m", "spmd_core", word, code.replace("\x00", "")],
@@ -364,45 +391,43 @@ def through_processes(count: int, seed: int) -> Counter[str]:
     return bad
 
 
-def runs_stored(folder: Path) -> int:
-    """Runs in a data folder: opening a link must not make one."""
-    lab = Lab.open(folder, serve=False)
-    try:
-        return len(lab.history(limit=100_000))
-    finally:
-        lab.close()
-
-
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
     ask = argparse.ArgumentParser()
     ask.add_argument("--page", type=int, default=10_000)
     ask.add_argument("--commands", type=int, default=10_000)
     ask.add_argument("--processes", type=int, default=300)
+    ask.add_argument("--part", default="1/1", help="of all of these, for example 3/20")
     ask.add_argument("--seed", type=int, default=9)
     options, figures = ask.parse_args(), Figures()
+    part, parts = map(int, options.part.split("/"))
+
+    def of_part(each: Iterator[Any], count: int) -> Iterator[Any]:
+        return islice(each, count * (part - 1) // parts, count * part // parts)
+
     logging.disable(logging.CRITICAL)  # each page error is counted and named below
-    page, stored = over_websocket(options.page, options.seed)
+    seed = options.seed
+    page, stored = over_websocket(of_part(queries(options.page, seed), options.page))
     with tempfile.TemporaryDirectory(prefix="spmd-lab-links-") as folder:
-        os.environ |= {"SPMD_LAB_DATA": folder, "SPMD_LAB_TARGET": "cpu:8"}
-        commands = through_commands(options.commands, options.seed + 1)
-        processes = through_processes(options.processes, options.seed + 2)
-        for cause, times in (page.seen + commands + processes).most_common(20):
-            print(f"{times:5}  {cause}")
-        figures.add("page errors", page.crashed, f"of {page.shown}", most=0)
-        figures.add(
-            "not a result or a sentence, in one process",
-            commands.total(),
-            f"of {options.commands}",
-            most=0,
-        )
-        figures.add(
-            "not a result or a sentence, as processes",
-            processes.total(),
-            f"of {options.processes}",
-            most=0,
-        )
-        figures.add("runs stored", stored + runs_stored(Path(folder)), most=0)
+        hold_example(Path(folder))
+        codes = hostile(options.commands, seed + 1)
+        commands = through_commands(of_part(codes, options.commands))
+        codes = hostile(options.processes, seed + 2)
+        processes = through_processes(of_part(codes, options.processes))
+        stored += sum(computed(Path(folder)))
+    for cause, times in (page.seen + page.visits.long + commands + processes).most_common(20):
+        print(f"{times:5}  {cause}")
+    figures.add("page errors", page.crashed, f"of {page.shown} links", most=0)
+    visits = f"of {page.visits.count} visits"
+    figures.add("script runs of one visit", page.visits.most, most=MOST_RUNS, note=visits)
+    figures.add("visits of more script runs", page.visits.long.total(), most=0, note=visits)
+    for words, bad, most in (
+        ("in one process", commands, options.commands),
+        ("as processes", processes, options.processes),
+    ):
+        of = f"of {most // parts}"
+        figures.add(f"not a result or a sentence, {words}", bad.total(), of, most=0)
+    figures.add("runs and searches stored", stored, most=0)
     return figures.finish()
 
 

@@ -214,14 +214,21 @@ def files() -> list[Case]:
 def surroundings() -> list[Case]:
     """Environment variables, limits of the system, and descriptors that are closed."""
     odd = {
-        "SPMD_LAB_DATA": ("/dev/null", "/dev/null/x", "/proc/nowhere", "\udcff", "x" * 5000),
+        "SPMD_LAB_DATA": (
+            "/dev/null",
+            "/dev/null/x",
+            "/proc/nowhere",
+            "\udcff",
+            "x" * 5000,
+            "~nobody-here/x",
+        ),
         "SPMD_LAB_TARGET": ("junk", "cpu:0", "tpu:v9z:2x2"),
         "SPMD_LAB_RUN_TIMEOUT_S": ("soon", "-1", "nan", "1e99"),
         "SPMD_LAB_QUEUE": ("many", "0"),
         "SPMD_LAB_STORED_BYTES": ("2 GiB",),
         "SPMD_LAB_WORKLOADS": ("/nowhere.py", "/dev/null"),
         "TMPDIR": ("/nowhere",),
-        "HOME": ("/nowhere",),
+        "HOME": ("/nowhere", "~nobody-here"),
         "PATH": ("",),
         "LANG": ("C",),
         "PYTHONIOENCODING": ("ascii",),
@@ -282,7 +289,7 @@ def judged(case: Case, template: Path, run: str) -> str | None:
         try:
             told = subprocess.run(
                 [sys.executable, "-m", "spmd_core", *words],
-                cwd=ROOT,
+                cwd=name,
                 env=environ | case.environ,
                 input=SPEC,
                 capture_output=True,

@@ -13,22 +13,18 @@ import asyncio
 import itertools
 import logging
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
-from bench.dashboard import ENDLESS, LAYER, Drawn, Viewer, dashboard, viewer
+from bench.dashboard import LAYER, MOST_RUNS, Drawn, Viewer, Visits, computed, dashboard, viewer
 from bench.figures import Figures
 from bench.hostile_links import QUESTIONS, SCREENS, code_of
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.lab import Lab
-from spmd_core.trials.searching import searches as running
 
-MOST_RUNS = 3
 MENU = ("", *SCREENS, "search", "recipes", "history")
 _CHIPS = {"workload": "layer", "mesh": {"x": 8}, "target": "tpu:v5e:2x4", "sharding": {"in": "x"}}
 # a link of each screen; on the others it lies on the wrong one
@@ -77,22 +73,7 @@ def queries(run: str) -> Iterator[dict[str, str]]:
     yield from WORDS
 
 
-class Count:
-    """Visits, and those that ran for ever or longer than they should, by what was done."""
-
-    def __init__(self) -> None:
-        self.visits, self.most = 0, 0
-        self.long: Counter[str] = Counter()
-
-    def add(self, runs: int, words: str) -> None:
-        """A visit whose script ran so often."""
-        self.visits += 1
-        self.most = max(self.most, runs)
-        if runs > MOST_RUNS:
-            self.long[f"{runs} runs: {words}"] += 1
-
-
-async def visit(server: Server, run: str, count: Count, part: int, parts: int) -> None:
+async def visit(server: Server, run: str, count: Visits, part: int, parts: int) -> None:
     """Open each link on each screen, and from there each screen by the menu; of all of these the
     part of that number, from 1.
     """
@@ -105,40 +86,29 @@ async def visit(server: Server, run: str, count: Count, part: int, parts: int) -
 
 
 async def _visited(
-    session: Viewer, screen: str, query: dict[str, str], then: str, count: Count
+    session: Viewer, screen: str, query: dict[str, str], then: str, count: Visits
 ) -> bool:
     """Open a link, type what it says into the fields that it fills, and go to a screen by the menu;
     whether each came to an end.
     """
     words, code = f"{screen or 'overview'} {str(query)[:90]}", urlencode(query)
-    drawn = await session.open(screen, code)
-    if not await _settled(session, drawn, words, count):
+    drawn = whole(words, await session.open(screen, code))
+    if not await count.settled(session, drawn, words):
         return False
     typed = {widget: query[name] for name, widget in drawn.fields.items() if name in query}
-    if typed and not await _settled(
-        session, await session.open(screen, code, typed=typed), f"{words}, typed", count
-    ):
-        return False
+    if typed:
+        drawn = whole(words, await session.open(screen, code, typed=typed))
+        if not await count.settled(session, drawn, f"{words}, typed"):
+            return False
     words = f"{words}, then {then or 'overview'} by the menu"
-    return await _settled(session, await session.open(then, ""), words, count)
+    return await count.settled(session, whole(words, await session.open(then, "")), words)
 
 
-async def _settled(session: Viewer, drawn: Drawn, words: str, count: Count) -> bool:
-    """Count a visit to its end; whether it has one."""
+def whole(words: str, drawn: Drawn) -> Drawn:
+    """What was drawn, without an exception."""
     if drawn.exceptions:
         raise SystemExit(f"{words}: {drawn.exceptions[0]}")
-    runs = drawn.runs if drawn.runs == ENDLESS else drawn.runs + await session.settle()
-    count.add(runs, words)
-    return runs < ENDLESS
-
-
-def stored(server: Server) -> tuple[int, int]:
-    """Runs, and searches that were answered, in the dashboard's folder."""
-    lab = Lab.open(server.folder / "data", serve=False)
-    try:
-        return len(lab.history(limit=100_000)), len(running.latest(lab, 100_000))
-    finally:
-        lab.close()
+    return drawn
 
 
 def main() -> int:
@@ -148,15 +118,15 @@ def main() -> int:
     )
     ask.add_argument("--json", action="store_true")
     ask.add_argument("--part", default="1/1", help="of the visits, for example 3/20")
-    options, count = ask.parse_args(), Count()
+    options, count = ask.parse_args(), Visits()
     part, parts = map(int, options.part.split("/"))
     logging.disable(logging.CRITICAL)
     with dashboard([LAYER]) as (server, (run,)):
         asyncio.run(visit(server, run, count, part, parts))
-        runs, searches = stored(server)
+        runs, searches = computed(server.folder / "data")
     for words, times in count.long.most_common(20):
         print(f"{times:5}  {words}")
-    figures, note = Figures(options.json), f"of {count.visits} visits"
+    figures, note = Figures(options.json), f"of {count.count} visits"
     figures.add("script runs of one visit", count.most, most=MOST_RUNS, note=note)
     figures.add("visits of more script runs", count.long.total(), most=0, note=note)
     figures.add("runs stored by visits", runs - 1, most=0)

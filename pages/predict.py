@@ -42,7 +42,7 @@ what = experiment.what.title
 if experiment.plan:
     what = f"{what} of {model_words(experiment.plan)}"
 st.caption(
-    f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed."
+    f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the compiler of its devices. None of them is needed, nothing is executed."
 )
 
 course.hint(experiment)

@@ -27,7 +27,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - before what an older Python cann
     )
     sys.exit(BAD_REQUEST)
 
-from spmd_core.base import LabError, RequestError, refuse, shorten  # noqa: E402
+from spmd_core.base import LabError, RequestError, plain_streams, refuse, shorten  # noqa: E402
 
 # A command is a module of `spmd_core.commands` with `add_arguments(parser)` and
 # `main(arguments) -> exit code`, imported only when it is called.
@@ -91,6 +91,11 @@ def main(words: Sequence[str] | None = None) -> int:
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+    with plain_streams(sys.stdout, sys.stderr):
+        return _carried_out(words)
+
+
+def _carried_out(words: list[str]) -> int:
     try:
         return _call(words)
     except RequestError as error:

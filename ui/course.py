@@ -34,7 +34,7 @@ def position(recipe: Recipe) -> int:
     return list(RECIPES).index(recipe.name) + 1
 
 
-def neighbours(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
+def neighbors(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
     """The recipes before and after one in the course."""
     course, place = list(RECIPES.values()), position(recipe)
     return (course[place - 2] if place > 1 else None), (
@@ -86,7 +86,7 @@ def _program(experiment: Experiment) -> object:
 
 
 def hint(experiment: Experiment) -> None:
-    """Where the screen shows a recipe: what to look at, why, what to try, and its neighbours. Where
+    """Where the screen shows a recipe: what to look at, why, what to try, and its neighbors. Where
     it shows a change to one: the way back.
     """
     screen = screen_of(experiment)
@@ -97,7 +97,7 @@ def hint(experiment: Experiment) -> None:
             _variation(changed)
         return
     state.set_last_recipe(screen, recipe.name)
-    before, after = neighbours(recipe)
+    before, after = neighbors(recipe)
     st.html(_STYLE)
     with st.container(border=True, key="recipe"):
         place = f"recipe {position(recipe)} of {len(RECIPES)}, {plain(recipe.group)}"
@@ -134,7 +134,7 @@ def _numbers(recipe: Recipe) -> None:
 
 
 def _variation(recipe: Recipe) -> None:
-    after = neighbours(recipe)[1]
+    after = neighbors(recipe)[1]
     st.html(_STYLE)
     with st.container(border=True, key="recipe"):
         st.markdown(

@@ -3,7 +3,7 @@
 import gc
 import sys
 
-_GROWTH = 50  # modules; a few that come late are not worth another look at the whole heap
+_GROWTH = 50  # modules; a few that come late are not worth another look at the heap
 _seen = 0
 
 

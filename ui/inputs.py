@@ -2,16 +2,18 @@
 part's JSON form.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment import Workload
+from spmd_core.base import RequestError
+from spmd_core.experiment import VARIABLE, Workload, get_model
 from spmd_core.machine import accelerator_files
 from spmd_core.words import title
 from ui import state
 from ui.markdown import plain
+from ui.state import Form, Mesh
 
 ABSENT = (
     "tpu:v5e:4x4",
@@ -76,7 +78,7 @@ def axes_input(
     field: str,
     label: str,
     now: Any,
-    mesh: list[list[Any]],
+    mesh: Mesh,
 ) -> str | list[str] | None:
     """The mesh axes that one dim is sharded over, major first: None, an axis, or a list.
 
@@ -104,7 +106,7 @@ def axes_input(
     return axes
 
 
-def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, Any]:
+def dims_input(screen: str, what: Workload, mesh: Mesh) -> Form:
     """Size and axes of every dim of a workload, one row each, as the fields `dims` and `sharding`."""
     draft = state.draft(screen)
     dims, sharding = {}, {}
@@ -162,9 +164,7 @@ def memory_input(screen: str, names: tuple[str, ...]) -> dict[str, str]:
     return memory
 
 
-def spec_input(
-    screen: str, name: str, dims: tuple[str, ...], mesh: list[list[Any]]
-) -> list[Any] | None:
+def spec_input(screen: str, name: str, dims: tuple[str, ...], mesh: Mesh) -> list[Any] | None:
     """A spec of its own for one array, or None where it follows the table."""
     draft = state.draft(screen)
     now = draft["overrides"].get(name)
@@ -252,3 +252,29 @@ def strategies_input(
         key=state.seed(state.key(screen, field), list(now)),
     )
     return [name for name in options if name in chosen]
+
+
+def size_inputs(
+    model: str, now: Mapping[str, int], keyed: Callable[[str, object], str]
+) -> dict[str, int]:
+    """A field for each size of a model that may differ from its preset; an empty one leaves it.
+
+    `keyed`: the key of a widget with its first value.
+    """
+    try:
+        preset = get_model(model)
+    except RequestError:
+        preset = None
+    chosen: dict[str, int] = {}
+    for row in range(0, len(VARIABLE), 2):
+        for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
+            size = place.number_input(
+                plain(name),
+                value=None,
+                step=1,
+                key=keyed(f"size.{name}", now.get(name)),
+                placeholder=str(getattr(preset, name)) if preset else "as the model",
+            )
+            if size is not None:
+                chosen[name] = int(size)
+    return chosen

@@ -3,7 +3,9 @@
 import hashlib
 import io
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Generic, ParamSpec, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -15,14 +17,10 @@ from spmd_core.results import Labels, RunStatus
 from spmd_core.words import Check
 from ui.entrance import door
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _COOKIE = "_streamlit_xsrf"  # one for each browser, which all its tabs share
 _HOST_NETWORK = 64  # bits of an IPv6 address that a provider gives to one host
-
-
-class NothingStored(Exception):
-    """A run has not left what is asked for, or not yet: raised instead of an answer that a cache
-    would keep.
-    """
 
 
 def lab() -> Lab:
@@ -37,14 +35,14 @@ def lab() -> Lab:
 
 
 def find(run: str) -> RunStatus | None:
-    """A run as it stands; None where this machine has none of that id."""
+    """The status of a run; None where this machine has none of that id."""
     try:
         return lab().status(run)
     except RequestError:
         return None
 
 
-# What changes something says who asks: the Lab itself refuses those who may only look.
+# What changes something passes who requests it: the Lab itself refuses those who may only look.
 
 
 def submit(experiment: Experiment) -> str:
@@ -109,10 +107,10 @@ def self_test() -> Iterator[Check]:
 
 
 def begin(what: str) -> Asker:
-    """Who asks for many runs at once, such as a search; RequestError where they may only look."""
-    found = asker()
-    lab().allow(found, what)
-    return found
+    """Who requests many runs at once, such as a search; RequestError where they may only look."""
+    who = asker()
+    lab().allow(who, what)
+    return who
 
 
 def end(what: str) -> None:
@@ -131,7 +129,7 @@ def may_act() -> bool:
 
 
 def batch() -> Batch:
-    """Runs that whoever looks at this page asks for at once, such as a sweep."""
+    """Runs that whoever looks at this page requests at once, such as a sweep."""
     return Batch(lab(), asker())
 
 
@@ -179,7 +177,7 @@ def _address() -> str | None:
     """The network address of who has not logged in, of IPv6 its network: one host has all of it."""
     if _is_logged_in():
         return None
-    host = str(st.context.ip_address or "127.0.0.1")  # None stands for this machine
+    host = str(st.context.ip_address or "127.0.0.1")  # None: this machine
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -187,3 +185,34 @@ def _address() -> str | None:
     if isinstance(address, ipaddress.IPv6Address) and not address.ipv4_mapped:
         return str(ipaddress.ip_network((address, _HOST_NETWORK), strict=False))
     return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+class _NotStored(Exception):
+    """Raised through the cache, which keeps what is returned but not what is raised."""
+
+
+class Kept(Generic[P, T]):
+    """A reader of stored runs whose last answers are kept, but for None: what is not stored yet may
+    still come.
+    """
+
+    def __init__(self, read: Callable[P, T | None], size: int) -> None:
+        def read_stored(*args: P.args, **kwargs: P.kwargs) -> T:
+            if (value := read(*args, **kwargs)) is None:
+                raise _NotStored
+            return value
+
+        self._cached = lru_cache(maxsize=size)(read_stored)
+        self.cache_clear = self._cached.cache_clear
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """The answer, read now or before; None where nothing is stored."""
+        try:
+            return self._cached(*args, **kwargs)
+        except _NotStored:
+            return None
+
+
+def kept(size: int) -> Callable[[Callable[P, T | None]], Kept[P, T]]:
+    """A decorator: keep the last `size` answers of a reader."""
+    return lambda read: Kept(read, size)

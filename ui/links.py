@@ -24,7 +24,7 @@ from ui.lab import find, lab
 from ui.markdown import plain
 
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# what the Predict screen says beside the experiment
+# what the Predict screen shows beside the experiment
 _KEPT = ("sweep", "scaling", "measured", "tokens", "with", "price", "at")
 
 
@@ -67,7 +67,7 @@ def from_query(screen: str) -> None:
 def _shown(screen: str) -> Experiment | None:
     """The experiment that a screen's fields describe; None where they describe none."""
     try:
-        return parse_experiment(state.whole(screen))
+        return parse_experiment(state.study(screen))
     except RequestError:
         return None
 
@@ -151,10 +151,10 @@ def _short(part: str) -> str:
 def _nearest(screen: str, code: str) -> Experiment | None:
     """The nearest experiment to what a link holds that the screen can show; None: there is none."""
     try:
-        found = link.nearest(link.payload(code))[0]
+        nearest = link.nearest(link.payload(code))[0]
     except RequestError:
         return None
-    return None if wrong_screen(screen, found) else found
+    return None if wrong_screen(screen, nearest) else nearest
 
 
 def misfit(experiment: Experiment) -> state.Notice | None:
@@ -162,9 +162,9 @@ def misfit(experiment: Experiment) -> state.Notice | None:
     the nearest that it can; None where it can.
     """
     for each in experiment.variants:
-        if (found := misfit(each.experiment)) is not None:
+        if (notice := misfit(each.experiment)) is not None:
             return state.Notice(
-                f"Variant {each.name}: {found.sentence}", _adapted(experiment, None, None)
+                f"Variant {each.name}: {notice.sentence}", _adapted(experiment, None, None)
             )
     environment = lab().devices(experiment.target) if experiment.target == "local" else None
     count = environment.device_count if environment else None
@@ -191,7 +191,7 @@ def misfit(experiment: Experiment) -> state.Notice | None:
 
 
 def no_run(run: str, press: str) -> str:
-    """What to say of a run that a link names and this machine has not got, or cannot read."""
+    """The sentence on a run that a link names and this machine does not have, or cannot read."""
     try:
         lab().status(run)
     except UnreadableRun as error:
@@ -213,7 +213,7 @@ def _adapted(experiment: Experiment, count: int | None, target: str | None) -> E
 
 
 def write_query(screen: str, experiment: Experiment, run: str | None = None) -> None:
-    """Make the address bar say what the screen shows."""
+    """Write what the screen shows to the address bar."""
     try:
         query = {"experiment": link.encode(experiment)} | ({"run": run} if run else {})
     except RequestError:

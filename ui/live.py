@@ -16,7 +16,7 @@ from spmd_core.words import (
     state_words,
 )
 from ui import cards, links, state
-from ui.charts import bandwidth, base, curve
+from ui.charts import bandwidth, by_strategy, curve
 from ui.lab import cancel, cancel_mine, find, lab, room, submit
 from ui.markdown import plain
 from ui.shell import attempt, refusal, reported
@@ -111,34 +111,44 @@ def watch(run: str) -> None:
             _cancel_button(run)
         _cancel_refusal(run)
         _behind(status)
-        compiled = status.experiment.place.is_absent
-        if status.experiment.what.is_of_machine:
-            what = "point"
-        elif status.phase == "train":
-            what = "step"
-        elif compiled:
-            what = "strategy"
-        else:
-            what = "round"
-        share = min(1.0, status.done / status.of) if status.of else 0.0
-        rounds = f"{what} {status.done} of {status.of}" if status.of else "not measuring yet"
-        if compiled and not status.of and status.state != "queued":
-            share, rounds = compile_words(status, lab().last_took_s(status.experiment))
         if not status.experiment.what.is_small_program:
-            st.progress(share, text=plain(rounds))
+            share, words = _progress(status)
+            st.progress(share, text=plain(words))
         if status.points:
             _points(status)
         if status.series:
             curve.draw_live(status)
         if status.medians_s:
-            medians = dict(status.medians_s)
-            with st.container(key="live-medians"):
-                st.caption(plain(base.medians_alt(medians)))
-                st.vega_lite_chart(
-                    base.live_chart(medians, tuple(row.key for row in status.experiment.rows)),
-                    alt=base.medians_alt(medians),
-                    key="live-chart",
-                )
+            _medians(status)
+
+
+def _progress(status: RunStatus) -> tuple[float, str]:
+    """The share of a run that is done, and how many of its rounds (steps, points, compiles)."""
+    is_compiled = status.experiment.place.is_absent
+    if is_compiled and not status.of and status.state != "queued":
+        return compile_words(status, lab().last_took_s(status.experiment))
+    if not status.of:
+        return 0.0, "not measuring yet"
+    if status.experiment.what.is_of_machine:
+        part = "point"
+    elif status.phase == "train":
+        part = "step"
+    else:
+        part = "strategy" if is_compiled else "round"
+    return min(1.0, status.done / status.of), f"{part} {status.done} of {status.of}"
+
+
+def _medians(status: RunStatus) -> None:
+    """The provisional medians of the strategies, as a chart and in words."""
+    medians = dict(status.medians_s)
+    strategies = tuple(row.key for row in status.experiment.rows)
+    with st.container(key="live-medians"):
+        st.caption(plain(by_strategy.medians_alt(medians)))
+        st.vega_lite_chart(
+            by_strategy.live_chart(medians, strategies),
+            alt=by_strategy.medians_alt(medians),
+            key="live-chart",
+        )
 
 
 def _points(status: RunStatus) -> None:

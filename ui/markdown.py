@@ -11,7 +11,7 @@ from spmd_core.base import visible
 LONGEST_QUOTE = 60  # characters of another's text inside a sentence of ours
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&]|(?<=:material)/)")
 _SPACE = re.compile(r"[^\S\u00a0]+")  # a space that does not break a line stays one
-# Streamlit looks for these once more after the escapes are read: what makes a link, and the names
+# Streamlit looks for these again after the escapes are read: what makes a link, and the names
 # of icons and emoji. As code they stay what they are. No emoji is called as a TPU generation is, or
 # by a number but for two, or by a shape of chips: targets and times are left alone.
 _LIVE = re.compile(
@@ -43,7 +43,7 @@ def option(text: str) -> str:
 
 
 def coded(text: str) -> str:
-    """As `plain`, but for what stands between backticks, which is shown as code.
+    """As `plain`, but for what is between backticks, which is shown as code.
 
     >>> coded("leave `in` as it is")
     'leave `in` as it is'
@@ -83,9 +83,9 @@ def quoted(text: str) -> str:
 def _between(live: re.Pattern[str], line: str) -> str:
     """A line with its live parts as code, and escapes before what else would be markup."""
     at, parts = 0, []
-    for found in live.finditer(line):
-        parts += [_SPECIAL.sub(r"\\\1", line[at : found.start()]), code(found[0])]
-        at = found.end()
+    for match in live.finditer(line):
+        parts += [_SPECIAL.sub(r"\\\1", line[at : match.start()]), code(match[0])]
+        at = match.end()
     return "".join([*parts, _SPECIAL.sub(r"\\\1", line[at:])])
 
 

@@ -22,7 +22,7 @@ Group = tuple[Collective, Removal, list[str]]  # and the strategies that it is o
 
 
 def draw(result: Result, names: Sequence[str] | None = None) -> None:
-    """The answers for these strategies (None: all), or the button that asks for them; nothing
+    """The answers for these strategies (None: all), or the button that requests them; nothing
     where nothing communicates.
     """
     shown = [
@@ -35,8 +35,8 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     if not shown or result.partial:
         return
     st.subheader(HEADING, anchor=False)
-    tryout = running.find(lab(), result.run)
-    if tryout is not None and not tryout.is_over:
+    trial = running.find(lab(), result.run)
+    if trial is not None and not trial.is_over:
         _watch(result.run, tuple(shown))
         return
     known = running.known(lab(), result.run)
@@ -45,8 +45,8 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
         return
     state, answers = known
     _answers(with_remedies(result, answers), shown)
-    if tryout is not None and tryout.problem:
-        refusal(f"Not all was tried: {tryout.problem}")
+    if trial is not None and trial.problem:
+        refusal(f"Not all was tried: {trial.problem}")
     if state == "done" and not any(answers.get(name) for name in shown):
         st.caption(plain(NOTHING_WORTH))
     elif state != "done":
@@ -71,22 +71,22 @@ def _ask(label: str, result: Result) -> None:
 
 @st.fragment(run_every=INTERVAL_S)
 def _watch(run: str, names: tuple[str, ...]) -> None:
-    """How far it is, what was found so far, and a way to stop it."""
-    tryout = running.find(lab(), run)
-    if tryout is None or tryout.is_over:
+    """Progress, the answers so far, and a way to stop it."""
+    trial = running.find(lab(), run)
+    if trial is None or trial.is_over:
         st.rerun()
         return  # which it never comes to
     with st.container(border=True, key="trying"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            words = doing_words(tryout.done, tryout.of, tryout.doing)
+            words = doing_words(trial.done, trial.of, trial.doing)
             st.markdown(coded(as_sentence(words)), width="stretch")
             if st.button("Cancel", key="remedies:cancel", icon=":material/stop_circle:"):
                 if sentence := attempt(end, "remedies"):
                     st.toast(plain(sentence))
                 else:
-                    tryout.cancel()
-        st.progress(tryout.done / tryout.of if tryout.of else 0.0)
-    _answers(with_remedies(tryout.result, tryout.answers), names)
+                    trial.cancel()
+        st.progress(trial.done / trial.of if trial.of else 0.0)
+    _answers(with_remedies(trial.result, trial.answers), names)
 
 
 def _answers(result: Result, names: Sequence[str]) -> None:
@@ -95,11 +95,11 @@ def _answers(result: Result, names: Sequence[str]) -> None:
     alone = len(names) == 1
     for each, removal, whose in groups:
         of = "" if alone else f" · {plain(titles(whose))}"
-        text = f"**{coded(what_words(each))}**{of}"
+        heading = f"**{coded(what_words(each))}**{of}"
         if isinstance(removal, Nothing):
-            st.markdown(f"{text}  \n{coded(as_sentence(removal.reason))}")
+            st.markdown(f"{heading}  \n{coded(as_sentence(removal.reason))}")
             continue
-        st.markdown(text)
+        st.markdown(heading)
         st.page_link(
             cards.page_of(removal.experiment),
             icon=":material/arrow_forward:",
@@ -133,10 +133,9 @@ def grouped(result: Result, names: Sequence[str]) -> list[Group]:
         for each in result.strategies[name].collectives or ():
             if each.remove is None:
                 continue
-            sentence = (
-                each.remove.reason if isinstance(each.remove, Nothing) else each.remove.sentence
-            )
-            group = groups.setdefault((what_words(each), sentence), (each, each.remove, []))
+            remove = each.remove
+            sentence = remove.reason if isinstance(remove, Nothing) else remove.sentence
+            group = groups.setdefault((what_words(each), sentence), (each, remove, []))
             if name not in group[2]:
                 group[2].append(name)
     return list(groups.values())

@@ -2,9 +2,10 @@
 refusal looks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -15,6 +16,7 @@ from ui import heap, links, state, style
 from ui.entrance import door, version
 from ui.lab import lab, may_act
 from ui.markdown import as_sentence, plain
+from ui.tables import escaped
 
 PAGES = {
     "overview": ("home.py", "Overview", ":material/home:"),
@@ -190,3 +192,10 @@ def _require_login() -> None:
     if entry.turned_away:
         st.button("Log out", on_click=st.logout, icon=":material/logout:", key="logout")
     st.stop()
+
+
+def draw_table(
+    table: pd.DataFrame | Mapping[str, Sequence[str]], place: DeltaGenerator | None = None
+) -> None:
+    """Draw a table without an index, on the page or at `place`."""
+    (place or st).table(escaped(table), hide_index=True, border="horizontal")

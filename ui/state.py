@@ -1,7 +1,7 @@
 """What a screen holds between reruns; the only speller of session keys.
 
-The state of a screen is one valid Experiment under a durable key. Beside it lies the draft: what the
-fields say now, as the JSON form of an experiment, valid or not, so that a bad entry loses nothing.
+The state of a screen is one valid Experiment under a durable key. Beside it is the draft: what the
+fields hold now, as the JSON form of an experiment, valid or not, so that a bad entry loses nothing.
 Widgets are seeded from the draft.
 """
 
@@ -15,7 +15,11 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from spmd_core.base import RequestError
 from spmd_core.experiment import DEFAULT_SPEC, Experiment, names_of, parse_experiment, with_shared
 
-VariantForm = tuple[str | None, dict[str, Any]]
+Form = dict[
+    str, Any
+]  # JSON of an experiment or of a search's question, or of a part; maybe invalid
+Mesh = list[list[Any]]  # of a form: [axis, size] pairs; the size of an empty field is 0
+VariantForm = tuple[str | None, Form]  # name, None where it follows from what differs; experiment
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Notice:
     elsewhere: Experiment | None = None
 
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
+_DEFAULTS: dict[str, Form] = {
     # it fills the devices: of less, one device is the fastest. What also communicates must be 16
     # times as large to win, and its first median comes twice as late.
     "compare": {
@@ -63,10 +67,10 @@ def experiment(screen: str) -> Experiment:
 
 def _first(screen: str) -> Experiment:
     """What a screen begins with; on real devices 128 times what fills simulated ones."""
-    found = parse_experiment(_DEFAULTS[screen])
-    if screen != "compare" or found.place.is_simulated:
-        return found
-    return found.vary(dims={"rows": 16384, "cols": 4096})
+    default = parse_experiment(_DEFAULTS[screen])
+    if screen != "compare" or default.place.is_simulated:
+        return default
+    return default.vary(dims={"rows": 16384, "cols": 4096})
 
 
 def forget(screen: str) -> None:
@@ -75,15 +79,15 @@ def forget(screen: str) -> None:
     set_run(screen, None)
 
 
-def draft(screen: str) -> dict[str, Any]:
-    """What the screen's fields say, as the JSON form of an experiment, which may be invalid."""
+def draft(screen: str) -> Form:
+    """What the screen's fields hold, as the JSON form of an experiment, which may be invalid."""
     key = _durable(screen, "draft")
     if key not in st.session_state:
         st.session_state[key] = experiment(screen).to_json()
     return st.session_state[key]
 
 
-def edit(screen: str, changed: dict[str, Any]) -> tuple[Experiment, str | None]:
+def edit(screen: str, changed: Form) -> tuple[Experiment, str | None]:
     """Take the fields as they are now: the last valid experiment, and a sentence where the fields
     describe none.
 
@@ -93,7 +97,7 @@ def edit(screen: str, changed: dict[str, Any]) -> tuple[Experiment, str | None]:
     moved = changed != draft(screen)
     st.session_state[_durable(screen, "draft")] = changed
     try:
-        after = parse_experiment(whole(screen))
+        after = parse_experiment(study(screen))
     except RequestError as error:
         return before, str(error)
     if moved:
@@ -119,7 +123,7 @@ def replace(screen: str, new: Experiment, at: int = 0) -> None:
     replace_draft(screen, new.members[at].experiment.to_json())
 
 
-def replace_draft(screen: str, new: dict[str, Any]) -> None:
+def replace_draft(screen: str, new: Form) -> None:
     """Make the fields show `new`: the widgets of the old draft are left behind with their keys."""
     st.session_state[_durable(screen, "draft")] = new
     generation = _durable(screen, "generation")
@@ -128,7 +132,7 @@ def replace_draft(screen: str, new: dict[str, Any]) -> None:
 
 def variants(screen: str) -> list[VariantForm]:
     """(name, None where it follows from what differs; JSON form) of every variant of a study; empty
-    where the experiment stands alone. What all share is as the draft says, that of `variant_at`.
+    where the experiment is alone. What all share is as in the draft, that of `variant_at`.
     """
     listed: list[VariantForm] = list(aside(screen, "variants") or ())
     if listed:
@@ -151,8 +155,8 @@ def set_variants(screen: str, listed: Sequence[VariantForm], at: int = 0) -> Non
     set_aside(screen, "variant_at", at if several else 0)
 
 
-def whole(screen: str) -> dict[str, Any]:
-    """What the screen's fields say with all variants, as the JSON form of an experiment."""
+def study(screen: str) -> Form:
+    """What the screen's fields hold with all variants, as the JSON form of an experiment."""
     listed = variants(screen)
     if not listed:
         return draft(screen)
@@ -161,7 +165,7 @@ def whole(screen: str) -> dict[str, Any]:
     }
 
 
-def parse_or_keep(new: dict[str, Any]) -> dict[str, Any]:
+def parse_or_keep(new: Form) -> Form:
     """The canonical JSON form where `new` is an experiment, with the optional fields that widgets
     read; else `new`, completed.
     """
@@ -172,7 +176,7 @@ def parse_or_keep(new: dict[str, Any]) -> dict[str, Any]:
 
 
 def key(screen: str, field: str) -> str:
-    """The widget key of a field: it changes when the whole form is replaced."""
+    """The widget key of a field: it changes when the form is replaced."""
     return f"{screen}:{st.session_state.get(_durable(screen, 'generation'), 0)}:{field}"
 
 
@@ -180,7 +184,7 @@ def seed(widget_key: str, value: Any) -> str:
     """Give a widget its first value, unless the user has given it one; returns the key.
 
     Streamlit sends such a value once. Where a rerun overtakes it, before the browser has drawn the
-    field, it is sent again: the field would be empty there, and the next click would say so.
+    field, it is sent again: the field would be empty there, and the next click would report that.
     """
     if widget_key not in st.session_state:
         st.session_state[widget_key] = value
@@ -190,8 +194,8 @@ def seed(widget_key: str, value: Any) -> str:
 
 
 def _is_undrawn(widget_key: str) -> bool:
-    """Whether the browser, which says the value of each field it has with every rerun, said none of
-    this one. Streamlit has no public name for what it said; without it: False.
+    """Whether the browser, which sends the value of each field it has with every rerun, sent none of
+    this one. Streamlit has no public name for what it sent; without it: False.
     """
     context = get_script_run_ctx()
     try:
@@ -232,12 +236,12 @@ def set_last_recipe(screen: str, name: str) -> None:
 
 
 def refused(run: str) -> str | None:
-    """Why the last thing that was asked of a run could not be done; None where it could."""
+    """Why the last request on a run could not be done; None where it could."""
     return st.session_state.get(f"refused.{run}")
 
 
 def set_refused(run: str, sentence: str | None) -> None:
-    """Remember why something that was asked of a run could not be done."""
+    """Remember why a request on a run could not be done."""
     st.session_state[f"refused.{run}"] = sentence
 
 
@@ -252,21 +256,21 @@ def set_link(screen: str, query: tuple[str, str] | None) -> None:
 
 
 def notice(screen: str) -> Notice | None:
-    """What to say about the link that was opened, until the next edit."""
+    """The notice on the link that was opened, until the next edit."""
     return st.session_state.get(_durable(screen, "notice"))
 
 
 def set_notice(screen: str, notice: Notice | None) -> None:
-    """Say this until the next edit."""
+    """Show this until the next edit."""
     st.session_state[_durable(screen, "notice")] = notice
 
 
-def remember(screen: str, form: dict[str, Any]) -> None:
+def remember(screen: str, form: Form) -> None:
     """Keep the fields of a workload for when it is chosen again."""
     st.session_state[_durable(screen, f"of.{form['workload']}")] = form
 
 
-def recall(screen: str, new: dict[str, Any]) -> dict[str, Any]:
+def recall(screen: str, new: Form) -> Form:
     """The fields that the workload of `new` had when last chosen on the same target; else `new`."""
     kept = st.session_state.get(_durable(screen, f"of.{new['workload']}"))
     return kept if kept is not None and kept["target"] == new["target"] else new

@@ -24,7 +24,7 @@ PAIRED_RATIO = PAIRED
 
 def escaped(table: pd.DataFrame | Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """What `st.table` is given: it reads cells and headings as Markdown, and these show as they
-    are; what stands between backticks is code.
+    are; what is between backticks is code.
     """
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(dict(table))
     return frame.map(_shown).rename(columns=_shown, index=_shown)
@@ -47,26 +47,28 @@ def times_table(result: Result) -> pd.DataFrame:
     fastest first (two for `constrained`)."""
     compared = studies.against(result)
     rows = []
-    for name, found in result.ordered:
+    for name, strategy in result.ordered:
         rows.append(
-            _times_row(title(name), found.median_s, found)
+            _times_row(title(name), strategy.median_s, strategy)
             | {
-                "95 % interval": interval_text(found.ci95_s),
-                _RATE: _rate(found),
-                _PREDICTED: _predicted(found),
+                "95 % interval": interval_text(strategy.ci95_s),
+                _RATE: _rate(strategy),
+                _PREDICTED: _predicted(strategy),
                 PAIRED_RATIO: compared.get(name, NONE),
             }
         )
-        if found.from_unsharded is not None:
+        if strategy.from_unsharded is not None:
             rows.append(
                 _times_row(
-                    f"{title(name)}, from unsharded operands", found.from_unsharded.median_s, found
+                    f"{title(name)}, from unsharded operands",
+                    strategy.from_unsharded.median_s,
+                    strategy,
                 )
             )
     return without_empty(pd.DataFrame(rows), _RATE, _PREDICTED, PAIRED_RATIO)
 
 
-def _times_row(label: str, median_s: float | None, found: StrategyResult) -> dict[str, str]:
+def _times_row(label: str, median_s: float | None, strategy: StrategyResult) -> dict[str, str]:
     return {
         "Strategy": label,
         "Median per call": time_text(median_s),
@@ -74,25 +76,25 @@ def _times_row(label: str, median_s: float | None, found: StrategyResult) -> dic
         _RATE: NONE,
         _PREDICTED: NONE,
         PAIRED_RATIO: NONE,
-        "Values": verdict_words(found),
+        "Values": verdict_words(strategy),
     }
 
 
-def _rate(found: StrategyResult) -> str:
-    """Of a transfer: how fast the whole array moved."""
-    return NONE if found.bytes_per_s is None else f"{found.bytes_per_s / 1e9:.3g}"
+def _rate(strategy: StrategyResult) -> str:
+    """Of a transfer: how fast the array moved."""
+    return NONE if strategy.bytes_per_s is None else f"{strategy.bytes_per_s / 1e9:.3g}"
 
 
-def _predicted(found: StrategyResult) -> str:
-    """What the cost model says of the program that was timed, and by how much it is off."""
-    if found.predicted_s is None:
+def _predicted(strategy: StrategyResult) -> str:
+    """What the cost model predicts for the program that was timed, and its error."""
+    if strategy.predicted_s is None:
         return NONE
-    error, time = found.prediction_error, time_text(found.predicted_s.estimate)
+    error, time = strategy.prediction_error, time_text(strategy.predicted_s.estimate)
     return time if error is None else f"{time}, {off_words(error)}"
 
 
 def without_empty(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Without those of the columns that say nothing of any strategy."""
+    """Without those of the columns that are empty for every strategy."""
     return frame.drop(
         columns=[column for column in columns if column in frame and set(frame[column]) == {NONE}]
     )
@@ -106,15 +108,15 @@ def measuring_table(result: Result) -> pd.DataFrame:
         [
             {
                 "Strategy": title(name),
-                "Samples": f"{len(found.samples_s):,}",
+                "Samples": f"{len(strategy.samples_s):,}",
                 "Calls per sample": NONE
-                if found.calls_per_sample is None
-                else f"{found.calls_per_sample:,}",
-                "Outliers, kept": str(len(found.outliers)),
-                "Spread (inter-quartile range)": _spread(found),
+                if strategy.calls_per_sample is None
+                else f"{strategy.calls_per_sample:,}",
+                "Outliers, kept": str(len(strategy.outliers)),
+                "Spread (inter-quartile range)": _spread(strategy),
             }
-            for name, found in result.ordered
-            if found.samples_s
+            for name, strategy in result.ordered
+            if strategy.samples_s
         ]
     )
 
@@ -124,15 +126,15 @@ def roofs_table(result: Result) -> pd.DataFrame:
     calibrated.
     """
     rows = []
-    for name, found in result.ordered:
-        if found.roofline is None or found.predicted_s is None:
+    for name, strategy in result.ordered:
+        if strategy.roofline is None or strategy.predicted_s is None:
             continue
-        roofs = found.roofline
+        roofs = strategy.roofline
         rows.append(
             {
                 "Strategy": title(name),
-                "Measured": time_text(found.median_s),
-                "Expected": time_text(found.predicted_s.estimate),
+                "Measured": time_text(strategy.median_s),
+                "Expected": time_text(strategy.predicted_s.estimate),
                 **{
                     f"{what.capitalize()}, at least": time_text(seconds)
                     for what, seconds in roofs.roofs_s.items()
@@ -150,25 +152,27 @@ def time_text(seconds: float | None) -> str:
 
 
 def interval_text(interval: tuple[float, float] | None) -> str:
-    """From where to where a duration is known to lie."""
+    """The low and the high end of a duration."""
     return NONE if interval is None else f"{time_text(interval[0])} to {time_text(interval[1])}"
 
 
-def _spread(found: StrategyResult) -> str:
-    if found.iqr_s is None or not found.median_s:
+def _spread(strategy: StrategyResult) -> str:
+    if strategy.iqr_s is None or not strategy.median_s:
         return NONE
-    return f"{time_text(found.iqr_s)} ({found.iqr_s / found.median_s:.0%})"
+    return f"{time_text(strategy.iqr_s)} ({strategy.iqr_s / strategy.median_s:.0%})"
 
 
 def samples_table(result: Result) -> pd.DataFrame:
     """Every sample in microseconds: one row per round, one column per strategy."""
     samples = {
-        title(name): found.samples_s for name, found in result.strategies.items() if found.samples_s
+        title(name): strategy.samples_s
+        for name, strategy in result.strategies.items()
+        if strategy.samples_s
     }
     samples |= {
-        f"{title(name)}, from unsharded": found.from_unsharded.samples_s
-        for name, found in result.strategies.items()
-        if found.from_unsharded is not None
+        f"{title(name)}, from unsharded": strategy.from_unsharded.samples_s
+        for name, strategy in result.strategies.items()
+        if strategy.from_unsharded is not None
     }
     frame = pd.DataFrame(
         {
@@ -186,13 +190,13 @@ def phases_table(result: Result) -> pd.DataFrame:
         [
             {
                 "Strategy": title(name),
-                "Trace": time_text(found.phases_s.trace),
-                "Lower": time_text(found.phases_s.lower),
-                "Compile": time_text(found.phases_s.compile),
-                "First run": time_text(found.phases_s.first_run),
-                "Then, per call": time_text(found.median_s),
+                "Trace": time_text(strategy.phases_s.trace),
+                "Lower": time_text(strategy.phases_s.lower),
+                "Compile": time_text(strategy.phases_s.compile),
+                "First run": time_text(strategy.phases_s.first_run),
+                "Then, per call": time_text(strategy.median_s),
             }
-            for name, found in result.ordered
+            for name, strategy in result.ordered
         ]
     )
 
@@ -210,11 +214,11 @@ def memory_table(result: Result) -> pd.DataFrame:
         [
             {"Strategy": title(name)}
             | {
-                label: bytes_text(getattr(found.memory_bytes, part))
+                label: bytes_text(getattr(strategy.memory_bytes, part))
                 for label, part in parts.items()
             }
-            for name, found in result.ordered
-            if found.memory_bytes is not None
+            for name, strategy in result.ordered
+            if strategy.memory_bytes is not None
         ]
     )
 
@@ -225,14 +229,14 @@ def errors_table(result: Result) -> pd.DataFrame:
         [
             {
                 "Strategy": title(name),
-                "Largest error": _number(found.max_abs_error),
-                "Relative to the largest value": _number(found.max_rel_error),
+                "Largest error": _number(strategy.max_abs_error),
+                "Relative to the largest value": _number(strategy.max_rel_error),
                 "Wrong elements": NONE
-                if found.wrong is None
-                else f"{found.wrong.count:,} of {found.wrong.of:,}",
-                "Values": verdict_words(found),
+                if strategy.wrong is None
+                else f"{strategy.wrong.count:,} of {strategy.wrong.of:,}",
+                "Values": verdict_words(strategy),
             }
-            for name, found in result.ordered
+            for name, strategy in result.ordered
         ]
     )
 
@@ -243,10 +247,10 @@ def _number(value: float | None) -> str:
 
 def arrays_table(result: Result, strategy: str) -> pd.DataFrame:
     """Operands and results of a strategy as JAX reports them."""
-    found = result.strategies[strategy]
+    of_strategy = result.strategies[strategy]
     rows = [
         (kind, name, report)
-        for kind, reports in (("operand", found.operands), ("result", found.outputs))
+        for kind, reports in (("operand", of_strategy.operands), ("result", of_strategy.outputs))
         for name, report in reports.items()
     ]
     return pd.DataFrame(

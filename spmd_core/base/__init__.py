@@ -14,9 +14,16 @@ from spmd_core.base.errors import (
     refuse,
     shorten,
 )
+from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf
 from spmd_core.base.login import is_confirmed
-from spmd_core.base.settings import Settings, default_data_folder, read_settings, resolved
+from spmd_core.base.settings import (
+    Settings,
+    default_data_folder,
+    own_path,
+    read_settings,
+    resolved,
+)
 from spmd_core.base.units import (
     bytes_text,
     count_text,
@@ -31,6 +38,7 @@ from spmd_core.base.units import (
 from spmd_core.base.visible import visible
 
 __all__ = [
+    "CLEAR",
     "AccessError",
     "AsObject",
     "ChildAnswer",
@@ -52,7 +60,11 @@ __all__ = [
     "login",
     "mesh_text",
     "number_text",
+    "open_file",
     "ordinal_text",
+    "own_path",
+    "plain_streams",
+    "read_file",
     "read_settings",
     "refuse",
     "resident_bytes",

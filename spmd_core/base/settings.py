@@ -131,7 +131,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _file(environ: Mapping[str, str], name: str) -> str:
-    path = Path(environ.get(name, "")).expanduser()
+    path = own_path(name, environ.get(name, ""))
     if not (path.is_file() and os.access(path, os.R_OK)):
         raise refuse(
             f"{name}={shorten(environ.get(name, ''))}",
@@ -230,9 +230,29 @@ def _integer(environ: Mapping[str, str], name: str, default: int) -> int:
 
 
 def default_data_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """SPMD_LAB_DATA, else the platform's user data folder."""
-    chosen = environ.get("SPMD_LAB_DATA")
-    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("spmd-lab"))
+    """SPMD_LAB_DATA, else the platform's user data folder; RequestError where it is in a home that
+    nobody knows, such as that of a user without a name.
+    """
+    return own_path("SPMD_LAB_DATA", environ.get("SPMD_LAB_DATA") or _usual_folder())
+
+
+def _usual_folder() -> str:
+    try:
+        return platformdirs.user_data_dir("spmd-lab")
+    except RuntimeError:  # a user without a name, and no HOME
+        return "~/.local/share/spmd-lab"
+
+
+def own_path(name: str, text: str) -> Path:
+    """The path that a variable of the environment names; RequestError for `~` of nobody."""
+    path = Path(os.path.expanduser(text))  # unlike Path's, which fails without a name
+    if str(path).startswith("~"):
+        raise refuse(
+            f"{name}={shorten(text)}",
+            "is in a home folder that is not known here",
+            f"set {name} to a whole path, or set HOME",
+        )
+    return path
 
 
 @lru_cache(maxsize=64)

@@ -2,9 +2,8 @@
 
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import read_file, refuse, shorten
 from spmd_core.experiment import MAX_CONFIG_BYTES, Config, read_config
 
 _FIX = "name the config.json beside the weights, MaxText's yml, or - for standard input"
@@ -28,8 +27,7 @@ def config_from(word: str, model: str | None) -> Config:
     if word == "-":
         return read_config(sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1))
     try:
-        with Path(word).open("rb") as file:
-            data = file.read(MAX_CONFIG_BYTES + 1)
+        data = read_file(word, MAX_CONFIG_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise refuse(

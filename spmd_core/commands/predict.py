@@ -7,9 +7,8 @@ import signal
 import time
 from argparse import Namespace
 from dataclasses import replace
-from pathlib import Path
 
-from spmd_core.base import RequestError, WorkerError, refuse, shorten
+from spmd_core.base import RequestError, WorkerError, read_file, refuse, shorten
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.config import config_from
 from spmd_core.commands.output import check_output, write_output
@@ -326,8 +325,7 @@ def _of_program(arguments: Namespace, experiment: Experiment) -> int:
 
 def _compare(arguments: Namespace) -> int:
     try:
-        with Path(arguments.baseline).open("rb") as file:
-            content = file.read(baseline.MAX_BYTES + 1)
+        content = read_file(arguments.baseline, baseline.MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise refuse(
             f"baseline {shorten(arguments.baseline)}",

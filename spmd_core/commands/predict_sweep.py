@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
-from spmd_core.base import bytes_text, number_text, refuse, seconds_text
+from spmd_core.base import CLEAR, bytes_text, number_text, refuse, seconds_text
 from spmd_core.commands.printed.table import table
 from spmd_core.commands.waiting import wait
 from spmd_core.experiment import Experiment
@@ -31,7 +31,6 @@ from spmd_core.search import (
 )
 from spmd_core.words import money_text, phase_words, row_cost, sweep_headline
 
-_CLEAR = "\r\x1b[K"
 _HEAD = (
     "target",
     "mesh",
@@ -124,7 +123,7 @@ def _wait(lab: Lab, point: SweepPoint, asked: Asked, timeout_s: float, named: se
         if status.held_up and status.held_up not in named:
             named.add(status.held_up)
             print(
-                f"{_CLEAR if sys.stderr.isatty() else ''}waiting: {status.held_up}",
+                f"{CLEAR if sys.stderr.isatty() else ''}waiting: {status.held_up}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -138,7 +137,7 @@ def _wait(lab: Lab, point: SweepPoint, asked: Asked, timeout_s: float, named: se
 
 def _show(point: SweepPoint, status: RunStatus) -> None:
     print(
-        f"{_CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {phase_words(status)}"[:119],
+        f"{CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {phase_words(status)}"[:119],
         end="",
         file=sys.stderr,
         flush=True,
@@ -147,7 +146,7 @@ def _show(point: SweepPoint, status: RunStatus) -> None:
 
 def _print(sweep: Sweep, rows: Sequence[SweepRow], as_json: bool, price: float | None) -> None:
     if sys.stderr.isatty():
-        print(_CLEAR, end="", file=sys.stderr, flush=True)
+        print(CLEAR, end="", file=sys.stderr, flush=True)
     if as_json:
         print(json.dumps([row_json(row) | row_cost(row, price).to_json() for row in rows]))
         return

@@ -6,7 +6,7 @@ import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from spmd_core.base import bytes_text, refuse, shorten
+from spmd_core.base import bytes_text, mesh_text, read_file, refuse, shorten
 from spmd_core.commands.printed.table import table
 from spmd_core.experiment import Held, Program, findings, programs, shape_text
 from spmd_core.lab import Lab
@@ -24,8 +24,7 @@ def main(arguments: Namespace) -> int:
     """Take the program, and print it."""
     path = Path(arguments.file)
     try:
-        with path.open("rb") as file:
-            data = file.read(programs.MOST_BYTES + 1)
+        data = read_file(path, programs.MOST_BYTES + 1)
     except (OSError, ValueError) as error:  # a name with a NUL
         reason = getattr(error, "strerror", None) or str(error)
         raise refuse(
@@ -46,6 +45,7 @@ def _lines(program: Program) -> list[str]:
     listed = findings(program)
     return [
         f"{program.described.name}: {program_headline(program)}",
+        *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
         *(f"{finding.kind}: {finding_words(finding, program)}" for finding in listed),
         "",
         *table(rows, numbers=(4, 5)),

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 
+from spmd_core.base import CLEAR
 from spmd_core.lab import Lab
 from spmd_core.results import Nothing, Result
 from spmd_core.trials import Tryout, is_guessed, store, watch_tryout, with_remedies
@@ -12,7 +13,6 @@ HELP = (
     "compile what would remove each collective worth more than 2%% of the time, and say "
     "what that costs"
 )
-_CLEAR = "\r\x1b[K"
 
 
 def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
@@ -22,7 +22,7 @@ def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
     tryout = Tryout(lab, store(lab), result)
     answers = watch_tryout(tryout, _show if sys.stderr.isatty() else _nothing)
     if sys.stderr.isatty():
-        print(end=_CLEAR, file=sys.stderr, flush=True)
+        print(end=CLEAR, file=sys.stderr, flush=True)
     if tryout.problem:
         print(f"not all was tried: {tryout.problem}", file=sys.stderr)
     return with_remedies(result, answers), tryout.state == "cancelled"
@@ -49,7 +49,7 @@ def lines(result: Result) -> Iterator[str]:
 
 def _show(tryout: Tryout) -> None:
     print(
-        _CLEAR + doing_words(tryout.done, tryout.of, tryout.doing)[:119],
+        CLEAR + doing_words(tryout.done, tryout.of, tryout.doing)[:119],
         end="",
         file=sys.stderr,
         flush=True,

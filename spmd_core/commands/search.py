@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from functools import cache
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import CLEAR, refuse, shorten
 from spmd_core.commands.printed.search_lines import lines, rules
 from spmd_core.commands.search_arguments import (
     BUDGET_S,
@@ -21,7 +21,6 @@ from spmd_core.trials import FEW, FEW_S, Search, candidate_row, watch_search
 from spmd_core.words import doing, why_not
 
 __all__ = ["add_arguments", "main"]
-_CLEAR = "\r\x1b[K"
 
 
 def main(arguments: Namespace) -> int:
@@ -36,7 +35,7 @@ def main(arguments: Namespace) -> int:
     search = Search(lab, Searches(lab.folder), question, arguments.budget or usual_s, compiles=few)
     answer = watch_search(search, _show if sys.stderr.isatty() else _nothing)
     if sys.stderr.isatty():
-        print(end=_CLEAR, file=sys.stderr, flush=True)
+        print(end=CLEAR, file=sys.stderr, flush=True)
     asked = _named(answer, arguments.why_not) if arguments.why_not else None
     reasons = {"why_not": why_not(answer, asked)} if asked else {}
     if arguments.json:
@@ -62,7 +61,7 @@ def _lab() -> Lab:
 def _show(search: Search) -> None:
     """One line on the terminal with the search's progress."""
     print(
-        _CLEAR + doing(search.glance, search.doing, search.spent_s, search.budget_s)[:119],
+        CLEAR + doing(search.glance, search.doing, search.spent_s, search.budget_s)[:119],
         end="",
         file=sys.stderr,
         flush=True,

@@ -4,10 +4,9 @@ recipe.
 
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import IO, Any
 
-from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.base import RequestError, read_file, refuse, shorten
 from spmd_core.experiment import MAX_TEXT_BYTES, Experiment, link, load_json, parse_experiment_text
 
 HELP = "a spec file, - for standard input, a link, or recipe:NAME"
@@ -81,8 +80,7 @@ def _file(word: str) -> bytes | None:
     cannot be read.
     """
     try:
-        with Path(word).open("rb") as file:
-            return _read(file)
+        return read_file(word, MAX_TEXT_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (

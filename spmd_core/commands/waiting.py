@@ -7,14 +7,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from spmd_core.base import seconds_text
+from spmd_core.base import CLEAR, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.results import RunStatus
 from spmd_core.words import phase_words
 
 LOOK_S = 0.2  # between two looks at whether a signal came, or a run is paused
-_CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it
 
 
 class Stops:
@@ -65,7 +64,7 @@ def run_to_end(
             lab.cancel(run)
             status = lab.wait(run, on_change=shown)
     if shown:
-        print(end=_CLEAR, file=sys.stderr, flush=True)
+        print(end=CLEAR, file=sys.stderr, flush=True)
     return status, stops.came
 
 
@@ -103,4 +102,4 @@ def _show(status: RunStatus) -> None:
         f"{name} {seconds_text(median)}" for name, median in status.medians_s.items()
     )
     text = f"{status.elapsed_s or 0:6.1f} s  {doing}{rounds}  {medians}".rstrip()
-    print(_CLEAR + text[:119], end="", file=sys.stderr, flush=True)
+    print(CLEAR + text[:119], end="", file=sys.stderr, flush=True)

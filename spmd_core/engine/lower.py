@@ -4,6 +4,7 @@ import linecache
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -78,14 +79,20 @@ def jaxpr_text(jaxpr: Any) -> str:
 
 
 def lower(
-    text: str, names: Mapping[str, Any], operands: Mapping[str, Any], phase: Callable[[str], None]
+    text: str,
+    names: Mapping[str, Any],
+    operands: Mapping[str, Any],
+    phase: Callable[[str], None],
+    options: dict[str, object] | None = None,
 ) -> Lowered:
-    """Trace, lower and compile `program` ahead of time: the compiled program is what is called."""
+    """Trace, lower and compile `program` ahead of time: the compiled program is what is called.
+    `options` are the compiler's.
+    """
     arguments, steps = place(operands, names["placed"]), Steps(phase)
     with captured() as log:
         traced = steps("trace", lambda: names["program"].trace(*arguments))
         lowered = steps("lower", traced.lower)
-        compiled = steps("compile", lowered.compile)
+        compiled = steps("compile", partial(lowered.compile, compiler_options=options))
     texts = {
         "program": text,
         "jaxpr": traced.jaxpr and jaxpr_text(traced.jaxpr),
@@ -110,7 +117,11 @@ def lower(
 
 
 def look_into(
-    text: str, names: Mapping[str, Any], operands: Mapping[str, Any], phase: Callable[[str], None]
+    text: str,
+    names: Mapping[str, Any],
+    operands: Mapping[str, Any],
+    phase: Callable[[str], None],
+    options: dict[str, object] | None = None,
 ) -> Lowered:
     """Make ready a `program` that is called as it is, and look into it: the steps that it has, and
     their texts.
@@ -129,7 +140,7 @@ def look_into(
         texts["jaxpr"] = jaxpr_text(traced.jaxpr if traced else jax.make_jaxpr(program)(*arguments))
         if hasattr(program, "lower"):
             lowered = steps("lower", traced.lower if traced else lambda: program.lower(*arguments))
-            compiled = steps("compile", lowered.compile)
+            compiled = steps("compile", partial(lowered.compile, compiler_options=options))
             texts |= {"stablehlo": lowered.as_text(debug_info=True), "hlo": compiled.as_text()}
     return Lowered(
         program,

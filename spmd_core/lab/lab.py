@@ -77,6 +77,7 @@ class Lab:
         self._guard = threading.Lock()
         self._own_runs: set[str] = set()  # submitted here, and not known to be over
         self._own_requests: set[int] = set()
+        self._stuck: dict[str, float] = {}
         self._results: dict[str, Result] = {}
         self._hardware: tuple[float, Hardware] | None = None
         self._supervisor = self._new_supervisor()
@@ -270,6 +271,7 @@ class Lab:
             lambda: self._supervisor,
             self._queue_lock,
             self._settings.write_s,
+            self._stuck,
         )
         return followed.wait(timeout_s, on_change)
 
@@ -347,7 +349,7 @@ class Lab:
         """
         check_program(self._settings, asker)
         check_may_act(self._settings, asker)
-        described = programs.take(data, name, asker.viewer or "")
+        described = programs.take(data, name, asker.viewer or "", asker.address or "")
         self._note(asker, "program", described.program)
         return described
 

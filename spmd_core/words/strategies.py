@@ -21,7 +21,7 @@ from spmd_core.words.names import listed, processes_words, share_text, title
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
 PAIRED_NOTE = (
-    "Strategies are in the order of their medians. The paired ratio compares the calls that "
+    "Rows are in the order of their medians. The paired ratio compares the calls that "
     "they made side by side in each round, so that a slow stretch of the machine counts "
     "for all of them: its interval decides the verdict, and it can differ from the quotient of "
     "the medians."

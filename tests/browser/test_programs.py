@@ -27,7 +27,7 @@ def test_a_section_is_unfolded_and_what_a_search_found_is_marked(page, finished_
     matching = tabs.get_by_role("region", name="Matching lines")
     expect(matching.locator("mark")).to_have_text(["all-reduce("])
     mark = matching.locator("mark").evaluate("mark => getComputedStyle(mark).backgroundColor")
-    # the viewer's own colour: its style is there
+    # the viewer's own color: its style is there
     assert mark not in ("rgba(0, 0, 0, 0)", "rgb(255, 255, 0)")
 
 

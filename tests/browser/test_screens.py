@@ -124,13 +124,13 @@ def rgb(text: str) -> tuple[int, ...]:
 
 
 def contrast(first: tuple[int, ...], second: tuple[int, ...]) -> float:
-    """Contrast ratio of two colours, WCAG 2.1."""
+    """Contrast ratio of two colors, WCAG 2.1."""
     bright, dim = sorted((luminance(first), luminance(second)), reverse=True)
     return (bright + 0.05) / (dim + 0.05)
 
 
-def luminance(colour: tuple[int, ...]) -> float:
-    parts = [part / 255 for part in colour]
+def luminance(color: tuple[int, ...]) -> float:
+    parts = [part / 255 for part in color]
     linear = [
         part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     ]

@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 
 from spmd_core.base.settings import Settings
+from spmd_core.experiment import Described, programs
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.actions import KEPT
 from spmd_core.lab.store.limits import Asker
@@ -93,12 +94,15 @@ HELD = {
         HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
     "what a visitor can": (
         HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
-    "send code": ("experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
+    "send Python code": ("experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
     "read or write files": (
         "lab/store/test_limits.py", "test_other_flags_come_from_no_link_and_no_browser"),
     "look, export, estimate without compiling": (
         "lab/store/test_limits.py", "test_who_may_only_look_changes_nothing"),
-    "run, cancel, delete, release": (
+    "hands in at most 20 programs": ("lab/test_programs.py", "test_a_viewer_holds_a_bounded_number"),
+    "all of one network address together 60": (
+        "lab/test_programs.py", "test_visitors_of_one_address_hold_a_bounded_number"),
+    "run, cancel, delete, release, hand in programs": (
         "lab/store/test_limits.py", "test_who_may_only_look_changes_nothing"),
     "nothing while the dashboard listens on 127.0.0.1": (
         HERE, "test_it_listens_on_this_machine_only_unless_told_otherwise"),
@@ -127,8 +131,27 @@ HELD = {
         "ui/test_hostile_links.py", "test_a_sample_of_hostile_links_breaks_no_screen_and_no_command"),
     "taken by a list alone; none reads or writes files": (
         "lab/store/test_limits.py", "test_the_table_of_flags_has_a_reason_for_each_and_those_of_published_runs"),
-    "no code comes from the browser": (
+    "No Python comes from the browser": (
         "experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
+    "data, read by a child process with limits of time and memory": (
+        "engine/exported/test_describe.py", "test_what_is_no_program_ends_in_one_sentence"),
+    "Only custom calls that JAX guarantees are allowed": (
+        "engine/exported/test_describe.py", "test_a_custom_call_that_is_not_on_the_list_is_refused"),
+    "The worker that runs it has no secrets": (
+        "lab/test_programs.py", "test_a_worker_of_a_program_has_no_secrets"),
+    "none is taken, with `compile` none is run": (
+        "lab/test_programs.py", "test_the_owner_says_what_is_done_with_programs"),
+    "Where the dashboard listens beyond this machine without a login, none are taken": (
+        "ui/programs/test_programs.py", "test_uploads_are_refused_where_anybody_could_send_them"),
+    "A program keeps the name that it was given first": (
+        "lab/test_programs.py", "test_a_name_stays_with_who_handed_the_program_in"),
+    "it makes no link, picture or icon": (
+        "browser/test_hostile_text.py", "test_a_text_of_others_makes_no_link_picture_or_icon"),
+    "steers no terminal": ("base/test_foreign.py", "test_what_is_printed_steers_no_terminal"),
+    "No picture of another host is fetched": (
+        "browser/test_hostile_text.py", "test_no_picture_of_another_host_is_fetched"),
+    "in no process with the lab's secrets": (
+        "lab/cluster/test_doors.py", "test_a_payload_runs_neither_in_the_lab_nor_beside_its_secrets"),
     "loaded only by child processes": (
         "experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
     "needs more memory than there is is refused before it starts": (
@@ -236,6 +259,25 @@ def test_the_first_paragraph_says_what_one_visitor_can_do_to_others(lab):
     assert lab.status(run).state == "cancelled"
     assert lab.delete([run], eve) == 1
     lab.release(eve)
+    assert "hands in and deletes programs" in said
+    of_ann = Described(
+        program="0" * 64,
+        name="ann's",
+        function="f",
+        platforms=("cpu",),
+        mesh=(),
+        devices=1,
+        arguments=(),
+        outputs=(),
+        bytes=0,
+        viewer="ann",
+    )
+    programs.folder().mkdir()
+    (programs.folder() / f"{of_ann.program}.json").write_text(of_ann.model_dump_json())
+    (programs.folder() / f"{of_ann.program}.jaxexport").write_bytes(b"its file")
+    assert lab.programs() == (of_ann,)
+    lab.delete_program(of_ann.program, eve)
+    assert lab.programs() == ()
     assert lab._store.requests()[-1].kind == "release"
 
 
@@ -244,6 +286,8 @@ def test_its_numbers_are_those_of_the_code():
     assert f"at most {settings.queue_most_of_viewer} places" in DOCUMENT
     assert f"together {settings.queue_most_of_address}" in DOCUMENT
     assert f"{KEPT:,} actions" in DOCUMENT
+    assert f"at most {programs.MOST_OF_VIEWER} programs" in DOCUMENT
+    assert f"together {programs.MOST_OF_ADDRESS} |" in DOCUMENT
 
 
 def test_it_listens_on_this_machine_only_unless_told_otherwise():

@@ -98,6 +98,14 @@ def test_a_foreign_run_is_no_latest_result_and_no_recipe_that_is_done(there, her
     assert here.history(is_own=True) == ()
 
 
+def test_foreign_runs_are_listed_by_when_they_ran_and_pinned_ones_first(there, here):
+    here._store.submit("own", MEASURED.experiment)
+    there._store._writer.execute("UPDATE runs SET submitted_at = 1e9")
+    take(here, packed(there))
+    assert [each.run for each in here.history()] == ["own", PREDICTED, RUN]
+    assert here.history(pinned_first=True)[0].run == RUN
+
+
 def test_a_foreign_run_gives_no_expected_duration(there, here):
     take(here, packed(there))
     assert there.last_took_s(MEASURED.experiment) is not None

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.exported import MESH, sgd_step
-from spmd_core.base import RequestError, Settings, read_settings
+from spmd_core.base import RequestError, Settings, StorageError, read_settings
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, check_program
 from spmd_core.lab.supervisor.environment import without_secrets
@@ -54,6 +54,64 @@ def test_a_viewer_holds_a_bounded_number(monkeypatch):
     monkeypatch.setattr(programs, "MOST_OF_VIEWER", 0)
     with pytest.raises(RequestError, match="0 programs of yours are held already"):
         programs.take(b"another", "", "v")
+
+
+def test_a_name_stays_with_who_handed_the_program_in():
+    data = sgd_step()
+    first = programs.take(data, "mine", "ann")
+    programs.delete(first.program)
+    assert programs.take(data, "mine", "ann", "10.0.0.1").name == "mine"
+    assert programs.take(data, "\u202eyours", "eve", "10.0.0.2").name == "mine"
+    assert programs.take(data, "renamed", "ann", "10.0.0.1").name == "renamed"
+    assert (found := programs.take(data, "owner's")).name == "owner's"
+    assert (found.viewer, found.address) == ("ann", "10.0.0.1")
+
+
+def test_visitors_of_one_address_hold_a_bounded_number(monkeypatch):
+    monkeypatch.setattr(programs, "MOST_OF_ADDRESS", 0)
+    with pytest.raises(RequestError, match="0 programs from your address are held already"):
+        programs.take(b"another", "", "v", "10.0.0.1")
+
+
+def test_programs_that_vanish_or_are_damaged_are_left_out(experiment):
+    """Another process deletes them; a disk fails; somebody makes a folder in their place."""
+    program, folder = experiment["program"], programs.folder()
+    (folder / f"{'a' * 64}.json").symlink_to("nowhere")
+    (folder / f"{'b' * 64}.json").mkdir()
+    (folder / f"{'c' * 64}.json").write_bytes(b"\xff{")
+    assert program in {each.program for each in programs.held()}
+    kept = folder / f"{program}.jaxexport"
+    kept.rename(folder / "aside")
+    try:
+        with pytest.raises(RequestError, match="is not held here: take its file"):
+            programs.artifact(program)
+    finally:
+        (folder / "aside").rename(kept)
+
+
+def test_what_a_killed_process_left_behind_is_cleared_away(experiment, monkeypatch):
+    folder, kept = programs.folder(), programs.artifact(experiment["program"])
+    left = [folder / f"{'d' * 64}.jaxexport", folder / f"{'e' * 64}.12.34"]
+    for path in left:
+        path.write_bytes(b"half")
+    (folder / "reading-x").mkdir()
+    (folder / "reading-x" / "given").write_bytes(b"half")
+    with pytest.raises(RequestError, match=r"no program of jax\.export"):
+        programs.take(b"early")
+    assert all(path.exists() for path in left), "another process may be at it"
+    monkeypatch.setattr(programs, "LEFT_S", 0.0)
+    with pytest.raises(RequestError, match=r"no program of jax\.export"):
+        programs.take(b"later")
+    assert not any(path.exists() for path in (*left, folder / "reading-x"))
+    assert programs.artifact(experiment["program"]) == kept
+
+
+def test_a_folder_that_cannot_hold_programs_ends_in_a_sentence(data_folder, monkeypatch):
+    monkeypatch.setenv("SPMD_LAB_DATA", str(data_folder / "other"))
+    (data_folder / "other").mkdir(parents=True)
+    (data_folder / "other" / "programs").write_bytes(b"in the way")
+    with pytest.raises(StorageError, match=r"cannot be held \(.*\): free space there, or correct"):
+        programs.take(b"anything")
 
 
 def test_a_deleted_program_leaves_its_runs_readable(experiment):

@@ -45,11 +45,11 @@ def test_recipes_are_found_by_the_short_and_unhyphenated_names_of_the_field():
 
 def test_the_course_has_a_beginning_a_next_and_an_end():
     names = list(RECIPES)
-    assert [recipe and recipe.name for recipe in course.neighbours(RECIPES[names[0]])] == [
+    assert [recipe and recipe.name for recipe in course.neighbors(RECIPES[names[0]])] == [
         None,
         names[1],
     ]
-    assert [recipe and recipe.name for recipe in course.neighbours(RECIPES[names[-1]])] == [
+    assert [recipe and recipe.name for recipe in course.neighbors(RECIPES[names[-1]])] == [
         names[-2],
         None,
     ]

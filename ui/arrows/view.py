@@ -1,7 +1,6 @@
 """Who sends to whom, on a screen: the busiest link in a sentence, the picture, the links as a table."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import streamlit as st
 
@@ -12,7 +11,7 @@ from spmd_core.results import Collective, Result
 from spmd_core.words import arrows as words
 from ui import choices
 from ui.arrows import chart
-from ui.lab import NothingStored, lab
+from ui.lab import kept, lab
 from ui.markdown import coded, plain
 from ui.tables import sheet
 
@@ -27,12 +26,12 @@ def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> No
         st.caption("The compiled program has no communication.")
         return
     experiment = result.experiment
-    stand = placed(experiment, result.environment)
+    mesh = placed(experiment, result.environment)
     text = _text(result.run, strategy) if experiment.device_count > _NAMED else None
     listed = rows(collectives)[:MOST_ROWS]
-    row, every_time = _choose(listed, stand, text)
+    row, every_time = _choose(listed, mesh, text)
     chosen = collectives if row is None else row.members
-    found = traffic(stand, chosen, text, every_time)
+    flow = traffic(mesh, chosen, text, every_time)
     many = experiment.what.unit
     alone = row is not None and len(row.members) == 1
     if every_time:
@@ -41,25 +40,25 @@ def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> No
         when = "each time it runs"
     else:
         when = "when each runs once"
-    st.markdown(f"**{coded(words.headline(stand, found, when))}**")
-    if found.busiest is None:
+    st.markdown(f"**{coded(words.headline(mesh, flow, when))}**")
+    if flow.busiest is None:
         return
-    drawn = scene(stand, found)
+    drawn = scene(mesh, flow)
     st.vega_lite_chart(
-        chart.chart(stand, drawn), alt=words.alt(stand, found, drawn, when), key="arrows"
+        chart.chart(mesh, drawn), alt=words.alt(mesh, flow, drawn, when), key="arrows"
     )
-    st.caption(plain(" ".join([*words.notes(found, drawn), words.about(stand, experiment)])))
-    _table(stand, found)
+    st.caption(plain(" ".join([*words.notes(flow, drawn), words.about(mesh, experiment)])))
+    _table(mesh, flow)
 
 
 def _choose(
-    listed: Sequence[CollectiveRow], stand: Placed, text: str | None
+    listed: Sequence[CollectiveRow], mesh: Placed, text: str | None
 ) -> tuple[CollectiveRow | None, bool]:
     """Which collectives are drawn, None for all; and whether each as often as it runs."""
     labels = {"all": words.ALL}
     for number, row in enumerate(listed, 1):
-        groups = groups_in_mesh(row.first, stand, text)
-        labels[str(number)] = words.row_label(row, stand, groups)
+        groups = groups_in_mesh(row.first, mesh, text)
+        labels[str(number)] = words.row_label(row, mesh, groups)
     options = list(labels) if len(listed) > 1 else ["1"]
     if st.session_state.get(_CHOICE) not in options:  # by number: labels are of this result alone
         wanted = st.query_params.get(choices.ARROWS, "")
@@ -86,7 +85,7 @@ def _choose(
 
 
 def _keep() -> None:
-    """Say in the address bar which collectives are drawn."""
+    """Write to the address bar which collectives are drawn."""
     chosen = st.session_state.get(_CHOICE)
     if chosen in (None, "all"):
         st.query_params.pop(choices.ARROWS, None)
@@ -94,40 +93,30 @@ def _keep() -> None:
         st.query_params[choices.ARROWS] = chosen
 
 
-@lru_cache(maxsize=4)
-def _kept(run: str, strategy: str) -> str:
-    text = lab().text(run, strategy, "hlo")
-    if text is None:
-        raise NothingStored(run)  # not kept: it may still come
-    return text
-
-
+@kept(4)
 def _text(run: str, strategy: str) -> str | None:
-    try:
-        return _kept(run, strategy)
-    except NothingStored:
-        return None
+    return lab().text(run, strategy, "hlo")
 
 
-def _table(stand: Placed, found: Traffic) -> None:
+def _table(mesh: Placed, flow: Traffic) -> None:
     with st.expander("Every link as a table", key="links", on_change="rerun") as fold:
         if fold.open:
-            few = found.links[:MOST_LINKS]
+            few = flow.links[:MOST_LINKS]
             st.dataframe(
                 sheet(
                     {
-                        "From": [stand.numbers[link.source] for link in few],
-                        "To": [stand.numbers[link.target] for link in few],
+                        "From": [mesh.numbers[link.source] for link in few],
+                        "To": [mesh.numbers[link.target] for link in few],
                         "Bytes": [bytes_text(link.nbytes) for link in few],
                         "Over": [", ".join(link.axes) or "–" for link in few],
                         "Mostly": [link.kind for link in few],
-                        "Link": [words.way_words(stand, link) for link in few],
+                        "Link": [words.way_words(mesh, link) for link in few],
                         "At its nominal rate": [
-                            seconds_text(words.link_seconds(stand, link)) for link in few
+                            seconds_text(words.link_seconds(mesh, link)) for link in few
                         ],
                     }
                 ),
                 hide_index=True,
             )
-            if len(found.links) > MOST_LINKS:
-                st.caption(f"The busiest {MOST_LINKS} of {len(found.links):,} links.")
+            if len(flow.links) > MOST_LINKS:
+                st.caption(f"The busiest {MOST_LINKS} of {len(flow.links):,} links.")

@@ -2,16 +2,40 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from spmd_core.base import seconds_text
 from spmd_core.results import Result, StrategyResult
 from spmd_core.words import title
-from ui.charts.base import CONFIG, INK, LABELS, SECONDS, Spec, unit
+from ui.charts.base import (
+    INK,
+    LABELS,
+    SECONDS,
+    Row,
+    Spec,
+    category,
+    hover,
+    layer,
+    layered,
+    quantity,
+    unit,
+)
 
 _ROW_PX = 58
 _LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
 _FAR, _WIDEST = 1.5, 3.0  # the end of the axis over the slowest median: of samples, of intervals
+_BAR = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3}
+_TICK = {"type": "tick", "thickness": 1.2, "height": 16, "opacity": 0.55}
+_TRIANGLE = {
+    "type": "point",
+    "shape": "triangle-right",
+    "filled": True,
+    "size": 60,
+    "opacity": 0.9,
+}
+_INTERVAL = {"type": "rule", "strokeWidth": 5, "strokeCap": "round"}
+_NUMBER = {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK}
+_MEDIAN_HOVER = hover(row="strategy", time="median", interval="95 % interval")
+_SAMPLE_HOVER = hover(row="strategy", time="time", round="round", kind="is")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,62 +62,26 @@ def times_chart(result: Result) -> Spec | None:
     size, name = unit([row.median for row in rows], SECONDS)
     log = max(row.median for row in rows) > _LOG_FROM * min(row.median for row in rows)
     axis = _axis(rows, size, log)
-    title_ = f"time per call ({name})" + (", logarithmic" if log else "")
-    x = {"field": "x", "type": "quantitative", "title": title_} | axis
+    x = quantity("x", title=f"time per call ({name})" + (", logarithmic" if log else ""), **axis)
     order = [row.label for row in rows]
-    shared = {
-        "y": {"field": "row", "type": "nominal", "sort": order, "title": None, "axis": LABELS},
-        "color": {
-            "field": "row",
-            "type": "nominal",
-            "sort": order,
-            "scale": {"domain": order},
-            "legend": None,
-        },
-    }
+    y = {"field": "row", "type": "nominal", "sort": order, "title": None, "axis": LABELS}
+    shared = {"y": y, "color": category("row", order)}
+    of_median = {**shared, "tooltip": _MEDIAN_HOVER}
+    of_sample = {**shared, "x": x, "tooltip": _SAMPLE_HOVER}
     medians = [_median_row(row, size) for row in rows]
-    samples = [sample for row in rows for sample in _sample_rows(row, size)]
     end = axis["scale"]["domain"][1]
-    layers = (
-        []
-        if log
-        else [
-            _layer(
-                medians,
-                {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3},
-                shared | {"x": x, "x2": {"datum": 0}, "tooltip": _MEDIAN_HOVER},
-            )
-        ]
-    )
-    layers += [
-        _layer(
-            [row for row in samples if row["x"] <= end],
-            {"type": "tick", "thickness": 1.2, "height": 16, "opacity": 0.55},
-            shared | {"x": x, "tooltip": _SAMPLE_HOVER},
-        ),
-        _layer(
-            [row for row in samples if row["x"] > end],
-            {
-                "type": "point",
-                "shape": "triangle-right",
-                "filled": True,
-                "size": 60,
-                "opacity": 0.9,
-            },
-            shared | {"x": x, "tooltip": _SAMPLE_HOVER},
-        ),
-        _layer(
-            medians,
-            {"type": "rule", "strokeWidth": 5, "strokeCap": "round"},
-            shared | {"x": x | {"field": "low"}, "x2": {"field": "high"}, "tooltip": _MEDIAN_HOVER},
-        ),
-        _layer(
-            medians,
-            {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK},
-            {"x": x, "y": shared["y"], "text": {"field": "time"}},
-        ),
+    inside = _sample_rows(rows, size, -math.inf, end)
+    beyond = _sample_rows(rows, size, end, math.inf)
+    interval = {"x": x | {"field": "low"}, "x2": {"field": "high"}}
+    bars = [] if log else [layer(medians, _BAR, x=x, x2={"datum": 0}, **of_median)]
+    layers = [
+        *bars,
+        layer(inside, _TICK, **of_sample),
+        layer(beyond, _TRIANGLE, **of_sample),
+        layer(medians, _INTERVAL, **interval, **of_median),
+        layer(medians, _NUMBER, x=x, y=y, text={"field": "time"}),
     ]
-    return {"layer": layers, "height": {"step": _ROW_PX}, "config": CONFIG}
+    return layered(layers, {"step": _ROW_PX})
 
 
 def times_alt(result: Result) -> str:
@@ -103,52 +91,25 @@ def times_alt(result: Result) -> str:
     )
 
 
-_MEDIAN_HOVER = [
-    {"field": "row", "title": "strategy"},
-    {"field": "time", "title": "median"},
-    {"field": "interval", "title": "95 % interval"},
-]
-_SAMPLE_HOVER = [
-    {"field": "row", "title": "strategy"},
-    {"field": "time", "title": "time"},
-    {"field": "round", "title": "round"},
-    {"field": "kind", "title": "is"},
-]
-
-
 def _rows(result: Result) -> list[_Row]:
-    return [row for name, found in result.ordered for row in _rows_of(name, found)]
+    return [row for name, strategy in result.ordered for row in _rows_of(name, strategy)]
 
 
-def _rows_of(name: str, found: StrategyResult) -> list[_Row]:
+def _rows_of(name: str, strategy: StrategyResult) -> list[_Row]:
     """The timed rows of a strategy; `constrained` has two."""
     rows = []
-    if found.samples_s and found.median_s is not None:
-        label = title(name) + (" ✗ wrong values" if found.correct is False else "")
-        rows.append(
-            _Row(
-                label,
-                found.samples_s,
-                frozenset(found.outliers),
-                found.median_s,
-                found.ci95_s or (found.median_s, found.median_s),
-            )
-        )
-    again = found.from_unsharded
-    if again is not None and again.samples_s and again.median_s is not None:
-        rows.append(
-            _Row(
-                f"{title(name)}, from unsharded",
-                again.samples_s,
-                frozenset(),
-                again.median_s,
-                (again.median_s, again.median_s),
-            )
-        )
+    if strategy.samples_s and (median := strategy.median_s) is not None:
+        label = title(name) + (" ✗ wrong values" if strategy.correct is False else "")
+        interval = strategy.ci95_s or (median, median)
+        rows.append(_Row(label, strategy.samples_s, frozenset(strategy.outliers), median, interval))
+    again = strategy.from_unsharded
+    if again is not None and again.samples_s and (median := again.median_s) is not None:
+        label = f"{title(name)}, from unsharded"
+        rows.append(_Row(label, again.samples_s, frozenset(), median, (median, median)))
     return rows
 
 
-def _axis(rows: list[_Row], size: float, log: bool) -> dict[str, Any]:
+def _axis(rows: list[_Row], size: float, log: bool) -> Spec:
     """Scale and ticks of the time axis, in units of `size` seconds: all that is no outlier fits, up
     to _FAR times the slowest median. A single slow call would leave no room for the others.
     """
@@ -159,9 +120,8 @@ def _axis(rows: list[_Row], size: float, log: bool) -> dict[str, Any]:
         if at not in row.outliers
     ] + [row.median / size for row in rows]
     slowest = max(row.median for row in rows) / size
-    known = max(row.interval[1] for row in rows) / size
-    known = min(known, _WIDEST * slowest)
-    low, high = min(inside), max(known, min(max(inside), _FAR * slowest))
+    interval_end = min(max(row.interval[1] for row in rows) / size, _WIDEST * slowest)
+    low, high = min(inside), max(interval_end, min(max(inside), _FAR * slowest))
     if not log:
         return {"scale": {"domain": [0, 1.06 * high], "nice": False, "clamp": True}}
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -177,7 +137,7 @@ def _axis(rows: list[_Row], size: float, log: bool) -> dict[str, Any]:
     }
 
 
-def _median_row(row: _Row, size: float) -> dict[str, Any]:
+def _median_row(row: _Row, size: float) -> Row:
     low, high = row.interval
     return {
         "row": row.label,
@@ -189,7 +149,8 @@ def _median_row(row: _Row, size: float) -> dict[str, Any]:
     }
 
 
-def _sample_rows(row: _Row, size: float) -> list[dict[str, Any]]:
+def _sample_rows(rows: list[_Row], size: float, low: float, high: float) -> list[Row]:
+    """The samples above `low` and up to `high`, in units of `size` seconds."""
     return [
         {
             "row": row.label,
@@ -198,9 +159,7 @@ def _sample_rows(row: _Row, size: float) -> list[dict[str, Any]]:
             "time": seconds_text(sample),
             "kind": "outlier" if at in row.outliers else "sample",
         }
+        for row in rows
         for at, sample in enumerate(row.samples)
+        if low < sample / size <= high
     ]
-
-
-def _layer(values: list[dict[str, Any]], mark: dict[str, Any], encoding: dict[str, Any]) -> Spec:
-    return {"data": {"values": values}, "mark": mark, "encoding": encoding}

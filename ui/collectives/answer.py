@@ -29,8 +29,8 @@ from ui import cards, choices
 from ui.charts import bandwidth as chart
 from ui.lab import lab
 from ui.markdown import plain
-from ui.shell import refusal
-from ui.tables import escaped, sheet
+from ui.shell import draw_table, refusal
+from ui.tables import sheet
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
 _NOTHING = "nothing"
@@ -41,7 +41,7 @@ def draw(result: Result, when: str) -> None:
     is_own = lab().notebook.origin(result.run) is None  # a calibration is of one machine
     known = calibration(result.experiment, lab().latest, lab().result) if is_own else None
     result = with_expected(result, known)
-    found = measured(result)
+    sweep = measured(result)
     with st.container(key="answer"):
         st.subheader(plain(run_headline(result)), anchor=False)
         st.caption(
@@ -49,13 +49,13 @@ def draw(result: Result, when: str) -> None:
         )
     for sentence in failures(result):
         refusal(sentence)
-    if found.ceilings:
-        st.table(escaped(ceilings_table(found.ceilings)), hide_index=True, border="horizontal")
-    elif found.points:
-        _sweep(result.experiment, found.points, result.run)
-    if found.fits:
-        with st.expander("Latency and bandwidth, fitted", expanded=bool(found.ceilings)):
-            st.dataframe(sheet(fits_table(found.fits)), hide_index=True)
+    if sweep.ceilings:
+        draw_table(ceilings_table(sweep.ceilings))
+    elif sweep.points:
+        _sweep(result.experiment, sweep.points, result.run)
+    if sweep.fits:
+        with st.expander("Latency and bandwidth, fitted", expanded=bool(sweep.ceilings)):
+            st.dataframe(sheet(fits_table(sweep.fits)), hide_index=True)
     if (
         is_own
         and result.experiment.what.has_formula
@@ -63,7 +63,7 @@ def draw(result: Result, when: str) -> None:
         and not result.experiment.place.is_absent
     ):
         _offer_calibration(result.experiment)
-    notes = dict.fromkeys((*found.notes, *result.notes))
+    notes = dict.fromkeys((*sweep.notes, *result.notes))
     if notes:
         st.caption(plain("; ".join(notes)))
 

@@ -1,7 +1,5 @@
 """The fields of the Collectives screen, as the JSON form of an experiment."""
 
-from typing import Any
-
 import streamlit as st
 
 from spmd_core.base import bytes_text
@@ -20,6 +18,7 @@ from spmd_core.machine import default_target
 from spmd_core.words import workload_title
 from ui import inputs, mesh_fields, state
 from ui.markdown import plain
+from ui.state import Form
 
 SCREEN = "collectives"
 SIZES = tuple(2**power for power in range(8, 33, 2))
@@ -59,10 +58,10 @@ def _change(name: str) -> None:
     state.set_run(SCREEN, None)
 
 
-def fields(what: str) -> dict[str, Any]:
+def fields(what: str) -> Form:
     """Draw the fields; their values."""
     draft = state.draft(SCREEN)
-    fields_: dict[str, Any] = {
+    chosen: Form = {
         "workload": what,
         "target": inputs.target_input(SCREEN),
         "mesh": mesh_fields.mesh_input(SCREEN),
@@ -70,11 +69,11 @@ def fields(what: str) -> dict[str, Any]:
     options = {name: value for name, value in draft["options"].items() if name == "device_order"}
     if what == COLLECTIVES_SWEEP.name:
         options |= _sweep_options(draft["options"])
-        fields_["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
-    return draft | fields_ | {"options": options}
+        chosen["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
+    return draft | chosen | {"options": options}
 
 
-def _sweep_options(now: dict[str, Any]) -> dict[str, Any]:
+def _sweep_options(now: Form) -> Form:
     """Kinds, axes, sizes and how many of them."""
     kinds = st.pills(
         "Collectives",
@@ -106,7 +105,7 @@ def _sweep_options(now: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _size_input(name: str, label: str, now: dict[str, Any]) -> int:
+def _size_input(name: str, label: str, now: Form) -> int:
     """One of the sizes offered, or the one of a link."""
     default = COLLECTIVES_SWEEP.options[name].default
     value = now.get(name, default)

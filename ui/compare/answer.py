@@ -22,13 +22,14 @@ from spmd_core.words import (
 from spmd_core.words import runs as words
 from ui import cards, choices, hardware, tables
 from ui.arrows import view as arrows
+from ui.charts.base import Spec as VegaSpec
 from ui.compare import sizes, small_program, study, trace
 from ui.compare.view import View
 from ui.ir import viewer
 from ui.layout import picture
 from ui.markdown import plain
-from ui.shell import failure, refusal
-from ui.tables import escaped, sheet
+from ui.shell import draw_table, failure, refusal
+from ui.tables import sheet
 
 PROGRAMS = "programs"  # the viewer's name on this screen
 
@@ -51,8 +52,8 @@ def headline(view: View, when: str) -> None:
             *_versions(result.experiment),
         ]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
-        if said := _of_ceilings(result):
-            st.caption(plain(said))
+        if sentence := _of_ceilings(result):
+            st.caption(plain(sentence))
     for message, names in words.failures(result).items():
         whose = (
             as_subject(studies.whose(names, result))
@@ -60,9 +61,9 @@ def headline(view: View, when: str) -> None:
             else ", ".join(map(title, names))
         )
         failure(f"{whose} failed.", message)
-    for name, found in result.strategies.items():
-        if found.correct is False:
-            refusal(words.wrong_words(name, found))
+    for name, strategy in result.strategies.items():
+        if strategy.correct is False:
+            refusal(words.wrong_words(name, strategy))
 
 
 def _versions(experiment: Experiment) -> Iterator[str]:
@@ -75,13 +76,13 @@ def _versions(experiment: Experiment) -> Iterator[str]:
 
 
 def _of_ceilings(result: Result) -> str | None:
-    """How near the fastest strategy comes to this machine's ceilings, where they are known."""
+    """How near the fastest strategy is to this machine's ceilings, where they are known."""
     name = result.order[0]
     if result.experiment.variants:  # the table has it of every row, as MFU
         return None
-    found = result.strategies[name]
-    said = roofline_words(found.roofline) if found.roofline else None
-    return f"{title(name)}: {said}." if said else None
+    roofline = result.strategies[name].roofline
+    sentence = roofline_words(roofline) if roofline else None
+    return f"{title(name)}: {sentence}." if sentence else None
 
 
 def verdict(result: Result) -> None:
@@ -102,18 +103,18 @@ def notes(result: Result) -> None:
     """What to know when reading these numbers: of the run, of the machine, and of each strategy."""
     # a program as written is not timed
     of_times = () if result.experiment.what.is_small_program else result.environment.notes
-    told = [plain(note) for note in (*result.notes, *of_times)]
-    said = [
+    lines = [plain(note) for note in (*result.notes, *of_times)]
+    of_strategies = [
         (name, note)
-        for name, found in result.strategies.items()
-        for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]
+        for name, strategy in result.strategies.items()
+        for note in (*strategy.notes, *(f"compiler warning: {each}" for each in strategy.warnings))
     ]
-    told += [
+    lines += [
         f"**{plain(as_subject(studies.whose(names, result)))}**: {plain(note)}"
-        for note, names in words.merged_notes(said).items()
+        for note, names in words.merged_notes(of_strategies).items()
     ]
-    if told:
-        st.markdown("\n".join(f"- :small[{line}]" for line in dict.fromkeys(told)))
+    if lines:
+        st.markdown("\n".join(f"- :small[{line}]" for line in dict.fromkeys(lines)))
 
 
 def as_subject(words_: str) -> str:
@@ -123,12 +124,7 @@ def as_subject(words_: str) -> str:
 
 def details(view: View) -> None:
     """Tabs, of which only the open one is made; those with nothing in them are left out."""
-    names = _tabs(view)
-    tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
-    name, tab = next(
-        ((name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open),
-        (names[0], tabs[0]),
-    )
+    name, tab = choices.opened_tab(_tabs(view))
     with tab:
         _DRAW[name](view)
 
@@ -140,22 +136,20 @@ def open_tab(name: str) -> None:
 
 def _tabs(view: View) -> list[str]:
     every = view.result.strategies.values()
-    arrays = any(found.operands or found.outputs for found in every)
-    values = any(found.max_abs_error is not None for found in every) or words.outputs(view.result)
-    sends = any(found.collectives for found in every)
-    sampled = any(found.samples_s for found in every)
-    there = {
+    has_errors = any(each.max_abs_error is not None for each in every)
+    is_small_program = view.result.experiment.what.is_small_program
+    has_content = {
         trace.TAB: trace.offered(view),
-        "Arrows": sends,
-        "Layouts": arrays,
+        "Arrows": any(each.collectives for each in every),
+        "Layouts": any(each.operands or each.outputs for each in every),
         "Phases": view.phases,
         "Memory": view.memory,
-        "Samples": sampled,
-        "Values": values or view.result.experiment.what.is_small_program,
+        "Samples": any(each.samples_s for each in every),
+        "Values": has_errors or words.outputs(view.result) or is_small_program,
         sizes.TAB: sizes.experiments_of(view),
     }
-    names = [name for name in _DRAW if there.get(name, True)]
-    if traced(view.result):  # what was asked for stands first
+    names = [name for name in _DRAW if has_content.get(name, True)]
+    if traced(view.result):  # what was requested comes first
         names.insert(0, names.pop(names.index(trace.TAB)))
     return names
 
@@ -164,9 +158,9 @@ def _values(view: View) -> None:
     if view.result.experiment.what.is_small_program:
         small_program.values(view.result)
         return
-    if any(found.max_abs_error is not None for found in view.result.strategies.values()):
+    if any(each.max_abs_error is not None for each in view.result.strategies.values()):
         st.caption("Errors are against a NumPy reference in float64.")
-        st.table(escaped(view.errors), hide_index=True, border="horizontal")
+        draw_table(view.errors)
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
         for text, names in texts.items():
@@ -183,11 +177,11 @@ def _layouts(view: View) -> None:
     names = list(view.result.strategies)
     alone = len(names) == 1
     name = names[0] if alone else choices.one_of("Strategy", names, choices.STRATEGY, title)
-    found = view.result.strategies[name]
-    st.table(escaped(tables.arrays_table(view.result, name)), hide_index=True, border="horizontal")
+    strategy = view.result.strategies[name]
+    draw_table(tables.arrays_table(view.result, name))
     arrays = {
         array: report
-        for array, report in (found.operands | found.outputs).items()
+        for array, report in (strategy.operands | strategy.outputs).items()
         if report.spec is not None
     }
     if not arrays:
@@ -219,9 +213,9 @@ def spec_of(report: ArrayReport) -> Spec:
 
 def _arrows(view: View) -> None:
     shown = {
-        name: found.collectives
-        for name, found in view.result.strategies.items()
-        if found.collectives
+        name: strategy.collectives
+        for name, strategy in view.result.strategies.items()
+        if strategy.collectives
     }
     name = (
         next(iter(shown))
@@ -233,23 +227,18 @@ def _arrows(view: View) -> None:
 
 
 def _phases(view: View) -> None:
-    if view.phases is not None:
-        st.vega_lite_chart(
-            view.phases,
-            alt="Seconds of each phase by strategy; the numbers are in the table below",
-            key="phases",
-        )
-    st.table(escaped(view.phases_table), hide_index=True, border="horizontal")
+    _chart(view.phases, "phases", "Seconds of each phase by strategy")
+    draw_table(view.phases_table)
 
 
 def _memory(view: View) -> None:
-    if view.memory is not None:
-        st.vega_lite_chart(
-            view.memory,
-            alt="Bytes per device by strategy; the numbers are in the table below",
-            key="memory",
-        )
-    st.table(escaped(view.memory_table), hide_index=True, border="horizontal")
+    _chart(view.memory, "memory", "Bytes per device by strategy")
+    draw_table(view.memory_table)
+
+
+def _chart(spec: VegaSpec | None, key: str, alt: str) -> None:
+    if spec is not None:
+        st.vega_lite_chart(spec, alt=f"{alt}; the numbers are in the table below", key=key)
 
 
 def _programs(view: View) -> None:
@@ -257,7 +246,7 @@ def _programs(view: View) -> None:
 
 
 def _samples(view: View) -> None:
-    st.table(escaped(tables.measuring_table(view.result)), hide_index=True, border="horizontal")
+    draw_table(tables.measuring_table(view.result))
     st.caption(
         "Every sample, in microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order."
     )
@@ -270,12 +259,12 @@ def _machine(view: View) -> None:
     roofs = tables.roofs_table(view.result)
     if len(roofs):
         st.markdown("Least time by this machine's ceilings, and what they let expect:")
-        st.table(escaped(roofs), hide_index=True, border="horizontal")
+        draw_table(roofs)
     st.dataframe(sheet(hardware.devices_table(environment)), hide_index=True)
 
 
 def _strategy_choice(names: Iterable[str], where: str) -> str:
-    """One of the strategies; not asked where there is but one."""
+    """One of the strategies; no field where there is only one."""
     offered = list(names)
     if len(offered) == 1:
         return offered[0]

@@ -17,7 +17,7 @@ MOST = 100  # runs that are read, the newest first
 
 
 def draw(runs: Sequence[RunSummary]) -> None:
-    """A chart of every timed program that has a prediction, and what it comes to in a line."""
+    """A chart of every timed program that has a prediction, and a line that sums it up."""
     box = st.expander(
         "Predicted beside measured",
         key="history:beside",
@@ -49,5 +49,5 @@ def _pairs(run: str, calibrated: str | None) -> tuple[Pair, ...]:
         return ()
     if result is None:
         return ()
-    told = result.by_variant(lambda each: with_roofline(each, known))
-    return pairs_of(told, experiment_words(result.experiment))
+    predicted = result.by_variant(lambda each: with_roofline(each, known))
+    return pairs_of(predicted, experiment_words(result.experiment))

@@ -3,7 +3,6 @@ and the way back.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import streamlit as st
 
@@ -12,12 +11,12 @@ from spmd_core.words import listed as listed_words
 from spmd_core.words import workload_title
 from ui import state
 from ui.markdown import plain
+from ui.state import Form, VariantForm
 
 _SCREEN = "compare"
 _ARRAYS = ("overrides", "memory", "data")  # named by arrays, which another workload has not
 _SHOWN = 3  # names of variants that the sentence lists
-Form = dict[str, Any]
-Before = tuple[list[state.VariantForm], int, Form, str]  # variants, which one, fields, sentence
+Before = tuple[list[VariantForm], int, Form, str]  # variants, which one, fields, sentence
 
 
 def change_workload(name: str) -> None:
@@ -59,10 +58,11 @@ def _of_dims(old: Form, what: Workload, options: Form) -> Form:
 
 
 def _change(title: str, change: Callable[[Form], Form]) -> None:
-    """Change every variant; those that are then as another one is are left out, and that is said."""
+    """Change every variant; those that then equal another one are dropped, and a sentence reports
+    it."""
     now, before, at = state.draft(_SCREEN), state.variants(_SCREEN), state.variant_at(_SCREEN)
     new = state.parse_or_keep(change(now))
-    kept: list[state.VariantForm] = []
+    kept: list[VariantForm] = []
     dropped = []
     for place, (name, form) in enumerate(before):
         changed = new if place == at else state.parse_or_keep(change(form))
@@ -77,12 +77,11 @@ def _change(title: str, change: Callable[[Form], Form]) -> None:
     )
     state.replace_draft(_SCREEN, new)
     if before:
-        said = _sentence(title, before, dropped)
-        undo: Before = before, at, now, said
+        undo: Before = before, at, now, _sentence(title, before, dropped)
         state.set_aside(_SCREEN, "undo", undo)
 
 
-def _sentence(title: str, before: Sequence[state.VariantForm], dropped: Sequence[int]) -> str:
+def _sentence(title: str, before: Sequence[VariantForm], dropped: Sequence[int]) -> str:
     """What stayed of a study, and what did not."""
     names = names_of([form for _, form in before], [name for name, _ in before])
     has_arrays = any(form.get(field) for _, form in before for field in _ARRAYS)
@@ -91,13 +90,15 @@ def _sentence(title: str, before: Sequence[state.VariantForm], dropped: Sequence
     if not dropped:
         return f"Changed to {title}: all {stay} variants stay{arrays}."
     gone = [names[place] for place in dropped]
-    told = listed_words(gone) if len(gone) <= _SHOWN else f"{gone[0]} and {len(gone) - 1} others"
+    dropped_names = (
+        listed_words(gone) if len(gone) <= _SHOWN else f"{gone[0]} and {len(gone) - 1} others"
+    )
     what = (
         "is dropped: it would be as another one is"
         if len(gone) == 1
         else "are dropped: they would be as others are"
     )
-    return f"Changed to {title}: {told} {what}{arrays}."
+    return f"Changed to {title}: {dropped_names} {what}{arrays}."
 
 
 def draw(experiment: Experiment) -> None:

@@ -13,7 +13,7 @@ from ui.compare import answer
 from ui.compare.view import View
 from ui.ir import viewer
 from ui.markdown import plain
-from ui.tables import escaped
+from ui.shell import draw_table
 
 _MOST_LINKS = 8
 # Streamlit lets text in a cell be 25rem wide at most, however wide the table is.
@@ -34,7 +34,7 @@ def draw(view: View) -> None:
     st.subheader("Communication")
     with st.container(key="communication"):
         st.html(_STYLE)
-        st.table(escaped(view.collectives), hide_index=True, border="horizontal")
+        draw_table(view.collectives)
     experiment = view.result.experiment
     if is_product(experiment.what) and not experiment.variants:
         st.page_link(
@@ -43,14 +43,14 @@ def draw(view: View) -> None:
             icon=":material/grid_view:",
             query_params=cards.query(experiment),
         )
-    found = lines(view.result)[:_MOST_LINKS]
-    if not found:
+    causes = lines(view.result)[:_MOST_LINKS]
+    if not causes:
         return
     # by ids: what a button is given is kept with every session, for two minutes after its end
     run, strategies = view.result.run, tuple(view.result.strategies)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Show in the compiled program:", width="content")
-        for strategy, number in found:
+        for strategy, number in causes:
             st.button(
                 plain(f"{title(strategy)}, line {number}"),
                 key=f"lead:{strategy}:{number}",
@@ -65,14 +65,14 @@ def lines(result: Result) -> list[tuple[str, int]]:
     """(strategy, number of a line of its own program that caused communication), in the order of
     the strategies.
     """
-    found: dict[tuple[str, int], None] = {}
-    for strategy, of_it in result.strategies.items():
-        own = file_name(result.experiment.workload, strategy)
-        for item in of_it.collectives or ():
-            file, _, number = (item.source or "").rpartition(":")
+    causes: dict[tuple[str, int], None] = {}
+    for name, strategy in result.strategies.items():
+        own = file_name(result.experiment.workload, name)
+        for collective in strategy.collectives or ():
+            file, _, number = (collective.source or "").rpartition(":")
             if file == own and number.isdigit():
-                found[strategy, int(number)] = None
-    return list(found)
+                causes[name, int(number)] = None
+    return list(causes)
 
 
 def _lead(run: str, strategies: tuple[str, ...], strategy: str, number: int) -> None:

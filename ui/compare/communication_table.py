@@ -34,18 +34,18 @@ def collectives_table(result: Result) -> pd.DataFrame:
     reason share a row.
     """
     rows: dict[tuple[str, str], _Row] = {}
-    for name, found in result.ordered:
-        if found.collectives is None:
+    for name, strategy in result.ordered:
+        if strategy.collectives is None:
             continue
-        if not found.collectives:
+        if not strategy.collectives:
             rows.setdefault(("no communication", ""), _Row()).strategies[name] = None
-        for item in summed(found.collectives):
+        for item in summed(strategy.collectives):
             row = rows.setdefault((_what(item), _reason(item)), _Row())
             row.strategies[name] = None
             row.places.setdefault(_place(result.row(name), item), []).append(name)
     of_study = bool(result.experiment.variants)
 
-    def said(names: Iterable[str]) -> str:
+    def names_text(names: Iterable[str]) -> str:
         return (
             whose(list(names), result) if of_study else ", ".join(dict.fromkeys(map(title, names)))
         )
@@ -53,10 +53,10 @@ def collectives_table(result: Result) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Variant" if of_study else "Strategy": said(row.strategies),
+                "Variant" if of_study else "Strategy": names_text(row.strategies),
                 "Collective, bytes per device": what,
                 "Why, and where": ". ".join(
-                    part for part in (reason, *_places_words(row, said)) if part
+                    part for part in (reason, *_places_words(row, names_text)) if part
                 )
                 or NONE,
             }
@@ -66,10 +66,10 @@ def collectives_table(result: Result) -> pd.DataFrame:
 
 
 def summed(collectives: Sequence[Collective]) -> list[Collective]:
-    """Collectives that are alike in all that the table says, as one that runs as often as all of
+    """Collectives that are alike in all that the table shows, as one that runs as often as all of
     them; unknown where one is.
     """
-    found: dict[tuple[object, ...], Collective] = {}
+    alike: dict[tuple[object, ...], Collective] = {}
     for item in collectives:
         key = (
             item.kind,
@@ -83,15 +83,15 @@ def summed(collectives: Sequence[Collective]) -> list[Collective]:
         )
         if not is_ring(item):
             key = (*key, item.bytes)
-        before = found.get(key)
+        before = alike.get(key)
         if before is None or before.count is None or item.count is None:
-            found[key] = item
+            alike[key] = item
             continue
         total = (before.bytes_total or 0) + (item.bytes_total or 0)
-        found[key] = item.model_copy(
+        alike[key] = item.model_copy(
             update={"count": before.count + item.count, "bytes_total": total}
         )
-    return list(found.values())
+    return list(alike.values())
 
 
 def _what(item: Collective) -> str:
@@ -128,7 +128,7 @@ def _place(row: Row, item: Collective) -> tuple[str, str]:
     return "", item.source or item.op or ""
 
 
-def _places_words(row: _Row, said: Callable[[Iterable[str]], str]) -> Iterable[str]:
+def _places_words(row: _Row, names_text: Callable[[Iterable[str]], str]) -> Iterable[str]:
     """`Line 28: code` where all strategies have it there, else `Line 28 (Automatic), 30 (Explicit):
     code`; once for each text.
     """
@@ -142,7 +142,7 @@ def _places_words(row: _Row, said: Callable[[Iterable[str]], str]) -> Iterable[s
         if numbered:
             alone = len(numbered) == len(by_code) == 1
             where = ", ".join(
-                number if alone else f"{number} ({said(names)})"
+                number if alone else f"{number} ({names_text(names)})"
                 for number, names in numbered.items()
             )
             yield f"Line {where}" + (f": `{code}`" if code else "")

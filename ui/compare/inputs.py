@@ -25,6 +25,7 @@ from ui.compare import changed, variants
 from ui.markdown import code, plain
 from ui.predict import inputs as predicted
 from ui.predict.drafts import topology_target
+from ui.state import Form, Mesh
 
 _SCREEN = "compare"
 # program -> its words: the title of its recipe, or its own name where several recipes show it
@@ -42,30 +43,20 @@ _OPTION_WORDS = {
     ),
     "precision": ("Matmul precision", "A TPU multiplies float32 in bfloat16 passes by default."),
 }
+# what a run records besides times: option, label, help
+_RECORDED = (
+    ("trace", traces.ASK, traces.TRACE_HELP),
+    ("shardings", texts.READ_SHARDINGS, texts.READ_HELP),
+)
 
 
-def compare_fields() -> dict[str, Any]:
+def compare_fields() -> Form:
     """Draw every field of the screen; their values. Changing the workload changes the fields,
-    so the screen is drawn anew.
+    so the screen is drawn again.
     """
     variants.name_field()
     draft = state.draft(_SCREEN)
-    known = {name: get_workload(name) for name in workload_names()}
-    names = tuple(
-        name
-        for name, what in known.items()
-        if not (
-            what.is_bare_array
-            or what.is_of_machine
-            or (what.compile_only and name != draft["workload"])
-        )
-    )
-    name = inputs.choice_input(
-        _SCREEN, "workload", "Workload", names, draft["workload"], words=workload_title
-    )
-    if name != draft["workload"]:
-        changed.change_workload(name)
-        st.rerun()
+    name = _workload_field(draft["workload"])
     family = get_workload(name, source_of(draft["options"]))
     if family.is_small_program:
         return draft | _program_fields()
@@ -78,7 +69,7 @@ def compare_fields() -> dict[str, Any]:
     if what.dims != family.chosen(draft["options"]).dims:
         changed.change_dims(what, options)
         st.rerun()
-    fields: dict[str, Any] = {"workload": name, "target": inputs.target_input(_SCREEN)}
+    fields: Form = {"workload": name, "target": inputs.target_input(_SCREEN)}
     mesh = fields["mesh"] = (
         mesh_fields.mesh_input(_SCREEN)
         if _is_here(fields["target"])
@@ -96,12 +87,27 @@ def compare_fields() -> dict[str, Any]:
     return draft | fields
 
 
+def _workload_field(now: str) -> str:
+    """The workload; a change of it draws the screen again, with the fields of the new one."""
+    known = {name: get_workload(name) for name in workload_names()}
+    names = tuple(
+        name
+        for name, what in known.items()
+        if not (what.is_bare_array or what.is_of_machine) and (name == now or not what.compile_only)
+    )
+    chosen = inputs.choice_input(_SCREEN, "workload", "Workload", names, now, words=workload_title)
+    if chosen != now:
+        changed.change_workload(chosen)
+        st.rerun()
+    return chosen
+
+
 def _is_here(target: str) -> bool:
     """Whether a target names devices of this machine, or none that is known."""
     return topology_target(target) is None
 
 
-def _program_fields() -> dict[str, Any]:
+def _program_fields() -> Form:
     """Which small program, its sizes, and the mesh that it is given."""
     now = state.draft(_SCREEN)["options"]
     chosen = inputs.choice_input(
@@ -120,7 +126,7 @@ def _program_fields() -> dict[str, Any]:
     }
 
 
-def _sizes(program: str, now: dict[str, Any]) -> dict[str, int]:
+def _sizes(program: str, now: Form) -> dict[str, int]:
     """The sizes that a small program lets one choose; those of another program are forgotten with
     it.
     """
@@ -136,7 +142,7 @@ def _sizes(program: str, now: dict[str, Any]) -> dict[str, int]:
     return chosen
 
 
-def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict[str, Any]:
+def _arrays(what: Workload, dims: Form, mesh: Mesh) -> Form:
     """Memory kind, spec of its own and data of every operand and result."""
     draft = state.draft(_SCREEN)
     memory, overrides, data = {}, {}, {}
@@ -171,16 +177,39 @@ def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict
     }
 
 
-def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
+def _measuring(what: Workload, options: Form) -> Form:
     """Timing plan, seed and the options that every workload has."""
+    fields = _timing()
+    options |= {"device_order": _option("device_order", what)}
+    if what.uses_precision:
+        options |= {"precision": _option("precision", what)}
+    later = later_options(what)
+    if "in_axes" in later:
+        options |= {"in_axes": _in_axes(what, options.get("in_axes", BY_POSITION))}
+    if what.is_traceable:
+        options |= {
+            name: inputs.toggle_input(_SCREEN, name, label, bool(options.get(name)), text)
+            for name, label, text in _RECORDED
+        }
+    # at their default they are left out, as in an experiment: a field that was only drawn is no
+    # change
+    changed_options = {
+        name: value for name, value in options.items() if name not in later or value != later[name]
+    }
+    return fields | {"options": changed_options}
+
+
+def _timing() -> Form:
+    """How often and how long each strategy is timed, and the seed of the operands."""
     draft = state.draft(_SCREEN)
+    now = draft["timing"]
     left, right = st.columns(2, gap="small")
     with left:
         samples = inputs.number_input(
             _SCREEN,
             "samples",
             "Samples",
-            draft["timing"]["samples"],
+            now["samples"],
             text="Rounds: each times every strategy once.",
         )
         seed = inputs.number_input(
@@ -191,11 +220,11 @@ def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
             text="Of NumPy's generator that draws the operands.",
         )
     with right:
-        least = inputs.number_input(
+        min_seconds = inputs.number_input(
             _SCREEN,
             "min_seconds",
             "At least (s)",
-            float(draft["timing"]["min_seconds"]),
+            float(now["min_seconds"]),
             step=0.1,
             text="Seconds spent sampling each strategy.",
         )
@@ -203,41 +232,19 @@ def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
             _SCREEN,
             "processes",
             "Processes",
-            draft["timing"].get("processes", 0),
+            now.get("processes", 0),
             text=f"That time the best in turn. 0: one, or {STUDY_PROCESSES} and more of a study.",
         )
-    options |= {"device_order": _option("device_order", what)}
-    if what.uses_precision:
-        options |= {"precision": _option("precision", what)}
-    later = later_options(what)
-    if "in_axes" in later:
-        names, now = (
-            ", ".join(array.name for array in what.operands),
-            draft["options"].get("in_axes", BY_POSITION),
-        )
-        text = f"The axis of {names} that is mapped, or None: 0, None. {BY_POSITION}: where the mapped dim stands."
-        options |= {
-            "in_axes": inputs.text_input(_SCREEN, "in_axes", "in_axes of vmap and pmap", now, text)
-        }
-    if what.is_traceable:
-        for name, label, help_ in (
-            ("trace", traces.ASK, traces.TRACE_HELP),
-            ("shardings", texts.READ_SHARDINGS, texts.READ_HELP),
-        ):
-            options |= {
-                name: inputs.toggle_input(
-                    _SCREEN, name, label, bool(draft["options"].get(name)), help_
-                )
-            }
-    # at their default they are left out, as in an experiment: a field that was only drawn is no
-    # change
-    chosen = {
-        name: value for name, value in options.items() if name not in later or value != later[name]
-    }
-    others = {name: value for name, value in draft["timing"].items() if name != "processes"}
-    timing = others | {"samples": samples, "min_seconds": least}
-    timing |= {"processes": processes} if processes else {}
-    return {"timing": timing, "seed": seed, "options": chosen}
+    timing = {name: value for name, value in now.items() if name != "processes"}
+    timing |= {"samples": samples, "min_seconds": min_seconds}
+    return {"timing": timing | ({"processes": processes} if processes else {}), "seed": seed}
+
+
+def _in_axes(what: Workload, now: str) -> str:
+    """The axis of each operand that `vmap` and `pmap` map over."""
+    names = ", ".join(array.name for array in what.operands)
+    text = f"The axis of {names} that is mapped, or None: 0, None. {BY_POSITION}: where the mapped dim is."
+    return inputs.text_input(_SCREEN, "in_axes", "in_axes of vmap and pmap", now, text)
 
 
 def _option(name: str, what: Workload) -> Any:

@@ -24,6 +24,7 @@ from ui import links, state
 from ui.markdown import plain
 from ui.predict import compiling, drafts
 from ui.shell import refusal
+from ui.state import VariantForm
 from ui.tables import sheet
 
 SCREEN = "compare"
@@ -80,7 +81,7 @@ def _spread(words: Sequence[str]) -> None:
     """Make the study plans x targets; RequestError where a word is no target."""
     targets = [read_chips(each)[0].target for each in words]
     listed = state.variants(SCREEN)
-    new: list[state.VariantForm] = []
+    new: list[VariantForm] = []
     for target in targets:
         for name, form in listed:
             moved = drafts.on_target(form, target)
@@ -109,7 +110,7 @@ def _prices(experiment: Experiment) -> dict[str, float]:
 
 def _table(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> None:
     """A row for each plan, the fastest per token first; empty columns are left out."""
-    base = links.base_address("compare")
+    base = links.base_address(SCREEN)
     table = pd.DataFrame(
         [
             {

@@ -5,24 +5,27 @@ import pandas as pd
 from spmd_core.base import seconds_text
 from spmd_core.results import Result
 from spmd_core.words import studies, title
-from ui.charts import base
+from ui.charts import by_strategy
+from ui.charts.base import Spec
 
 
 def rows_table(result: Result) -> pd.DataFrame:
     """Time with its interval, how it compares, memory, communication and MFU of every row, the
-    fastest first; columns that say nothing are left out.
+    fastest first; empty columns are left out.
     """
     return pd.DataFrame(studies.rows(result))
 
 
-def chart(result: Result) -> base.Spec | None:
+def chart(result: Result) -> Spec | None:
     """Predicted times by row with their intervals, the fastest first; None without any."""
-    found = {
+    predicted = {
         name: result.strategies[name] for name in result.order if name in result.only_predicted_s
     }
-    if not found:
+    if not predicted:
         return None
-    return base.side_by_side_chart([("predicted", result.model_copy(update={"strategies": found}))])
+    return by_strategy.side_by_side_chart(
+        [("predicted", result.model_copy(update={"strategies": predicted}))]
+    )
 
 
 def chart_alt(result: Result) -> str:

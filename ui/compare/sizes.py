@@ -10,14 +10,14 @@ from spmd_core.experiment import Experiment
 from spmd_core.search import SizePoint, at_sizes, point_of
 from spmd_core.words import SIZE_COLUMNS, point_size_words, size_headline, size_rows, sizes_offer
 from ui import live
-from ui.charts import base
+from ui.charts.base import TOP, Spec, category, hover, layer, layered, quantity
 from ui.compare.view import View
 from ui.lab import batch, cancel, lab
 from ui.markdown import plain
-from ui.shell import attempt, refusal
-from ui.tables import escaped
+from ui.shell import attempt, draw_table, refusal
 
 TAB = "Sizes"
+_ROWS = ("one device", "best sharded")
 
 
 def experiments_of(view: View) -> tuple[Experiment, ...]:
@@ -57,12 +57,9 @@ def at_work(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def known(experiments: Sequence[Experiment]) -> list[SizePoint]:
-    """Each size as its newest stored run says."""
-    found = []
-    for each in experiments:
-        run = lab().latest(each)
-        found.append(point_of(each, lab().result(run) if run else None))
-    return found
+    """Each size with its newest stored run."""
+    runs = [(each, lab().latest(each)) for each in experiments]
+    return [point_of(each, lab().result(run) if run else None) for each, run in runs]
 
 
 @st.fragment(run_every=2 * live.INTERVAL_S)
@@ -84,10 +81,10 @@ def _show(points: Sequence[SizePoint]) -> None:
         st.markdown(f"**{plain(size_headline(points))}**")
         st.vega_lite_chart(chart(points), alt=size_headline(points), key="sizes-chart")
     table = pd.DataFrame(size_rows(points), columns=pd.Index(SIZE_COLUMNS))
-    st.table(escaped(table), hide_index=True, border="horizontal")
+    draw_table(table)
 
 
-def chart(points: Sequence[SizePoint]) -> base.Spec:
+def chart(points: Sequence[SizePoint]) -> Spec:
     """Time on one device and of the best sharded strategy over the bytes of the operands."""
     rows = [
         {
@@ -100,38 +97,27 @@ def chart(points: Sequence[SizePoint]) -> base.Spec:
             "time": seconds_text(seconds),
         }
         for point in points
-        for row, seconds in (("one device", point.alone_s), ("best sharded", point.best_s))
+        for row, seconds in zip(_ROWS, (point.alone_s, point.best_s), strict=True)
         if seconds is not None
     ]
-    row = {
-        "field": "row",
-        "type": "nominal",
-        "scale": {"domain": ["one device", "best sharded"]},
-        "legend": {"orient": "top", "title": None},
-    }
-    encoding = {
-        "x": {
-            "field": "bytes",
-            "type": "quantitative",
-            "title": "bytes of operands, logarithmic",
-            "scale": {"type": "log"},
-            "axis": {"format": ".1s", "tickCount": 5},
-        },
-        "y": {
-            "field": "y",
-            "type": "quantitative",
-            "title": "time per call (ms), logarithmic",
-            "scale": {"type": "log"},
-            "axis": {"tickCount": 4},
-        },
-        "color": row,
-        "strokeDash": row,
-        "tooltip": [{"field": "row", "title": "on"}, {"field": "size"}, {"field": "time"}],
-    }
-    return {
-        "data": {"values": rows},
-        "mark": {"type": "line", "point": True, "strokeWidth": 2},
-        "encoding": encoding,
-        "height": 260,
-        "config": base.CONFIG,
-    }
+    row = category("row", _ROWS, legend=TOP)
+    lines = layer(
+        rows,
+        {"type": "line", "point": True, "strokeWidth": 2},
+        x=quantity(
+            "bytes",
+            title="bytes of operands, logarithmic",
+            scale={"type": "log"},
+            axis={"format": ".1s", "tickCount": 5},
+        ),
+        y=quantity(
+            "y",
+            title="time per call (ms), logarithmic",
+            scale={"type": "log"},
+            axis={"tickCount": 4},
+        ),
+        color=row,
+        strokeDash=row,
+        tooltip=hover(row="on", size="size", time="time"),
+    )
+    return layered([lines], 260)

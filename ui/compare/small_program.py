@@ -16,12 +16,11 @@ from spmd_core.words import environment_words
 from spmd_core.words import runs as words
 from ui.charts import curve
 from ui.markdown import plain
-from ui.shell import failure
-from ui.tables import escaped
+from ui.shell import draw_table, failure
 
 LOSSES = "losses"  # a result of this name is drawn as a curve
 _WIDTH = 100  # characters of a line of numbers
-_TEXT_IN_A_ROW, _ARRAY_IN_A_ROW = 120, 80  # characters: what is longer stands apart
+_TEXT_IN_A_ROW, _ARRAY_IN_A_ROW = 120, 80  # characters: what is longer is shown apart
 
 
 def headline(result: Result, when: str) -> None:
@@ -30,9 +29,9 @@ def headline(result: Result, when: str) -> None:
     """
     differences = differences_of(result)
     failures = [
-        found.error.message
-        for found in result.strategies.values()
-        if found.status == "error" and found.error is not None
+        each.error.message
+        for each in result.strategies.values()
+        if each.status == "error" and each.error is not None
     ]
     with st.container(border=True, key="answer"):
         st.subheader(plain(words.run_headline(result, differences)), anchor=False)
@@ -56,8 +55,8 @@ def values(result: Result) -> None:
     """What the program gave: short results in a table, long ones apart, losses as a curve; and the
     program.
     """
-    for name, found in result.strategies.items():
-        _values(name, found)
+    for name, strategy in result.strategies.items():
+        _values(name, strategy)
     st.markdown("**The program that gave this**")
     st.code(
         program.program_text(result.experiment, next(iter(result.strategies))),
@@ -66,9 +65,9 @@ def values(result: Result) -> None:
     )
 
 
-def _values(name: str, found: StrategyResult) -> None:
-    rows, blocks = parts(found)
-    if losses := numbers(found.outputs.get(LOSSES)):
+def _values(name: str, strategy: StrategyResult) -> None:
+    rows, blocks = parts(strategy)
+    if losses := numbers(strategy.outputs.get(LOSSES)):
         curves = {name: losses}
         st.vega_lite_chart(
             curve.curve_chart("loss", curves, range(len(losses))),
@@ -76,37 +75,37 @@ def _values(name: str, found: StrategyResult) -> None:
             key="losses",
         )
     if len(rows):
-        st.table(escaped(rows), hide_index=True, border="horizontal")
+        draw_table(rows)
     for what, text in blocks.items():
         st.markdown(f"**{plain(what)}**")
         st.code(text, language=None, wrap_lines=True)
 
 
-def parts(found: StrategyResult) -> tuple[pd.DataFrame, Mapping[str, str]]:
+def parts(strategy: StrategyResult) -> tuple[pd.DataFrame, Mapping[str, str]]:
     """Results that fit in a row of a table, with the shape where any has one; and the others by
     name. Equal arrays share a row.
     """
     named: dict[tuple[str, str], list[str]] = {}
-    for name, report in found.outputs.items():
+    for name, report in strategy.outputs.items():
         named.setdefault((shape_text(report), array_text(report)), []).append(name)
-    said = [(", ".join(names), shape, text) for (shape, text), names in named.items()] + [
-        (name, "", text) for name, text in found.printed.items()
+    outputs = [(", ".join(names), shape, text) for (shape, text), names in named.items()]
+    outputs += [(name, "", text) for name, text in strategy.printed.items()]
+    rows = [
+        (what, shape, " ".join(text.split()).replace("[ ", "["))
+        for what, shape, text in outputs
+        if _fits_in_a_row(shape, text)
     ]
-    short = [
-        "\n" not in text and len(text) <= (_ARRAY_IN_A_ROW if shape else _TEXT_IN_A_ROW)
-        for _, shape, text in said
-    ]
-    told = [part for part, fits in zip(said, short, strict=True) if fits]
-    rows = pd.DataFrame(
-        [(what, shape, " ".join(text.split()).replace("[ ", "[")) for what, shape, text in told],
-        columns=["Result", "Shape", "Value"],
-    )
+    table = pd.DataFrame(rows, columns=["Result", "Shape", "Value"])
     blocks = {
         f"{what}, {shape}" if shape else what: text
-        for (what, shape, text), fits in zip(said, short, strict=True)
-        if not fits
+        for what, shape, text in outputs
+        if not _fits_in_a_row(shape, text)
     }
-    return rows if any(rows["Shape"]) else rows.drop(columns="Shape"), blocks
+    return table if any(table["Shape"]) else table.drop(columns="Shape"), blocks
+
+
+def _fits_in_a_row(shape: str, text: str) -> bool:
+    return "\n" not in text and len(text) <= (_ARRAY_IN_A_ROW if shape else _TEXT_IN_A_ROW)
 
 
 def shape_text(report: ArrayReport) -> str:
@@ -123,17 +122,17 @@ def array_text(report: ArrayReport) -> str:
         if report.dtype in ("float16", "float32", "float64", "int32", "int64", "uint32", "bool")
         else "float64"
     )
-    told = (
+    numbers = (
         [value_text(value, report.dtype) for value in report.values]
         if report.dtype == "bfloat16"
         else report.values
     )
-    array = np.array(told, known).reshape(report.shape)
+    array = np.array(numbers, known).reshape(report.shape)
     return np.array2string(array, max_line_width=_WIDTH, separator=" ")
 
 
 def numbers(report: ArrayReport | None) -> list[float]:
     """The values of an array of numbers, where there are any and all are finite."""
-    found = () if report is None or report.values is None else report.values
-    said = [float(value) for value in found if isinstance(value, int | float)]
-    return said if len(said) == len(found) else []
+    values = () if report is None or report.values is None else report.values
+    finite = [float(value) for value in values if isinstance(value, int | float)]
+    return finite if len(finite) == len(values) else []

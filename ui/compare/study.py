@@ -13,7 +13,7 @@ from ui.compare import rows
 from ui.compare import view as views
 from ui.lab import find
 from ui.markdown import plain
-from ui.tables import escaped
+from ui.shell import draw_table
 
 BEST = "best"  # of the choices of a strategy: each variant by its fastest
 _STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""
@@ -32,7 +32,7 @@ def before(experiment: Experiment, is_stored: bool) -> None:
             f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
             icon=":material/play_circle:",
         )
-    st.table(escaped(_members(experiment.members)), hide_index=True, border="horizontal")
+    draw_table(_members(experiment.members))
 
 
 def ranked(view: views.View) -> None:
@@ -46,7 +46,7 @@ def ranked(view: views.View) -> None:
             alone = studies.of_strategy(view.result, chosen)
             st.markdown(f"**{plain(words.run_headline(alone))}**")
             table = rows.rows_table(alone)
-    st.table(escaped(table), hide_index=True, border="horizontal")
+    draw_table(table)
 
 
 def _ranked_by(name: str) -> str:
@@ -58,7 +58,7 @@ def _differences(before: Experiment, now: Experiment) -> None:
     changed = run_tables.differences_table(
         [before, now], ("In the answer below", "In the fields now")
     )
-    st.table(escaped(changed), hide_index=True, border="horizontal")
+    draw_table(changed)
     if not before.variants and not now.variants:
         return
     measured = {each.experiment.id for each in before.members}
@@ -127,5 +127,5 @@ def last_answer(experiment: Experiment) -> bool:
         st.subheader(plain(words.run_headline(shown.result)), anchor=False)
         for at, (chart, alt) in enumerate(shown.times):
             st.vega_lite_chart(chart, alt=alt, key=f"stale-times:{at}")
-        st.table(escaped(shown.times_table), hide_index=True, border="horizontal")
+        draw_table(shown.times_table)
     return True

@@ -1,7 +1,6 @@
 """What happened on the devices: the traced step of a strategy, device by device."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -19,6 +18,7 @@ from ui.timeline import view as timeline_view
 
 TAB = "Trace"
 _COLUMNS = 16  # devices up to which each has a column of its own
+Cells = dict[str, str | int]  # a row of a table by column
 _ROWS = 12  # of a table that is as high as its rows
 
 
@@ -26,15 +26,15 @@ def draw(view: View) -> None:
     """The answer in a sentence, the timeline, and the tables; a way to get them where there are
     none.
     """
-    found = words.traced(view.result)
-    if not found:
+    traces = words.traced(view.result)
+    if not traces:
         _ask(view)
         return
-    names = list(found)
+    names = list(traces)
     name = (
         names[0] if len(names) == 1 else choices.one_of("Strategy", names, choices.STRATEGY, title)
     )
-    trace = found[name]
+    trace = traces[name]
     st.markdown(f"**{plain(as_sentence(trace.sentence))}**")
     if trace.notes:
         st.caption(plain(" ".join(as_sentence(note) for note in trace.notes)))
@@ -58,7 +58,7 @@ def _ask(view: View) -> None:
 
 
 def offered(view: View) -> bool:
-    """Whether there is a trace, or one could be asked for."""
+    """Whether there is a trace, or a button for one."""
     experiment = view.result.experiment
     return bool(words.traced(view.result)) or (
         experiment.what.is_traceable and not experiment.place.is_absent
@@ -68,16 +68,16 @@ def offered(view: View) -> bool:
 def _timeline(run: str, strategy: str, name: str, above: str = "") -> bool:
     """Draw a stored timeline, where there is one that this version reads; whether there is."""
     try:
-        found = stored.of_run(run, strategy, name)
+        timeline = stored.of_run(run, strategy, name)
     except RequestError as error:
         st.caption(plain(as_sentence(str(error))))
         return False
-    if found is None:
+    if timeline is None:
         return False
     if above:
         st.caption(above)
     at = timeline_view.AT if name == text.TRACED else f"{timeline_view.AT}_{name}"
-    timeline_view.show(found, f"{run}:{strategy}:{name}", f"{run}-{strategy}-{name}", at)
+    timeline_view.show(timeline, f"{run}:{strategy}:{name}", f"{run}-{strategy}-{name}", at)
     return True
 
 
@@ -90,35 +90,34 @@ def _tables(trace: Trace) -> None:
         st.caption(plain(words.others_words(trace.other_operations)))
 
 
-def _table(rows: list[dict[str, Any]], key: str) -> None:
+def _table(rows: Sequence[Cells], key: str) -> None:
     height = "content" if len(rows) <= _ROWS else 460
     st.dataframe(sheet(rows), hide_index=True, key=key, height=height)
 
 
-def device_rows(trace: Trace) -> list[dict[str, Any]]:
+def device_rows(trace: Trace) -> list[Cells]:
     """Where each device's time went."""
-    columns: dict[str, Callable[[Any], float]] = {
-        "Compute": lambda each: each.compute_s,
-        "Collectives": lambda each: each.collectives_s,
-        "Exposed": lambda each: each.exposed_s,
-        "Waiting for devices": lambda each: each.waits_s,
-        "Copies": lambda each: each.copies_s,
-        "Idle": lambda each: each.idle_s,
-    }
     return [
-        {"Device": str(each.device)}
-        | {name: seconds_text(of(each)) for name, of in columns.items()}
+        {
+            "Device": str(each.device),
+            "Compute": seconds_text(each.compute_s),
+            "Collectives": seconds_text(each.collectives_s),
+            "Exposed": seconds_text(each.exposed_s),
+            "Waiting for devices": seconds_text(each.waits_s),
+            "Copies": seconds_text(each.copies_s),
+            "Idle": seconds_text(each.idle_s),
+        }
         for each in trace.devices
     ]
 
 
-def operation_rows(trace: Trace) -> list[dict[str, Any]]:
+def operation_rows(trace: Trace) -> list[Cells]:
     """Seconds of each operation and collective; of few devices one by one, in the last columns: a
-    narrow window cuts off what the others sum up.
+    narrow window hides columns on the right.
     """
-    rows: list[dict[str, Any]] = []
+    rows = []
     for each in trace.operations:
-        row: dict[str, Any] = {
+        row: Cells = {
             "Operation": words.operation_words(each),
             "Kind": words.kind_words(each.kind),
             "Times": each.count,

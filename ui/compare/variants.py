@@ -1,6 +1,6 @@
 """The variants of a study on Compare: which one the fields show; adding, naming and removing one."""
 
-from typing import Any
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -9,6 +9,7 @@ from spmd_core.words import studies
 from ui import state
 from ui.markdown import plain
 from ui.predict import drafts
+from ui.state import VariantForm
 
 _SCREEN = "compare"
 _ADD = "Copies the fields to a variant of its own, to be changed there: target, mesh, sharding, \
@@ -52,46 +53,45 @@ def draw(experiment: Experiment) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="variants"):
         if listed:
             _choose(listed)
-        st.button(
-            "Add a variant",
-            icon=":material/add:",
-            key="variant:add",
-            on_click=_add,
-            type="tertiary",
-            disabled=len(listed) >= MAX_VARIANTS,
-            help=_ADD,
-        )
+        _button("Add a variant", "add", _add, _ADD, disabled=len(listed) >= MAX_VARIANTS)
         if listed:
-            st.button(
-                "Remove this one",
-                icon=":material/remove:",
-                key="variant:remove",
-                on_click=_remove,
-                type="tertiary",
-                help="Takes the variant that the fields show out of the study.",
-            )
-            now = state.draft(_SCREEN)["target"]
-            if len({form["target"] for _, form in listed}) > 1:
-                st.button(
-                    plain(f"All on {now.removeprefix('tpu:')}"),
-                    icon=":material/dns:",
-                    key="variant:target",
-                    on_click=_all_on,
-                    type="tertiary",
-                    help="Gives every variant the target that the fields show.",
-                )
+            help_ = "Takes the variant that the fields show out of the study."
+            _button("Remove this one", "remove", _remove, help_)
+        if len({form["target"] for _, form in listed}) > 1:
+            target = state.draft(_SCREEN)["target"].removeprefix("tpu:")
+            help_ = "Gives every variant the target that the fields show."
+            _button(plain(f"All on {target}"), "target", _all_on, help_, icon="dns")
     at = state.variant_at(_SCREEN)
-    if listed and any(
-        form == listed[at][1] for place, (_, form) in enumerate(listed) if place != at
-    ):
+    forms = [form for _, form in listed]
+    if listed and forms.count(forms[at]) > 1:
         st.caption(plain(_COPY.format(_names(listed)[at])))
 
 
-def _names(listed: list[state.VariantForm]) -> tuple[str, ...]:
+def _button(
+    label: str,
+    name: str,
+    change: Callable[[], None],
+    text: str,
+    *,
+    icon: str | None = None,
+    disabled: bool = False,
+) -> None:
+    st.button(
+        label,
+        icon=f":material/{icon or name}:",
+        key=f"variant:{name}",
+        on_click=change,
+        type="tertiary",
+        disabled=disabled,
+        help=text,
+    )
+
+
+def _names(listed: list[VariantForm]) -> tuple[str, ...]:
     return names_of([form for _, form in listed], [name for name, _ in listed])
 
 
-def _choose(listed: list[state.VariantForm]) -> None:
+def _choose(listed: list[VariantForm]) -> None:
     at, names = state.variant_at(_SCREEN), _names(listed)
     chosen = st.pills(
         "Variant shown in the fields",
@@ -107,14 +107,14 @@ def _choose(listed: list[state.VariantForm]) -> None:
         st.rerun()
 
 
-def _show(listed: list[state.VariantForm], at: int) -> None:
+def _show(listed: list[VariantForm], at: int) -> None:
     """Make these the variants, and the fields show that at `at`."""
     state.set_variants(_SCREEN, listed, at)
     state.replace_draft(_SCREEN, listed[at][1])
 
 
 def _add() -> None:
-    now: dict[str, Any] = dict(state.draft(_SCREEN))
+    now = dict(state.draft(_SCREEN))
     listed = state.variants(_SCREEN) or [(None, now)]
     at = state.variant_at(_SCREEN) + 1
     # one device does the same under every sharding: once is enough

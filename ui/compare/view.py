@@ -3,18 +3,18 @@ at last.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import pandas as pd
 
 from spmd_core.results import Result
 from spmd_core.time import calibration, with_roofline
 from ui import tables
-from ui.charts import base
+from ui.charts import by_strategy
+from ui.charts.base import Spec
 from ui.charts.times import times_alt, times_chart
 from ui.compare import rows
 from ui.compare.communication_table import collectives_table
-from ui.lab import NothingStored, lab
+from ui.lab import kept, lab
 
 _KEPT_RUNS = 8  # a view is at most a few hundred kB
 
@@ -27,34 +27,27 @@ class View:
     """
 
     result: Result
-    times: tuple[tuple[base.Spec, str], ...]
+    times: tuple[tuple[Spec, str], ...]
     times_table: pd.DataFrame
     collectives: pd.DataFrame
-    phases: base.Spec | None
+    phases: Spec | None
     phases_table: pd.DataFrame
-    memory: base.Spec | None
+    memory: Spec | None
     memory_table: pd.DataFrame
     errors: pd.DataFrame
 
 
-def view(run: str) -> View | None:
-    """The view of a run; None where it left no result."""
-    try:
-        return _view(run)
-    except NothingStored:
-        return None
-
-
 def forget() -> None:
     """Drop what is kept: runs were deleted."""
-    _view.cache_clear()
+    view.cache_clear()
 
 
-@lru_cache(maxsize=_KEPT_RUNS)
-def _view(run: str) -> View:
+@kept(_KEPT_RUNS)
+def view(run: str) -> View | None:
+    """The view of a run; None where it left no result."""
     result = lab().result(run)
     if result is None:
-        raise NothingStored(run)  # not kept: the result may still come
+        return None
     if lab().notebook.origin(run) is None:  # a calibration of this machine is of no other
         result = result.by_variant(
             lambda each: with_roofline(
@@ -72,9 +65,9 @@ def _view(run: str) -> View:
         tuple(times),
         rows.rows_table(result) if of_study else tables.times_table(result),
         collectives_table(result),
-        base.phases_chart(result),
+        by_strategy.phases_chart(result),
         tables.phases_table(result),
-        base.memory_chart(result),
+        by_strategy.memory_chart(result),
         tables.memory_table(result),
         tables.errors_table(result),
     )

@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
 
 import streamlit as st
 from streamlit.errors import StreamlitSecretNotFoundError
@@ -58,9 +57,11 @@ def entry() -> Entry:
 
 def check() -> None:
     """AccessError where the visitor of this session may not come in."""
-    found = entry()
-    if not found.may_enter:
-        raise AccessError(found.closed or found.turned_away or "Log in first: load the page again.")
+    visitor = entry()
+    if not visitor.may_enter:
+        raise AccessError(
+            visitor.closed or visitor.turned_away or "Log in first: load the page again."
+        )
 
 
 def closed() -> str | None:
@@ -69,16 +70,16 @@ def closed() -> str | None:
 
 
 def is_login_set_up() -> bool:
-    """Whether secrets.toml asks for a login now."""
+    """Whether secrets.toml requires a login now."""
     return _secrets().auth is not None
 
 
 def _closed(secrets: login.Secrets) -> str | None:
     try:
         read_settings()
+        folder = default_data_folder()
     except RequestError as error:  # of which a door that is shut may be one
         return str(error)
-    folder = default_data_folder()
     kept = login.is_kept(folder)
     if secrets.is_login and not kept:
         try:
@@ -111,10 +112,10 @@ def is_exposed() -> bool:
 def _state(path: str) -> object:
     """What changes whenever a file does."""
     try:
-        found = os.stat(path)
+        state = os.stat(path)
     except OSError as error:
         return error.errno, os.path.lexists(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
 @lru_cache(maxsize=4)
@@ -124,7 +125,7 @@ def _read_once(paths: tuple[str, ...], _: tuple[object, ...]) -> login.Secrets:
 
 def _read(paths: tuple[str, ...]) -> login.Secrets:
     """As Streamlit reads them: a later file's section replaces that of one before."""
-    sections: dict[str, Any] = {}
+    sections: dict[str, object] = {}
     problems = []
     for path in paths:
         try:

@@ -49,7 +49,7 @@ class Gate:
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
     ) -> None:
         """A connection that ends with the first message of either side once the dashboard is closed,
-        or once a login is asked for that was not when it began.
+        or once a login is required that was not when it began.
         """
         had_login = door.is_login_set_up()
         is_ended = False
@@ -82,7 +82,7 @@ class Gate:
 
 
 def _instead(scope: MutableMapping[str, Any]) -> Response | None:
-    """What is answered in the place of what was asked for; None where that is served."""
+    """What is answered instead of what was requested; None where that is served."""
     if sentence := door.closed():
         return PlainTextResponse(f"{sentence}\n", UNAVAILABLE, {"cache-control": "no-store"})
     asked = read_settings().token

@@ -51,5 +51,5 @@ def _name(scope: MutableMapping[str, Any]) -> str:
 
 
 def _value(token: str) -> str:
-    """What stands for the token: who reads the cookie does not learn it."""
+    """The token as the cookie has it: who reads the cookie does not learn the token."""
     return hmac.digest(token.encode(), b"spmd-lab cookie", hashlib.sha256).hex()

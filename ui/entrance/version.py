@@ -35,14 +35,14 @@ class Source:
             yield from sorted((self._root / folder).rglob("*.py"))
 
     def _look(self) -> list[tuple[Path, int, int]]:
-        found = []
+        states = []
         for path in self._files():
             try:
                 state = path.stat()
-            except OSError:  # it has just gone
+            except OSError:  # it has just been deleted
                 continue
-            found.append((path, state.st_mtime_ns, state.st_size))
-        return found
+            states.append((path, state.st_mtime_ns, state.st_size))
+        return states
 
     def _digest(self) -> str:
         digest = hashlib.sha256()

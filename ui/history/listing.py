@@ -1,9 +1,9 @@
 """The parts of the History screen: picking runs, and what can be done with them."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import streamlit as st
+from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, shorten
 from spmd_core.results import RunSummary
@@ -108,7 +108,7 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     return picked
 
 
-def _columns() -> dict[str, Any]:
+def _columns() -> dict[str, ColumnConfig]:
     """Moments in the viewer's own time zone; times to three digits. Both sort by value."""
     zone = st.context.timezone
     return {
@@ -203,7 +203,7 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
             )
             exports.buttons(run.run, run.experiment)
         if len(picked) > 1:
-            archives.button([run.run for run in picked])
+            archives.download([run.run for run in picked])
         names = f"{len(picked)} runs" if len(picked) > 1 else "this run"
         with st.popover(f"Delete {names}", icon=":material/delete:"):
             st.markdown(f"Delete {names} with everything measured? This cannot be undone.")

@@ -25,11 +25,12 @@ from spmd_core.reports import (
 from spmd_core.results import Result, RunSummary
 from spmd_core.words import INDEPENDENT, ago, experiment_words, run_headline
 from ui import exports, price, run_tables
-from ui.charts import base
+from ui.charts import by_strategy
 from ui.lab import lab
 from ui.markdown import plain
 from ui.notebook import labels
-from ui.tables import escaped, sheet
+from ui.shell import draw_table
+from ui.tables import sheet
 
 _CARDS = 4  # more runs do not fit beside one another
 _BASELINE = "baseline"  # of the query string, so that a link shows the same
@@ -55,13 +56,13 @@ def draw(runs: Sequence[RunSummary]) -> None:
     differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
         st.markdown("**What differs in the experiments**")
-        st.table(escaped(differences), hide_index=True, border="horizontal")
+        draw_table(differences)
     else:
         st.caption("All of these runs are of the same experiment.")
     collectives = collectives_table(compared)
     if collectives.rows:
         st.markdown("**What differs in the collectives of the fastest strategies, per device**")
-        st.table(escaped(_frame(collectives)), hide_index=True, border="horizontal")
+        draw_table(_frame(collectives))
     _downloads(compared)
 
 
@@ -76,7 +77,7 @@ def _baseline(runs: Sequence[RunSummary]) -> str:
             ids,
             index=ids.index(named) if named in ids else 0,
             format_func=lambda run: f"{letters[run]}: {run}",
-            key=f"baseline:{'-'.join(ids)}",
+            key=f"compared-with:{'-'.join(ids)}",
         )
     st.query_params[_BASELINE] = chosen
     return chosen
@@ -104,7 +105,7 @@ def _card(subject: Subject) -> None:
 
 
 def _times(results: Sequence[tuple[str, Result]]) -> None:
-    chart = base.side_by_side_chart(results)
+    chart = by_strategy.side_by_side_chart(results)
     if chart is None:
         return
     alt = "Time by strategy of each run; the numbers are in the table below"
@@ -113,7 +114,7 @@ def _times(results: Sequence[tuple[str, Result]]) -> None:
         with st.container(width=230):
             price.field()
     answers = run_tables.answers_table(results, price.now())
-    st.table(escaped(answers), hide_index=True, border="horizontal")
+    draw_table(answers)
 
 
 def _frame(table: Table) -> pd.DataFrame:

@@ -36,12 +36,12 @@ def draw(run: str, strategy: str, others: Sequence[str], kind: str, key: str) ->
             label_visibility="collapsed",
         )
     left, right = stored.text(run, strategy, kind), stored.text(run, other, kind)
-    found = stored.difference(run, strategy, other, kind)
-    if left is None or right is None or found is None:
+    changes = stored.difference(run, strategy, other, kind)
+    if left is None or right is None or changes is None:
         st.info(f"{plain(title(other))} left no such text to compare with.")
         return
-    st.markdown(f"**{plain(difference_words(found, title(strategy), title(other)))}**")
-    if found.is_none:
+    st.markdown(f"**{plain(difference_words(changes, title(strategy), title(other)))}**")
+    if changes.is_none:
         return
     st.caption(
         plain(
@@ -49,24 +49,24 @@ def draw(run: str, strategy: str, others: Sequence[str], kind: str, key: str) ->
             f"are not compared, nor is metadata."
         )
     )
-    _lines(left, right, found, style == _STYLES[1], f"{title(strategy)} against {title(other)}")
-    if found.left_out:
+    _lines(left, right, changes, style == _STYLES[1], f"{title(strategy)} against {title(other)}")
+    if changes.left_out:
         st.caption(
             f"Only the first {MOST_LINES:,} lines that are not in both were matched line by line; "
-            f"{found.left_out:,} more were not."
+            f"{changes.left_out:,} more were not."
         )
 
 
 def _lines(
-    left: ProgramText, right: ProgramText, found: TextDifference, beside: bool, label: str
+    left: ProgramText, right: ProgramText, changes: TextDifference, beside: bool, label: str
 ) -> None:
-    rows = [row for hunk in found.hunks for row in (*hunk, None)][:-1]
+    rows = [row for hunk in changes.hunks for row in (*hunk, None)][:-1]
     if beside:
         st.html(side_by_side([_pair(left, right, row) for row in rows[:_ROWS]], label))
     else:
         lines = [
             line
-            for hunk in found.hunks
+            for hunk in changes.hunks
             for line in (*_below(left, right, hunk), Line(None, _GAP, tint="aside"))
         ][:-1]
         st.html(listing(lines[:_ROWS], label, signs=True))
@@ -80,25 +80,14 @@ def _pair(
     if row is None:
         return Line(None, _GAP), Line(None, _GAP)
     return (
-        None
-        if row.left is None
-        else Line(
-            row.left + 1,
-            left.quiet[row.left],
-            (),
-            "" if row.same else "removed",
-            "  " if row.same else "− ",
-        ),
-        None
-        if row.right is None
-        else Line(
-            row.right + 1,
-            right.quiet[row.right],
-            (),
-            "" if row.same else "added",
-            "  " if row.same else "+ ",
-        ),
+        _half(left, row.left, "" if row.same else "removed", "  " if row.same else "− "),
+        _half(right, row.right, "" if row.same else "added", "  " if row.same else "+ "),
     )
+
+
+def _half(text: ProgramText, number: int | None, tint: str, sign: str) -> Line | None:
+    """Line `number` of a text; None where its side has none."""
+    return None if number is None else Line(number + 1, text.quiet[number], (), tint, sign)
 
 
 def _below(left: ProgramText, right: ProgramText, hunk: Sequence[DiffRow]) -> list[Line]:

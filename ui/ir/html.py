@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from html import escape
 
 LONGEST = 600  # characters of a line; some lines of a compiled program have tens of thousands
-_BEFORE = 60  # characters shown before the first mark, where the line had to be cut
+_BEFORE = 60  # characters shown before the first mark, of a line that is too long
 
-# Tints that let the text of either theme be read: no colour of text is set.
+# Tints that let the text of either theme be read: no color of text is set.
 STYLE = """<style>
 .program { font: 0.8rem/1.55 "Source Code Pro", ui-monospace, monospace; overflow: auto; max-height: 34rem; border-radius: .45rem;
   background: rgba(128, 138, 150, .09); padding: .5rem 0; }
@@ -43,7 +43,7 @@ class Line:
 
 
 def listing(lines: Iterable[Line], label: str, signs: bool = False) -> str:
-    """A scrollable listing; `label` tells what it is to those who do not see it."""
+    """A scrollable listing; `label` describes it to those who do not see it."""
     rows = "".join(_row(line, signs) for line in lines)
     return (
         f'<div class="program" tabindex="0" role="region" aria-label="{escape(label)}"><div '
@@ -81,8 +81,8 @@ def _half(line: Line | None) -> str:
 
 
 def marked(text: str, spans: Sequence[tuple[int, int]] = ()) -> str:
-    """A text as HTML that shows exactly it, with places marked; a long one is cut around the first
-    place.
+    """A text as HTML that shows exactly it, with places marked; a long one is shortened around the
+    first place.
     """
     start = max(0, spans[0][0] - _BEFORE) if spans and spans[0][1] > LONGEST else 0
     stop = min(len(text), start + LONGEST)

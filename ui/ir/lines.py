@@ -22,8 +22,8 @@ _LABEL = 90  # characters of a line in a list to choose from
 
 
 def draw(run: str, strategy: str, kind: str, key: str, *, by_line: bool) -> None:
-    """Choose an op of a text or a line of the program, and see what belongs to it; `by_line` says
-    which is offered first.
+    """Choose an op of a text or a line of the program, and see what belongs to it; `by_line`: a
+    line is offered first.
     """
     text = stored.text(run, strategy, kind)
     if text is None:
@@ -116,10 +116,10 @@ def _from_op(
     )
     st.html(listing(_excerpt(code, numbers[:1], numbers[1:]), f"Lines of {file}"))
     st.caption(plain(f"The op, in {_where(text, op)}:"))
-    st.html(listing(_whole(text, op), "The op"))
+    st.html(listing(_op_text(text, op), "The op"))
 
 
-def _whole(text: ProgramText, op: Op) -> list[Line]:
+def _op_text(text: ProgramText, op: Op) -> list[Line]:
     """The lines of an op until its brackets close, or the first of them; one in HLO."""
     rows, depth = list[Line](), 0
     for number, line in enumerate(text.quiet[op.line : op.line + _OP_LINES], op.line + 1):
@@ -135,50 +135,57 @@ def _whole(text: ProgramText, op: Op) -> list[Line]:
 def _from_line(
     text: ProgramText, located: Sequence[Op], file: str, code: Sequence[str], here: str
 ) -> None:
-    made, word = dict[int, Counter[str]](), ops_word(text)
-    for op in located:
-        for number in program_lines(op, file):
-            made.setdefault(number, Counter())["communication" if op.communicates else "ops"] += 1
-    numbers = sorted(number for number in made if number <= len(code))
-    direct = Counter(program_lines(op, file)[0] for op in located)
-    best = max(
-        numbers,
-        key=lambda number: (
-            made[number]["communication"] > 0 and direct[number] > 0,
-            direct[number],
-        ),
-    )
-    number = st.selectbox(
-        "Line of the program",
-        numbers,
-        key=state.seed(_line_key(here), best),
-        format_func=lambda each: (
-            f"{each}:   {str(code[each - 1]).strip()[:_LABEL]}   "
-            f"({count(made[each].total(), word)})"
-        ),
-    )
+    number, word = _line_field(text, located, file, code, here), ops_word(text)
     ops = sorted(made_from(located, file, number), key=lambda op: not op.communicates)
-    told = collective_counts_words(Counter(op.opcode for op in ops if op.communicates))
-    ending = f", with {told}." if told else ", and no communication."
+    collectives = collective_counts_words(Counter(op.opcode for op in ops if op.communicates))
+    ending = f", with {collectives}." if collectives else ", and no communication."
     made_of = "" if text.kind == "jaxpr" else f" of the {TEXTS[text.kind]}"
     st.markdown(f"**{plain(f'Line {number} made {count(len(ops), word)}{made_of}{ending}')}**")
     st.html(listing(_excerpt(code, [number], []), f"Lines of {file}"))
-    rows, last = list[Line](), ""
-    for op in ops[:_OPS_SHOWN]:
-        where = _where(text, op)
-        if where != last:
-            rows.append(Line(None, f"in {where}", tint="aside"))
-        last = where
-        through = program_lines(op, file)[0]
-        remark = f"   ⟵ line {through}" if through != number else ""
-        rows.append(
-            Line(
-                op.line + 1, text.quiet[op.line] + remark, tint="strong" if op.communicates else ""
-            )
-        )
-    st.html(listing(rows, "Ops"))
+    st.html(listing(_op_lines(text, ops[:_OPS_SHOWN], file, number), "Ops"))
     if len(ops) > _OPS_SHOWN:
         st.caption(f"The first {_OPS_SHOWN} of {len(ops):,} ops.")
+
+
+def _line_field(
+    text: ProgramText, located: Sequence[Op], file: str, code: Sequence[str], here: str
+) -> int:
+    """A line of the program that made ops: at first the one with the most ops of its own, and one
+    that communicates before others.
+    """
+    made = Counter(number for op in located for number in program_lines(op, file))
+    direct = Counter(program_lines(op, file)[0] for op in located)
+    communicates = {
+        number for op in located if op.communicates for number in program_lines(op, file)
+    }
+    numbers = sorted(number for number in made if number <= len(code))
+    best = max(
+        numbers,
+        key=lambda number: (number in communicates and direct[number] > 0, direct[number]),
+    )
+    word = ops_word(text)
+    return st.selectbox(
+        "Line of the program",
+        numbers,
+        key=state.seed(_line_key(here), best),
+        format_func=lambda number: (
+            f"{number}:   {str(code[number - 1]).strip()[:_LABEL]}   ({count(made[number], word)})"
+        ),
+    )
+
+
+def _op_lines(text: ProgramText, ops: Sequence[Op], file: str, number: int) -> list[Line]:
+    """The lines of ops that line `number` of the program made, below the name of their section."""
+    rows, section = list[Line](), ""
+    for op in ops:
+        if (where := _where(text, op)) != section:
+            rows.append(Line(None, f"in {where}", tint="aside"))
+        section = where
+        through = program_lines(op, file)[0]
+        remark = f"   ⟵ line {through}" if through != number else ""
+        tint = "strong" if op.communicates else ""
+        rows.append(Line(op.line + 1, text.quiet[op.line] + remark, tint=tint))
+    return rows
 
 
 def _where(text: ProgramText, op: Op) -> str:

@@ -1,8 +1,5 @@
 """How each step of a program is sharded, beside the line that it comes from."""
 
-from functools import lru_cache
-from typing import Any
-
 import streamlit as st
 from pydantic import ValidationError
 
@@ -10,7 +7,7 @@ from spmd_core.base import bytes_text
 from spmd_core.program import NAME
 from spmd_core.results import Shardings, Step
 from spmd_core.words import texts as words
-from ui.lab import NothingStored, lab
+from ui.lab import kept, lab
 from ui.markdown import as_sentence, plain
 from ui.tables import sheet
 
@@ -28,19 +25,12 @@ _WIDTHS = {
 }
 
 
+@kept(8)
 def of_run(run: str, strategy: str) -> Shardings | None:
     """What a run left of a strategy's steps; None where they were not read."""
-    try:
-        return _of_run(run, strategy)
-    except NothingStored:
-        return None
-
-
-@lru_cache(maxsize=8)
-def _of_run(run: str, strategy: str) -> Shardings:
     text = lab().text(run, strategy, NAME)
     if text is None:
-        raise NothingStored(run)  # not kept: it may still come
+        return None
     try:
         return words.read_shardings(text)
     except ValidationError:
@@ -49,16 +39,16 @@ def _of_run(run: str, strategy: str) -> Shardings:
 
 def draw(run: str, strategy: str, key: str) -> None:
     """The answer in a sentence, and a row per value: those that a variable names, or all."""
-    found = of_run(run, strategy)
-    if found is None:
+    shardings = of_run(run, strategy)
+    if shardings is None:
         st.info(words.NEVER_READ)
         return
-    st.markdown(f"**{plain(as_sentence(words.steps_headline(found)))}**")
-    if found.reason:
+    st.markdown(f"**{plain(as_sentence(words.steps_headline(shardings)))}**")
+    if shardings.reason:
         return
     st.caption(words.STEPS_ABOUT)
     every = st.toggle(words.EVERY, key=f"{key}:every:{strategy}", help=words.EVERY_HELP)
-    rows = table([step for step in found.steps if every or words.is_listed(step)])
+    rows = table([step for step in shardings.steps if every or words.is_listed(step)])
     st.dataframe(
         sheet(rows),
         hide_index=True,
@@ -68,11 +58,11 @@ def draw(run: str, strategy: str, key: str) -> None:
             name: st.column_config.TextColumn(width=width) for name, width in _WIDTHS.items()
         },
     )
-    if found.left_out:
-        st.caption(plain(words.left_steps(found.left_out)))
+    if shardings.left_out:
+        st.caption(plain(words.left_steps(shardings.left_out)))
 
 
-def table(steps: list[Step]) -> list[dict[str, Any]]:
+def table(steps: list[Step]) -> list[dict[str, str]]:
     """A row per step, in the program's order, each with its line."""
     loops = any(step.inside for step in steps)
     return [

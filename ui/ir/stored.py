@@ -1,4 +1,4 @@
-"""The texts of stored programs, read once for the few that are looked at."""
+"""The texts of stored programs, read once for the few that are shown."""
 
 from collections import Counter
 from functools import lru_cache
@@ -6,33 +6,34 @@ from pathlib import Path
 
 import spmd_core
 from spmd_core.program import ProgramText, TextDifference, compare, file_name, is_file, read_text
-from ui.lab import NothingStored, lab
+from ui.lab import kept, lab
 
 _PROGRAMS = Path(spmd_core.__file__).parent / "script" / "programs"
 
 
+@kept(6)  # of megabytes, for large programs
 def text(run: str, strategy: str, kind: str) -> ProgramText | None:
     """A text of a strategy of a run; None where the run left none."""
-    try:
-        return _text(run, strategy, kind)
-    except NothingStored:
-        return None
+    written = lab().texts(run, strategy).get(kind)
+    return None if written is None else read_text(written, kind)
 
 
 def kinds(run: str, strategy: str) -> tuple[str, ...]:
     """The kinds of text that a strategy left, in the order in which JAX makes them."""
-    try:
-        return _kinds(run, strategy)
-    except NothingStored:
-        return ()
+    return _kinds(run, strategy) or ()
 
 
+@kept(64)
+def _kinds(run: str, strategy: str) -> tuple[str, ...] | None:
+    there = lab().texts(run, strategy)
+    return tuple(kind for kind in ("program", "jaxpr", "stablehlo", "hlo") if kind in there) or None
+
+
+@kept(6)
 def difference(run: str, left: str, right: str, kind: str) -> TextDifference | None:
     """How the texts of two strategies differ; None where one left none."""
-    try:
-        return _difference(run, left, right, kind)
-    except NothingStored:
-        return None
+    one, other = text(run, left, kind), text(run, right, kind)
+    return compare(one, other) if one and other else None
 
 
 def source(run: str, strategy: str, shown: ProgramText) -> tuple[str, tuple[str, ...]] | None:
@@ -61,24 +62,3 @@ def source(run: str, strategy: str, shown: ProgramText) -> tuple[str, tuple[str,
 @lru_cache(maxsize=64)
 def _own_file(run: str, strategy: str) -> str:
     return file_name(lab().status(run).experiment.workload, strategy)
-
-
-@lru_cache(maxsize=6)  # of megabytes, for large programs
-def _text(run: str, strategy: str, kind: str) -> ProgramText:
-    written = lab().texts(run, strategy).get(kind)
-    if written is None:
-        raise NothingStored(kind)  # not kept: it may still come
-    return read_text(written, kind)
-
-
-@lru_cache(maxsize=64)
-def _kinds(run: str, strategy: str) -> tuple[str, ...]:
-    there = lab().texts(run, strategy)
-    if not there:
-        raise NothingStored(strategy)
-    return tuple(kind for kind in ("program", "jaxpr", "stablehlo", "hlo") if kind in there)
-
-
-@lru_cache(maxsize=6)
-def _difference(run: str, left: str, right: str, kind: str) -> TextDifference:
-    return compare(_text(run, left, kind), _text(run, right, kind))

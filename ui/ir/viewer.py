@@ -113,7 +113,7 @@ def _read(text: ProgramText, here: str, key: str) -> None:
 
 
 def _details(text: ProgramText, key: str) -> bool:
-    """Whether to show what only the compiler reads; not asked of a program, which has no such."""
+    """Whether to show what only the compiler reads; no field for a program, which has none of it."""
     if text.kind == "program":
         return False
     return st.toggle(
@@ -165,9 +165,9 @@ def _line(lines: Sequence[str], row: int | Section, wanted: str) -> Line:
 
 def _matches(text: ProgramText, wanted: str, details: bool) -> None:
     """How many places hold what was typed, and the lines, with the section that each is in."""
-    found = find(text, wanted, details)
-    places = sum(len(match.spans) for match in found)
-    if not found:
+    matches = find(text, wanted, details)
+    places = sum(len(match.spans) for match in matches)
+    if not matches:
         hidden = (
             ""
             if details or text.kind == "program" or not find(text, wanted, True)
@@ -175,21 +175,21 @@ def _matches(text: ProgramText, wanted: str, details: bool) -> None:
         )
         st.caption(f"No match for “{plain(wanted)}”.{hidden}")
         return
-    sections = len({match.section for match in found})
-    first = f", the first {_MATCHES} lines of it" if len(found) > _MATCHES else ""
+    sections = len({match.section for match in matches})
+    first = f", the first {_MATCHES} lines of it" if len(matches) > _MATCHES else ""
     where = (
-        f" in {count(len(found), 'line')} of {count(sections, 'section')}"
+        f" in {count(len(matches), 'line')} of {count(sections, 'section')}"
         if text.kind != "program"
-        else f" in {count(len(found), 'line')}"
+        else f" in {count(len(matches), 'line')}"
     )
     st.caption(f"{count(places, 'match')} for “{plain(wanted)}”{where}{first}:")
-    st.html(listing(_listed(text, found[:_MATCHES], text.shown(details)), "Matching lines"))
+    st.html(listing(_listed(text, matches[:_MATCHES], text.shown(details)), "Matching lines"))
 
 
-def _listed(text: ProgramText, found: Sequence[Match], lines: Sequence[str]) -> list[Line]:
+def _listed(text: ProgramText, matches: Sequence[Match], lines: Sequence[str]) -> list[Line]:
     """The matching lines, each run of them under the name of its section."""
     rows, last = list[Line](), -1
-    for match in found:
+    for match in matches:
         if match.section is not None and match.section != last and len(text.sections) > 1:
             rows.append(Line(None, f"in {text.sections[match.section].name}", tint="aside"))
         last = match.section if match.section is not None else -1

@@ -5,7 +5,7 @@ import numpy as np
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import Layout
 from spmd_core.words import coordinate_texts, group_texts, index_texts, short_group_texts
-from ui.layout.colours import colours
+from ui.layout.colors import colors
 from ui.layout.grid import Grid, Ints
 from ui.layout.marks import Columns
 
@@ -131,11 +131,11 @@ def _on_hover(
     same: list[str],
 ) -> Columns:
     """The columns that hover and highlight read. `first` is the lowest device with a tile's data,
-    and gives its colour.
+    and gives its color.
     """
     ranked, number = np.unique(first, return_inverse=True)
     return {
-        "color": colours(number, len(ranked)),
+        "color": colors(number, len(ranked)),
         "key": list(range(-len(first), 0)) if key is None else key.tolist(),
         "devices": devices,
         "mesh": mesh,

@@ -4,10 +4,9 @@ Charts are Vega-Lite as plain values: validating an Altair chart of two pictures
 full rerun may.
 """
 
-from typing import Any
-
 import pyarrow as pa
 
+from ui.charts.base import INK, Spec, as_is, hover, layer, quantity
 from ui.layout.grid import WIDTH
 from ui.layout.marks import Marks
 
@@ -17,55 +16,55 @@ _SPOKEN = "'device ' + datum.devices + ', mesh ' + datum.mesh + ', holds ' + dat
 _SHRUNK = f"min(1, width / {WIDTH:g})"
 _WIDER = f"(datum.exact ? {_SHRUNK} : width / {WIDTH:g})"
 _LOWER = f"(datum.exact ? {_SHRUNK} : 1)"
-# around them: dark on a light page and light on a dark one, whichever it is
-_WORDS = {"aria": False, "color": "#ccd2da", "blend": "difference"}
+_HOVER = hover(
+    devices="device", mesh="mesh", holds="holds", bytes="bytes on each", same="same data"
+)
+# the cells that hold the same data as the one under the pointer
+_SAME_DATA = {
+    "name": "same",
+    "select": {"type": "point", "fields": ["key"], "on": "pointerover", "clear": "pointerout"},
+}
+_TEXT = {"type": "text", "baseline": "middle", "tooltip": None, "aria": False}
+# labels grow and shrink with the cells, and vanish before they cannot be read
+_FONT = f"min(datum.size * {_WIDER}, datum.most, datum.room * {_LOWER})"
+_CELL_LABEL = _TEXT | {
+    "color": _INK,
+    "fontSize": {"expr": _FONT},
+    "opacity": {"expr": f"{_FONT} < 7 ? 0 : 1"},
+}
+# words around the cells: every so many of a line, as far apart as they have room
+_APART = f"max(1, ceil(datum.need / datum.room / (datum.down ? {_LOWER} : {_WIDER})))"
+_WORD = (
+    _TEXT
+    | INK
+    | {
+        "align": {"expr": "datum.align"},
+        "fontWeight": {"expr": "datum.weight"},
+        "opacity": {"expr": f"datum.index % {_APART} == 0 ? 1 : 0"},
+    }
+)
 
 
-def vega(marks: Marks, height: float) -> dict[str, Any]:
+def vega(marks: Marks, height: float) -> Spec:
     """One layered view, so that it follows the width there is, and one selection covers both
     pictures.
     """
-    domain = {"nice": False, "zero": False}
-    across = {"type": "quantitative", "scale": {"domain": [0, WIDTH], **domain}, "axis": None}
-    down = {
-        "type": "quantitative",
-        "scale": {"domain": [0, height], "reverse": True, **domain},
-        "axis": None,
+    place = {
+        "x": _place("xa", {"domain": [0, WIDTH]}),
+        "y": _place("ya", {"domain": [0, height], "reverse": True}),
     }
-    place = {"x": {"field": "xa"} | across, "y": {"field": "ya"} | down}
     labels = place | {"text": {"field": "text"}}
-    words = labels | {"size": {"field": "size", "type": "quantitative", "scale": None}}
-    hover = [
-        {"field": field, "title": title}
-        for field, title in (
-            ("devices", "device"),
-            ("mesh", "mesh"),
-            ("holds", "holds"),
-            ("bytes", "bytes on each"),
-            ("same", "same data"),
-        )
-    ]
-    text = {"type": "text", "baseline": "middle", "tooltip": None}
-    # labels grow and shrink with the cells, and vanish before they cannot be read
-    size = f"min(datum.size * {_WIDER}, datum.most, datum.room * {_LOWER})"
-    label = text | {
-        "color": _INK,
-        "aria": False,
-        "fontSize": {"expr": size},
-        "opacity": {"expr": f"{size} < 7 ? 0 : 1"},
-    }
-    apart = f"max(1, ceil(datum.need / datum.room / (datum.down ? {_LOWER} : {_WIDER})))"
-    word = (
-        text
-        | _WORDS
-        | {
-            "align": {"expr": "datum.align"},
-            "fontWeight": {"expr": "datum.weight"},
-            "opacity": {"expr": f"datum.index % {apart} == 0 ? 1 : 0"},
-        }
+    sized = labels | {"size": {"field": "size", "type": "quantitative", "scale": None}}
+    cells = layer(
+        "cells",
+        {"type": "rect", "cornerRadius": 2, "description": {"expr": _SPOKEN}},
+        **place,
+        x2={"field": "xa2"},
+        y2={"field": "ya2"},
+        color=as_is("color"),
+        tooltip=_HOVER,
+        opacity={"condition": {"param": "same", "empty": True, "value": 1}, "value": 0.22},
     )
-    lit = {"condition": {"param": "same", "empty": True, "value": 1}, "value": 0.22}
-    fill = {"field": "color", "type": "nominal", "scale": None}
     return {
         "height": height,
         "padding": {"left": 0, "top": 2, "right": 0, "bottom": 2},
@@ -76,39 +75,15 @@ def vega(marks: Marks, height: float) -> dict[str, Any]:
             "outside": pa.table(marks.outside),
         },
         "layer": [
-            {
-                "data": {"name": "cells"},
-                "transform": _moved("", "2"),
-                "mark": {"type": "rect", "cornerRadius": 2, "description": {"expr": _SPOKEN}},
-                "params": [
-                    {
-                        "name": "same",
-                        "select": {
-                            "type": "point",
-                            "fields": ["key"],
-                            "on": "pointerover",
-                            "clear": "pointerout",
-                        },
-                    }
-                ],
-                "encoding": place
-                | {
-                    "x2": {"field": "xa2"},
-                    "y2": {"field": "ya2"},
-                    "color": fill,
-                    "tooltip": hover,
-                    "opacity": lit,
-                },
-            },
-            {
-                "data": {"name": "inside"},
-                "mark": label,
-                "encoding": labels,
-                "transform": _moved(""),
-            },
-            {"data": {"name": "outside"}, "mark": word, "encoding": words, "transform": _moved("")},
+            cells | {"transform": _moved("", "2"), "params": [_SAME_DATA]},
+            layer("inside", _CELL_LABEL, **labels) | {"transform": _moved("")},
+            layer("outside", _WORD, **sized) | {"transform": _moved("")},
         ],
     }
+
+
+def _place(field: str, scale: Spec) -> Spec:
+    return quantity(field, scale=scale | {"nice": False, "zero": False}, axis=None)
 
 
 def _moved(*ends: str) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Where the cells of a picture go: any number of dims as rows, columns and panels, neighbours
+"""Where the cells of a picture go: any number of dims as rows, columns and panels, neighbors
 joined where there are too many.
 """
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 WIDTH = 632.0  # of a picture, in the units of its x; the browser stretches it to the width there is
 MAX_CELLS = 1024  # drawn one by one
-MAX_TILES = 256  # once neighbours have to be joined, so that a tile still takes a label
+MAX_TILES = 256  # once neighbors have to be joined, so that a tile still takes a label
 MAX_LINE = 32  # cells side by side in one panel
 TALLEST, LOWEST = 300.0, 16.0  # pixels: cells of an array drawn to scale together, and one
 LEAST_FONT, CHARACTER = 8.0, 0.54  # pixels; width of a character over its font size
@@ -37,7 +37,7 @@ class Digit:
 class Grid:
     """A picture of `counts` blocks along each dim, as tiles in rows and columns of panels.
 
-    A tile joins up to `steps[dim]` neighbouring blocks along each dim; `tiles`, [tiles, dims],
+    A tile joins up to `steps[dim]` neighboring blocks along each dim; `tiles`, [tiles, dims],
     numbers it along each. Widths are in units of WIDTH, heights in pixels. `stretch`: how many times
     too tall a cell is for its width, 1.0 where it is to scale, None where no scale is meant.
     """
@@ -61,7 +61,7 @@ class Grid:
 
     @property
     def joined(self) -> bool:
-        """Whether a tile stands for more than one block."""
+        """Whether a tile joins more than one block."""
         return any(step > 1 for step in self.steps)
 
     @property
@@ -74,7 +74,7 @@ class Grid:
 
     @property
     def height(self) -> float:
-        """Of the whole picture."""
+        """Of the picture, in pixels."""
         return (
             -(-math.prod(digit.size for digit in self.panels) // self.panels_across) * self._pitch
         )
@@ -140,7 +140,7 @@ def arrange(
     """The picture of `counts` blocks along each dim (rank at least 1), with `margin` left free for
     row labels and cells for `letters`.
 
-    The last two dims that are cut make columns and rows, the others panels; a line too long for its
+    The last two dims that are sharded make columns and rows, the others panels; a line too long for its
     labels goes on in the next. Cells of a plane have the proportions of a `shard`, as far as that
     can be read.
     """
@@ -190,9 +190,9 @@ def _digits(sizes: tuple[int, ...], longest: int) -> tuple[Digit, Digit, tuple[D
     if len(shown) == 1 and (len(sizes) == 1 or sizes[shown[0]] > 8):
         outer, inner = _lines(shown[0], sizes[shown[0]], longest)
         return outer, inner, ()
-    whole = [dim for dim, size in enumerate(sizes) if size == 1 and dim not in shown]
-    if len(shown) == 1:  # a plane shows more than a line, even where one of its dims is not cut
-        shown = sorted([*shown, whole[-1]])
+    unsharded = [dim for dim, size in enumerate(sizes) if size == 1 and dim not in shown]
+    if len(shown) == 1:  # a plane shows more than a line, even where one of its dims is not sharded
+        shown = sorted([*shown, unsharded[-1]])
     outer_columns, columns = _lines(shown[-1], sizes[shown[-1]], longest)
     outer_rows, rows = _lines(shown[-2], sizes[shown[-2]], MAX_LINE)
     return (
@@ -216,7 +216,7 @@ def _lines(dim: int, size: int, longest: int) -> tuple[Digit, Digit]:
 
 
 def _panels_across(columns: int, panels: int, margin: float, least: float) -> tuple[int, float]:
-    """How many panels stand side by side, and the width of a cell: as many as leave a cell at least
+    """How many panels are side by side, and the width of a cell: as many as leave a cell at least
     `least` wide.
     """
     best = 1, (WIDTH - margin) / columns

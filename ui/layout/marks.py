@@ -1,4 +1,4 @@
-"""The marks of a picture of cells: coloured rectangles, the labels inside them, and the words
+"""The marks of a picture of cells: colored rectangles, the labels inside them, and the words
 around them.
 """
 
@@ -31,7 +31,7 @@ class Marks:
     """
 
     cells: Columns = field(
-        default_factory=lambda: _columns("x", "x2", "y", "y2", "body", "body2", "exact", *TOLD)
+        default_factory=lambda: _columns("x", "x2", "y", "y2", "body", "body2", "exact", *SHOWN)
     )
     inside: Columns = field(
         default_factory=lambda: _columns("x", "y", "body", "exact", "text", "size", "most", "room")
@@ -48,7 +48,7 @@ def _columns(*names: str) -> Columns:
 
 
 # of every cell, besides its place
-TOLD = ("color", "key", "devices", "mesh", "holds", "bytes", "same")
+SHOWN = ("color", "key", "devices", "mesh", "holds", "bytes", "same")
 
 
 def add_title(marks: Marks, top: float, title: str, roles: str, above: float = 0.0) -> float:
@@ -70,48 +70,59 @@ def shrinking(grid: Grid, above: float) -> tuple[Floats, float, bool]:
     return grid.body_above() + above, grid.cell_height, True
 
 
+def _append(columns: Columns, **values: list[Any]) -> None:
+    for name, column in values.items():
+        columns[name] += column
+
+
 def add_cells(
     marks: Marks,
     grid: Grid,
     at: tuple[float, float],
-    told: Columns,
+    shown: Columns,
     labels: list[str],
     details: list[str],
 ) -> None:
     """Append the tiles of a picture, and in them the labels, with details in a second line where
-    both fit. `at`: pixels above it, and what of them shrinks.
+    both fit. `at`: pixels above it, and how many of them shrink.
     """
     left, upper = grid.corners()
     top, (body, tall, exact) = at[0], shrinking(grid, at[1])
     gap = 1.0 if grid.cell_width >= 8 else 0.0
-    places = {
-        "x": left + gap,
-        "x2": left + grid.cell_width - gap,
-        "y": upper + top + gap,
-        "y2": upper + top + grid.cell_height - gap,
-        "body": body,
-        "body2": body + tall,
-        "exact": np.full(len(left), float(exact)),
-    }
-    for name, values in places.items():
-        marks.cells[name] += values.tolist()
-    for name in TOLD:
-        marks.cells[name] += told[name]
+    _append(
+        marks.cells,
+        x=(left + gap).tolist(),
+        x2=(left + grid.cell_width - gap).tolist(),
+        y=(upper + top + gap).tolist(),
+        y2=(upper + top + grid.cell_height - gap).tolist(),
+        body=body.tolist(),
+        body2=(body + tall).tolist(),
+        exact=[float(exact)] * len(left),
+        **{name: shown[name] for name in SHOWN},
+    )
+    place = {"x": left + grid.cell_width / 2, "body": body + tall / 2, "exact": float(exact)}
+    middle = upper + top + grid.cell_height / 2
     fit, small = _font(labels, grid), _font(details, grid) if grid.cell_height >= 30 else 0.0
     up, down = (0.5 * _DETAIL_FONT, 0.65 * LABEL_FONT) if small >= LEAST_FONT else (0.0, 0.0)
-    for texts, font, most, offset in (
-        (labels, fit, LABEL_FONT, -up),
-        (details, small, _DETAIL_FONT, down),
-    ):
-        if font >= LEAST_FONT:
-            marks.inside["x"] += (left + grid.cell_width / 2).tolist()
-            marks.inside["y"] += (upper + top + grid.cell_height / 2 + offset).tolist()
-            marks.inside["body"] += (body + tall / 2).tolist()
-            marks.inside["exact"] += [float(exact)] * len(texts)
-            marks.inside["text"] += texts
-            marks.inside["size"] += [font] * len(texts)
-            marks.inside["most"] += [min(most, 0.62 * grid.cell_height)] * len(texts)
-            marks.inside["room"] += [0.62 * grid.cell_height] * len(texts)
+    _add_labels(marks, grid, labels, fit, LABEL_FONT, place | {"y": middle - up})
+    _add_labels(marks, grid, details, small, _DETAIL_FONT, place | {"y": middle + down})
+
+
+def _add_labels(
+    marks: Marks,
+    grid: Grid,
+    texts: list[str],
+    size: float,
+    most: float,
+    place: dict[str, Floats | float],
+) -> None:
+    """Append a label for each cell, where a font of this size can be read."""
+    if size < LEAST_FONT:
+        return
+    room = 0.62 * grid.cell_height
+    numbers = place | {"size": size, "most": min(most, room), "room": room}
+    columns = {name: np.broadcast_to(each, len(texts)).tolist() for name, each in numbers.items()}
+    _append(marks.inside, text=texts, **columns)
 
 
 def _font(texts: list[str], grid: Grid) -> float:
@@ -160,12 +171,12 @@ def _heads(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> Non
     body, _, exact = shrinking(grid, at[1])
     column = grid.columns.of(grid.tiles)
     heads = np.flatnonzero(grid.rows.of(grid.tiles) == 0)
-    whole, starts = _edge_texts(grid, grid.columns, heads, edge)
-    every = _every(whole, grid.cell_width)
+    ranges, starts = _edge_texts(grid, grid.columns, heads, edge)
+    every = _every(ranges, grid.cell_width)
     fits = every == 1 or grid.columns.size == 1
     every = 1 if fits else _every(starts, grid.cell_width)
-    need = _length(whole if fits else starts)
-    for tile, text in zip(heads, whole if fits else starts, strict=True):
+    need = _length(ranges if fits else starts)
+    for tile, text in zip(heads, ranges if fits else starts, strict=True):
         if column[tile] % every == 0:
             place = left[tile] + grid.cell_width / 2 if fits else left[tile] + 1.0
             _word(
@@ -201,7 +212,7 @@ def _sides(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> Non
 
 
 def _every(texts: list[str], room: float) -> int:
-    """How many labels apart stand clear of one another."""
+    """How many labels apart do not overlap."""
     return max(1, int(np.ceil(_length(texts) / room)))
 
 
@@ -211,11 +222,11 @@ def _length(texts: list[str]) -> float:
 
 
 def _edge_texts(grid: Grid, digit: Digit, tiles: Ints, edge: Edge) -> tuple[list[str], list[str]]:
-    """The labels of the blocks that a digit of these tiles stands for: whole, and the start alone."""
+    """The labels of the blocks that a digit of these tiles joins: the range, and its start alone."""
     step, count = grid.steps[digit.dim], grid.counts[digit.dim]
     firsts = (grid.tiles[tiles, digit.dim] // digit.weight * digit.weight * step).tolist()
     pairs = [edge(digit.dim, first, min(first + digit.weight * step, count)) for first in firsts]
-    return [whole for whole, _ in pairs], [start for _, start in pairs]
+    return [range_ for range_, _ in pairs], [start for _, start in pairs]
 
 
 def _word(
@@ -229,7 +240,7 @@ def _word(
     exact: bool = False,
     place: tuple[float, float, float, float] = _ALONE,
 ) -> None:
-    """Append a word; `y` with what of it shrinks, `place` in its line as `Marks` has it."""
+    """Append a word; `y` with the part of it that shrinks, `place` in its line as in `Marks`."""
     for name, value in (
         ("x", float(x)),
         ("y", float(y[0])),

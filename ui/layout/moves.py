@@ -20,8 +20,7 @@ from ui import choices
 from ui.lab import lab
 from ui.layout import picture
 from ui.markdown import coded
-from ui.shell import refusal
-from ui.tables import escaped
+from ui.shell import draw_table, refusal
 
 NONE = "–"
 
@@ -44,7 +43,7 @@ def table(moves: Sequence[Move], time_of: words.TimeOf, why: Callable[[Move], st
         "Time": [_time(move, time_of) for move in moves],
         "Why": [why(move) for move in moves],
     }
-    st.table(escaped(steps), hide_index=True, border="horizontal")
+    draw_table(steps)
 
 
 def _time(move: Move, time_of: words.TimeOf) -> str:

@@ -9,8 +9,8 @@ from spmd_core.base import RequestError, refuse
 from spmd_core.experiment import Pasted, PastedArray, Spec, axes_json, read_pasted
 from ui import state
 from ui.markdown import plain
+from ui.state import Form
 
-Form = dict[str, Any]  # the JSON form of an experiment
 # what arrays are called elsewhere -> here
 _ALSO = {
     "x": ("inputs", "input", "activations", "a"),

@@ -3,7 +3,6 @@ the colors of who holds what.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from spmd_core.words import (
     sharing_text,
     short_group_texts,
 )
+from ui.charts.base import Spec
 from ui.layout.cells import array_cells, mesh_cells
 from ui.layout.drawing import vega
 from ui.layout.grid import Grid, arrange
@@ -31,7 +31,7 @@ TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
 
 
-def picture(placed: Layout, dtype: str) -> dict[str, Any]:
+def picture(placed: Layout, dtype: str) -> Spec:
     """The Vega-Lite chart of a layout: array above, mesh below; pointing at a shard or a device
     lights all that hold the same.
     """
@@ -142,7 +142,7 @@ def table(placed: Layout, dtype: str) -> pa.Table:
     count = min(placed.device_count, TABLE_ROWS)
     shards, place = np.unique(placed.shard_of[:count], return_inverse=True)
     same = group_texts(placed.named_groups[shards])
-    columns: dict[str, Any] = {"device": placed.numbers[:count]}
+    columns: dict[str, object] = {"device": placed.numbers[:count]}
     columns |= {
         name: placed.coordinates[:count, axis] for axis, (name, _) in enumerate(placed.mesh)
     }

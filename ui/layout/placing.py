@@ -1,5 +1,5 @@
-"""What came of placing a real array: whether the devices hold what the picture says, and how long
-it took.
+"""The result of placing a real array: whether the devices hold what the picture shows, and how
+long it took.
 """
 
 import streamlit as st
@@ -14,8 +14,8 @@ from ui.shell import failure, refusal
 from ui.tables import sheet
 
 
-def outcome(found: Layout, status: RunStatus) -> None:
-    """Draw what a finished run found, against the layout of the picture."""
+def outcome(expected: Layout, status: RunStatus) -> None:
+    """Draw what a finished run placed, against the layout of the picture."""
     result = lab().result(status.run)
     placed = result.strategies.get("place") if result else None
     if result is None or placed is None:
@@ -24,7 +24,7 @@ def outcome(found: Layout, status: RunStatus) -> None:
         failure("Placing failed.", placed.error.message)
         return
     if "array" in placed.outputs:
-        _comparison(found, placed)
+        _comparison(expected, placed)
     st.caption(
         plain(
             f"{environment_words(result.environment)} · finished "
@@ -34,16 +34,17 @@ def outcome(found: Layout, status: RunStatus) -> None:
     _details(result, placed)
 
 
-def _comparison(found: Layout, placed: StrategyResult) -> None:
+def _comparison(expected: Layout, placed: StrategyResult) -> None:
     """The verdict, and the time that placing took."""
     report = placed.outputs["array"]
-    wrong = difference(found, report)
+    wrong = difference(expected, report)
     if wrong:
         refusal(f"The real array is placed differently: {wrong}. Please report this.")
         return
-    said = f"{report.memory} memory: all {found.device_count} shards are where the picture says"
+    where = f"all {expected.device_count} shards are where the picture says"
     how = "" if report.shards is not None else ", by the array's spec"
-    st.success(plain(f"Placed in {said}{how}."), icon=":material/check_circle:")
+    sentence = f"Placed in {report.memory} memory: {where}{how}."
+    st.success(plain(sentence), icon=":material/check_circle:")
     if placed.median_s is not None:
         interval = (
             f", 95 % interval {seconds_text(placed.ci95_s[0])} to {seconds_text(placed.ci95_s[1])}"

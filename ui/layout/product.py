@@ -22,6 +22,7 @@ from ui import inputs, links, mesh_fields, shell, state
 from ui.lab import lab
 from ui.layout import moves, paste, picture, together
 from ui.markdown import coded, plain
+from ui.state import Form
 
 SCREEN = "layout"
 ONE, STEP = "An array", "A product"
@@ -68,7 +69,7 @@ def begun(before: Experiment, kind: str) -> Experiment:
     )
 
 
-def fields() -> dict[str, Any]:
+def fields() -> Form:
     """Mesh, sizes, and a spec for each array that is drawn, as text."""
     now = state.experiment(SCREEN)
     mesh = mesh_fields.mesh_input(SCREEN)

@@ -1,15 +1,15 @@
 """The fields of an array's shape and of what each of its dims is sharded over."""
 
 import re
-from typing import Any
 
 import streamlit as st
 
 from ui import state
 from ui.inputs import axes_input
+from ui.state import Form, Mesh
 
 
-def shape_input(screen: str, mesh: list[list[Any]]) -> dict[str, Any]:
+def shape_input(screen: str, mesh: Mesh) -> Form:
     """Shape (as text, rank 1 to 6) and axes of every dim of the workload `array`, as the fields
     `dims` and `sharding`.
 
@@ -47,7 +47,7 @@ def shape_input(screen: str, mesh: list[list[Any]]) -> dict[str, Any]:
 _BETWEEN = re.compile(r"(?<=[0-9])\s*[x×]\s*(?=-?[0-9])")  # 4x8, but not the x of `8, x, 32`
 
 
-def parse_shape(text: str) -> dict[str, Any]:
+def parse_shape(text: str) -> dict[str, int | str | None]:
     """`4, 8` or `(4, 8)` as {"d0": 4, "d1": 8}; what is not a whole number stays text, for the
     experiment's rules to refuse.
 

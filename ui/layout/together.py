@@ -1,11 +1,10 @@
-"""Operands and result side by side, to one scale: each as its shards, in the colours of who holds
+"""Operands and result side by side, to one scale: each as its shards, in the colors of who holds
 them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,8 @@ from spmd_core.experiment import (
     spec_code,
 )
 from spmd_core.words import group_texts, index_texts, short_group_texts
-from ui.charts.base import CONFIG, INK, Spec
-from ui.layout.colours import colours
+from ui.charts.base import INK, Row, Spec, as_is, hover, layer, layered, quantity
+from ui.layout.colors import colors
 
 MOST_BLOCKS = 32  # along a dim; of more, neighbors are one block
 _GAP = 0.09  # between arrays, as a share of all of the width
@@ -29,6 +28,32 @@ _LEAST, _TALLEST = 0.18, 270.0  # of the widest or tallest array; pixels
 _HEAD = 44.0  # pixels above the arrays
 _WIDE = 700.0  # pixels that it takes at most; in a narrower window all sides shrink alike
 _INK = "#15181d"
+_HOVER = hover(array="array", devices="devices", holds="hold", bytes="bytes")
+_BLOCK = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cornerRadius": 2}
+_BLOCK_FONT = (
+    f"min(13, (datum.x2 - datum.x) * min(width, {_WIDE:g}) / datum.letters / 0.58, "
+    "0.8 * (datum.y2a - datum.ya))"
+)
+_BLOCK_LABEL = {
+    "type": "text",
+    "color": _INK,
+    "tooltip": None,
+    "aria": False,
+    "fontSize": {"expr": _BLOCK_FONT},
+    "opacity": {"expr": f"{_BLOCK_FONT} < 7 ? 0 : 1"},
+}
+_MIDDLE = (
+    {"calculate": "(datum.x + datum.x2) / 2", "as": "mx"},
+    {"calculate": "(datum.ya + datum.y2a) / 2", "as": "my"},
+)
+_TITLE = {  # above an array, smaller where there is little room
+    "type": "text",
+    "align": {"expr": "datum.align"},
+    "fontSize": {"expr": f"min(datum.size, datum.fits * min(width, {_WIDE:g}))"},
+    "fontWeight": {"expr": "datum.weight"},
+    **INK,
+}
+_SIGN = {"type": "text", "fontSize": 18, **INK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +72,37 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
     boxes = _boxes(experiment, arrays)
     tallest = max(box.height for box in boxes)
     blocks = [block for box in boxes for block in _blocks(experiment, box, tallest)]
-    heads = [word for box in boxes for word in _heads(experiment, box, boxes)]
+    titles = [title for box in boxes for title in _titles(experiment, box, boxes)]
+    across = {"domainMin": 0, "domainMax": {"expr": f"max(1, width / {_WIDE:g})"}, "nice": False}
+    down = {"domain": [0, _HEAD + tallest], "nice": False, "zero": False, "reverse": True}
+    x, y = quantity("x", axis=None, scale=across), quantity("y", axis=None, scale=down)
+    top = y | {"field": "ya"}
+    text = {"field": "text"}
+    scaled = [_scaled("y"), _scaled("y2")]
+    rectangles = layer(
+        blocks,
+        _BLOCK,
+        x=x,
+        y=top,
+        x2={"field": "x2"},
+        y2={"field": "y2a"},
+        color=as_is("color"),
+        tooltip=_HOVER,
+    )
+    middle = {"x": x | {"field": "mx"}, "y": y | {"field": "my"}}
+    layers = [
+        rectangles | {"transform": scaled},
+        layer(blocks, _BLOCK_LABEL, **middle, text=text) | {"transform": [*scaled, *_MIDDLE]},
+        layer(titles, _TITLE, x=x, y=y, text=text),
+        layer(_signs(boxes, tallest), _SIGN, x=x, y=top, text=text) | {"transform": [_scaled("y")]},
+    ]
+    return layered(layers, round(_HEAD + tallest + 4))
+
+
+def _signs(boxes: Sequence[_Box], tallest: float) -> list[Row]:
+    """`@`, `+` and `=` between the arrays."""
     between = [*["@", *["+"] * len(boxes)][: max(0, len(boxes) - 2)], "="]
-    signs = [
+    return [
         {
             "x": (one.left + one.width + other.left) / 2,
             "y": _HEAD + tallest / 2,
@@ -57,102 +110,6 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
         }
         for sign, (one, other) in zip(between, pairwise(boxes), strict=False)
     ]
-    x = {
-        "field": "x",
-        "type": "quantitative",
-        "axis": None,
-        "scale": {
-            "domainMin": 0,
-            "domainMax": {"expr": f"max(1, width / {_WIDE:g})"},
-            "nice": False,
-        },
-    }
-    y = {
-        "field": "y",
-        "type": "quantitative",
-        "axis": None,
-        "scale": {"domain": [0, _HEAD + tallest], "nice": False, "zero": False, "reverse": True},
-    }
-    place = {"x": x, "y": y}
-    size = (
-        f"min(13, (datum.x2 - datum.x) * min(width, {_WIDE:g}) / datum.letters / 0.58, "
-        "0.8 * (datum.y2a - datum.ya))"
-    )
-    down = {"y": y | {"field": "ya"}}
-    scaled = [_scaled("y"), _scaled("y2")]
-    middle = [
-        *scaled,
-        {"calculate": "(datum.x + datum.x2) / 2", "as": "mx"},
-        {"calculate": "(datum.ya + datum.y2a) / 2", "as": "my"},
-    ]
-    hover = [
-        {"field": name, "title": title}
-        for name, title in (
-            ("array", "array"),
-            ("devices", "devices"),
-            ("holds", "hold"),
-            ("bytes", "bytes"),
-        )
-    ]
-    return {
-        "height": round(_HEAD + tallest + 4),
-        "config": CONFIG,
-        "layer": [
-            {
-                "data": {"values": blocks},
-                "transform": scaled,
-                "mark": {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cornerRadius": 2},
-                "encoding": place
-                | down
-                | {
-                    "x2": {"field": "x2"},
-                    "y2": {"field": "y2a"},
-                    "color": {"field": "color", "type": "nominal", "scale": None},
-                    "tooltip": hover,
-                },
-            },
-            {
-                "data": {"values": blocks},
-                "transform": middle,
-                "mark": {
-                    "type": "text",
-                    "color": _INK,
-                    "tooltip": None,
-                    "aria": False,
-                    "fontSize": {"expr": size},
-                    "opacity": {"expr": f"{size} < 7 ? 0 : 1"},
-                },
-                "encoding": {
-                    "x": x | {"field": "mx"},
-                    "y": y | {"field": "my"},
-                    "text": {"field": "text"},
-                },
-            },
-            _written(heads, place),
-            {
-                "data": {"values": signs},
-                "transform": [_scaled("y")],
-                "mark": {"type": "text", "fontSize": 18, **INK},
-                "encoding": place | down | {"text": {"field": "text"}},
-            },
-        ],
-    }
-
-
-def _written(heads: list[dict[str, Any]], place: Spec) -> Spec:
-    """What is written above the arrays, smaller where there is little room."""
-    size = f"min(datum.size, datum.fits * min(width, {_WIDE:g}))"
-    return {
-        "data": {"values": heads},
-        "mark": {
-            "type": "text",
-            "align": {"expr": "datum.align"},
-            "fontSize": {"expr": size},
-            "fontWeight": {"expr": "datum.weight"},
-            **INK,
-        },
-        "encoding": place | {"text": {"field": "text"}},
-    }
 
 
 def _scaled(field: str) -> dict[str, str]:
@@ -191,7 +148,7 @@ def is_to_scale(experiment: Experiment, arrays: Sequence[Array]) -> bool:
     return min(sides) >= _LEAST * max(sides)
 
 
-def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[dict[str, Any]]:
+def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[Row]:
     """A rectangle for each shard of the array's last two dims."""
     held, dtype = box.held, dtype_of(experiment, box.array.name)
     parts = (1, 1, *held.parts)[-2:]
@@ -204,7 +161,7 @@ def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[dict[str,
         group_texts(held.named_groups),
         index_texts(held.starts[first], held.stops[first]),
     )
-    shades = colours(first, held.device_count)
+    shades = colors(first, held.device_count)
     width, height = box.width / shown.shape[1], box.height / shown.shape[0]
     top = _HEAD + (tallest - box.height) / 2
     letters = max(2, max(map(len, texts)))
@@ -226,7 +183,7 @@ def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[dict[str,
     ]
 
 
-def _heads(experiment: Experiment, box: _Box, boxes: Sequence[_Box]) -> list[dict[str, Any]]:
+def _titles(experiment: Experiment, box: _Box, boxes: Sequence[_Box]) -> list[Row]:
     """Name, spec and shape above an array, in the room there is up to the next one; of the last,
     back to the one before.
     """

@@ -14,7 +14,7 @@ _SUFFIX = "spmdlab"
 _TAKEN = "archive:taken"  # the id of the file that was imported last, and what became of it
 
 
-def button(runs: Sequence[str]) -> None:
+def download(runs: Sequence[str]) -> None:
     """A button that downloads an archive of runs."""
     name = f"{runs[0]}.{_SUFFIX}" if len(runs) == 1 else f"{len(runs)}-runs.{_SUFFIX}"
     exports.file_button("Archive", lambda: exports.archive_of(runs), name, "To import elsewhere.")

@@ -1,13 +1,13 @@
-"""The parts of the Predict screen's answer: what the sizes say before, the headline, and the
+"""The parts of the Predict screen's answer: what follows from the sizes before, the headline, and the
 details behind tabs that load when opened.
 """
 
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
-from spmd_core.experiment import Experiment, link
+from spmd_core.experiment import Experiment, Plan, link
 from spmd_core.machine import get_topology, mesh_places
-from spmd_core.results import Prediction, Result, RunStatus
+from spmd_core.results import Estimate, Prediction, Result, RunStatus
 from spmd_core.time import estimate_step, is_outdated
 from spmd_core.words import (
     ABOUT,
@@ -26,8 +26,7 @@ from ui.ir import viewer
 from ui.lab import lab
 from ui.markdown import as_sentence, coded, plain
 from ui.predict import beside, charts, drafts, keep, nearest, tables, torus
-from ui.shell import failure
-from ui.tables import escaped
+from ui.shell import draw_table, failure
 from ui.timeline import stored
 from ui.timeline import view as timeline_view
 
@@ -41,11 +40,9 @@ def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None
     if status is None or not status.is_over or status.experiment != experiment:
         return None
     result = lab().result(status.run)
-    return (
-        result
-        if result and any(found.prediction or found.error for found in result.strategies.values())
-        else None
-    )
+    if result and any(each.prediction or each.error for each in result.strategies.values()):
+        return result
+    return None
 
 
 def misfit(experiment: Experiment) -> state.Notice | None:
@@ -73,30 +70,12 @@ def misfit(experiment: Experiment) -> state.Notice | None:
 
 def before(experiment: Experiment) -> None:
     """What is known without the compiler: whether the sizes fit, what the chips can do, where the
-    mesh lies, how a model is cut.
+    mesh is on them, how a model is sharded.
     """
     topology = get_topology(experiment.target)
     with st.container(border=True, key="before"):
         if plan := experiment.plan:
-            found = estimate_step(plan)
-            said = found.before_compiling
-            _memory_headline(words.estimate(said, plan), said["fits"])
-            nearest.offer(plan, found)
-            st.markdown(plain(words.step_estimate(found)))
-            st.caption(plain(f"{convention_words(plan, found)}."))
-            if cost := cost_words(cost_of(found, price.now())):
-                st.markdown(f"{plain(cost)}.")
-            if exposed := words.exposed_words(found):
-                st.caption(coded(as_sentence(exposed)))
-            nearest.offer_without_rings(plan, found)
-            st.caption(
-                plain(
-                    f"{words.parts_words(said['parts'])}. Estimated from the sizes, without "
-                    f"compiling: {bytes_text(said['low'])} to {bytes_text(said['high'])}."
-                )
-            )
-            for note in said["notes"]:
-                st.warning(plain(as_sentence(note)), icon=":material/call_split:")
+            _estimate(plan)
         else:
             st.subheader(
                 plain(f"Not compiled yet: press Predict to compile it for {topology.name}."),
@@ -104,6 +83,29 @@ def before(experiment: Experiment) -> None:
             )
         st.caption(plain(words.chip_words(topology)))
     _mesh(experiment)
+
+
+def _estimate(plan: Plan) -> None:
+    """A training step by its sizes: memory, time, costs, and what to change."""
+    estimate = estimate_step(plan)
+    memory = estimate.before_compiling
+    _memory_headline(words.estimate(memory, plan), memory["fits"])
+    nearest.offer(plan, estimate)
+    st.markdown(plain(words.step_estimate(estimate)))
+    st.caption(plain(f"{convention_words(plan, estimate)}."))
+    if cost := cost_words(cost_of(estimate, price.now())):
+        st.markdown(f"{plain(cost)}.")
+    if exposed := words.exposed_words(estimate):
+        st.caption(coded(as_sentence(exposed)))
+    nearest.offer_without_rings(plan, estimate)
+    st.caption(
+        plain(
+            f"{words.parts_words(memory['parts'])}. Estimated from the sizes, without "
+            f"compiling: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}."
+        )
+    )
+    for note in memory["notes"]:
+        st.warning(plain(as_sentence(note)), icon=":material/call_split:")
 
 
 def _mesh(experiment: Experiment) -> None:
@@ -114,7 +116,7 @@ def _mesh(experiment: Experiment) -> None:
     left, right = st.columns([2, 3], gap="medium")
     with left:
         st.markdown("**Sharding**")
-        st.table(escaped(tables.sharding_table(plan)), hide_index=True, border="horizontal")
+        draw_table(tables.sharding_table(plan))
     with (
         right,
         st.expander(
@@ -122,18 +124,19 @@ def _mesh(experiment: Experiment) -> None:
         ) as arrays,
     ):
         if arrays.open:
-            st.table(escaped(tables.arrays_table(plan)), hide_index=True, border="horizontal")
+            draw_table(tables.arrays_table(plan))
 
 
 def headline(result: Result, when: str) -> None:
     """The answer in a sentence, and where it comes from."""
     environment = result.environment
     with st.container(border=True, key="answer"):
-        found = [each.prediction for each in result.strategies.values() if each.prediction]
-        _memory_headline(words.answer(result), not found or any(each.fits for each in found))
+        predictions = [each.prediction for each in result.strategies.values() if each.prediction]
+        fits = not predictions or any(each.fits for each in predictions)
+        _memory_headline(words.answer(result), fits)
         st.caption(
             plain(
-                f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
+                f"compiled for {result.experiment.target.removeprefix('tpu:')} by XLA, nothing was executed · "
                 f"JAX {environment.jax} · finished {when} · run {result.run}"
             )
         )
@@ -157,12 +160,12 @@ def choose(result: Result) -> str | None:
     """Where there are several strategies: all side by side, and the one whose details are shown;
     None where nothing was predicted.
     """
-    found = {
+    predictions = {
         name: each.prediction
         for name, each in result.strategies.items()
         if each.prediction is not None
     }
-    if len(result.strategies) > 1 and found:
+    if len(result.strategies) > 1 and predictions:
         times = {
             title(name): time
             for name in result.order
@@ -173,14 +176,10 @@ def choose(result: Result) -> str | None:
             st.vega_lite_chart(
                 charts.interval_chart(times), alt=f"Time by strategy: {alt}", key="strategies"
             )
-        st.table(
-            escaped(tables.strategies_table(result, price.now())),
-            hide_index=True,
-            border="horizontal",
-        )
-    if len(found) < 2:
-        return next(iter(found), None)
-    return choices.one_of("Details of", list(found), choices.STRATEGY, title)
+        draw_table(tables.strategies_table(result, price.now()))
+    if len(predictions) < 2:
+        return next(iter(predictions), None)
+    return choices.one_of("Details of", list(predictions), choices.STRATEGY, title)
 
 
 def offer_without_rings(result: Result, name: str | None) -> None:
@@ -191,60 +190,57 @@ def offer_without_rings(result: Result, name: str | None) -> None:
 
 
 def numbers(result: Result, name: str) -> None:
-    """The numbers that people ask for first, the interval, and what a whole training run takes."""
-    found = result.strategies[name].prediction
-    assert found is not None
-    memory, time, model = (
-        found.memory_bytes,
-        found.predicted_s,
-        result.experiment.what.unit == "step",
-    )
+    """The numbers that people ask for first, the interval, and what a full training run takes."""
+    prediction = result.strategies[name].prediction
+    assert prediction is not None
+    time = prediction.predicted_s
     with st.container(horizontal=True, gap="medium", key="numbers"):
-        over = (
-            f"{bytes_text(memory.missing)} too much"
-            if memory.missing > 1
-            else f"of {bytes_text(memory.capacity)}"
-        )
-        _metric(
-            "Memory per device",
-            bytes_text(memory.peak) if memory.peak else "too much",
-            over,
-            "inverse" if memory.missing else "off",
-        )
+        _memory_metric(prediction)
         if time is not None:
-            _metric(
-                "Step time" if model else "Time",
-                seconds_text(time.estimate),
-                f"{seconds_text(time.low)} to {seconds_text(time.high)}",
-            )
-            if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
-                _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
-                _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
-            _costs(found, model)
+            _time_metrics(prediction, time, result.experiment.what.unit == "step")
     if time is None:
         nearest.help_to_fit(result.experiment)
         return
-    if (plan := result.experiment.plan) and found.mfu:
-        counted = f"{parameters_words(plan.size)}. {convention_words(plan, found)}."
+    if (plan := result.experiment.plan) and prediction.mfu:
+        counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
         st.caption(plain(counted))
     if len(result.strategies) == 1:
-        measured = state.aside(SCREEN, "measured")
-        chart = charts.interval_chart({"time": time}, measured)
+        span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
         st.vega_lite_chart(
-            chart,
-            alt=f"It takes {seconds_text(time.low)} to {seconds_text(time.high)}, estimate {seconds_text(time.estimate)}",
+            charts.interval_chart({"time": time}, keep.MEASURED.now()),
+            alt=f"It takes {span}, estimate {seconds_text(time.estimate)}",
             key="interval",
         )
-    keep.training_run(result, found)
-    if found.notes:
-        st.markdown(
-            "\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in found.notes)
-        )
+    keep.training_run(result, prediction)
+    if notes := prediction.notes:
+        st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in notes))
 
 
-def _costs(found: Prediction, model: bool) -> None:
+def _memory_metric(prediction: Prediction) -> None:
+    memory = prediction.memory_bytes
+    over = (
+        f"{bytes_text(memory.missing)} too much"
+        if memory.missing > 1
+        else f"of {bytes_text(memory.capacity)}"
+    )
+    peak = bytes_text(memory.peak) if memory.peak else "too much"
+    _metric("Memory per device", peak, over, "inverse" if memory.missing else "off")
+
+
+def _time_metrics(prediction: Prediction, time: Estimate, is_step: bool) -> None:
+    """Time, MFU and tokens per second; what it costs."""
+    span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
+    _metric("Step time" if is_step else "Time", seconds_text(time.estimate), span)
+    mfu, tflops = prediction.mfu, prediction.tflops_per_chip
+    if mfu and tflops and (tokens := prediction.tokens_per_s_per_chip):
+        _metric("MFU", f"{mfu:.1%}", f"{tflops:,.0f} TFLOP/s per chip")
+        _metric("Tokens per second", f"{tokens:,.0f}", "per chip")
+    _costs(prediction, is_step)
+
+
+def _costs(prediction: Prediction, model: bool) -> None:
     """What a step and a billion tokens cost: money where there is a price, else chips' time."""
-    spent = cost_of(found, price.now())
+    spent = cost_of(prediction, price.now())
     if spent.chip_seconds is None:
         return
     chips = f"{number_text(spent.chip_seconds)} chip-seconds"
@@ -292,48 +288,48 @@ def details(result: Result, name: str) -> None:
     """Tabs, of which only the open one is made; another one is opened without the rest of the
     screen.
     """
-    found = result.strategies[name].prediction
-    assert found is not None
+    prediction = result.strategies[name].prediction
+    assert prediction is not None
     names = [
-        *([_TIME] if found.predicted_s else []),
-        *([_ARROWS] if found.collectives else []),
+        *([_TIME] if prediction.predicted_s else []),
+        *([_ARROWS] if prediction.collectives else []),
         _MEMORY,
         _BESIDE,
-        *([_PROGRAMS] if found.fits else []),
+        *([_PROGRAMS] if prediction.fits else []),
     ]
     choices.rename_tab(_OLD_TABS)
-    tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
-    opened, tab = next(
-        ((each, tab) for each, tab in zip(names, tabs, strict=True) if tab.open),
-        (names[0], tabs[0]),
-    )
+    opened, tab = choices.opened_tab(names)
     with tab:
         if opened == _TIME:
-            _time(result, name, found)
+            _time(result, name, prediction)
         elif opened == _ARROWS:
-            arrows.show(result, name, found.collectives)
+            arrows.show(result, name, prediction.collectives)
         elif opened == _MEMORY:
-            _memory(found)
+            _memory(prediction)
             st.subheader("Mesh on the torus", anchor=False)
             _mesh(result.experiment)
         elif opened == _BESIDE:
-            _besides(result, name, found)
+            _besides(result, name, prediction)
         else:
             _programs(result, name)
 
 
-def _time(result: Result, name: str, found: Prediction) -> None:
+def _time(result: Result, name: str, prediction: Prediction) -> None:
     """Where the time goes: in all, operation by operation, and what communicates."""
-    alt = "; ".join(f"{part} {seconds_text(share)}" for part, share in words.parts(found).items())
-    st.vega_lite_chart(
-        charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {alt}", key="shares"
+    alt = "; ".join(
+        f"{part} {seconds_text(share)}" for part, share in words.parts(prediction).items()
     )
-    if bounds := words.bounds_words(found):
+    st.vega_lite_chart(
+        charts.shares_chart({"time": prediction}),
+        alt=f"Where the estimate goes: {alt}",
+        key="shares",
+    )
+    if bounds := words.bounds_words(prediction):
         st.caption(plain(bounds))
     st.subheader("Timeline", anchor=False)
     _timeline(result, name)
     st.subheader("Collectives", anchor=False)
-    _collectives(result, name, found)
+    _collectives(result, name, prediction)
 
 
 def _timeline(result: Result, name: str) -> None:
@@ -350,30 +346,30 @@ def _timeline(result: Result, name: str) -> None:
     st.caption(ABOUT)
 
 
-def _besides(result: Result, name: str, found: Prediction) -> None:
+def _besides(result: Result, name: str, prediction: Prediction) -> None:
     """Another prediction, a time of one's own, a baseline: each beside this prediction."""
     st.subheader("Another prediction", anchor=False)
     beside.show(result, name)
-    if found.predicted_s is not None:
+    if prediction.predicted_s is not None:
         st.subheader("Your own time", anchor=False)
-        keep.own_time(result, found)
+        keep.own_time(prediction)
     st.subheader("Baseline", anchor=False)
-    keep.baseline(result, name, found)
+    keep.baseline(result, prediction)
 
 
-def _collectives(result: Result, name: str, found: Prediction) -> None:
-    if not found.collectives:
+def _collectives(result: Result, name: str, prediction: Prediction) -> None:
+    if not prediction.collectives:
         st.caption("The compiled program has no communication.")
         return
     with st.container(key="collectives"):
-        st.table(escaped(tables.collectives_table(found)), hide_index=True, border="horizontal")
+        draw_table(tables.collectives_table(prediction))
     st.caption(
         "Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for."
     )
 
 
-def _memory(found: Prediction) -> None:
-    memory = found.memory_bytes
+def _memory(prediction: Prediction) -> None:
+    memory = prediction.memory_bytes
     if memory.peak:
         st.vega_lite_chart(
             charts.memory_chart({"peak": memory}),
@@ -381,16 +377,16 @@ def _memory(found: Prediction) -> None:
             alt=f"Peak {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device",
         )
     left, right = st.columns([2, 3], gap="medium")
-    left.table(escaped(tables.memory_table(found)), border="horizontal")
-    before = found.before_compiling
+    draw_table(tables.memory_table(prediction), left)
+    before = prediction.before_compiling
     if before:
         notes = [
             f"Estimated before compiling: {bytes_text(before['peak'])}.",
             *map(as_sentence, before.get("notes", ())),
         ]
         left.caption(plain(" ".join(notes)))
-    if found.buffers:
-        right.table(escaped(tables.buffers_table(found)), border="horizontal")
+    if prediction.buffers:
+        draw_table(tables.buffers_table(prediction), right)
         right.caption("The largest arrays of the compiled program, per device.")
 
 

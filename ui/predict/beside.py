@@ -15,7 +15,7 @@ from ui.lab import lab
 from ui.markdown import plain
 from ui.predict import charts, study
 from ui.predict.tables import NONE, nowrap, percent
-from ui.tables import escaped
+from ui.shell import draw_table
 
 _OFFERED = 100
 _KEY = "with"  # of the query string: the run that is beside
@@ -51,7 +51,7 @@ def show(result: Result, name: str) -> None:
     st.query_params[_KEY] = chosen
     other = lab().result(chosen)
     predictions = (
-        {each: found.prediction for each, found in other.strategies.items() if found.prediction}
+        {key: each.prediction for key, each in other.strategies.items() if each.prediction}
         if other
         else {}
     )
@@ -67,7 +67,7 @@ def stored(runs: Sequence[RunSummary]) -> list[RunSummary]:
 
 
 def run_words(run: RunSummary, beside: Experiment) -> str:
-    """A stored prediction in a line: what differs from the one at hand, and when."""
+    """A stored prediction in a line: what differs from the one that is shown, and when."""
     return f"{experiment_words(run.experiment)} · {ago(run.submitted_at)}" + (
         " · the same experiment" if run.experiment == beside else ""
     )
@@ -77,22 +77,9 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     """A is what the screen shows, B the other one."""
     here, there = result.strategies[name].prediction, other.strategies[other_name].prediction
     assert here is not None and there is not None
-    labels = ["A: this one", "B"]
-    words = [experiment_words(result.experiment), experiment_words(other.experiment)]
-    if len(result.strategies) > 1 or len(other.strategies) > 1:
-        words = [
-            f"{text}, {title(strategy)}"
-            for text, strategy in zip(words, (name, other_name), strict=True)
-        ]
-    st.markdown(f"**A**: {plain(words[0])}  \n**B**: {plain(words[1])}")
-    st.page_link(
-        cards.page_of(other.experiment),
-        label="Open B",
-        icon=":material/open_in_new:",
-        query_params=cards.query(other.experiment, other.run),
-    )
+    _headings(result, name, other, other_name)
     study.both(result.experiment, other.experiment)
-    pair = dict(zip(labels, (here, there), strict=True))
+    pair = {"A: this one": here, "B": there}
     timed = {label: each for label, each in pair.items() if each.predicted_s is not None}
     if timed:
         st.vega_lite_chart(
@@ -103,17 +90,31 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
                 for label, each in timed.items()
             ),
         )
-    st.table(escaped(numbers_table(here, there, price.now())), hide_index=True, border="horizontal")
+    draw_table(numbers_table(here, there, price.now()))
     st.markdown("**Collectives that differ**, by kind, axes and bytes")
     differ = collectives_difference(here, there)
     if differ["Collective"]:
-        st.table(escaped(differ), hide_index=True, border="horizontal")
+        draw_table(differ)
     else:
         st.caption("Both programs communicate alike.")
     fields = run_tables.differences_table([result.experiment, other.experiment])
     if len(fields):
         st.markdown("**What differs in the experiments**")
-        st.table(escaped(fields), hide_index=True, border="horizontal")
+        draw_table(fields)
+
+
+def _headings(result: Result, name: str, other: Result, other_name: str) -> None:
+    """What A and B are, and a link to B."""
+    words = [experiment_words(each.experiment) for each in (result, other)]
+    if len(result.strategies) > 1 or len(other.strategies) > 1:
+        words = [f"{words[0]}, {title(name)}", f"{words[1]}, {title(other_name)}"]
+    st.markdown(f"**A**: {plain(words[0])}  \n**B**: {plain(words[1])}")
+    st.page_link(
+        cards.page_of(other.experiment),
+        label="Open B",
+        icon=":material/open_in_new:",
+        query_params=cards.query(other.experiment, other.run),
+    )
 
 
 def numbers_table(
@@ -199,10 +200,10 @@ def collectives_difference(here: Prediction, there: Prediction) -> dict[str, lis
 
 
 def _totals(
-    found: Prediction,
+    prediction: Prediction,
 ) -> Mapping[tuple[str, tuple[str, ...], int], tuple[int, float, float]]:
     totals: dict[tuple[str, tuple[str, ...], int], tuple[int, float, float]] = {}
-    for each in found.collectives:
+    for each in prediction.collectives:
         key = (each.kind, each.axes, each.bytes)
         count, seconds, exposed = totals.get(key, (0, 0.0, 0.0))
         totals[key] = (count + each.times, seconds + each.total_s, exposed + each.exposed_in_all_s)

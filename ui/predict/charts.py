@@ -1,13 +1,37 @@
-"""Predictions to charts: the interval, where the time goes, memory against what there is."""
+"""Predictions to charts: the interval, where the time goes, memory against the capacity."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import Estimate, PredictedMemory, Prediction
 from spmd_core.words import KINDS, part_kind, parts
 from ui.charts import colors
-from ui.charts.base import BYTES, CONFIG, INK, SECONDS, Spec, rows_axis, unit
+from ui.charts.base import (
+    BYTES,
+    INK,
+    SECONDS,
+    TOP,
+    Row,
+    Spec,
+    category,
+    hover,
+    layer,
+    layered,
+    quantity,
+    rows_axis,
+    unit,
+)
+
+_FITS = {"fits": "#3b76c4", "more than there is": "#c9485b"}
+_LIMIT = {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 2}
+_INTERVAL = {"type": "bar", "height": 18, "opacity": 0.35, "cornerRadius": 4, "color": "#3b76c4"}
+_ESTIMATE = {"type": "tick", "thickness": 4, "height": 26, "color": "#5b93e0"}
+_ABOVE = {"type": "text", "dy": -22, **INK}
+_SHARES_LEGEND = TOP | {
+    "columns": {"expr": "width < 380 ? 2 : 3"},
+    "labelLimit": 260,
+    "symbolStrokeWidth": 0,
+}
 
 
 def interval_chart(rows: Mapping[str, Estimate], measured_s: float | None = None) -> Spec:
@@ -22,95 +46,49 @@ def interval_chart(rows: Mapping[str, Estimate], measured_s: float | None = None
             "at": time.estimate / size,
             "high": time.high / size,
             "label": seconds_text(time.estimate),
+            "low_text": seconds_text(time.low),
+            "high_text": seconds_text(time.high),
             "span": f"{seconds_text(time.low)} to {seconds_text(time.high)}",
         }
         for row, time in rows.items()
     ]
-    top = max([value["high"] for value in values] + ([measured_s / size] if measured_s else []))
+    top = max(max(time.high for time in rows.values()), measured_s or 0.0) / size
     x = {
-        "type": "quantitative",
-        "title": f"predicted time ({name})",
-        "scale": {"domain": [0, 1.12 * top], "nice": False},
+        field: _axis_to(1.12 * top, f"predicted time ({name})", field)
+        for field in ("low", "at", "high", "measured")
     }
-    y = (
-        rows_axis(list(rows))
-        if len(rows) > 1
-        else {"field": "row", "type": "nominal", "axis": None}
-    )
-    hover = [
-        {"field": "row", "title": "what"},
-        {"field": "label", "title": "estimate"},
-        {"field": "span", "title": "between"},
-    ]
-    data = {"values": values}
-    layers: list[dict[str, Any]] = [
-        {
-            "data": data,
-            "mark": {
-                "type": "bar",
-                "height": 18,
-                "opacity": 0.35,
-                "cornerRadius": 4,
-                "color": "#3b76c4",
-            },
-            "encoding": {
-                "x": x | {"field": "low"},
-                "x2": {"field": "high"},
-                "y": y,
-                "tooltip": hover,
-            },
-        },
-        {
-            "data": data,
-            "mark": {"type": "tick", "thickness": 4, "height": 26, "color": "#5b93e0"},
-            "encoding": {"x": x | {"field": "at"}, "y": y, "tooltip": hover},
-        },
-        {
-            "data": data,
-            "mark": {"type": "text", "dy": -22, "fontWeight": 600, **INK},
-            "encoding": {"x": x | {"field": "at"}, "y": y, "text": {"field": "label"}},
-        },
-        *(_end(data, x, y, field, side) for field, side in (("low", "right"), ("high", "left"))),
+    y = _row_axis(rows)
+    tips = {"y": y, "tooltip": hover(row="what", label="estimate", span="between")}
+    layers = [
+        layer(values, _INTERVAL, x=x["low"], x2={"field": "high"}, **tips),
+        layer(values, _ESTIMATE, x=x["at"], **tips),
+        layer(values, _ABOVE | {"fontWeight": 600}, x=x["at"], y=y, text={"field": "label"}),
+        layer(values, _beside("left"), x=x["low"], y=y, text={"field": "low_text"}),
+        layer(values, _beside("right"), x=x["high"], y=y, text={"field": "high_text"}),
     ]
     if measured_s:
-        line = {
-            "values": [{"x": measured_s / size, "label": f"measured {seconds_text(measured_s)}"}]
-        }
-        layers.append(
-            {
-                "data": line,
-                "mark": {
-                    "type": "rule",
-                    "strokeDash": [5, 4],
-                    "strokeWidth": 2,
-                    "color": "#d9730d",
-                },
-                "encoding": {
-                    "x": x | {"field": "x"},
-                    "tooltip": [{"field": "label", "title": "your time"}],
-                },
-            }
-        )
-    return {"layer": layers, "height": {"step": 62}, "config": CONFIG}
+        line = {"measured": measured_s / size, "label": f"measured {seconds_text(measured_s)}"}
+        mark = _LIMIT | {"color": "#d9730d"}
+        layers.append(layer([line], mark, x=x["measured"], tooltip=hover(label="your time")))
+    return layered(layers, {"step": 62})
 
 
-def _end(
-    data: dict[str, Any], x: dict[str, Any], y: dict[str, Any], field: str, align: str
-) -> dict[str, Any]:
-    """The number at an end of the bar."""
-    values = [row | {"end": row["span"].split(" to ")[field == "high"]} for row in data["values"]]
-    mark = {
-        "type": "text",
-        "align": align,
-        "dx": -6 if align == "right" else 6,
-        **INK,
-        "opacity": 0.8,
-    }
-    return {
-        "data": {"values": values},
-        "mark": mark,
-        "encoding": {"x": x | {"field": field}, "y": y, "text": {"field": "end"}},
-    }
+def _axis_to(top: float, title: str, field: str) -> Spec:
+    return quantity(field, title=title, scale={"domain": [0, top], "nice": False})
+
+
+def _row_axis(rows: Iterable[str]) -> Spec:
+    """The y axis of these rows; of a single one, no axis."""
+    labels = list(rows)
+    return (
+        rows_axis(labels) if len(labels) > 1 else {"field": "row", "type": "nominal", "axis": None}
+    )
+
+
+def _beside(side: str) -> Spec:
+    """Text on this side of a bar's end."""
+    place = {"align": "right", "dx": -6} if side == "left" else {"align": "left", "dx": 6}
+    return {"type": "text", "opacity": 0.8, **place, **INK}
 
 
 def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
@@ -132,107 +110,55 @@ def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
         for part, time in parts(prediction).items()
     ]
     kinds = [kind for kind in colors.KINDS if any(part_kind(part) == kind for part in names)]
-    shown = [KINDS[kind] for kind in kinds]
-    encoding: dict[str, Any] = {
-        "x": {"field": "x", "type": "quantitative", "title": f"estimate ({name})", "stack": True},
-        "y": rows_axis(list(rows))
-        if len(rows) > 1
-        else {"field": "row", "type": "nominal", "axis": None},
-        "color": {
-            "field": "kind",
-            "type": "nominal",
-            "sort": shown,
-            "scale": {"domain": shown, "range": [colors.KINDS[kind] for kind in kinds]},
-            "legend": {
-                "orient": "top",
-                "title": None,
-                "columns": {"expr": "width < 380 ? 2 : 3"},
-                "labelLimit": 260,
-                "symbolStrokeWidth": 0,
-            },
-        },
-        "order": {"field": "at", "type": "quantitative"},
-        "tooltip": [
-            {"field": "part", "title": "part"},
-            {"field": "time", "title": "time"},
-            {"field": "share", "title": "share"},
-        ],
-    }
-    bar = {"type": "bar", "height": 26, "stroke": "#80808066"}  # parts of one color stay apart
-    layer = {
-        "data": {"values": values},
-        "mark": bar,
-        "encoding": encoding | {"detail": {"field": "part"}},
-    }
-    return {"layer": [layer], "height": {"step": 46}, "config": CONFIG}
+    bars = layer(
+        values,
+        {"type": "bar", "height": 26, "stroke": "#80808066"},  # parts of one color stay apart
+        x=quantity("x", title=f"estimate ({name})", stack=True),
+        y=_row_axis(rows),
+        color=category(
+            "kind",
+            [KINDS[kind] for kind in kinds],
+            legend=_SHARES_LEGEND,
+            colors=[colors.KINDS[kind] for kind in kinds],
+        ),
+        order=quantity("at"),
+        tooltip=hover(part="part", time="time", share="share"),
+        detail={"field": "part"},
+    )
+    return layered([bars], {"step": 46})
 
 
 def memory_chart(rows: Mapping[str, PredictedMemory]) -> Spec:
     """The peak of each row against what a program may use of the device."""
-    capacity = max(row.capacity for row in rows.values())
-    size, name = unit([capacity], BYTES)
-    values = [
-        {
-            "row": row,
-            "x": (held.peak or 0) / size,
-            "peak": bytes_text(held.peak),
-            "fits": "more than there is" if held.missing else "fits",
-            "of": f"{(held.peak or 0) / held.capacity:.0%} of {bytes_text(held.capacity)}",
-        }
-        for row, held in rows.items()
-    ]
-    top = 1.15 * max([capacity / size] + [value["x"] for value in values])
-    x = {
-        "type": "quantitative",
-        "title": f"peak memory per device ({name})",
-        "scale": {"domain": [0, top], "nice": False},
-    }
-    y = (
-        rows_axis(list(rows))
-        if len(rows) > 1
-        else {"field": "row", "type": "nominal", "axis": None}
-    )
-    color = {
-        "field": "fits",
-        "type": "nominal",
-        "legend": None,
-        "scale": {"domain": ["fits", "more than there is"], "range": ["#3b76c4", "#c9485b"]},
-    }
-    limits = sorted({held.capacity for held in rows.values()})
-    ends = [
+    limits = sorted({row.capacity for row in rows.values()})
+    size, name = unit([limits[-1]], BYTES)
+    values = [_memory_row(row, memory, size) for row, memory in rows.items()]
+    ends: list[Row] = [
         {"limit": limit / size, "words": f"{bytes_text(limit)} may be used"} for limit in limits
     ]
+    top = 1.15 * max(limits[-1], *(row.peak or 0 for row in rows.values())) / size
+    title = f"peak memory per device ({name})"
+    x, limit = _axis_to(top, title, "x"), _axis_to(top, title, "limit")
+    y = _row_axis(rows)
+    bar = {"type": "bar", "height": 20, "cornerRadiusEnd": 3}
+    text = {"type": "text", "align": "left", "dx": 6, **INK}
+    color = category("fits", list(_FITS), colors=list(_FITS.values()))
+    above = _ABOVE | {"dx": -6, "align": "right"}
+    layers = [
+        layer(values, bar, x=x, y=y, color=color, tooltip=hover(peak="peak", of="that is")),
+        layer(ends, above, x=limit, text={"field": "words"}),
+        layer(ends, _LIMIT | INK, x=limit, tooltip=[{"field": "words"}]),
+        layer(values, text, x=x, y=y, text={"field": "peak"}),
+    ]
+    return layered(layers, {"step": 56})
+
+
+def _memory_row(row: str, memory: PredictedMemory, size: float) -> Row:
+    peak = memory.peak or 0
     return {
-        "layer": [
-            {
-                "data": {"values": values},
-                "mark": {"type": "bar", "height": 20, "cornerRadiusEnd": 3},
-                "encoding": {
-                    "x": x | {"field": "x"},
-                    "y": y,
-                    "color": color,
-                    "tooltip": [
-                        {"field": "peak", "title": "peak"},
-                        {"field": "of", "title": "that is"},
-                    ],
-                },
-            },
-            {
-                "data": {"values": ends},
-                "mark": {"type": "text", "dy": -22, "dx": -6, "align": "right", **INK},
-                "encoding": {"x": x | {"field": "limit"}, "text": {"field": "words"}},
-            },
-            {
-                "data": {"values": ends},
-                "mark": {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 2, **INK},
-                "encoding": {"x": x | {"field": "limit"}, "tooltip": [{"field": "words"}]},
-            },
-            {
-                "data": {"values": values},
-                "mark": {"type": "text", "align": "left", "dx": 6, **INK},
-                "encoding": {"x": x | {"field": "x"}, "y": y, "text": {"field": "peak"}},
-            },
-        ],
-        "height": {"step": 56},
-        "config": CONFIG,
+        "row": row,
+        "x": peak / size,
+        "peak": bytes_text(memory.peak),
+        "fits": "more than there is" if memory.missing else "fits",
+        "of": f"{peak / memory.capacity:.0%} of {bytes_text(memory.capacity)}",
     }

@@ -39,31 +39,29 @@ STATES = {
 
 
 def _asked() -> Asked:
-    """The compiles that this session asked for."""
+    """The compiles that this session requested."""
     return st.session_state[state.seed("predict:sweep:asked", Asked())]
 
 
 def outcomes_of(points: Sequence[SweepPoint]) -> tuple[Outcome, ...]:
-    """How each point stands."""
+    """The state of each point."""
     return look(lab(), points, _asked())
 
 
 def state_words(row: SweepRow) -> str:
-    """How a row stands, and that it is estimated where nothing was compiled yet."""
+    """The state of a row, and that it is estimated where nothing was compiled yet."""
     guessed = row.is_estimated and row.outcome.state == "not compiled"
     return STATES[row.outcome.state] + (", estimated" if guessed else "")
 
 
 def begin(missing: Sequence[SweepPoint]) -> None:
-    """Queue these for whoever looks, and draw the screen anew."""
+    """Queue these for whoever looks, and draw the screen again."""
     start(batch(), missing, _asked())
     st.rerun()
 
 
 def controls(points: Sequence[SweepPoint], outcomes: Sequence[Outcome], titled: Titled) -> None:
-    """How many compiles are missing and how long they take, said before the button; while they run,
-    how far they are.
-    """
+    """How many compiles are missing and how long they take, before the button; while they run, how far they are."""
     missing = to_compile(points, outcomes)
     if any(outcome.state in ("waiting", "running") for outcome in outcomes):
         _watch(points, tuple(outcome.state for outcome in outcomes), titled)
@@ -92,7 +90,7 @@ def _duration(seconds: float) -> str:
 
 @st.fragment(run_every=INTERVAL_S)
 def _watch(points: Sequence[SweepPoint], seen: tuple[str, ...], titled: Titled) -> None:
-    """How far the compiles are, and a way to cancel them; the screen is drawn anew when a point is
+    """How far the compiles are, and a way to cancel them; the screen is drawn again when a point is
     over.
     """
     outcomes = outcomes_of(points)

@@ -7,7 +7,7 @@ from spmd_core.experiment import MAX_CONFIG_BYTES, VARIABLE, Config, read_config
 from spmd_core.words import ignored_words, parameters_words
 from ui import state
 from ui.markdown import plain
-from ui.predict.drafts import Draft
+from ui.state import Form
 
 _OWN = ("activation", "gate", "tables")  # choices of a user's, in place of the model's
 
@@ -47,7 +47,7 @@ def box(screen: str) -> None:
             st.rerun()
 
 
-def with_config(draft: Draft, config: Config) -> Draft:
+def with_config(draft: Form, config: Config) -> Form:
     """The draft with another model, and no sizes or choices of its own."""
     options = {name: value for name, value in draft["options"].items() if name not in _OWN}
     dims = {name: size for name, size in draft["dims"].items() if name not in VARIABLE}

@@ -1,4 +1,4 @@
-"""What a change of workload, topology or mesh makes of the Predict screen's draft: values in,
+"""The Predict screen's draft after a change of workload, topology or mesh: values in,
 values out; no widgets here.
 """
 
@@ -22,10 +22,9 @@ from spmd_core.experiment import (
     workload_names,
 )
 from spmd_core.machine import Target, Topology, get_topology, nearest_topology, parse_target
+from ui.state import Form, Mesh
 
-Draft = dict[str, Any]
-Mesh = list[list[Any]]
-# of one device there is nothing to lay out
+# one device leaves nothing to shard
 OVER_DEVICES = tuple(
     name for name, row in STRATEGIES.items() if row.is_sharding and not row.is_single_device
 )
@@ -49,16 +48,16 @@ def workloads() -> tuple[str, ...]:
 def topology_target(target: str) -> Target | None:
     """The target of a topology's text, legal or not; None for a text that names no topology."""
     try:
-        found = parse_target(target)
+        parsed = parse_target(target)
     except RequestError:
         return None
-    return found if found.generation is not None else None
+    return parsed if parsed.generation is not None else None
 
 
-def switched(draft: Draft, name: str) -> Draft:
+def switched(draft: Form, name: str) -> Form:
     """The draft of another workload on the same topology, with what the two have in common."""
     what = get_workload(name)
-    new: Draft = {field: draft[field] for field in ("target", "timing", "seed") if field in draft}
+    new: Form = {field: draft[field] for field in ("target", "timing", "seed") if field in draft}
     new |= {
         "workload": name,
         "dims": dict(what.defaults),
@@ -82,7 +81,7 @@ def switched(draft: Draft, name: str) -> Draft:
     kept = [strategy for strategy in draft["strategies"] if strategy in what.strategies]
     both = [strategy for strategy in OVER_DEVICES if strategy in what.strategies]
     same = {dim: axes for dim, axes in draft["sharding"].items() if dim in what.dims}
-    # sizes of a laptop's lesson say nothing about a pod: large enough for every device to have work
+    # sizes of a laptop's lesson mean nothing on a pod: large enough for every device to have work
     dims = {dim: _larger(dim, size, what.dims) for dim, size in what.defaults.items()} | (
         {"batch": 8192} if "batch" in what.dims else {}
     )
@@ -98,25 +97,25 @@ def _larger(dim: str, size: int, dims: tuple[str, ...]) -> int:
     return 4096 if dim in ("in", "out", "hidden", "rows", "cols") and "heads" not in dims else size
 
 
-def moved(draft: Draft, target: str) -> Draft:
+def moved(draft: Form, target: str) -> Form:
     """The draft on another topology: the mesh fills it, and a model keeps its sequences per device."""
     before = math.prod(size for _, size in draft["mesh"])
     return with_mesh(draft | {"target": target}, filled(draft, get_topology(target)), before)
 
 
-def on_target(draft: Draft, target: str) -> Draft:
+def on_target(draft: Form, target: str) -> Form:
     """The draft on another target: a mesh that fits it stays, unless it filled another topology."""
-    found = parse_target(target)
+    new = parse_target(target)
     devices = math.prod(size for _, size in draft["mesh"])
-    if found.is_absent and topology_target(draft["target"]) is not None:
+    if new.is_absent and topology_target(draft["target"]) is not None:
         return moved(draft, target)
-    if found.device_count is None or devices <= found.device_count:
+    if new.device_count is None or devices <= new.device_count:
         return draft | {"target": target}
-    mesh = shrink(dict(draft["mesh"]), found.device_count)
+    mesh = shrink(dict(draft["mesh"]), new.device_count)
     return with_mesh(draft | {"target": target}, [list(axis) for axis in mesh.items()], devices)
 
 
-def with_mesh(draft: Draft, mesh: Mesh, devices_before: int) -> Draft:
+def with_mesh(draft: Form, mesh: Mesh, devices_before: int) -> Form:
     """The draft on another mesh. A dim that was sharded over an axis that is gone is sharded over
     the first one, if no other dim is.
     """
@@ -133,7 +132,7 @@ def with_mesh(draft: Draft, mesh: Mesh, devices_before: int) -> Draft:
     what, devices = built_in(draft["workload"]), math.prod(size for _, size in mesh)
     for dim in what.per_device if what and devices_before else ():
         if isinstance(size := draft["dims"].get(dim), int | float):
-            new["dims"] = new["dims"] | {dim: whole(size / devices_before * devices)}
+            new["dims"] = new["dims"] | {dim: as_integer(size / devices_before * devices)}
     return new
 
 
@@ -149,10 +148,10 @@ def _kept(table: Mapping[Any, Any], names: list[str]) -> dict[Any, Any]:
     return still
 
 
-def whole(number: float) -> int | float:
+def as_integer(number: float) -> int | float:
     """A whole number as such; another as it is, for the rules to refuse.
 
-    >>> whole(32.0), whole(2.5)
+    >>> as_integer(32.0), as_integer(2.5)
     (32, 2.5)
     """
     return int(number) if float(number).is_integer() else float(number)
@@ -170,15 +169,15 @@ def factor(text: Any) -> float | None:
         return None
 
 
-def filled(draft: Draft, topology: Topology) -> Mesh:
+def filled(draft: Form, topology: Topology) -> Mesh:
     """The draft's mesh as it fills a topology, by the one rule; a size that is none counts as 1."""
     mesh = [(name, max(1, int(size))) for name, size in draft["mesh"]]
     batch = draft["sharding"].get("batch") or ()
     batch = (batch,) if isinstance(batch, str) else tuple(batch)
     here = topology_target(draft["target"])
     slices = here.slices if here else 1
-    found = resized(mesh, topology, workload=draft["workload"], batch=batch, slices=slices)
-    return [list(axis) for axis in found.mesh]
+    new = resized(mesh, topology, workload=draft["workload"], batch=batch, slices=slices)
+    return [list(axis) for axis in new.mesh]
 
 
 def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
@@ -188,30 +187,30 @@ def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
     tensor = next((size for size in (_TENSOR, 2) if within % size == 0 and within > size), 1)
     outer = [["data", slices]] if slices > 1 else []
     if named_axes(workload):
-        found = {
+        meshes = {
             "all fsdp": [*outer, ["fsdp", within]],
             "fsdp × tensor": [*outer, ["fsdp", within // tensor], ["tensor", tensor]],
         }
         if slices > 1:
             return {
-                "data over slices": found["all fsdp"],
-                "data × fsdp × tensor": found["fsdp × tensor"],
+                "data over slices": meshes["all fsdp"],
+                "data × fsdp × tensor": meshes["fsdp × tensor"],
                 "fsdp over all": [["fsdp", devices]],
             }
-        return found if tensor > 1 else {"all fsdp": found["all fsdp"]}
+        return meshes if tensor > 1 else {"all fsdp": meshes["all fsdp"]}
     first = mesh[0][0] if mesh else "x"
     other = next(name for name in ("y", "x", "z") if name != first)
-    found = {"one axis": [[first, devices]]}
+    meshes = {"one axis": [[first, devices]]}
     if slices > 1:
-        return found | {"slices × chips": [[first, slices], [other, within]]}
+        return meshes | {"slices × chips": [[first, slices], [other, within]]}
     physical = [size for size in topology.shape if size > 1]
     if len(physical) > 1:
         cores = topology.chip.devices_per_chip
-        found["two axes"] = [
+        meshes["two axes"] = [
             [first, within // (physical[-1] * cores)],
             [other, physical[-1] * cores],
         ]
-    return found
+    return meshes
 
 
 def nearest(experiment: Experiment) -> Experiment | None:

@@ -1,7 +1,6 @@
 """The fields of the Predict screen, as the JSON form of an experiment."""
 
 import math
-from typing import Any
 
 import streamlit as st
 
@@ -12,7 +11,6 @@ from spmd_core.experiment import (
     NAMES,
     PRESETS,
     TABLES,
-    VARIABLE,
     get_model,
     get_workload,
     named_axes,
@@ -21,11 +19,10 @@ from spmd_core.words import parameters_words
 from ui import inputs, state
 from ui.markdown import plain
 from ui.predict import config, drafts
-from ui.predict.drafts import Draft
 from ui.predict.topology_fields import mesh_fields, on_topology, redraw
+from ui.state import Form, Mesh
 
 SCREEN = "predict"
-Options = dict[str, Any]  # of a draft, by name
 _MODELS = (
     *PRESETS,
     *(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9)),
@@ -38,7 +35,7 @@ _REMAT = {
 _MAX_FLAGS = 600
 
 
-def predict_fields() -> Draft:
+def predict_fields() -> Form:
     """Draw every field of the screen; their values. A change that changes other fields draws
     the screen again.
     """
@@ -55,7 +52,7 @@ def predict_fields() -> Draft:
     return draft | {"mesh": mesh} | _workload_fields(SCREEN, draft, mesh)
 
 
-def plan_fields(screen: str) -> Draft:
+def plan_fields(screen: str) -> Form:
     """Draw the fields of a training step; their values, as above."""
     draft = on_topology(screen, state.draft(screen))
     mesh = mesh_fields(screen, draft)
@@ -63,37 +60,17 @@ def plan_fields(screen: str) -> Draft:
     return draft | {"mesh": mesh} | _model_fields(screen, draft, devices)
 
 
-def _model_fields(screen: str, draft: Draft, devices: int) -> Draft:
+def _model_fields(screen: str, draft: Form, devices: int) -> Form:
     """Model, batch, sequence, remat, and what is behind *More*."""
     options, dims = dict(draft["options"]), draft["dims"]
     models = tuple(dict.fromkeys((*_MODELS, options.get("model", ""))))
-    chosen = {
-        "model": inputs.choice_input(
-            screen, "model", "Model", models, options.get("model", _MODELS[0]), words=_model_words
-        )
-    }
-    counted = st.empty()
+    model = inputs.choice_input(
+        screen, "model", "Model", models, options.get("model", _MODELS[0]), words=_model_words
+    )
+    parameters = st.empty()
     config.box(screen)
-    left, right = st.columns(2, gap="small")
-    with left:
-        before = dims["batch"] / max(1, math.prod(size or 0 for _, size in draft["mesh"]))
-        each = st.number_input(
-            "Sequences per device",
-            value=None,
-            step=1.0,
-            format="%g",
-            key=state.seed(state.key(screen, "each"), float(before)),
-            help="Of a step. A device is a chip; on v2, v3 and TPU7x half of one.",
-        )
-    with right:
-        length = st.number_input(
-            "Tokens in each",
-            value=None,
-            step=1024,
-            key=state.seed(state.key(screen, "sequence"), dims["sequence"]),
-        )
-    batch = drafts.whole((each or 0) * devices)
-    chosen["remat"] = inputs.choice_input(
+    batch, sequence = _batch(screen, draft, devices)
+    remat = inputs.choice_input(
         screen,
         "remat",
         "Rematerialization",
@@ -103,21 +80,47 @@ def _model_fields(screen: str, draft: Draft, devices: int) -> Draft:
         _REMAT.__getitem__,
     )
     with st.expander("More of the model"):
-        more, sizes = _more(screen, options, dims, chosen["model"])
-    counted.caption(plain(_parameters(chosen["model"], sizes, more)))
-    kept = {
+        more = _more(screen, options, dims, model)
+        st.caption("Sizes of the model, where they are to differ from the preset's")
+        sizes = inputs.size_inputs(
+            model, dims, lambda name, now: state.seed(state.key(screen, name), now)
+        )
+    parameters.caption(plain(_parameters(model, sizes, more)))
+    not_default = {
         name: value
         for name, value in more.items()
         if value not in ("", False, 0) and (name, value) not in _DEFAULTS
     }
     order = {"device_order": _device_order(screen, options)}
     return {
-        "dims": {"batch": batch, "sequence": length or 0} | sizes,
-        "options": order | {"remat": chosen["remat"], "model": chosen["model"]} | kept,
+        "dims": {"batch": batch, "sequence": sequence} | sizes,
+        "options": order | {"remat": remat, "model": model} | not_default,
     }
 
 
-def _parameters(model: str, sizes: dict[str, int], more: Options) -> str:
+def _batch(screen: str, draft: Form, devices: int) -> tuple[int | float, int]:
+    """Sequences in a step over `devices`, and tokens of each; 0 where a field is empty."""
+    dims = draft["dims"]
+    left, right = st.columns(2, gap="small")
+    now = dims["batch"] / max(1, math.prod(size or 0 for _, size in draft["mesh"]))
+    per_device = left.number_input(
+        "Sequences per device",
+        value=None,
+        step=1.0,
+        format="%g",
+        key=state.seed(state.key(screen, "each"), float(now)),
+        help="Of a step. A device is a chip; on v2, v3 and TPU7x half of one.",
+    )
+    sequence = right.number_input(
+        "Tokens in each",
+        value=None,
+        step=1024,
+        key=state.seed(state.key(screen, "sequence"), dims["sequence"]),
+    )
+    return drafts.as_integer((per_device or 0) * devices), sequence or 0
+
+
+def _parameters(model: str, sizes: dict[str, int], more: Form) -> str:
     """Parameters of the model with sizes and choices of its own; "" where they make none."""
     given = {"activation": more["activation"] or None}
     given |= {"gated": GATES.get(more["gate"]), "tied": TABLES.get(more["tables"])}
@@ -131,6 +134,14 @@ def _parameters(model: str, sizes: dict[str, int], more: Options) -> str:
 _DEFAULTS = (("state_dtype", "float32"), ("parameter_dtype", "float32"))
 
 
+_SAVED = {
+    "save": ("Saved on the device", "Saved as well, by name."),
+    "offload": ("Offloaded to the host", "Moved to host memory in the forward pass, and back."),
+}
+_FUSED = {
+    "fused_qkv": "One matmul for query, key and value",
+    "fused_mlp": "One matmul for gate and up",
+}
 _BLOCKS = {
     "attention_blocks": ("Block of queries", "published"),
     "keys_block": ("Block of keys", "as queries"),
@@ -156,44 +167,23 @@ def _model_words(name: str) -> str:
     return f"{size.title}, {size.parameters / 1e9:,.1f}B" if of_size else name
 
 
-def _more(
-    screen: str, options: Options, dims: Options, model: str
-) -> tuple[Options, dict[str, int]]:
-    """The rarer options, and sizes of the model that differ from the preset's."""
-    chosen_: Options = {}
-    for name, label, words in (
-        ("save", "Saved on the device", "Saved as well, by name."),
-        ("offload", "Offloaded to the host", "Moved to host memory in the forward pass, and back."),
-    ):
-        now = [word for word in str(options.get(name, "")).split(",") if word]
-        key = state.seed(state.key(screen, name), now)
-        chosen_[name] = ",".join(
-            st.multiselect(
-                label,
-                list(dict.fromkeys([*NAMES, *now])),
-                key=key,
-                help=words,
-                placeholder="nothing",
-            )
-        )
+def _more(screen: str, options: Form, dims: Form, model: str) -> Form:
+    """The rarer options."""
+    chosen = _saved(screen, options)
     left, right = st.columns(2, gap="small")
     for place, name, label in (
         (left, "state_dtype", "Optimizer state"),
         (right, "parameter_dtype", "Parameters"),
     ):
         with place:
-            chosen_[name] = inputs.choice_input(
+            chosen[name] = inputs.choice_input(
                 screen, name, label, ("float32", "bfloat16"), options.get(name, "float32")
             )
-    for name, label in (
-        ("fused_qkv", "One matmul for query, key and value"),
-        ("fused_mlp", "One matmul for gate and up"),
-    ):
-        chosen_[name] = st.toggle(
-            label, key=state.seed(state.key(screen, name), bool(options.get(name)))
-        )
-    experts = _experts(screen, options) if _has_experts(model, dims, options) else {}
-    second = inputs.choice_input(
+    for name, label in _FUSED.items():
+        chosen[name] = inputs.toggle_input(screen, name, label, bool(options.get(name)))
+    if _has_experts(model, dims, options):
+        chosen |= _experts(screen, options)
+    chosen["second_moment_dtype"] = inputs.choice_input(
         screen,
         "second_moment_dtype",
         "Second moment",
@@ -201,12 +191,8 @@ def _more(
         options.get("second_moment_dtype", ""),
         words=lambda word: word or "as the optimizer state",
     )
-    chosen_ |= (
-        _blocks(screen, options)
-        | experts
-        | {"second_moment_dtype": second}
-        | _own_choices(screen, options)
-    )
+    chosen |= _blocks(screen, options)
+    chosen |= _own_choices(screen, options)
     flags = st.text_input(
         "Compiler flags",
         key=state.seed(state.key(screen, "flags"), str(options.get("compiler_flags", ""))),
@@ -214,12 +200,26 @@ def _more(
         placeholder="xla_…=true",
         help="Added to those of the published runs.",
     )
-    chosen_["compiler_flags"] = " ".join(flags.split())
-    st.caption("Sizes of the model, where they are to differ from the preset's")
-    return chosen_, _sizes(screen, dims, model)
+    return chosen | {"compiler_flags": " ".join(flags.split())}
 
 
-def _has_experts(model: str, dims: Options, options: Options) -> bool:
+def _saved(screen: str, options: Form) -> Form:
+    """Names of activations that are saved, on the device or on the host."""
+    chosen: Form = {}
+    for name, (label, text) in _SAVED.items():
+        now = [word for word in str(options.get(name, "")).split(",") if word]
+        names = st.multiselect(
+            label,
+            list(dict.fromkeys([*NAMES, *now])),
+            key=state.seed(state.key(screen, name), now),
+            help=text,
+            placeholder="nothing",
+        )
+        chosen[name] = ",".join(names)
+    return chosen
+
+
+def _has_experts(model: str, dims: Form, options: Form) -> bool:
     """Whether a model has experts, or a link has set what they do."""
     if dims.get("experts", 1) > 1 or {"dropless", *_FACTORS} & options.keys():
         return True
@@ -229,10 +229,10 @@ def _has_experts(model: str, dims: Options, options: Options) -> bool:
         return False
 
 
-def _experts(screen: str, options: Options) -> Options:
+def _experts(screen: str, options: Form) -> Form:
     """What experts do with tokens: drop those past a capacity, or take all."""
     key = state.seed(state.key(screen, "dropless"), bool(options.get("dropless")))
-    chosen: Options = {
+    chosen: Form = {
         "dropless": st.toggle("Experts drop no token", key=key, help="By a grouped matmul.")
     }
     places = st.columns(2, gap="small")
@@ -249,26 +249,26 @@ def _experts(screen: str, options: Options) -> Options:
     return chosen
 
 
-def _blocks(screen: str, options: Options) -> dict[str, int]:
+def _blocks(screen: str, options: Form) -> dict[str, int]:
     """Blocks of the attention kernel: of queries, of keys, of keys per matmul; 0 is the usual one."""
-    chosen_: dict[str, int] = {}
+    chosen: dict[str, int] = {}
     places = st.columns(3, gap="small")
     for place, (name, (label, usual)) in zip(places, _BLOCKS.items(), strict=True):
         key = state.seed(state.key(screen, name), options.get(name) or None)
-        chosen_[name] = (
+        chosen[name] = (
             place.number_input(plain(label), value=None, step=128, placeholder=usual, key=key) or 0
         )
-    return chosen_
+    return chosen
 
 
-def _own_choices(screen: str, options: Options) -> dict[str, str]:
+def _own_choices(screen: str, options: Form) -> dict[str, str]:
     """What a model has of its own beside sizes: activation, gate, vocabulary tables."""
-    chosen_: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for place, (name, (label, words)) in zip(
         st.columns(3, gap="small"), _CHOICES.items(), strict=True
     ):
         with place:
-            chosen_[name] = inputs.choice_input(
+            chosen[name] = inputs.choice_input(
                 screen,
                 name,
                 label,
@@ -276,30 +276,10 @@ def _own_choices(screen: str, options: Options) -> dict[str, str]:
                 options.get(name, ""),
                 words=lambda word: word or "as the model",
             )
-    return chosen_
+    return chosen
 
 
-def _sizes(screen: str, dims: Options, model: str) -> dict[str, int]:
-    try:
-        preset = get_model(model)
-    except RequestError:
-        preset = None
-    chosen_: dict[str, int] = {}
-    for row in range(0, len(VARIABLE), 2):
-        for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
-            size = place.number_input(
-                plain(name),
-                value=None,
-                step=1,
-                key=state.seed(state.key(screen, f"size.{name}"), dims.get(name)),
-                placeholder=str(getattr(preset, name)) if preset else "as the model",
-            )
-            if size is not None:
-                chosen_[name] = size
-    return chosen_
-
-
-def _workload_fields(screen: str, draft: Draft, mesh: list[list[Any]]) -> Draft:
+def _workload_fields(screen: str, draft: Form, mesh: Mesh) -> Form:
     """Dims, sharding, dtype, strategies, and arrays of another workload than a model."""
     options = dict(draft["options"])
     what = get_workload(draft["workload"]).chosen(options)
@@ -326,7 +306,7 @@ def _workload_fields(screen: str, draft: Draft, mesh: list[list[Any]]) -> Draft:
     }
 
 
-def _device_order(screen: str, options: Options) -> str:
+def _device_order(screen: str, options: Form) -> str:
     return inputs.choice_input(
         screen,
         "device_order",

@@ -12,25 +12,18 @@ from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
 from spmd_core.words import gap_sentence, gap_table, predictions
 from ui import price, state
+from ui.choices import LinkNumber
 from ui.markdown import plain
 from ui.predict import charts
-from ui.shell import refusal
-from ui.tables import escaped
+from ui.shell import draw_table, refusal
 
 SCREEN = "predict"
 _LONGEST_S = 1e6
 _MOST_TOKENS_E9 = 1e7
-
-
-def from_query() -> None:
-    """Take a measured time and a number of tokens out of a link, once; what is no such number is
-    left out.
-    """
-    for name, most in (("measured", _LONGEST_S), ("tokens", _MOST_TOKENS_E9)):
-        text = st.query_params.get(name, "")[:32]
-        if text and state.aside(SCREEN, f"{name}.read") != text:
-            state.set_aside(SCREEN, f"{name}.read", text)
-            state.set_aside(SCREEN, name, number(text, most))
+_IN_CI = (
+    "**Check it in CI.** This compiles the plan again, reports which collective, byte or buffer "
+    "changed, and ends with code 1 if any did:"
+)
 
 
 def number(text: str, most: float) -> float | None:
@@ -46,27 +39,27 @@ def number(text: str, most: float) -> float | None:
     return value if 0 < value <= most else None
 
 
-def _kept(name: str, value: float | None) -> None:
-    """Remember a number, and say it in the address bar."""
-    state.set_aside(SCREEN, name, value)
-    if value:
-        text = f"{value:g}"
-        state.set_aside(SCREEN, f"{name}.read", text)
-        if st.query_params.get(name) != text:
-            st.query_params[name] = text
-    elif name in st.query_params:
-        del st.query_params[name]
+MEASURED = LinkNumber(SCREEN, "measured", lambda text: number(text, _LONGEST_S))
+_TOKENS = LinkNumber(SCREEN, "tokens", lambda text: number(text, _MOST_TOKENS_E9))
 
 
-def training_run(result: Result, found: Prediction) -> None:
+def from_query() -> None:
+    """Take a measured time and a number of tokens out of a link, once; what is no such number is
+    left out.
+    """
+    MEASURED.from_query()
+    _TOKENS.from_query()
+
+
+def training_run(result: Result, prediction: Prediction) -> None:
     """How many tokens are to be trained on, and what that takes."""
     plan = result.experiment.plan
-    if plan is None or found.predicted_s is None:
+    if plan is None or prediction.predicted_s is None:
         return
     with st.container(
         horizontal=True, vertical_alignment="bottom", gap="medium", key="training-run"
     ):
-        key = state.seed(state.key(SCREEN, "aside.tokens"), state.aside(SCREEN, "tokens"))
+        key = state.seed(state.key(SCREEN, "aside.tokens"), _TOKENS.now())
         tokens = st.number_input(
             "A training run of (billion tokens)",
             value=None,
@@ -78,20 +71,19 @@ def training_run(result: Result, found: Prediction) -> None:
             placeholder="e.g. 1000",
             width=230,
         )
-        _kept("tokens", tokens)
-        words = predictions.run_words(found, plan, (tokens or 0) * 1e9, price.now())
+        _TOKENS.keep(tokens)
+        words = predictions.run_words(prediction, plan, (tokens or 0) * 1e9, price.now())
         st.markdown(
             plain(f"takes {words}.")
             if words
-            else ":gray[says how many days and chip-hours it takes.]",
+            else ":gray[shows how many days and chip-hours it takes.]",
             width="stretch",
         )
 
 
-def own_time(result: Result, found: Prediction) -> None:
+def own_time(prediction: Prediction) -> None:
     """A time measured elsewhere, against the estimate and its interval."""
-    del result
-    key = state.seed(state.key(SCREEN, "aside.measured"), state.aside(SCREEN, "measured"))
+    key = state.seed(state.key(SCREEN, "aside.measured"), MEASURED.now())
     left, right = st.columns([1, 2], gap="medium", vertical_alignment="bottom")
     measured = left.number_input(
         "Your measured time of a step (seconds)",
@@ -104,26 +96,26 @@ def own_time(result: Result, found: Prediction) -> None:
         placeholder="e.g. 0.25",
         help="It stays with the link of this page.",
     )
-    before = state.aside(SCREEN, "measured")
-    _kept("measured", measured)
-    if measured != before:
+    before = MEASURED.now()
+    MEASURED.keep(measured)
+    if MEASURED.now() != before:
         st.rerun()  # the interval above shows it too, and only the tabs were drawn anew
-    words = predictions.measured_words(found, measured or 0.0)
-    if words is None or found.predicted_s is None:
+    words = predictions.measured_words(prediction, measured or 0.0)
+    if words is None or prediction.predicted_s is None:
         right.markdown(
             ":gray[Enter what you measured on real chips, to see how far off the estimate is.]"
         )
         return
-    sentence = gap_sentence(found, measured or 0.0)
+    sentence = gap_sentence(prediction, measured or 0.0)
     right.markdown(f"**{plain(words)}** {plain(sentence or '')}")
     st.vega_lite_chart(
-        charts.interval_chart({"time": found.predicted_s}, measured), alt=words, key="measured"
+        charts.interval_chart({"time": prediction.predicted_s}, measured), alt=words, key="measured"
     )
-    if rows := gap_table(found, measured or 0.0):
-        st.table(escaped(pd.DataFrame(rows)), hide_index=True, border="horizontal")
+    if rows := gap_table(prediction, measured or 0.0):
+        draw_table(pd.DataFrame(rows))
 
 
-def baseline(result: Result, name: str, found: Prediction) -> None:
+def baseline(result: Result, prediction: Prediction) -> None:
     """Keep this prediction as a file that a CI job checks a new compile against; and see what
     changed since such a file.
     """
@@ -131,7 +123,7 @@ def baseline(result: Result, name: str, found: Prediction) -> None:
     if plan is None:
         st.caption("Baselines are kept of a transformer's training step.")
         return
-    now = baselines.baseline_of(plan, found)
+    now = baselines.baseline_of(plan, prediction)
     file = f"baseline-{plan.id}.json"
     st.markdown(
         "**Keep it.** A baseline holds the plan, its memory, time, collectives and buffers."
@@ -145,13 +137,9 @@ def baseline(result: Result, name: str, found: Prediction) -> None:
         key="baseline:download",
         on_click="ignore",
     )
-    st.markdown(
-        "**Check it in CI.** This compiles the plan again, says which collective, byte or buffer "
-        "changed, and ends with code 1 if any did:"
-    )
-    st.code(
-        shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file]), language="bash"
-    )
+    st.markdown(_IN_CI)
+    command = shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file])
+    st.code(command, language="bash")
     st.markdown(
         "**Compare with it here.** What this prediction changes against a baseline of before:"
     )

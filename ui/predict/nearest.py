@@ -1,4 +1,4 @@
-"""The nearest plan that should fit, offered where the instant estimate says that one does not."""
+"""The nearest plan that should fit, offered where the instant estimate does not fit."""
 
 import streamlit as st
 
@@ -15,9 +15,9 @@ def offer(plan: Plan, estimate: Prediction) -> None:
     """What to change so that a plan should fit, and a link that opens it; nothing where it fits."""
     if estimate.fits:
         return
-    found = nearest_fit(plan)
-    st.markdown(f":material/lightbulb: {plain(nearest_words(plan, found))}")
-    if found and (parameters := query(found.experiment)):
+    nearest = nearest_fit(plan)
+    st.markdown(f":material/lightbulb: {plain(nearest_words(plan, nearest))}")
+    if nearest and (parameters := query(nearest.experiment)):
         st.page_link(
             "pages/predict.py",
             label="Open that plan",
@@ -59,8 +59,8 @@ def verdict(experiment: Experiment) -> None:
     plan = experiment.plan
     if plan is None:
         return
-    found = estimate_step(plan)
-    said = predictions.estimate(found.before_compiling, plan)
-    shown = plain(f"Open there: {model_words(plan)} on {plan.topology.name}. {said}")
-    st.markdown(f":small[{shown}]" if found.fits else f":red[:material/error: {shown}]")
-    offer(plan, found)
+    estimate = estimate_step(plan)
+    sentence = predictions.estimate(estimate.before_compiling, plan)
+    shown = plain(f"Open there: {model_words(plan)} on {plan.topology.name}. {sentence}")
+    st.markdown(f":small[{shown}]" if estimate.fits else f":red[:material/error: {shown}]")
+    offer(plan, estimate)

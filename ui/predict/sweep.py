@@ -30,14 +30,12 @@ from ui.shell import refusal
 from ui.tables import sheet
 
 COLUMNS = 3  # of charts
-_WRITTEN = "predict:sweep:written"  # what the address bar said last
+_WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _SCALING = {"weak": "Batch per chip constant (weak)", "strong": "Total batch constant (strong)"}
 
 
 def show(experiment: Experiment) -> None:
-    """The whole of it, for a valid experiment whose target is a topology. It starts no compile
-    until its button is pressed.
-    """
+    """The sweep of a valid experiment whose target is a topology. It starts no compile until its button is pressed."""
     sweep, sentence = _fields(experiment)
     if sweep is None:
         refusal(sentence or "")
@@ -60,7 +58,7 @@ _VIEWS = {"step": "One prediction", "sweep": "Sweep"}
 
 
 def is_open() -> bool:
-    """Whether the screen shows a sweep. The address bar says so: `show=sweep`, or a sweep, or the
+    """Whether the screen shows a sweep. It does where the query has `show=sweep`, or a sweep, or the
     tab that a sweep had before.
     """
     return (
@@ -88,7 +86,7 @@ def choose() -> None:
 
 
 def _turn(key: str) -> None:
-    """Say in the address bar which view was chosen; a sweep is of its own view alone."""
+    """Write the chosen view to the address bar; a sweep belongs to its own view only."""
     for name in ("sweep", "scaling", choices.SHOWN):
         st.query_params.pop(name, None)
     if st.query_params.get(choices.TAB) == "Sweep":
@@ -107,7 +105,7 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     if notice:
         refusal(f"This link's sweep cannot be opened as it is. {notice}")
     # a link was opened: its fields take the place of those that were
-    fresh = linked is not None and _said() != st.session_state.get(_WRITTEN)
+    fresh = linked is not None and _swept() != st.session_state.get(_WRITTEN)
     first = linked.vary if linked else FIRST
     known = [
         name
@@ -128,18 +126,16 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
         text = _values(variable, experiment, variable.text_of(values), fresh)
     scaling = "weak"
     if variable.scales:
-        key = _seeded("sweep:scaling", linked.scaling if linked else "weak", fresh)
         scaling = right.selectbox(
             "Scaling",
             list(_SCALING),
-            key=key,
+            key=_seeded("sweep:scaling", linked.scaling if linked else "weak", fresh),
             format_func=lambda name: _SCALING[name],
             help="Of the mesh, fsdp or data takes the chips that come in, and the other axes stay",
         )
     try:
-        return parse_sweep(
-            experiment, f"{vary}={text}", "strong" if scaling == "strong" else "weak"
-        ), None
+        kept = "strong" if scaling == "strong" else "weak"
+        return parse_sweep(experiment, f"{vary}={text}", kept), None
     except RequestError as error:
         return None, str(error)
 
@@ -174,7 +170,8 @@ def _seeded(field: str, value: object, fresh: bool) -> str:
     return state.seed(key, value)
 
 
-def _said() -> tuple[str, str]:
+def _swept() -> tuple[str, str]:
+    """The sweep and the scaling of the address bar."""
     return st.query_params.get("sweep", ""), st.query_params.get("scaling", "")
 
 
@@ -194,7 +191,7 @@ def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
 
 
 def _write_query(sweep: Sweep) -> None:
-    """Make the address bar say what is swept, so that the link shows the same curves."""
+    """Write what is swept to the address bar, so that the link shows the same curves."""
     wanted = sweep.text
     if st.query_params.get("sweep") != wanted:
         st.query_params["sweep"] = wanted
@@ -202,7 +199,7 @@ def _write_query(sweep: Sweep) -> None:
         st.query_params["scaling"] = "strong"
     elif "scaling" in st.query_params:
         del st.query_params["scaling"]
-    st.session_state[_WRITTEN] = _said()
+    st.session_state[_WRITTEN] = _swept()
 
 
 # Curves
@@ -253,11 +250,13 @@ def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
 
 
 def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
-    point, found, title = row.point, row.numbers, axis_title(sweep)
+    point, numbers, title = row.point, row.numbers, axis_title(sweep)
     between = (
-        f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else None
+        f"{seconds_text(numbers.low_s)} – {seconds_text(numbers.high_s)}"
+        if numbers.step_s
+        else None
     )
-    memory = bytes_text(found.peak_bytes) if found.peak_bytes is not None else None
+    memory = bytes_text(numbers.peak_bytes) if numbers.peak_bytes is not None else None
     if (memory is None or row.is_estimated) and point.expected_bytes is not None:
         memory = f"about {bytes_text(point.expected_bytes)}"
     mesh = mesh_text(point.experiment.mesh, " ") if point.experiment else None
@@ -267,11 +266,11 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
         else None,
         "Mesh": mesh,
         "State": compiling.state_words(row),
-        "Step": seconds_text(found.step_s) if found.step_s else None,
+        "Step": seconds_text(numbers.step_s) if numbers.step_s else None,
         "Between": between,
-        "MFU": f"{found.mfu:.1%}" if found.mfu is not None else None,
-        "Tokens/s/chip": f"{found.tokens_per_s_per_chip:,.0f}"
-        if found.tokens_per_s_per_chip
+        "MFU": f"{numbers.mfu:.1%}" if numbers.mfu is not None else None,
+        "Tokens/s/chip": f"{numbers.tokens_per_s_per_chip:,.0f}"
+        if numbers.tokens_per_s_per_chip
         else None,
         "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}"
         if row.efficiency is not None
@@ -279,7 +278,7 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
         "Memory": memory,
         "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
         **_costs(row),
-        "Binds": found.binds,
+        "Binds": numbers.binds,
         "Open": base + links.path(point.experiment, row.outcome.run, "predict"),
     }
     head = f"{title[0].upper()}{title[1:]}"
@@ -288,9 +287,9 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
 
 def _costs(row: SweepRow) -> dict[str, str]:
     """The point's costs: money where there is a price, else chips' time."""
-    found = cost_rows(row_cost(row, price.now()))
     wanted = "Cost" if price.now() else "Chip"
-    return {label: text for label, text in found.items() if label.startswith(wanted)}
+    costs = cost_rows(row_cost(row, price.now()))
+    return {label: text for label, text in costs.items() if label.startswith(wanted)}
 
 
 def _words(row: SweepRow) -> str | None:

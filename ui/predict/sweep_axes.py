@@ -2,22 +2,23 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from spmd_core.search import Sweep, SweepRow
 from spmd_core.words import axis_title
-from ui.charts.base import CONFIG, Spec
+from ui.charts.base import CONFIG, Row, Spec, category, hover, layer, layered, quantity
 
 HEIGHT_PX = 250
 LEGEND_PX = 22
 _LOG_FROM = 8  # the largest value over the smallest: from here on the x axis is logarithmic
 CROSSED = "#e45756"  # readable on a light and on a dark page
-# the theme's first colour
-OWN: Spec = {"field": "kind", "type": "nominal", "scale": {"domain": ["all"]}, "legend": None}
+OWN = category("kind", ["all"])  # the theme's first color
+_POINT = {"type": "point", "size": 55, "opacity": 1}
+_RANGE_BAR = {"type": "rule", "strokeWidth": 2.5, "opacity": 0.55}
+_BAND = {"type": "area", "opacity": 0.2}
 CONFIG_OF_SWEEP: Spec = CONFIG | {"axis": CONFIG["axis"] | {"tickCount": 4}}
 
 
-def place(sweep: Sweep, row: SweepRow) -> dict[str, Any]:
+def place(sweep: Sweep, row: SweepRow) -> Row:
     """Where a row is on the x axis."""
     return {
         "x": row.point.label if sweep.is_categorical else row.point.value,
@@ -28,11 +29,15 @@ def place(sweep: Sweep, row: SweepRow) -> dict[str, Any]:
 
 def value_of(
     sweep: Sweep, row: SweepRow, y: float, low: float | None, high: float | None, text: str
-) -> dict[str, Any]:
+) -> Row:
     """A point of a curve: its place, its value within an interval, and the words on hover."""
-    guessed = {"said": f"{text}, estimated"} if row.is_estimated else {"said": text}
-    span = {} if low is None or high is None else {"low": low, "high": high}
-    return {**place(sweep, row), "y": y, "estimated": row.is_estimated} | guessed | span
+    return {
+        **place(sweep, row),
+        "y": y,
+        "text": f"{text}, estimated" if row.is_estimated else text,
+        "estimated": row.is_estimated,
+        **({} if low is None or high is None else {"low": low, "high": high}),
+    }
 
 
 def is_steep(values: Sequence[float]) -> bool:
@@ -62,28 +67,26 @@ def x_axis(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     places = sorted({float(point.value) for point in able})
     log = len(places) > 1 and places[-1] >= _LOG_FROM * places[0]
     scale: Spec = {"type": "log", "base": 2} if log else {"zero": False}
-    scale |= (
-        {"domain": [places[0], places[-1]], "nice": False, "padding": 12} if len(places) > 1 else {}
-    )
+    if len(places) > 1:
+        scale |= {"domain": [places[0], places[-1]], "nice": False, "padding": 12}
     ticks = _ticks(places, log)
-    return {
-        "field": "x",
-        "type": "quantitative",
-        "title": axis_title(sweep) + (", logarithmic" if log else ""),
-        "scale": scale,
-        "axis": {
+    return quantity(
+        "x",
+        title=axis_title(sweep) + (", logarithmic" if log else ""),
+        scale=scale,
+        axis={
             "values": ticks,
             "tickCount": max(1, len(ticks)),
             "format": ",~r",
             "labelOverlap": False,
             "labelFontSize": 11,
         },
-    }
+    )
 
 
 def _ticks(places: Sequence[float], log: bool) -> list[float]:
     """The places that have room for a label: the first and the last, and between them those a tenth
-    of the axis from their neighbours.
+    of the axis from their neighbors.
     """
     scaled = [math.log(place) if log else place for place in places]
     apart = (scaled[-1] - scaled[0]) / 10 if scaled else 0.0
@@ -99,10 +102,15 @@ def _ticks(places: Sequence[float], log: bool) -> list[float]:
     return [places[at] for at in kept]
 
 
+def tips(sweep: Sweep, title: str) -> list[Spec]:
+    """What a point shows on hover: where it is on the x axis, and its value."""
+    return hover(label=axis_title(sweep), text=title)
+
+
 def curve(
     sweep: Sweep,
     rows: Sequence[SweepRow],
-    values: list[dict[str, Any]],
+    values: Sequence[Row],
     title: str,
     *,
     zero: bool = False,
@@ -111,55 +119,23 @@ def curve(
     """Points in the order of the x axis, joined where that has an order, with their intervals as a
     band or as bars.
     """
-    y: Spec = {
-        "field": "y",
-        "type": "quantitative",
-        "title": None,
-        "scale": {"type": "log"} if log else {"zero": zero},
-        "axis": {"tickCount": 4},
-    }
+    scale: Spec = {"type": "log"} if log else {"zero": zero}
     if zero and values and not any(value["y"] for value in values):
-        y["scale"] = {"domain": [0, 1]}  # of nothing but zeros there is no axis
+        scale = {"domain": [0, 1]}  # of nothing but zeros there is no axis
+    y = quantity("y", title=None, scale=scale, axis={"tickCount": 4})
     x = x_axis(sweep, rows)
-    tips = {
-        "tooltip": [
-            {"field": "label", "title": axis_title(sweep)},
-            {"field": "said", "title": title},
-        ]
-    }
-    spans = [value for value in values if "low" in value]
-    ranged = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
-    band = (
-        {"type": "rule", "strokeWidth": 2.5, "opacity": 0.55}
-        if sweep.is_categorical or len(spans) == 1
-        else {"type": "area", "opacity": 0.2}
-    )
-    layers = (
-        [{"data": {"values": spans}, "mark": band, "encoding": {**ranged, "color": OWN}}]
-        if spans
-        else []
-    )
-    point = {"type": "point", "filled": True, "size": 55, "opacity": 1}
+    on_curve = {"x": x, "y": y, "color": OWN}
+    layers = []
+    if spans := [value for value in values if "low" in value]:
+        mark = _RANGE_BAR if sweep.is_categorical or len(spans) == 1 else _BAND
+        low, high = y | {"field": "low"}, {"field": "high"}
+        layers.append(layer(spans, mark, x=x, y=low, y2=high, color=OWN))
     if not sweep.is_categorical:
-        layers.append(
-            {
-                "data": {"values": values},
-                "mark": {"type": "line", "strokeWidth": 2},
-                "encoding": {"x": x, "y": y, "color": OWN},
-            }
-        )
-    for guessed in (True, False):  # hollow where nothing was compiled
-        layers.append(
-            {
-                "data": {
-                    "values": [
-                        value for value in values if value.get("estimated", False) == guessed
-                    ]
-                },
-                "mark": point | {"filled": not guessed},
-                "encoding": {"x": x, "y": y, "color": OWN, **tips},
-            }
-        )
+        layers.append(layer(values, {"type": "line", "strokeWidth": 2}, **on_curve))
+    for estimated in (True, False):  # hollow where nothing was compiled
+        points = [value for value in values if value.get("estimated", False) == estimated]
+        mark = _POINT | {"filled": not estimated}
+        layers.append(layer(points, mark, **on_curve, tooltip=tips(sweep, title)))
     heading = {
         "text": title + (", logarithmic" if log else ""),
         "anchor": "start",
@@ -167,10 +143,6 @@ def curve(
         "fontWeight": 600,
         "offset": 8,
     }
-    return {
-        "layer": layers,
-        "encoding": {"x": x, "y": y},
-        "title": heading,
-        "height": HEIGHT_PX,
-        "config": CONFIG_OF_SWEEP,
+    return layered(layers, HEIGHT_PX, encoding={"x": x, "y": y}, title=heading) | {
+        "config": CONFIG_OF_SWEEP
     }

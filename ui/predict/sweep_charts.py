@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.search import Sweep, SweepRow
 from spmd_core.words import axis_title
-from ui.charts.base import BYTES, SECONDS, Spec, unit
+from ui.charts.base import BYTES, SECONDS, TOP, Row, Spec, category, layer, unit
 from ui.predict.sweep_axes import (
     CROSSED,
     HEIGHT_PX,
@@ -15,44 +16,56 @@ from ui.predict.sweep_axes import (
     curve,
     is_steep,
     place,
+    tips,
     value_of,
 )
 
 MAX_KINDS = 3  # of collectives, in the chart of exposed communication
+_TOO_LARGE = ("too large", "does not fit")  # states of a point
+_CAPACITY_LINE = {
+    "type": "line",
+    "strokeDash": [5, 4],
+    "strokeWidth": 1.5,
+    "color": CROSSED,
+}
+_CAPACITY_TICK = {"type": "tick", "width": 34, "thickness": 2, "color": CROSSED}
+_ESTIMATED = {"type": "point", "filled": False, "size": 55}
+_CROSS = {
+    "type": "point",
+    "shape": "cross",
+    "angle": 45,
+    "filled": True,
+    "size": 110,
+    "color": CROSSED,
+}
+_KINDS_LEGEND = TOP | {"columns": 4, "labelLimit": 110}
 
 
 def step_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Seconds of a step: the estimate within its interval."""
     size, name = unit([row.numbers.step_s for row in rows if row.numbers.step_s], SECONDS)
+    steps = [(row, row.numbers, step_s) for row in rows if (step_s := row.numbers.step_s)]
     values = [
         value_of(
             sweep,
             row,
-            row.numbers.step_s / size,
-            (row.numbers.low_s or 0.0) / size,
-            (row.numbers.high_s or 0.0) / size,
-            seconds_text(row.numbers.step_s),
+            step_s / size,
+            (numbers.low_s or 0.0) / size,
+            (numbers.high_s or 0.0) / size,
+            seconds_text(step_s),
         )
-        for row in rows
-        if row.numbers.step_s
+        for row, numbers, step_s in steps
     ]
-    steep = is_steep([value["y"] for value in values])
+    steep = is_steep([step_s for _, _, step_s in steps])
     return curve(sweep, rows, values, f"Time of a step ({name})", zero=not steep, log=steep)
 
 
 def mfu_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
-    """Model FLOPs utilization in percent, with the interval that the step's makes."""
+    """Model FLOPs utilization in percent, with the interval that follows from the step's."""
     values = [
-        value_of(
-            sweep,
-            row,
-            100 * row.numbers.mfu,
-            100 * span[0],
-            min(100.0, 100 * span[1]),
-            f"{row.numbers.mfu:.1%}",
-        )
+        value_of(sweep, row, 100 * mfu, 100 * span[0], min(100.0, 100 * span[1]), f"{mfu:.1%}")
         for row in rows
-        if row.numbers.mfu is not None and (span := row.mfu_interval)
+        if (mfu := row.numbers.mfu) is not None and (span := row.mfu_interval)
     ]
     return curve(sweep, rows, values, "MFU (%)", zero=True)
 
@@ -61,19 +74,10 @@ def rate_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Tokens per second and chip."""
     values = []
     for row in rows:
-        numbers = row.numbers
-        if numbers.tokens_per_s_per_chip and numbers.step_s and numbers.low_s and numbers.high_s:
-            rate = numbers.tokens_per_s_per_chip
-            values.append(
-                value_of(
-                    sweep,
-                    row,
-                    rate,
-                    rate * numbers.step_s / numbers.high_s,
-                    rate * numbers.step_s / numbers.low_s,
-                    f"{rate:,.0f}",
-                )
-            )
+        step_s, low_s, high_s = row.numbers.step_s, row.numbers.low_s, row.numbers.high_s
+        if (rate := row.numbers.tokens_per_s_per_chip) and step_s and low_s and high_s:
+            low, high = rate * step_s / high_s, rate * step_s / low_s
+            values.append(value_of(sweep, row, rate, low, high, f"{rate:,.0f}"))
     return curve(sweep, rows, values, "Tokens per second and chip", zero=True)
 
 
@@ -92,129 +96,91 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     return curve(sweep, rows, values, title, zero=True)
 
 
+@dataclass(slots=True)
+class _Memory:
+    """The points of the memory chart, by what each of them is, in units of `size` bytes."""
+
+    sweep: Sweep
+    size: float
+    capacity: list[Row] = field(default_factory=list)
+    compiled: list[Row] = field(default_factory=list)
+    estimated: list[Row] = field(default_factory=list)
+    too_large: list[Row] = field(default_factory=list)
+    highest: float = 0.0
+
+    def add_row(self, row: SweepRow) -> None:
+        """Append the capacity at a row, and the bytes per device that it needs."""
+        point, peak = row.point, row.numbers.peak_bytes
+        capacity = f"capacity {bytes_text(point.capacity_bytes)}"
+        self._add(self.capacity, row, point.capacity_bytes, capacity)
+        if row.outcome.state in _TOO_LARGE:
+            needed = point.expected_bytes if peak is None else peak
+            needs = "" if needed is None else f"{bytes_text(needed)} needed, "
+            text = f"does not fit: {needs}{capacity}"
+            self._add(self.too_large, row, point.capacity_bytes, text)
+        elif peak is not None and not row.is_estimated:
+            self._add(self.compiled, row, peak, f"{bytes_text(peak)} by the compiler")
+        elif (expected := point.expected_bytes) is not None:
+            self._add(self.estimated, row, expected, f"{bytes_text(expected)} by its sizes")
+
+    def _add(self, points: list[Row], row: SweepRow, count: float, text: str) -> None:
+        y = count / self.size
+        points.append({**place(self.sweep, row), "y": y, "text": text})
+        self.highest = max(self.highest, y)
+
+
 def memory_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Peak per device by the compiler, the estimate from the sizes where it is not compiled yet, and
     the capacity; crosses do not fit.
     """
-    size, name = unit(
-        [float(row.point.capacity_bytes) for row in rows if row.point.capacity_bytes], BYTES
-    )
-    values, guessed, crossed, capacity = [], [], [], []
+    limits = [float(row.point.capacity_bytes) for row in rows if row.point.capacity_bytes]
+    size, name = unit(limits, BYTES)
+    memory = _Memory(sweep, size)
     for row in rows:
-        point, peak = row.point, row.numbers.peak_bytes
-        if point.experiment is None:
-            continue
-        limit = point.capacity_bytes / size
-        capacity.append(
-            {
-                **place(sweep, row),
-                "y": limit,
-                "said": f"capacity {bytes_text(point.capacity_bytes)}",
-            }
-        )
-        if row.outcome.state in ("too large", "does not fit"):
-            needed = peak if peak is not None else point.expected_bytes
-            needs = "" if needed is None else f"{bytes_text(needed)} needed, "
-            crossed.append(
-                {
-                    **place(sweep, row),
-                    "y": limit,
-                    "said": f"does not fit: {needs}capacity {bytes_text(point.capacity_bytes)}",
-                }
-            )
-        elif peak is not None and not row.is_estimated:
-            values.append(
-                value_of(sweep, row, peak / size, None, None, f"{bytes_text(peak)} by the compiler")
-            )
-        elif point.expected_bytes is not None:
-            guessed.append(
-                {
-                    **place(sweep, row),
-                    "y": point.expected_bytes / size,
-                    "said": f"{bytes_text(point.expected_bytes)} by its sizes",
-                }
-            )
-    chart = curve(sweep, rows, values, f"Memory per device ({name})", zero=True)
-    x, y = chart["encoding"]["x"], chart["encoding"]["y"]
-    # a cross stays in sight
-    y["scale"]["domainMax"] = 1.1 * max(
-        (value["y"] for value in (*capacity, *values, *guessed)), default=1.0
-    )
-    tips = {
-        "tooltip": [
-            {"field": "label", "title": axis_title(sweep)},
-            {"field": "said", "title": "memory"},
-        ]
-    }
-    line = (
-        {"type": "tick", "width": 34, "thickness": 2}
-        if sweep.is_categorical
-        else {"type": "line", "strokeDash": [5, 4], "strokeWidth": 1.5}
-    )
+        if row.point.experiment is not None:
+            memory.add_row(row)
+    chart = curve(sweep, rows, memory.compiled, f"Memory per device ({name})", zero=True)
+    y = chart["encoding"]["y"]
+    y["scale"]["domainMax"] = 1.1 * (memory.highest or 1.0)  # a cross stays in sight
+    shared = {"x": chart["encoding"]["x"], "y": y, "tooltip": tips(sweep, "memory")}
+    line = _CAPACITY_TICK if sweep.is_categorical else _CAPACITY_LINE
     chart["layer"] = [
-        {
-            "data": {"values": capacity},
-            "mark": {**line, "color": CROSSED},
-            "encoding": {"x": x, "y": y, **tips},
-        },
+        layer(memory.capacity, line, **shared),
         *chart["layer"],
-        {
-            "data": {"values": guessed},
-            "mark": {"type": "point", "filled": False, "size": 55},
-            "encoding": {"x": x, "y": y, "color": OWN, **tips},
-        },
-        {
-            "data": {"values": crossed},
-            "mark": {
-                "type": "point",
-                "shape": "cross",
-                "angle": 45,
-                "filled": True,
-                "size": 110,
-                "color": CROSSED,
-            },
-            "encoding": {"x": x, "y": y, **tips},
-        },
+        layer(memory.estimated, _ESTIMATED, color=OWN, **shared),
+        layer(memory.too_large, _CROSS, **shared),
     ]
     return chart
 
 
 def exposed_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
-    """Share of the step that collectives take which nothing hides, in percent: all of them, and the
-    largest kinds.
+    """Share of the step that exposed collectives take, in percent: all of them, and the largest
+    kinds.
     """
     totals: dict[str, float] = {}
     for row in rows:
         for kind, seconds in row.numbers.exposed_s.items():
             totals[kind] = totals.get(kind, 0.0) + seconds / (row.numbers.step_s or math.inf)
-    kinds = sorted(totals, key=lambda kind: -totals[kind])[:MAX_KINDS]
-    values = []
+    largest = sorted(totals, key=lambda kind: -totals[kind])[:MAX_KINDS]
+    kinds = largest if len(totals) > 1 else []
+    values: list[Row] = []
     for row in rows:
-        if row.exposed_share is None or not row.numbers.step_s:
+        step_s = row.numbers.step_s
+        if row.exposed_share is None or not step_s:
             continue
-        shares = {"all": row.exposed_share}
-        if len(totals) > 1:
-            shares |= {
-                kind: row.numbers.exposed_s.get(kind, 0.0) / row.numbers.step_s for kind in kinds
-            }
+        exposed = row.numbers.exposed_s
+        shares = {"all": row.exposed_share} | {
+            kind: exposed.get(kind, 0.0) / step_s for kind in kinds
+        }
         values += [
-            value_of(sweep, row, 100 * share, None, None, f"{share:.1%}") | {"kind": kind}
+            {**value_of(sweep, row, 100 * share, None, None, f"{share:.1%}"), "kind": kind}
             for kind, share in shares.items()
         ]
     chart = curve(sweep, rows, values, "Exposed communication (% of step)", zero=True)
-    order = ["all", *kinds] if len(totals) > 1 else ["all"]
-    colour = {
-        "field": "kind",
-        "type": "nominal",
-        "sort": order,
-        "scale": {"domain": order},
-        "legend": {"orient": "top", "title": None, "columns": 4, "labelLimit": 110}
-        if len(order) > 1
-        else None,
-    }
-    for layer in chart["layer"]:
-        layer["encoding"] = {**layer["encoding"], "color": colour}
-    return chart | ({"height": HEIGHT_PX + LEGEND_PX} if len(order) > 1 else {})
+    color = category("kind", ["all", *kinds], legend=_KINDS_LEGEND if kinds else None)
+    for each in chart["layer"]:
+        each["encoding"] = {**each["encoding"], "color": color}
+    return chart | ({"height": HEIGHT_PX + LEGEND_PX} if kinds else {})
 
 
 CHARTS: dict[str, Callable[[Sweep, Sequence[SweepRow]], Spec]] = {
@@ -260,9 +226,8 @@ def chart_alt(name: str, sweep: Sweep, rows: Sequence[SweepRow]) -> str:
 
 
 def _memory_words(row: SweepRow) -> str | None:
-    if row.outcome.state in ("too large", "does not fit"):
+    if row.outcome.state in _TOO_LARGE:
         return "does not fit"
-    count = (
-        row.numbers.peak_bytes if row.numbers.peak_bytes is not None else row.point.expected_bytes
-    )
-    return bytes_text(count) if count is not None else None
+    peak = row.numbers.peak_bytes
+    count = row.point.expected_bytes if peak is None else peak
+    return None if count is None else bytes_text(count)

@@ -58,14 +58,14 @@ def strategies_table(result: Result, price: float | None = None) -> dict[str, li
     return table
 
 
-def collectives_table(found: Prediction) -> dict[str, list[str]]:
+def collectives_table(prediction: Prediction) -> dict[str, list[str]]:
     """Collectives alike in kind, axes, bytes and reason are one row, the longest first, and all
     that is small is the last.
     """
     table: dict[str, list[str]] = {
         name: [] for name in ("Collective", "Bytes", "Times", "Total", "Exposed", "Why")
     }
-    for row in rows(found.collectives):
+    for row in rows(prediction.collectives):
         axes = ", ".join(row.axes)
         route = "" if row.rest else route_words(row.first.route or "")
         hidden = row.exposed_s <= 0.005 * max(row.seconds, 1e-12)
@@ -80,18 +80,18 @@ def collectives_table(found: Prediction) -> dict[str, list[str]]:
     return table
 
 
-def buffers_table(found: Prediction) -> dict[str, list[str]]:
+def buffers_table(prediction: Prediction) -> dict[str, list[str]]:
     """The arrays that matter to memory, and the operation that they come from."""
     return {
-        "Array": [each.shape for each in found.buffers],
-        "Bytes": [nowrap(bytes_text(each.bytes)) for each in found.buffers],
-        "From": [operation(each.op) or each.name for each in found.buffers],
+        "Array": [each.shape for each in prediction.buffers],
+        "Bytes": [nowrap(bytes_text(each.bytes)) for each in prediction.buffers],
+        "From": [operation(each.op) or each.name for each in prediction.buffers],
     }
 
 
-def memory_table(found: Prediction) -> dict[str, list[str]]:
+def memory_table(prediction: Prediction) -> dict[str, list[str]]:
     """The compiler's account, per device."""
-    held = found.memory_bytes
+    held = prediction.memory_bytes
     rows = {
         "Peak": held.peak,
         "Arguments (parameters, optimizer, data)": held.argument,
@@ -127,10 +127,10 @@ def sharding_table(plan: Plan) -> dict[str, list[str]]:
 
 
 def arrays_table(plan: Plan) -> dict[str, list[str]]:
-    """Every array that matters: its dims with the axes that cut them, and the shape that one device
+    """Every array that matters: its dims with the axes that shard them, and the shape that one device
     holds.
     """
-    found = sharding.arrays(plan)
+    arrays = sharding.arrays(plan)
     rename = sharding.WORDS
 
     def dims(array: sharding.ShardedArray) -> str:
@@ -140,10 +140,10 @@ def arrays_table(plan: Plan) -> dict[str, list[str]]:
         )
 
     return {
-        "Array": [f"{array.name} ({array.group[:-1]})" for array in found],
-        "Dims and mesh axes": [dims(array) for array in found],
+        "Array": [f"{array.name} ({array.group[:-1]})" for array in arrays],
+        "Dims and mesh axes": [dims(array) for array in arrays],
         "On each device": [
-            " × ".join(f"{size:,}" for size in array.held(plan.axis_sizes)) for array in found
+            " × ".join(f"{size:,}" for size in array.held(plan.axis_sizes)) for array in arrays
         ],
     }
 

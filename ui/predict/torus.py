@@ -9,19 +9,23 @@ from spmd_core.time import MeshAxis, mesh_axes
 from ui.markdown import plain
 from ui.predict import torus_chart
 from ui.predict.tables import NONE, nowrap
-from ui.shell import refusal
-from ui.tables import escaped
+from ui.shell import draw_table, refusal
 
 ORDERS = {"topology": "By topology", "plain": "Plain"}
 _MEANINGS = {
     "topology": "as jax's mesh_utils assigns devices",
     "plain": "devices as they are listed",
 }
-_WIDTH_PX = 330  # of one picture; two stand side by side
+_WIDTH_PX = 330  # of one picture; two are side by side
+_LEGEND = (
+    "Colors go from the first place along {axis} (blue) to the last (red), and the line joins the "
+    "devices of one group in their order. Neighbors: how many links are between one device and the "
+    "next along the axis, on average. Gather: until every device has 1 GiB, by the cost model."
+)
 
 
 def show(experiment: Experiment) -> None:
-    """Both orders: the picture, coloured along a mesh axis, and every axis in words."""
+    """Both orders: the picture, colored along a mesh axis, and every axis in words."""
     try:
         topology = get_topology(experiment.target)
         axes_of = {order: mesh_axes(topology, experiment.mesh, order) for order in ORDERS}
@@ -29,51 +33,47 @@ def show(experiment: Experiment) -> None:
         refusal(str(error))
         return
     if topology.chip.is_gpu:  # every GPU of a domain is as near as every other
-        st.table(escaped(axes_table(axes_of["plain"])), hide_index=True, border="horizontal")
+        draw_table(axes_table(axes_of["plain"]))
         return
-    names = [name for name, _ in experiment.mesh]
-    axis = names[0]
-    if len(names) > 1:
-        default = max(experiment.mesh, key=lambda pair: pair[1])[0]
-        axis = (
-            st.segmented_control(
-                "Color along",
-                names,
-                format_func=plain,
-                default=default,
-                key=f"torus:axis:{','.join(names)}",
-                required=True,
-            )
-            or default
-        )
+    axis = _axis_field(experiment)
     chosen = experiment.option("device_order")
-    for column, (order, words) in zip(st.columns(2, gap="medium"), ORDERS.items(), strict=True):
+    for column, (order, axes) in zip(st.columns(2, gap="medium"), axes_of.items(), strict=True):
         with column:
             used = " :blue-badge[this experiment]" if order == chosen else ""
-            st.markdown(f"**{plain(words)}** :gray[:small[{plain(_MEANINGS[order])}]]{used}")
-            chart = torus_chart.torus_chart(topology, experiment.mesh, axis, order, _WIDTH_PX)
-            sentence = "; ".join(f"{each.name}: {each.words}" for each in axes_of[order])
+            meaning = f":gray[:small[{plain(_MEANINGS[order])}]]"
+            st.markdown(f"**{plain(ORDERS[order])}** {meaning}{used}")
+            sentence = "; ".join(f"{each.name}: {each.words}" for each in axes)
             st.vega_lite_chart(
-                chart,
+                torus_chart.torus_chart(topology, experiment.mesh, axis, order, _WIDTH_PX),
                 alt=f"{topology.name}, {order} order, colored along {axis}. {sentence}",
                 width="content",
                 key=f"torus:{order}",
             )
-            st.table(escaped(axes_table(axes_of[order])), hide_index=True, border="horizontal")
-    st.caption(
-        plain(
-            f"{torus_chart.caption(topology)} Colors go from the first place along {axis} (blue) to the last (red), and the line joins "
-            "the devices of one group in their order. Neighbors: how many links are between one device and the next along "
-            "the axis, on average. "
-            "Gather: until every device has 1 GiB, by the cost model."
-        )
-    )
+            draw_table(axes_table(axes))
+    st.caption(plain(f"{torus_chart.caption(topology)} {_LEGEND.format(axis=axis)}"))
     if (verdict := difference(axes_of["topology"], axes_of["plain"])) is not None:
         st.markdown(plain(verdict))
 
 
+def _axis_field(experiment: Experiment) -> str:
+    """The mesh axis that the pictures are colored along: the largest one, until another is chosen."""
+    largest = max(experiment.mesh, key=lambda pair: pair[1])[0]
+    names = [name for name, _ in experiment.mesh]
+    if len(names) == 1:
+        return largest
+    chosen = st.segmented_control(
+        "Color along",
+        names,
+        format_func=plain,
+        default=largest,
+        key=f"torus:axis:{','.join(names)}",
+        required=True,
+    )
+    return chosen or largest
+
+
 def axes_table(axes: tuple[MeshAxis, ...]) -> dict[str, list[str]]:
-    """One row per axis: what it is on the torus, how far apart neighbours are, and what gathering
+    """One row per axis: what it is on the torus, how far apart neighbors are, and what gathering
     over it takes.
     """
     return {

@@ -1,22 +1,24 @@
-"""The picture of a mesh on its torus: chips, links with those that wrap around, and colours by the
+"""The picture of a mesh on its torus: chips, links with those that wrap around, and colors by the
 coordinate along one mesh axis.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from spmd_core.machine import Topology, mesh_places
-from ui.charts.base import CONFIG, INK, Spec
+from ui.charts.base import INK, Row, Spec, category, hover, layer, layered, quantity
 
 MAX_CHIPS, MAX_LAYERS = 1024, 8
 LONGEST_PATH = 64  # of a group whose order is drawn
 _STUB = 0.62  # length of a link that wraps around, in steps between chips
 # from the first to the last place
 _SHADES = ["#4662d7", "#36aaf9", "#1ae4b6", "#72e05e", "#c7d034", "#faba39", "#f66b19", "#cb2a04"]
-_LINK, _WRAP = "#9aa1ab", "#d9730d"
+_LINK, _WRAP = "link", "wraps around"
+_LINK_COLORS = {_LINK: "#9aa1ab", _WRAP: "#d9730d"}
+_LAYER_GAP = 1.6  # between the last chip of a layer and the first of the next, in steps
 
 
 def layers_drawn(topology: Topology) -> int:
@@ -27,154 +29,143 @@ def layers_drawn(topology: Topology) -> int:
     return max(1, min(z, MAX_LAYERS, MAX_CHIPS // (x * y)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """The layers along z of one slice, side by side in lines of `columns`."""
+
+    topology: Topology
+    layers: int
+    columns: int
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height, in steps between chips."""
+        x, y = self.topology.shape[:2]
+        lines = -(-self.layers // self.columns)
+        return self.columns * (x + _LAYER_GAP) - 1.2, lines * (y + _LAYER_GAP) - 1.2
+
+    def corner(self, layer: int) -> tuple[float, float]:
+        """Where a layer's first chip is."""
+        x, y = self.topology.shape[:2]
+        line, column = divmod(layer, self.columns)
+        return column * (x + _LAYER_GAP), line * (y + _LAYER_GAP)
+
+
+def _drawing(topology: Topology) -> _Drawing:
+    """As many layers side by side as make the picture about twice as wide as tall."""
+    x, y = topology.shape[:2]
+    layers = layers_drawn(topology)
+    columns = round(math.sqrt(layers * 2 * (y + 1) / (x + 1)))
+    return _Drawing(topology, layers, min(layers, max(1, columns)))
+
+
 def torus_chart(
     topology: Topology, mesh: Sequence[tuple[str, int]], axis: str, order: str, width_px: int
 ) -> Spec:
-    """Chips of one slice, layers of a cube side by side, coloured by the coordinate along mesh axis
+    """Chips of one slice, layers of a cube side by side, colored by the coordinate along mesh axis
     `axis`; one group of that axis is joined.
     """
-    names = [name for name, _ in mesh]
-    sizes = [size for _, size in mesh]
-    layers = layers_drawn(topology)
-    x, y = topology.shape[:2]
-    columns = min(layers, max(1, round(math.sqrt(layers * 2 * (y + 1) / (x + 1)))))
-    rows = -(-layers // columns)
-    places = mesh_places(topology, sizes, order)
+    names, sizes = [name for name, _ in mesh], [size for _, size in mesh]
     along = names.index(axis)
-    chips = _chips(topology, places, along, columns, layers)
+    places = mesh_places(topology, sizes, order)
     group = np.moveaxis(places, along, 0).reshape(sizes[along], -1, 5)[:, 0]
-    span = {"x": columns * (x + 1.6) - 1.2, "y": rows * (y + 1.6) - 1.2}
-    step = max(5.0, min(38.0, width_px / span["x"], 330 / span["y"]))
-    scale: dict[str, Any] = {
-        name: {"domain": [-0.7, span[name] - 0.7], "nice": False, "zero": False} for name in "xy"
-    }
-    scale["y"]["reverse"] = True
-
-    def ends(*fields: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for field in fields:
-            found[field] = (
-                {"field": field}
-                if field.endswith("2")
-                else {"field": field, "type": "quantitative", "scale": scale[field], "axis": None}
-            )
-        return found
-
-    colour: dict[str, Any] = {
-        "field": "at",
-        "type": "quantitative",
-        "legend": None,
-        "scale": {
-            "domain": [
-                (sizes[along] - 1) * part / (len(_SHADES) - 1) for part in range(len(_SHADES))
-            ],
-            "range": _SHADES,
-        },
-    }
-    if sizes[along] <= 1:
-        colour = {"value": "#3b76c4"}
-    layers_of_chart = [
-        {
-            "data": {"values": _links(topology, columns, layers)},
-            "mark": {"type": "rule", "strokeWidth": 1.2},
-            "encoding": ends("x", "y", "x2", "y2")
-            | {
-                "color": {
-                    "field": "kind",
-                    "type": "nominal",
-                    "scale": {"domain": ["link", "wraps around"], "range": [_LINK, _WRAP]},
-                    "legend": None,
-                }
-            },
-        },
-        {
-            "data": {"values": chips},
-            "mark": {"type": "rect", "cornerRadius": 2},
-            "encoding": ends("x", "y", "x2", "y2")
-            | {
-                "color": colour,
-                "tooltip": [{"field": "chip"}, {"field": "mesh", "title": "in the mesh"}],
-            },
-        },
+    drawing = _drawing(topology)
+    width, height = drawing.size
+    step_px = max(5.0, min(38.0, width_px / width, 330 / height))
+    place = {"x": _place("x", width), "y": _place("y", height, reverse=True)}
+    rectangle = place | {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
+    layers = [
+        layer(
+            _links(drawing),
+            {"type": "rule", "strokeWidth": 1.2},
+            **rectangle,
+            color=category("kind", list(_LINK_COLORS), colors=list(_LINK_COLORS.values())),
+        ),
+        layer(
+            _chips(drawing, places, along),
+            {"type": "rect", "cornerRadius": 2},
+            **rectangle,
+            color=_shades(sizes[along]),
+            tooltip=hover(chip="chip", mesh="in the mesh"),
+        ),
     ]
-    path = _path(topology, group, columns, layers)
-    if len(path) > 1:
-        layers_of_chart.append(
-            {
-                "data": {"values": path},
-                "mark": {"type": "line", "strokeWidth": 2.2, **INK, "point": {"size": 14, **INK}},
-                "encoding": ends("x", "y") | {"order": {"field": "order", "type": "quantitative"}},
-            }
-        )
-    return {
-        "layer": layers_of_chart,
-        "width": round(span["x"] * step),
-        "height": round(span["y"] * step),
-        "config": CONFIG,
-        "resolve": {"scale": {"color": "independent"}},
-    }
+    if len(path := _path(drawing, group)) > 1:
+        line = {"type": "line", "strokeWidth": 2.2, **INK, "point": {"size": 14, **INK}}
+        layers.append(layer(path, line, **place, order=quantity("order")))
+    return layered(
+        layers,
+        round(height * step_px),
+        width=round(width * step_px),
+        resolve={"scale": {"color": "independent"}},
+    )
 
 
-def _corner(layer: int, columns: int, topology: Topology) -> tuple[float, float]:
-    x, y = topology.shape[:2]
-    return (layer % columns) * (x + 1.6), (layer // columns) * (y + 1.6)
+def _place(field: str, length: float, *, reverse: bool = False) -> Spec:
+    scale = {"domain": [-0.7, length - 0.7], "nice": False, "zero": False, "reverse": reverse}
+    return quantity(field, scale=scale, axis=None)
 
 
-def _chips(
-    topology: Topology, places: np.ndarray, along: int, columns: int, layers: int
-) -> list[dict[str, Any]]:
+def _shades(size: int) -> Spec:
+    """The color of a chip by its coordinate along a mesh axis of this size."""
+    if size <= 1:
+        return {"value": "#3b76c4"}
+    domain = [(size - 1) * part / (len(_SHADES) - 1) for part in range(len(_SHADES))]
+    return quantity("at", legend=None, scale={"domain": domain, "range": _SHADES})
+
+
+def _chips(drawing: _Drawing, places: np.ndarray, along: int) -> list[Row]:
     """A rectangle for each device of the first slice, in the layers that are drawn; two devices of
     a chip share its square.
     """
-    cores = topology.chip.devices_per_chip
-    found = []
+    cores = drawing.topology.chip.devices_per_chip
+    is_cube = len(drawing.topology.shape) > 2
+    width = 0.68 / cores
+    rows = []
     for index in np.ndindex(*places.shape[:-1]):
-        x, y, z, core, number = (int(value) for value in places[index])
-        if number or z >= layers:
+        x, y, z, core, slice_number = (int(value) for value in places[index])
+        if slice_number or z >= drawing.layers:
             continue
-        left, top = _corner(z, columns, topology)
-        width = 0.68 / cores
+        left, top = drawing.corner(z)
         begin = left + x - 0.34 + core * width
-        place = f"({x}, {y}{f', {z}' if len(topology.shape) > 2 else ''})" + (
-            f", device {core}" if cores > 1 else ""
-        )
-        found.append(
+        place = f"({x}, {y}{f', {z}' if is_cube else ''})"
+        rows.append(
             {
                 "x": round(begin, 3),
                 "x2": round(begin + width, 3),
                 "y": top + y - 0.34,
                 "y2": top + y + 0.34,
                 "at": index[along],
-                "chip": place,
+                "chip": place + (f", device {core}" if cores > 1 else ""),
                 "mesh": ", ".join(str(at) for at in index),
             }
         )
-    return found
+    return rows
 
 
-def _links(topology: Topology, columns: int, layers: int) -> list[dict[str, Any]]:
-    x, y = topology.shape[:2]
-    found = []
-    for layer in range(layers):
-        left, top = _corner(layer, columns, topology)
-        found += [_line(left + i, top + j, 1, 0, "link") for i in range(x - 1) for j in range(y)]
-        found += [_line(left + i, top + j, 0, 1, "link") for i in range(x) for j in range(y - 1)]
-        if topology.wraps[0]:
-            found += [
-                _line(left + at, top + j, way * _STUB, 0, "wraps around")
+def _links(drawing: _Drawing) -> list[Row]:
+    x, y = drawing.topology.shape[:2]
+    wraps_x, wraps_y = drawing.topology.wraps[:2]
+    rows = []
+    for each in range(drawing.layers):
+        left, top = drawing.corner(each)
+        rows += [_line(left + i, top + j, 1, 0, _LINK) for i in range(x - 1) for j in range(y)]
+        rows += [_line(left + i, top + j, 0, 1, _LINK) for i in range(x) for j in range(y - 1)]
+        if wraps_x:
+            rows += [
+                _line(left + at, top + j, way * _STUB, 0, _WRAP)
                 for j in range(y)
                 for at, way in ((0, -1), (x - 1, 1))
             ]
-        if topology.wraps[1]:
-            found += [
-                _line(left + i, top + at, 0, way * _STUB, "wraps around")
+        if wraps_y:
+            rows += [
+                _line(left + i, top + at, 0, way * _STUB, _WRAP)
                 for i in range(x)
                 for at, way in ((0, -1), (y - 1, 1))
             ]
-    return found
+    return rows
 
 
-def _line(x: float, y: float, right: float, down: float, kind: str) -> dict[str, Any]:
+def _line(x: float, y: float, right: float, down: float, kind: str) -> Row:
     return {
         "x": round(x, 3),
         "y": round(y, 3),
@@ -184,17 +175,15 @@ def _line(x: float, y: float, right: float, down: float, kind: str) -> dict[str,
     }
 
 
-def _path(topology: Topology, group: np.ndarray, columns: int, layers: int) -> list[dict[str, Any]]:
+def _path(drawing: _Drawing, group: np.ndarray) -> list[Row]:
     """The chips of one group in mesh order, where all of it is in one layer that is drawn; jumps
-    between layers would say little.
+    between layers would show little.
     """
-    if (
-        len(group) > LONGEST_PATH
-        or len({(int(z), int(number)) for _, _, z, _, number in group}) > 1
-        or int(group[0][2]) >= layers
-    ):
+    z = int(group[0][2])
+    layers = {(int(z), int(slice_number)) for _, _, z, _, slice_number in group}
+    if len(group) > LONGEST_PATH or len(layers) > 1 or z >= drawing.layers:
         return []
-    left, top = _corner(int(group[0][2]), columns, topology)
+    left, top = drawing.corner(z)
     return [
         {"x": left + int(x), "y": top + int(y), "order": at} for at, (x, y, *_) in enumerate(group)
     ]

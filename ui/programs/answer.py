@@ -27,7 +27,8 @@ from ui.layout import picture
 from ui.markdown import plain
 from ui.predict import answer as predicted
 from ui.programs import treemap
-from ui.tables import escaped, sheet
+from ui.shell import draw_table
+from ui.tables import sheet
 
 SHOWN_FINDINGS = 8
 _TITLES = {
@@ -42,13 +43,13 @@ _TITLES = {
 def before(program: Program) -> None:
     """Findings first, then the numbers, the picture and the table."""
     st.subheader(plain(program_headline(program)), anchor=False)
-    found = findings(program)
-    if found:
-        lines = [_line(finding, program) for finding in found]
+    listed = findings(program)
+    if listed:
+        lines = [_line(finding, program) for finding in listed]
         more = len(lines) - SHOWN_FINDINGS
         rest = [f"- and {more} more, which `program FILE` lists"] if more > 0 else []
         st.warning("\n".join([*lines[:SHOWN_FINDINGS], *rest]), icon=":material/search_insights:")
-    if not found:
+    if not listed:
         st.caption(
             "Nothing stands out: no large array is replicated beside sharded ones, and the state is "
             "donated and keeps its sharding."
@@ -65,7 +66,7 @@ def _arrays(program: Program) -> None:
     placed = treemap.tiles(arguments)
     if placed:
         st.caption(
-            "Arguments by bytes per device. Click one for who holds what: the same colors stand for "
+            "Arguments by bytes per device. Click one for who holds what: the same colors are "
             "the same mesh axes."
         )
         event = st.vega_lite_chart(
@@ -123,15 +124,15 @@ def _picked(program: Program, arrays: tuple[Held, ...], event: object) -> None:
             "sharding": {f"d{dim}": list(axes) for dim, axes in enumerate(held.spec) if axes},
         }
     )
-    found = layout_of(experiment)
+    held_layout = layout_of(experiment)
     with st.container(border=True):
         st.markdown(f"**{plain(held.leaf.path)}** {plain(spec_text(held.spec))}")
         st.vega_lite_chart(
-            picture.picture(found, "float32"),
-            alt=picture.alt_text(found, "float32"),
+            picture.picture(held_layout, "float32"),
+            alt=picture.alt_text(held_layout, "float32"),
             key="picked-layout",
         )
-        st.markdown(picture.notes(found))
+        st.markdown(picture.notes(held_layout))
 
 
 def after(status: RunStatus) -> None:
@@ -155,7 +156,7 @@ def after(status: RunStatus) -> None:
     for at, (chart, alt) in enumerate(view.times):
         st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
     if view.times:
-        st.table(escaped(view.times_table), hide_index=True, border="horizontal")
+        draw_table(view.times_table)
     measured.notes(lab().result(status.run) or view.result)
     if len(view.collectives):
         communication.draw(view)

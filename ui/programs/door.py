@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from spmd_core.base import RequestError, bytes_text, count_text, mesh_text
+from spmd_core.base import LabError, bytes_text, count_text, mesh_text
 from spmd_core.experiment import Described, Experiment, parse_experiment, programs
 from spmd_core.machine import nearest_of_chips
 from ui import shell, state
@@ -19,7 +19,9 @@ _MOST_SIMULATED = 256
 
 
 def open_program(described: Described) -> None:
-    """Make a program the screen's experiment, as its author sharded it."""
+    """Make a program the screen's experiment, as its author sharded it; RequestError where it names
+    no mesh.
+    """
     state.replace(SCREEN, experiment_of(described))
     state.set_run(SCREEN, None)
     state.set_notice(SCREEN, None)
@@ -59,7 +61,7 @@ def drop() -> None:
     with st.spinner("Reading the program…"):
         try:
             open_program(take_program(file.getvalue(), Path(file.name).stem))
-        except RequestError as error:
+        except LabError as error:
             state.set_aside(SCREEN, "refused", str(error))
     st.rerun()
 
@@ -110,7 +112,8 @@ def held(chosen: str) -> None:
             if described.program != chosen and st.button(
                 "Open", key=f"programs:open:{described.program}"
             ):
-                open_program(described)
+                if sentence := shell.attempt(open_program, described):
+                    state.set_aside(SCREEN, "refused", sentence)
                 st.rerun()
             if st.button(
                 "Delete",

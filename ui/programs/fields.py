@@ -2,8 +2,6 @@
 arguments.
 """
 
-from typing import Any
-
 import streamlit as st
 
 from spmd_core.experiment import Program
@@ -11,9 +9,9 @@ from spmd_core.machine import accelerator_files
 from spmd_core.script import spec_text
 from ui import inputs, state
 from ui.markdown import code, option
+from ui.state import Form, Mesh
 
 SCREEN = "programs"
-Form = dict[str, Any]
 TOPOLOGIES = (
     "tpu:v5e:2x4",
     "tpu:v5e:4x4",
@@ -74,7 +72,7 @@ def _fixed(program: Program, axis: str) -> str | None:
     return None
 
 
-def _specs(program: Program, now: Form, mesh: list[list[Any]]) -> Form:
+def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
     """A spec of its own for one group of arguments; those of others stay."""
     groups = {
         group: leaves for group, leaves in program.described.groups.items() if leaves[0].sizes

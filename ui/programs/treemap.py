@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import Held, shape_text
 from spmd_core.script import spec_text
-from ui.charts.base import Spec
+from ui.charts.base import Row, Spec, hover, quantity
 
 MOST = 500  # rectangles: above it, arrays of the same path in several layers are one
 HEIGHT = 340
@@ -41,12 +41,12 @@ def tiles(arrays: Sequence[Held]) -> tuple[Tile, ...]:
     roots: dict[str, list[Tile]] = {}
     for tile in sorted(listed, key=lambda tile: -tile.weight):
         roots.setdefault(tile.path.partition("/")[0], []).append(tile)
-    whole = [
+    by_root = [
         Tile(root, tuple(each for tile in inner for each in tile.arrays))
         for root, inner in roots.items()
     ]
     placed = []
-    for root in _placed(sorted(whole, key=lambda tile: -tile.weight), (0.0, 0.0, 1.0, 1.0)):
+    for root in _placed(sorted(by_root, key=lambda tile: -tile.weight), (0.0, 0.0, 1.0, 1.0)):
         placed += _placed(roots[root.path], root.place)
     return tuple(placed)
 
@@ -65,7 +65,7 @@ def _grouped(arrays: Sequence[Held]) -> list[Tile]:
 
 
 def _placed(listed: Sequence[Tile], place: tuple[float, float, float, float]) -> Iterator[Tile]:
-    """Rectangles in proportion to their weights: halves of nearly equal weight, cut across the
+    """Rectangles in proportion to their weights: halves of nearly equal weight, split across the
     longer side, until one is left.
     """
     if len(listed) <= 1:
@@ -98,64 +98,51 @@ def _how(held: Held) -> str:
     return f"over {', '.join(sorted(axes))}" if axes else REPLICATED
 
 
-_TOOLTIP = [
-    {"field": name, "title": title}
-    for name, title in (
-        ("path", "Array"),
-        ("bytes", "Per device"),
-        ("how", "Sharded"),
-        ("shape", "Shape"),
-        ("spec", "Spec"),
-    )
-]
+_HOVER = hover(path="Array", bytes="Per device", how="Sharded", shape="Shape", spec="Spec")
+_TILE = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"}
+_LABEL = {"type": "text", "color": "#ffffff", "fontSize": 11, "lineBreak": "\n"}
+_PICKED = {
+    "name": "picked",
+    "select": {"type": "point", "fields": ["path"]},
+    "views": ["tiles"],
+}
 
 
 def chart(placed: Sequence[Tile]) -> Spec:
     """The Vega-Lite chart of the rectangles; a click selects one."""
-    encoding = {
-        "x": {"field": "x", "type": "quantitative", "axis": None, "scale": {"domain": [0, 1]}},
-        "x2": {"field": "x2"},
-        "y": {
-            "field": "y",
-            "type": "quantitative",
-            "axis": None,
-            "scale": {"domain": [0, 1], "reverse": True},
-        },
-        "y2": {"field": "y2"},
+    x = quantity("x", axis=None, scale={"domain": [0, 1]})
+    y = quantity("y", axis=None, scale={"domain": [0, 1], "reverse": True})
+    color = {
+        "field": "how",
+        "type": "nominal",
+        "title": None,
+        "scale": _colors(placed),
+        "legend": {"orient": "top", "labelLimit": 240},
     }
     rectangles = {
         "name": "tiles",
-        "mark": {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"},
-        "encoding": encoding
-        | {
-            "color": {
-                "field": "how",
-                "type": "nominal",
-                "title": None,
-                "scale": _colors(placed),
-                "legend": {"orient": "top", "labelLimit": 240},
-            },
-            "tooltip": _TOOLTIP,
+        "mark": _TILE,
+        "encoding": {
+            "x": x,
+            "x2": {"field": "x2"},
+            "y": y,
+            "y2": {"field": "y2"},
+            "color": color,
+            "tooltip": _HOVER,
             "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.55},
         },
     }
     labels = {
         "transform": [{"filter": "datum.label != ''"}],
-        "mark": {"type": "text", "color": "#ffffff", "fontSize": 11, "lineBreak": "\n"},
+        "mark": _LABEL,
         "encoding": {
-            "x": encoding["x"] | {"field": "middle_x"},
-            "y": encoding["y"] | {"field": "middle_y"},
+            "x": x | {"field": "middle_x"},
+            "y": y | {"field": "middle_y"},
             "text": {"field": "label"},
         },
     }
     return {
-        "params": [
-            {
-                "name": "picked",
-                "select": {"type": "point", "fields": ["path"]},
-                "views": ["tiles"],
-            }
-        ],
+        "params": [_PICKED],
         "data": {"values": [_row(tile) for tile in placed]},
         "layer": [rectangles, labels],
         "height": HEIGHT,
@@ -172,7 +159,7 @@ def _colors(placed: Sequence[Tile]) -> Spec:
     return {"domain": kinds, "range": colors_used}
 
 
-def _row(tile: Tile) -> Spec:
+def _row(tile: Tile) -> Row:
     x, y, width, height = tile.place
     first, count = tile.arrays[0], len(tile.arrays)
     names = (tile.path, tile.path.rpartition("/")[2])  # as much as there is room for

@@ -1,4 +1,4 @@
-"""What a search found: the winner first, the ranking, what was pruned, and why not another."""
+"""The answer of a search: the winner first, the ranking, what was pruned, and why not another."""
 
 import pandas as pd
 import streamlit as st
@@ -23,7 +23,7 @@ _TITLES = {"compare": "Compare", "predict": "Predict"}
 
 @st.fragment(run_every=INTERVAL_S)
 def watch(search: Search) -> None:
-    """How far a search is, what it has found, and a way to stop it; the screen is drawn anew when
+    """Progress of a search, its answer so far, and a way to stop it; the screen is drawn again when
     it is over.
     """
     if search.is_over:
@@ -89,8 +89,8 @@ def headline(answer: Answer) -> None:
         table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
         st.markdown("**Best of each target**")
         st.dataframe(sheet(table if price else table.drop(columns="Price")), hide_index=True)
-    said = [words.sure_words(answer), words.next_words(answer)]
-    st.markdown(plain(" ".join(f"{each.rstrip('.')}." for each in said if each)))
+    sentences = [words.sure_words(answer), words.next_words(answer)]
+    st.markdown(plain(" ".join(f"{each.rstrip('.')}." for each in sentences if each)))
     if (proof := answer.proof_of_winner) is not None:
         st.page_link(
             "pages/compare.py",
@@ -101,7 +101,7 @@ def headline(answer: Answer) -> None:
 
 
 def details(answer: Answer) -> None:
-    """Everything else, in the order in which a reader asks for it."""
+    """Everything else, in the order in which a reader needs it."""
     winner = answer.winner
     st.caption(
         f"{plain(words.space_words(answer))} "
@@ -117,9 +117,9 @@ def details(answer: Answer) -> None:
         st.subheader("MFU against the batch", anchor=False)
         batches = "; ".join(f"{each.name}: {each.mfu:.1%}" for each in answer.best_by_batch)
         st.vega_lite_chart(chart, alt=batches, key="search:batch")
-    if told := answer.classics:
+    if answer.classics:
         st.subheader("Against the classics", anchor=False)
-        for each in told:
+        for each in answer.classics:
             st.markdown(f"- {plain(words.classic_words(answer, each))}")
     fronts(answer)
     every(answer)
@@ -128,8 +128,8 @@ def details(answer: Answer) -> None:
 def fronts(answer: Answer) -> None:
     """Time against memory; against price first, where chips have one."""
     price = dict(answer.question.price)
-    told = [("price", answer.front_of_price, price)] if price else []
-    for what, front, prices in (*told, ("memory", answer.front, None)):
+    by_price = [("price", answer.front_of_price, price)] if price else []
+    for what, front, prices in (*by_price, ("memory", answer.front, None)):
         chart = charts.front_chart(answer.ranking, front, prices)
         if len(front) == 1:
             st.caption(plain(words.front_words(front, prices)))
@@ -250,19 +250,19 @@ def every(answer: Answer) -> None:
         text = left.text_input(
             "Words of the name", key="search:filter", placeholder="tensor=4", max_chars=100
         )
-        fate = right.selectbox("Fate", ["all", *words.FATES], key="search:fate")
+        state = right.selectbox("Fate", ["all", *words.FATES], key="search:fate")
         wanted = text.replace(" · ", " ").split()
-        found = [
+        listed = [
             each
             for each in answer.found
-            if fate in ("all", each.fate) and all(word in each.name for word in wanted)
+            if state in ("all", each.fate) and all(word in each.name for word in wanted)
         ]
         place = {entry.candidate.number: at for at, entry in enumerate(answer.ranking)}
-        found.sort(key=lambda each: (place.get(each.number, len(place)), not each.is_ranked))
-        if not found:
+        listed.sort(key=lambda each: (place.get(each.number, len(place)), not each.is_ranked))
+        if not listed:
             st.caption("No candidate has these words and this fate.")
             return
-        shown = found[:MOST_LISTED]
+        shown = listed[:MOST_LISTED]
         event = st.dataframe(
             sheet(fates_table(shown, dict(answer.question.price))),
             hide_index=True,
@@ -274,7 +274,7 @@ def every(answer: Answer) -> None:
         if rows and rows[0] < len(shown):
             st.markdown(plain(words.why_not(answer, shown[rows[0]])))
         st.caption(
-            f"{count_text(len(shown))} of {count_text(len(found))} shown. "
+            f"{count_text(len(shown))} of {count_text(len(listed))} shown. "
             "Choose a row to see what it costs, and where it first loses."
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment import PRESETS, VARIABLE, WORKLOADS, parse_mesh
+from spmd_core.experiment import PRESETS, VARIABLE, WORKLOADS, Workload, parse_mesh
 from spmd_core.search import (
     GOALS,
     MOST_GIB,
@@ -29,10 +29,16 @@ from ui import state
 from ui.lab import lab
 from ui.markdown import plain
 from ui.search import own_model
+from ui.state import Form
 
 SCREEN = "search"
 _MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
-_PUT = {"sharding": "Axes of dims", "overrides": "Arrays that stay put"}
+_FIXED_SPECS = {  # of a computation: label and example
+    "sharding": ("Axes of dims", '{"batch": "x"}'),
+    "overrides": ("Arrays that stay put", '{"w1": ["x", null]}'),
+}
+# of a spec, what has a field on the screen
+_FIELDS = ("workload", "target", "dims", "dtype", "strategies", "mesh", *_FIXED_SPECS)
 _KINDS = {"model": "A model", "array": "A computation"}
 _GIB = 2**30
 DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:16"], "global_batch": 64}
@@ -97,14 +103,21 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     now = now or first()
     models = list(dict.fromkeys((now.model, *_MODELS)))
     model = st.selectbox("Model", models, key=_key("model", now.model))
-    model, held = own_model.fields(model, dict(now.plan), _key)
-    chips = st.text_input(
+    model, plan = own_model.fields(model, dict(now.plan), _key)
+    text = st.text_input(
         "Chips",
         key=_key("chips", ", ".join(now.chips)),
         max_chars=1000,
         help="`v5p:64` is 64 chips, `v5e:..256` any number up to 256, "
         "`v5p:4x4x4*2` one topology. Commas between several.",
     )
+    chips = _parts(text)
+    asked = _batch(now) | {"model": model, "chips": chips, "plan": plan} | _costs(now, chips)
+    return read_question(asked | _fixed(now))
+
+
+def _batch(now: ModelQuestion) -> Form:
+    """Sequences of a step, and tokens of each."""
     left, right = st.columns(2)
     batch = left.number_input(
         "Global batch",
@@ -123,26 +136,25 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
         key=_key("sequence", now.sequence),
         help="Tokens of a sequence.",
     )
-    goal = _goal(now, True)
-    given: dict[str, Any] = {
-        "model": model,
+    return {
         "global_batch": None if batch is None else int(batch),
         "batch_per_device": now.batch_per_device if batch is None else None,
         "sequence": int(sequence),
-        "chips": [part.strip() for part in chips.split(",") if part.strip()],
-        "minimize": goal,
-        "plan": held,
     }
-    asked = generations(given["chips"])
-    price = dict(_prices(now, asked))
+
+
+def _costs(now: ModelQuestion, chips: Sequence[str]) -> Form:
+    """What is minimized, and the price of each generation; until one is typed, price cannot be."""
+    goal = _goal(now, True)
+    named = generations(chips)
+    price = dict(_prices(now, named))
     if goal == "price" and not price:
         st.caption("Type a price to minimize it; until then time is minimized.")
-        given["minimize"] = "time"
-    given["price"] = {name: each for name, each in price.items() if name in asked}
-    return read_question(given | _fixed(now))
+        goal = "time"
+    return {"minimize": goal, "price": {name: price[name] for name in price if name in named}}
 
 
-def _fixed(now: ModelQuestion) -> dict[str, Any]:
+def _fixed(now: ModelQuestion) -> Form:
     with st.expander("What is fixed"):
         axes = st.text_input(
             "Mesh axes",
@@ -209,102 +221,113 @@ def _goal(now: Question | None, of_model: bool) -> Goal:
 
 def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     spec = _DEFAULT_SPEC if now is None else {**now.spec, "target": ", ".join(now.targets)}
-    names = [name for name, what in WORKLOADS.items() if what.kind == "computation"]
-    name = st.selectbox(
-        "Computation",
-        names,
-        key=_key("workload", spec["workload"]),
-        format_func=lambda each: WORKLOADS[each].title,
-    )
-    what = WORKLOADS[name]
+    name = _computation(spec["workload"])
     target = st.text_input(
         "Targets",
         key=_key("target", spec["target"]),
         max_chars=200,
         help="`cpu:8`, `local`, or a topology such as `tpu:v5e:4x4`.",
     )
-    # of a link's question what the fields do not change stays as it is, said or left out: another
-    # way to write it would be another question, with no answer
-    held = spec if name == spec["workload"] else {}
-    sizes = _pairs(held.get("dims") or dict(what.defaults))
-    dims = st.text_input("Dims", key=_key(f"dims.{name}", sizes), max_chars=400)
+    # what the fields do not change stays as it was written, or left out: another way to write it
+    # would be another question, with no answer
+    kept = spec if name == spec["workload"] else {}
+    same = now if kept else None
+    what = WORKLOADS[name]
+    dims = _dims(what, kept)
     st.caption(plain(what.formula))
-    dtype = st.selectbox(
-        "Dtype",
-        what.dtypes,
-        key=_key(f"dtype.{name}", held.get("dtype") or what.dtypes[0]),
-    )
-    named = [each for each in spec.get("strategies", ()) if each in what.strategies]
-    own = list(now.strategies) if now and held and not named else []
-    usual = (
-        named or own or [each for each in what.default_strategies if each in ("auto", "shard_map")]
-    )
-    strategies = st.multiselect(
-        "Strategies", list(what.strategies), key=_key(f"strategies.{name}", usual)
-    )
-    each_array = st.toggle(
+    dtype = _dtype(what, kept)
+    strategies = _strategies(what, spec.get("strategies", ()), same)
+    every_spec = st.toggle(
         "Every spec of every array",
         key=_key("overrides", bool(now and "overrides" in now.searched)),
         help="Instead of dims: each operand and result is sharded by itself. A large space.",
     )
     goal = _goal(now, False)
-    more: dict[str, Any] = {"minimize": goal}
+    price = same.price if same is not None and target == ", ".join(same.targets) else ()
     if goal == "price":
-        more["price"] = _prices(now)
-    elif held and now is not None and target == ", ".join(now.targets):
-        more["price"] = now.price
-    put = "sharding", "overrides", "mesh"
-    rest = (
-        {
-            field: value
-            for field, value in spec.items()
-            if field not in ("workload", "target", "dims", "strategies", "dtype", *put)
-        }
-        if held
-        else {}
-    )
+        price = _prices(now)
     with st.expander("What is fixed"):
-        mesh = st.text_input(
-            "Mesh",
-            max_chars=100,
-            placeholder="x=2,y=4",
-            key=_key(f"mesh.{name}", _pairs(dict(held.get("mesh") or {}))),
-            help="Empty: every mesh.",
-        )
-        for field, example in (
-            ("sharding", '{"batch": "x"}'),
-            ("overrides", '{"w1": ["x", null]}'),
-        ):
-            text = st.text_input(
-                _PUT[field],
-                max_chars=400,
-                placeholder=example,
-                key=_key(f"{field}.{name}", json.dumps(held[field]) if held.get(field) else ""),
-            )
-            if text.strip():
-                rest[field] = _object(_PUT[field], text)
-        more["memory_bytes"] = _memory(now.memory_bytes if now else None)
-    asked = {
-        **rest,
-        "workload": name,
-        "dims": held.get("dims")
-        if held and dims == sizes
-        else dict(parse_mesh(dims.replace(" ", ""))),
-        "target": [part.strip() for part in target.split(",") if part.strip()],
-        "strategies": None if strategies == own else strategies or None,
-    }
-    if dtype != what.dtypes[0] or held.get("dtype"):
-        asked["dtype"] = dtype  # the first is the default, so that a link stays as it is
-    asked["mesh"] = parse_mesh(mesh.replace(" ", "")) if mesh.strip() else None
-    if each_array:
+        fixed = _fixed_specs(name, kept)
+        memory_bytes = _memory(now.memory_bytes if now else None)
+    rest = {field: value for field, value in kept.items() if field not in _FIELDS}
+    targets = _parts(target)
+    asked = rest | dtype | fixed | {"workload": name, "target": targets, "dims": dims}
+    asked["strategies"] = strategies
+    if every_spec:
         asked["overrides"] = None
-    elif "sharding" not in rest:
+    elif "sharding" not in fixed:
         asked["sharding"] = None
-    return read_array_question(asked, _devices(asked["target"]), **more)
+    more = {"minimize": goal, "price": price, "memory_bytes": memory_bytes}
+    return read_array_question(asked, _devices(targets), **more)
+
+
+def _computation(now: str) -> str:
+    return st.selectbox(
+        "Computation",
+        [name for name, what in WORKLOADS.items() if what.kind == "computation"],
+        key=_key("workload", now),
+        format_func=lambda name: WORKLOADS[name].title,
+    )
+
+
+def _dims(what: Workload, kept: Form) -> Form | None:
+    """The size of each dim; as the question has it where the field is unchanged."""
+    sizes = _pairs(kept.get("dims") or dict(what.defaults))
+    text = st.text_input("Dims", key=_key(f"dims.{what.name}", sizes), max_chars=400)
+    if kept and text == sizes:
+        return kept.get("dims")
+    return dict(parse_mesh(text.replace(" ", "")))
+
+
+def _dtype(what: Workload, kept: Form) -> Form:
+    """The dtype, left out where it is the default and was left out, so that a link stays as it is."""
+    now = kept.get("dtype") or what.dtypes[0]
+    chosen = st.selectbox("Dtype", what.dtypes, key=_key(f"dtype.{what.name}", now))
+    return {"dtype": chosen} if chosen != what.dtypes[0] or kept.get("dtype") else {}
+
+
+def _strategies(what: Workload, now: Sequence[str], same: ArrayQuestion | None) -> list[str] | None:
+    """The strategies to search; None for those that the question searches without naming them."""
+    named = [each for each in now if each in what.strategies]
+    unnamed = list(same.strategies) if same and not named else []
+    usual = [each for each in what.default_strategies if each in ("auto", "shard_map")]
+    chosen = st.multiselect(
+        "Strategies",
+        list(what.strategies),
+        key=_key(f"strategies.{what.name}", named or unnamed or usual),
+    )
+    return None if chosen == unnamed else chosen or None
+
+
+def _fixed_specs(name: str, kept: Form) -> Form:
+    """The mesh, the axes of dims and the specs of arrays that the search keeps."""
+    mesh = st.text_input(
+        "Mesh",
+        max_chars=100,
+        placeholder="x=2,y=4",
+        key=_key(f"mesh.{name}", _pairs(dict(kept.get("mesh") or {}))),
+        help="Empty: every mesh.",
+    )
+    fixed: Form = {"mesh": parse_mesh(mesh.replace(" ", "")) if mesh.strip() else None}
+    for field, (label, example) in _FIXED_SPECS.items():
+        text = st.text_input(
+            label,
+            max_chars=400,
+            placeholder=example,
+            key=_key(f"{field}.{name}", json.dumps(kept[field]) if kept.get(field) else ""),
+        )
+        if text.strip():
+            fixed[field] = _object(label, text)
+    return fixed
+
+
+def _parts(text: str) -> list[str]:
+    """What commas separate."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _object(label: str, text: str) -> Any:
-    """What a field of JSON says; RequestError where it is none."""
+    """The value of a field of JSON; RequestError where it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

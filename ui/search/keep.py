@@ -34,7 +34,7 @@ def from_query() -> str | None:
 
 
 def still(broken: str | None, question: AnyQuestion) -> str | None:
-    """A broken link's sentence until the fields ask something else than what stood beside it."""
+    """A broken link's sentence until the fields hold another question than beside it."""
     beside = state.aside(inputs.SCREEN, "instead")
     if broken is None or beside not in (None, question):
         state.set_aside(inputs.SCREEN, "broken", None)
@@ -44,7 +44,7 @@ def still(broken: str | None, question: AnyQuestion) -> str | None:
 
 
 def write_query(question: AnyQuestion) -> None:
-    """Make the address bar say what the screen shows."""
+    """Write what the screen shows to the address bar."""
     try:
         code = link.encode(question)
     except RequestError:

@@ -5,15 +5,15 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.base import RequestError
-from spmd_core.experiment import MAX_CONFIG_BYTES, VARIABLE, get_model, read_config
+from spmd_core.experiment import MAX_CONFIG_BYTES, VARIABLE, read_config
 from spmd_core.words import parameters_words
+from ui.inputs import size_inputs
 from ui.markdown import plain
 
 Keyed = Callable[[str, Any], str]
 
 
-def fields(model: str, plan: Mapping[str, Any], keyed: Keyed) -> tuple[str, dict[str, object]]:
+def fields(model: str, plan: Mapping[str, Any], keyed: Keyed) -> tuple[str, Mapping[str, object]]:
     """The model that is searched, and the fields of its plans that stay, sizes among them.
 
     `plan`: those of the question so far. `keyed`: the key of a widget with its first value.
@@ -32,26 +32,5 @@ def fields(model: str, plan: Mapping[str, Any], keyed: Keyed) -> tuple[str, dict
             config = read_config(text)
             model = config.size.name
             st.caption(plain(f"{config.architecture}: {parameters_words(config.size)}"))
-        chosen = _numbers(model, sizes, keyed)
+        chosen = size_inputs(model, sizes, keyed)
     return model, {name: each for name, each in plan.items() if name not in VARIABLE} | chosen
-
-
-def _numbers(model: str, sizes: Mapping[str, int], keyed: Keyed) -> dict[str, object]:
-    """A field for each size; empty ones stay as the model has them."""
-    try:
-        preset = get_model(model)
-    except RequestError:
-        preset = None
-    chosen = dict[str, object]()
-    for row in range(0, len(VARIABLE), 2):
-        for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
-            size = place.number_input(
-                plain(name),
-                value=None,
-                step=1,
-                key=keyed(f"size.{name}", sizes.get(name)),
-                placeholder=str(getattr(preset, name)) if preset else "as the model",
-            )
-            if size is not None:
-                chosen[name] = int(size)
-    return chosen

@@ -19,6 +19,7 @@ from spmd_core.words import (
 )
 from ui.charts import colors
 
+Scene = dict[str, object]  # of the component's JSON, whose keys `timeline.js` reads
 _SMALL = ("copy", "host in", "host out")  # rows of copies are drawn low
 
 
@@ -29,15 +30,14 @@ def drawn_kind(span: Span) -> str:
     return "hidden" if span.is_communication else span.kind
 
 
-def component_data(timeline: Timeline, name: str) -> dict[str, Any]:
-    """What the component is given, as JSON values; `name` tells one timeline from another."""
+def component_data(timeline: Timeline, name: str) -> Scene:
+    """What the component is given, as JSON values; `name` identifies a timeline."""
     scenes = [_scene(timeline, number) for number in range(len(timeline.scenes))]
-    kinds = {
-        kind
-        for scene in scenes
-        for kind in (*scene["kind"], *("exposed" for stretches in scene["exposed"] if stretches))
-    } - {LOOP}
-    if not timeline.predicted and all(_is_exposed(span) for _, span in timeline.all_spans()):
+    spans = [span for scene in timeline.scenes for span in scene.spans]
+    kinds = {drawn_kind(span) for span in spans} - {LOOP}
+    if any(span.exposed for span in spans):
+        kinds |= {"exposed"}
+    if not timeline.predicted and all(map(_is_exposed, spans)):
         kinds -= {"hidden"}
     words = KINDS if timeline.predicted else KINDS | TRACED_KINDS
     return {
@@ -54,38 +54,36 @@ def _is_exposed(span: Span) -> bool:
     return not span.is_communication or span.exposed_s > 0.99 * span.length_s
 
 
-def _scene(timeline: Timeline, number: int) -> dict[str, Any]:
+def _scene(timeline: Timeline, number: int) -> Scene:
+    """A scene: what it is, its rows, and its operations in columns."""
     scene = timeline.scenes[number]
-    spans, names = scene.spans, names_of(scene)
     return {
         "title": scene_words(timeline, number),
         "alt": scene_alt(timeline, number),
         "summary": scene_summary(timeline, number),
         "length_s": scene.length_s,
-        "end": max([scene.length_s, *(span.end_s for span in spans)]),
+        "end": max([scene.length_s, *(span.end_s for span in scene.spans)]),
         "times": scene.times,
         "parent": scene.parent,
         "rows": [row_words(row) for row in scene.rows],
         "small": [row in _SMALL or BESIDE in row for row in scene.rows],
         "tall": timeline.predicted,  # the first row, of the chip; devices are all alike
+        **_operations(scene),
+        **_loops(timeline, scene),
+    }
+
+
+def _operations(scene: TimelineScene) -> Scene:
+    """The operations of a scene in columns."""
+    spans, names = scene.spans, names_of(scene)
+    return {
         "names": names,
         "short": [short_name(name) for name in names],
         "kind": [drawn_kind(span) for span in spans],
         "row": [span.row for span in spans],
         "start": [span.start_s for span in spans],
         "length": [span.length_s for span in spans],
-        "count": [_passes(timeline, scene, span) for span in spans],
         "inside": [span.inside for span in spans],
-        "mix": {
-            at: _mix(timeline, span.inside)
-            for at, span in enumerate(spans)
-            if span.inside is not None
-        },
-        "aside": {
-            at: _aside(timeline, scene, span.inside)
-            for at, span in enumerate(spans)
-            if span.inside is not None
-        },
         "exposed": [span.exposed for span in spans],
         "exposed_s": [span.exposed_s for span in spans],
         "beside": [span.is_communication for span in spans],
@@ -102,6 +100,16 @@ def _scene(timeline: Timeline, number: int) -> dict[str, Any]:
     }
 
 
+def _loops(timeline: Timeline, scene: TimelineScene) -> Scene:
+    """Of each operation its passes, None of one that is no loop; of each loop what is inside."""
+    inside = {at: span.inside for at, span in enumerate(scene.spans) if span.inside is not None}
+    return {
+        "count": [_passes(timeline, scene, span) for span in scene.spans],
+        "mix": {at: _mix(timeline, number) for at, number in inside.items()},
+        "aside": {at: _aside(timeline, scene, number) for at, number in inside.items()},
+    }
+
+
 def _passes(timeline: Timeline, scene: TimelineScene, span: Span) -> int | None:
     if span.inside is None:
         return None
@@ -110,12 +118,12 @@ def _passes(timeline: Timeline, scene: TimelineScene, span: Span) -> int | None:
 
 def _mix(timeline: Timeline, number: int) -> list[tuple[str, float]]:
     """Kinds and their shares of the chip's time in a loop, in the order of the legend."""
-    found: dict[str, float] = {}
+    busy: dict[str, float] = {}
     for kind, seconds in mix(timeline, number).items():
         drawn = kind if kind in colors.KINDS else "hidden"
-        found[drawn] = found.get(drawn, 0.0) + seconds
-    whole = sum(found.values()) or 1.0
-    return [(kind, found[kind] / whole) for kind in colors.KINDS if kind in found]
+        busy[drawn] = busy.get(drawn, 0.0) + seconds
+    total_s = sum(busy.values()) or 1.0
+    return [(kind, busy[kind] / total_s) for kind in colors.KINDS if kind in busy]
 
 
 def _aside(
@@ -124,21 +132,21 @@ def _aside(
     """Of a loop, by row of the scene above: the shares of a pass in which that row is busy, exposed
     first."""
     scene = timeline.scenes[number]
-    found: dict[int, dict[str, float]] = {}
+    by_row: dict[int, dict[str, float]] = {}
     for span in scene.spans:
         row = scene.rows[span.row]
         if span.row == 0 or row not in above.rows:
             continue
-        busy = found.setdefault(above.rows.index(row), {})
+        busy = by_row.setdefault(above.rows.index(row), {})
         exposed = min(span.length_s, sum(high - low for low, high in span.exposed))
         for kind, seconds in (("exposed", exposed), (drawn_kind(span), span.length_s - exposed)):
             busy[kind] = busy.get(kind, 0.0) + seconds
-    return {row: _shares(busy, scene.length_s) for row, busy in found.items()}
+    return {row: _shares(busy, scene.length_s) for row, busy in by_row.items()}
 
 
 def _shares(busy: dict[str, float], length_s: float) -> list[tuple[str, float]]:
-    whole = max(length_s, sum(busy.values())) or 1.0
-    return [(kind, seconds / whole) for kind, seconds in busy.items() if seconds > 0]
+    total_s = max(length_s, sum(busy.values())) or 1.0
+    return [(kind, seconds / total_s) for kind, seconds in busy.items() if seconds > 0]
 
 
 def _users(spans: Sequence[Span]) -> list[list[int]]:

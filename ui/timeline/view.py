@@ -29,8 +29,8 @@ _component = v2.component(
 
 @st.fragment
 def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
-    """Draw a timeline; `name` tells it from others, `title` is that of its file, and `at` the part
-    of the query string that says where in it the viewer is.
+    """Draw a timeline; `name` identifies it, `title` is that of its file, and `at` the part of the
+    query string with the place in it that the viewer is at.
     """
     scene, pick = place_of(st.query_params.get(at, ""), timeline)
     key = f"timeline:{name}"
@@ -53,7 +53,7 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
 
 
 def place_of(text: str, timeline: Timeline) -> tuple[int, str]:
-    """The scene and the picked operation that a link names; the whole where there are none such.
+    """The scene and the picked operation that a link names; the first scene where there are none such.
 
     >>> from spmd_core.pictures.timeline.values import Scene
     >>> place_of("7:x", Timeline((Scene("", (), (), 1.0),)))
@@ -66,7 +66,7 @@ def place_of(text: str, timeline: Timeline) -> tuple[int, str]:
 
 
 def _keep(key: str, at: str) -> None:
-    """Say in the address bar where the viewer is."""
+    """Write the place that the viewer is at to the address bar."""
     place = str(st.session_state.get(key, {}).get("place") or "")
     if place in ("", "0:"):
         st.query_params.pop(at, None)

@@ -3,9 +3,8 @@
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
-from spmd_core.base import refuse, shorten, visible
+from spmd_core.base import open_file, refuse, shorten, visible
 from spmd_core.lab import Imported, Lab
 from spmd_core.words import imported_words
 
@@ -18,7 +17,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Import the archive; 1 where not one of its runs was taken."""
     try:
-        with Path(arguments.file).open("rb") as file:
+        with open_file(arguments.file) as file:
             taken = Lab.open(serve=False).archives.import_file(file, arguments.file)
     except (OSError, ValueError) as error:
         if not isinstance(error, OSError) and "null byte" not in str(error):

@@ -2,7 +2,9 @@
 runs it: one that the library does not guarantee may end the process, or worse.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from jax._src.export import _export
 from jaxlib.mlir import ir
@@ -18,6 +20,37 @@ TRITON = "__gpu$xla.gpu.triton"
 DIALECTS = frozenset(("stablehlo", "chlo", "func", "sdy", "builtin", "mhlo", "shape"))
 # Operations that reach out of the program
 REFUSED = frozenset(("stablehlo.infeed", "stablehlo.outfeed", "stablehlo.send", "stablehlo.recv"))
+
+MOST_PATH = 500  # characters
+MOST_BYTES = 2**62  # of an array, over all devices
+MOST_RANK = 32
+
+
+def check_arrays(avals: Sequence[Any]) -> None:
+    """RequestError for an array that no machine could hold: what follows computes with its sizes."""
+    for aval in avals:
+        if len(aval.shape) > MOST_RANK:
+            raise refuse(
+                f"an array of {len(aval.shape)} dims", f"has more than {MOST_RANK}", "reshape it"
+            )
+        numbers = [size for size in aval.shape if isinstance(size, int)]
+        if math.prod(numbers) * max(1, aval.dtype.itemsize) > MOST_BYTES:
+            raise refuse(
+                f"an array of shape {shorten(aval.shape)}",
+                "is larger than the memory of any machine",
+                "export it with the sizes that you run",
+            )
+
+
+def check_paths(paths: Sequence[str]) -> None:
+    """RequestError where the path of an argument or output is long: each screen writes it."""
+    longest = max(paths, key=len, default="")
+    if len(longest) > MOST_PATH:
+        raise refuse(
+            f"the path {shorten(longest)}",
+            f"has {len(longest):,} characters, more than {MOST_PATH}",
+            "use shorter keys",
+        )
 
 
 def check_module(module: ir.Module) -> tuple[str, ...]:

@@ -18,9 +18,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.engine.exported.allowed import check_module, operations
+from spmd_core.engine.exported.allowed import check_arrays, check_module, check_paths, operations
 from spmd_core.engine.exported.flops import flops_of
-from spmd_core.engine.exported.leaves import leaves
+from spmd_core.engine.exported.leaves import leaves, paths
 from spmd_core.engine.exported.module import (
     own_files,
     parsed,
@@ -80,6 +80,10 @@ def read(data: bytes) -> export.Exported:
             f"are more than {MOST_LEAVES:,}",
             "stack the arrays of repeated layers",
         )
+    if not exported.out_avals:
+        raise refuse("this program", "returns nothing, so that there is nothing to compile", HOW)
+    check_arrays((*exported.in_avals, *exported.out_avals))
+    check_paths([*paths(exported.in_tree, None), *paths(exported.out_tree, None)])
     return dataclasses.replace(exported, disabled_safety_checks=(), _get_vjp=None)
 
 

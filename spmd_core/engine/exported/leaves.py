@@ -45,7 +45,7 @@ def _arguments(
     below = indexed(main)
     described = []
     for number, (path, aval) in enumerate(
-        zip(_paths(exported.in_tree, names), exported.in_avals, strict=True)
+        zip(paths(exported.in_tree, names), exported.in_avals, strict=True)
     ):
         attributes = kept.get(number)
         leaf = _leaf(path, aval)
@@ -72,7 +72,7 @@ def _outputs(exported: export.Exported, main: Any, mesh: Mesh) -> tuple[Leaf, ..
     return tuple(
         _leaf(path, aval).model_copy(update={"spec": _spec(attributes, mesh)})
         for path, aval, attributes in zip(
-            _paths(exported.out_tree, None), exported.out_avals, results, strict=True
+            paths(exported.out_tree, None), exported.out_avals, results, strict=True
         )
     )
 
@@ -102,7 +102,7 @@ def _first(main: Any, exported: export.Exported) -> int:
     return len(list(main.arg_attrs)) - len(exported.module_kept_var_idx)
 
 
-def _paths(tree: Any, names: list[str] | None) -> list[str]:
+def paths(tree: Any, names: list[str] | None) -> list[str]:
     """The path of each leaf, its parts separated by `/`; `names` are those of the arguments, of
     which a single one is left out: its paths are enough.
     """

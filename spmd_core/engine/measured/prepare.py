@@ -51,6 +51,16 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
         _compile(trial, experiment, names, operands, tell)
 
 
+def _options(experiment: Experiment) -> dict[str, object] | None:
+    """Options of the compiler: of a run that is traced on GPUs no command buffers, in which a profiler
+    loses the instructions of kernels (openxla/xprof issue 3070).
+    """
+    traced = experiment.what.is_traceable and experiment.option("trace")
+    return (
+        {"xla_gpu_enable_command_buffer": ""} if traced and jax.default_backend() == "gpu" else None
+    )
+
+
 def _compile(
     trial: Trial,
     experiment: Experiment,
@@ -62,7 +72,7 @@ def _compile(
     if experiment.what.source is not None:
         check_function(experiment, names, operands)
     lowered = (look_into if STRATEGIES[trial.strategy].is_map else lower)(
-        trial.texts["program"], names, operands, tell
+        trial.texts["program"], names, operands, tell, _options(experiment)
     )
     trial.texts, trial.warnings = lowered.texts, lowered.warnings
     trial.phases_s = lowered.seconds

@@ -21,23 +21,25 @@ _NEXT = "the next process that works the queue"
 class Followed:
     """A run to wait for. `supervisor` gives the one of the moment: it is renewed where it ended.
 
-    `write_s` is how long the data folder may fail while the run is not in progress.
+    `write_s` is how long the data folder may fail while the run is not in progress; `stuck` is run
+    -> since when it does, kept by the Lab: who waits may do so in many short looks.
     """
 
     status: Callable[[], RunStatus]
     supervisor: Callable[[], Supervisor]
     queue_lock: QueueLock
     write_s: float
+    stuck: dict[str, float]
 
     def wait(
         self, timeout_s: float | None, on_change: Callable[[RunStatus], None] | None
     ) -> RunStatus:
         """Wait until the run is over, or for `timeout_s`; its status then."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        last, stuck_since = None, None
+        last = None
         while True:
             status = self.status()
-            stuck_since = self._stuck_since(status.run, stuck_since)
+            self._check_moves(status.run)
             if on_change and status != last:
                 on_change(status)
             last = status
@@ -48,17 +50,16 @@ class Followed:
                 if supervisor.in_progress(status.run) in (None, last):
                     supervisor.changed.wait(POLL_S)
 
-    def _stuck_since(self, run: str, since: float | None) -> float | None:
-        """Since when the folder fails while the run is not in progress; an error if for too long."""
-        supervisor, now = self.supervisor(), time.monotonic()
+    def _check_moves(self, run: str) -> None:
+        """An error where nobody works the queue, or the folder fails for too long."""
+        supervisor = self.supervisor()
         if not supervisor.is_alive and self.queue_lock.holder() is None:
             raise WorkerError("the thread that works the queue ended, as said above: start again")
         problem = supervisor.problem
         if problem is None or supervisor.in_progress(run):
-            return None
-        if since is not None and now - since > self.write_s:
+            self.stuck.pop(run, None)
+        elif time.monotonic() - self.stuck.setdefault(run, time.monotonic()) > self.write_s:
             raise StorageError(problem)
-        return now if since is None else since
 
 
 def answered(

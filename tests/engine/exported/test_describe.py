@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from bench.exported import MESH, SPECS, abstract_mesh, sgd_step
 from spmd_core.base import RequestError
-from spmd_core.engine.exported import module
+from spmd_core.engine.exported import describe, module
 from spmd_core.experiment import Program, findings, programs
 
 
@@ -115,3 +115,19 @@ ACCIDENTS = {
 def test_an_accident_is_found_before_compiling(kind):
     described = programs.take(ACCIDENTS[kind]())
     assert kind in {each.kind for each in findings(Program(described, described.mesh))}
+
+
+@pytest.mark.parametrize(
+    ("step", "leaves", "said"),
+    [
+        (lambda x: x, {"x": (2**62,)}, "is larger than the memory of any machine"),
+        (lambda x: x, {"x": (1,) * 40}, "an array of 40 dims has more than 32"),
+        (lambda x: x, {"x" * 600: (8,)}, "has 60. characters, more than 500"),
+        (lambda x: {}, {"x": (8,)}, "returns nothing, so that there is nothing to compile"),
+    ],
+)
+def test_what_a_screen_could_not_show_is_refused(step, leaves, said):
+    given = {name: jax.ShapeDtypeStruct(shape, "float32") for name, shape in leaves.items()}
+    exported = export.export(jax.jit(step), platforms=["cpu"])(given)
+    with pytest.raises(RequestError, match=said):
+        describe.read(bytes(exported.serialize()))

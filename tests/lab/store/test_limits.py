@@ -84,6 +84,8 @@ def test_who_may_only_look_changes_nothing(open_lab):
         lambda who: lab.cancel(run, asker=who),
         lambda who: lab.delete([run], who),
         lambda who: lab.release(who),
+        lambda who: lab.take_program(b"", "", who),
+        lambda who: lab.delete_program("0" * 64, who),
     ):
         with pytest.raises(RequestError, match="may only look and estimate here"):
             act(eve)

@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from spmd_core.base.errors import RequestError, StorageError, UnreadableRun
+from spmd_core.commands.waiting import LOOK_S, wait
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
@@ -340,3 +341,12 @@ def test_a_run_whose_folder_vanishes_ends_with_code_1(data_folder, goes_on, monk
     assert "single" in out  # the result itself is printed
     process.stdout.close()
     process.stderr.close()
+
+
+def test_who_waits_in_short_looks_is_told_that_the_folder_fails(open_lab):
+    lab = open_lab(write_s=3 * LOOK_S)
+    with lab._store._writing:
+        lab._store._writer.execute("DROP TABLE requests")
+    run = lab.submit(experiment())
+    with pytest.raises(StorageError):
+        wait(lab, run, PATIENCE_S, None)

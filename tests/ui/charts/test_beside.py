@@ -9,7 +9,7 @@ def test_each_pair_is_a_point_between_lines_of_equal_and_of_a_quarter_off():
     *lines, points = beside_chart(pairs)["layer"]
     assert len(lines) == 3
     assert [
-        (each["measured"], each["predicted"], each["off"]) for each in points["data"]["values"]
+        (each["measured"], each["predicted"], each["error"]) for each in points["data"]["values"]
     ] == [(1.0, 2.0, "+100%"), (8.0, 5.0, "-38%")]
     low, high = points["encoding"]["x"]["scale"]["domain"]
     assert low < 1.0 and high > 8.0

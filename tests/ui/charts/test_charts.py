@@ -1,5 +1,5 @@
 from bench.values import result, strategy
-from ui.charts.base import live_chart, memory_chart, phases_chart, side_by_side_chart
+from ui.charts.by_strategy import live_chart, memory_chart, phases_chart, side_by_side_chart
 from ui.charts.times import times_alt, times_chart
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bench.values import result, strategy
 from spmd_core.experiment.layout import layout
-from ui.charts.base import live_chart, memory_chart, phases_chart, side_by_side_chart
+from ui.charts.by_strategy import live_chart, memory_chart, phases_chart, side_by_side_chart
 from ui.charts.curve import curve_chart
 from ui.charts.times import times_chart
 from ui.layout.picture import picture

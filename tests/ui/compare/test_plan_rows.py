@@ -25,7 +25,7 @@ def script():
 
     if not state.variants("compare"):
         state.replace("compare", a_study())
-    plan_rows.show(parse_experiment(state.whole("compare")), False)
+    plan_rows.show(parse_experiment(state.study("compare")), False)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import vl_convert
 
 from spmd_core.experiment.layout import layout
 from spmd_core.words.layouts import compact, group_texts, sharing_text, short_group_texts
-from ui.layout.colours import colours
+from ui.layout.colors import colors
 from ui.layout.grid import CHARACTER
 from ui.layout.picture import TABLE_ROWS, alt_text, joined_note, picture, scale_note, table
 
@@ -50,7 +50,7 @@ def test_the_chart_is_valid_vega_lite_and_draws(case):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "joined"])
-def test_every_shard_and_every_device_is_drawn_in_the_colour_of_its_data(case):
+def test_every_shard_and_every_device_is_drawn_in_the_color_of_its_data(case):
     found = layout(*CASES[case])
     cells = rows(found, "cells")
     shards, devices = cells[: found.shard_count], cells[found.shard_count :]
@@ -119,7 +119,7 @@ def test_512_devices_are_all_labelled():
     assert joined_note(found) is None
 
 
-def test_where_there_are_too_many_tiles_join_neighbours_and_the_note_says_so():
+def test_where_there_are_too_many_tiles_join_neighbors_and_the_note_says_so():
     found = layout(*CASES["joined"])
     cells = rows(found, "cells")
     assert joined_note(found) == (
@@ -153,20 +153,18 @@ def test_labels_fit_their_cells(case):
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 16, 64, 1024])
-def test_labels_can_be_read_on_every_colour(count):
+def test_labels_can_be_read_on_every_color(count):
     """Contrast of WCAG 2.2, at least 4.5 to 1."""
 
-    def luminance(colour):
-        channels = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    def luminance(color):
+        channels = np.array([int(color[place : place + 2], 16) for place in (1, 3, 5)]) / 255
         return np.where(
             channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4
         ) @ np.array([0.2126, 0.7152, 0.0722])
 
-    drawn = colours(np.arange(count), count)
-    assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in drawn)
-    assert (
-        min((luminance(colour) + 0.05) / (luminance("#15181d") + 0.05) for colour in drawn) >= 4.5
-    )
+    drawn = colors(np.arange(count), count)
+    assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in drawn)
+    assert min((luminance(color) + 0.05) / (luminance("#15181d") + 0.05) for color in drawn) >= 4.5
     assert count > 64 or len(set(drawn)) == count
 
 

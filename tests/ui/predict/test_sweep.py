@@ -246,7 +246,7 @@ def test_the_values_drawn_are_those_predicted():
             "label": "8",
             "kind": "all",
             "y": pytest.approx(95.74, abs=0.01),
-            "said": "does not fit: 120.0 GiB needed, capacity 95.7 GiB",
+            "text": "does not fit: 120.0 GiB needed, capacity 95.7 GiB",
         }
     ]
     assert [

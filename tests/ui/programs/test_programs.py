@@ -6,6 +6,8 @@ import itertools
 import math
 
 import pytest
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import Program, link, programs
@@ -125,6 +127,17 @@ def test_uploads_are_bounded_before_they_are_held(nobody_yet, monkeypatch):
     many = [put(uploads.MOST_BYTES, f"10.0.1.{n}") for n in range(20)]
     assert many.count(None) == 12
     assert uploads.answer({"path": "/", "method": "PUT", "headers": []}) is None
+
+
+def test_uploads_that_no_screen_takes_are_let_go_of_oldest_first():
+    held = MemoryUploadedFileManager("/upload")
+    for number in range(5):
+        held.add_file(f"session {number}", UploadedFileRec("file", "a", "b", bytes(10)))
+    uploads.let_go(held, 25)
+    assert [name for name, files in held.file_storage.items() if files] == [
+        "session 3",
+        "session 4",
+    ]
 
 
 def test_uploads_are_refused_where_anybody_could_send_them(nobody_yet, monkeypatch):

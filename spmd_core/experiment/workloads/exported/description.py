@@ -9,6 +9,7 @@ from spmd_core.experiment.types import Axes, Mesh, Spec
 from spmd_core.experiment.workloads.exported.state import is_kept_alone, owners, replaced
 
 NAME = "program_file"
+SYMBOL_SIZE = 64  # of a dim that is not given
 
 
 class Leaf(Frozen):
@@ -58,6 +59,7 @@ class Described(Frozen):
     outputs: tuple[Leaf, ...]
     bytes: int  # of the file
     viewer: str = ""  # who handed it in, of a dashboard
+    address: str = ""  # and from which network address, without a login
     flops: int = 0  # of its matrix products and convolutions, over all devices
     files: tuple[str, ...] = ()  # its author's source files, by the last two parts of their paths
 

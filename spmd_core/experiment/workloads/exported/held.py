@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spmd_core.experiment.types import Axes, Mesh, Spec
-from spmd_core.experiment.workloads.exported.description import Described, Leaf, matches
+from spmd_core.experiment.workloads.exported.description import (
+    SYMBOL_SIZE,
+    Described,
+    Leaf,
+    matches,
+)
 from spmd_core.experiment.workloads.exported.sizes import size_of
 from spmd_core.experiment.workloads.workload import item_bytes
 
@@ -46,7 +51,7 @@ class Finding:
 @dataclass(frozen=True)
 class Program:
     """A program on a mesh: `mesh` has a size for each of its axes, `specs` are by pattern, the
-    first that matches counts, `dims` are the sizes of its symbols.
+    first that matches counts, `dims` are the sizes of its symbols, by default `SYMBOL_SIZE` each.
     """
 
     described: Described
@@ -88,13 +93,18 @@ class Program:
         return outputs | {leaf.path: self.spec(leaf) for leaf in self.described.arguments}
 
     @property
+    def sizes(self) -> Mapping[str, int]:
+        """The size of each symbol."""
+        return dict.fromkeys(self.described.symbols, SYMBOL_SIZE) | dict(self.dims or {})
+
+    @property
     def is_changed(self) -> bool:
         """Whether mesh or specs are others than its file's."""
         return bool(self.specs) or self.mesh != self.described.mesh
 
     def shape(self, leaf: Leaf) -> tuple[int, ...]:
-        """Its sizes as numbers; RequestError where a symbol has none."""
-        return tuple(size_of(size, self.dims or {}) for size in leaf.sizes)
+        """Its sizes as numbers; RequestError where one is none with these dims."""
+        return tuple(size_of(size, self.sizes) for size in leaf.sizes)
 
     def _held(self, leaf: Leaf, spec: Spec | None) -> Held:
         shape, sizes = self.shape(leaf), dict(self.mesh)

@@ -3,33 +3,49 @@
 import hashlib
 import os
 import re
+import shutil
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
-from spmd_core.base import RequestError, ask_child, default_data_folder, refuse, shorten
+from spmd_core.base import (
+    RequestError,
+    StorageError,
+    ask_child,
+    default_data_folder,
+    refuse,
+    shorten,
+)
 from spmd_core.experiment.workloads.exported.description import Described
 
 MOST_BYTES = 64 * 2**20  # of one file
 MOST_BYTES_HELD = 2 * 2**30  # of all files of a data folder
 MOST_HELD = 200
 MOST_OF_VIEWER = 20
+MOST_OF_ADDRESS = 60  # of all viewers of one network address: each may call itself another
 MOST_NAME = 100
 PARSE_S = 60.0
+LEFT_S = 3600.0  # after which what a process that was killed has left behind is cleared away
 PARSE_BYTES = 4 * 2**30  # of memory that the parser may hold
 HOW = "docs/your_program.md shows the lines that write one"
 _PARSER = "spmd_core.engine.exported.describe"
 _HASH = re.compile(r"[0-9a-f]{64}")
+_READING = "reading-"
+_KINDS = (".json", ".jaxexport")
 _taking = threading.Lock()
 
 
-def take(data: bytes, name: str = "", viewer: str = "") -> Described:
-    """Hold a program that somebody gives, and describe it; `viewer` is who, where they have limits.
-    RequestError, in one sentence, where it is none, is too large, or needs what is not allowed;
-    nothing is held then.
+def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> Described:
+    """Hold a program that somebody gives, and describe it; `viewer` is who, where they have limits,
+    and `address` from where. RequestError, in one sentence, where it is none, is too large, or needs
+    what is not allowed; nothing is held then. StorageError where the folder cannot hold it. One
+    that another viewer handed in keeps the name that it has.
     """
     if len(data) > MOST_BYTES:
         raise refuse(
@@ -39,12 +55,15 @@ def take(data: bytes, name: str = "", viewer: str = "") -> Described:
         )
     program = hashlib.sha256(data).hexdigest()
     name = " ".join(name.split())[:MOST_NAME] or program[:12]
-    with _taking:
+    with _taking, _in_folder():
         described = _described(program)
         if described is None or not _path(program, "jaxexport").exists():
-            _check_room(len(data), viewer)
-            described = _parse(program, data).model_copy(update={"viewer": viewer})
-        described = described.model_copy(update={"name": name})
+            _clear_left()
+            _check_room(len(data), viewer, address)
+            given = {"viewer": viewer, "address": address, "name": name}
+            described = _parse(program, data).model_copy(update=given)
+        elif viewer in ("", described.viewer):
+            described = described.model_copy(update={"name": name})
         _write(_path(program, "json"), described.model_dump_json().encode())
     return described
 
@@ -76,21 +95,26 @@ def _not_held(program: str) -> RequestError:
 
 def held() -> tuple[Described, ...]:
     """Every program that is held, the one taken last first."""
-    files = [_path(file.stem, "json") for file in folder().glob("*.jaxexport")]
-    files = sorted(filter(Path.exists, files), key=lambda file: -file.stat().st_mtime)
-    return tuple(each for file in files if (each := _described(file.stem)))
+    files = [file.stem for file in folder().glob("*.jaxexport")]
+    listed = [(_changed_ns(_path(each, "json")), _described(each)) for each in files]
+    listed.sort(key=lambda each: each[0], reverse=True)
+    return tuple(each for _, each in listed if each)
 
 
 def delete(program: str) -> None:
     """Let go of a program's file; its description stays, by which its runs are read."""
     check_held(program)
-    _path(program, "jaxexport").unlink(missing_ok=True)
+    with _in_folder():
+        _path(program, "jaxexport").unlink(missing_ok=True)
 
 
 def artifact(program: str) -> bytes:
     """The file that is held: that which was taken, with short source paths."""
     check_held(program)
-    return _path(program, "jaxexport").read_bytes()
+    try:
+        return _path(program, "jaxexport").read_bytes()
+    except OSError:  # another process has just let go of it
+        raise _not_held(program) from None
 
 
 def folder() -> Path:
@@ -102,9 +126,48 @@ def _path(program: str, kind: str) -> Path:
     return folder() / f"{program}.{kind}"
 
 
-def _check_room(size: int, viewer: str) -> None:
-    if viewer and sum(each.viewer == viewer for each in held()) >= MOST_OF_VIEWER:
+@contextmanager
+def _in_folder() -> Iterator[None]:
+    """Has a folder that is full, not ours or in pieces end in a sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StorageError(
+            f"programs in {folder()} cannot be held ({reason}): free space there, or correct "
+            "SPMD_LAB_DATA"
+        ) from error
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:  # another process has just let go of it
+        return 0
+
+
+def _clear_left() -> None:
+    """Clear away what a process left behind that was killed while it took a program: it would take
+    room that nobody can free.
+    """
+    for path in list(folder().glob("*")):
+        if time.time() - 1e-9 * _changed_ns(path) < LEFT_S:
+            continue
+        if path.name.startswith(_READING):
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.suffix not in _KINDS or not path.with_suffix(".json").exists():
+            with suppress(OSError):
+                path.unlink()
+
+
+def _check_room(size: int, viewer: str, address: str) -> None:
+    others = held() if viewer else ()
+    if viewer and sum(each.viewer == viewer for each in others) >= MOST_OF_VIEWER:
         raise refuse(f"{MOST_OF_VIEWER} programs of yours", "are held already", "delete some first")
+    if address and sum(each.address == address for each in others) >= MOST_OF_ADDRESS:
+        raise refuse(
+            f"{MOST_OF_ADDRESS} programs from your address", "are held already", "delete some first"
+        )
     files = list(folder().glob("*.jaxexport"))
     if len(files) >= MOST_HELD:
         raise refuse(f"{len(files)} programs", "are held already", "delete some first")
@@ -117,7 +180,7 @@ def _check_room(size: int, viewer: str) -> None:
 def _parse(program: str, data: bytes) -> Described:
     environ = {"PATH": os.environ.get("PATH", ""), "JAX_PLATFORMS": "cpu"}
     folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder()) as work:
+    with TemporaryDirectory(dir=folder(), prefix=_READING) as work:
         given, kept = Path(work) / "given", Path(work) / "kept"
         given.write_bytes(data)
         answer = ask_child(_PARSER, [str(given), str(kept)], environ, PARSE_S, PARSE_BYTES)
@@ -140,8 +203,12 @@ def _parse(program: str, data: bytes) -> Described:
 
 def _write(path: Path, data: bytes) -> None:
     new = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-    new.write_bytes(data)
-    new.replace(path)
+    try:
+        new.write_bytes(data)
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
 
 
 @lru_cache(maxsize=32)
@@ -153,5 +220,5 @@ def _described(program: str) -> Described | None:
     path = _path(program, "json")
     try:
         return _read(path, path.stat().st_mtime_ns)
-    except (FileNotFoundError, ValidationError):  # described by another version: take it again
+    except (OSError, ValidationError):  # described by another version: take it again
         return None

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spmd_core.experiment.types import Axes, Spec
-from spmd_core.experiment.workloads.exported.description import NAME, Described, Leaf
+from spmd_core.experiment.workloads.exported.description import NAME, SYMBOL_SIZE, Described, Leaf
 from spmd_core.experiment.workloads.exported.held import full
 from spmd_core.experiment.workloads.exported.sizes import size_of
 from spmd_core.experiment.workloads.workload import FLOATS, Array, Dims, Workload
 
-SYMBOL_SIZE = 64  # of a dim that is not given
 STRATEGY = "auto"
 
 

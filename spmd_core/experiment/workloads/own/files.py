@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spmd_core.base import RequestError, default_data_folder, refuse
+from spmd_core.base import RequestError, default_data_folder, own_path, refuse
 from spmd_core.experiment.workloads.own.description import Description, describe
 from spmd_core.experiment.workloads.workload import Workload
 
@@ -42,7 +42,7 @@ _kept: dict[str, tuple[str, dict[str, Workload]]] = {}  # hash -> text and workl
 def paths() -> tuple[Path, ...]:
     """The files named in the environment of this process."""
     return tuple(
-        Path(part).expanduser().absolute()
+        own_path(VARIABLE, part).absolute()
         for part in os.environ.get(VARIABLE, "").split(os.pathsep)
         if part
     )

@@ -1,11 +1,11 @@
-"""Light colours in which dark labels can be read, on a light page and on a dark one."""
+"""Light colors in which dark labels can be read, on a light page and on a dark one."""
 
 import numpy as np
 
 from ui.layout.grid import Ints
 
 _CHROMA = 0.095
-_FEW = 16  # up to so many, neighbours also differ in lightness
+_FEW = 16  # up to so many, neighbors also differ in lightness
 _LMS = np.array(
     [
         [1, 0.3963377774, 0.2158037573],
@@ -22,9 +22,9 @@ _RGB = np.array(
 )
 
 
-def colours(numbers: Ints, count: int) -> list[str]:
-    """A colour for each number below `count`, as hex: the hue goes once around, and of a few
-    neighbours every second is darker.
+def colors(numbers: Ints, count: int) -> list[str]:
+    """A color for each number below `count`, as hex: the hue goes once around, and of a few
+    neighbors every second is darker.
 
     OKLCH to sRGB with the matrices of Björn Ottosson, https://bottosson.github.io/posts/oklab/
     """

@@ -1,0 +1,63 @@
+"""What others wrote, on its way in and out: files that are read without end, text that would steer a
+terminal.
+"""
+
+import errno
+import os
+import select
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from os import PathLike
+from typing import Any, BinaryIO
+
+from spmd_core.base.visible import visible
+
+PIPE_S = 30.0  # that a pipe is waited for: what writes to it may have to compute first
+CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it
+
+
+def read_file(path: str | PathLike[str], most_bytes: int, pipe_s: float = PIPE_S) -> bytes:
+    """The first bytes of a file, as `open_file` opens it."""
+    with open_file(path, pipe_s) as file:
+        return file.read(most_bytes)
+
+
+@contextmanager
+def open_file(path: str | PathLike[str], pipe_s: float = PIPE_S) -> Iterator[BinaryIO]:
+    """A file to be read. OSError where it cannot be, also a pipe to which nobody writes within
+    `pipe_s`; ValueError for a name that none can have.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if stat.S_ISFIFO(os.fstat(handle).st_mode):
+            waiting = select.poll()
+            waiting.register(handle, select.POLLIN)
+            if not waiting.poll(1e3 * pipe_s):
+                raise OSError(errno.ETIMEDOUT, f"nobody wrote to this pipe within {pipe_s:g} s")
+        os.set_blocking(handle, True)
+        yield file
+
+
+class _Plain:
+    """A stream of text that lets nothing through to a terminal but text, and `CLEAR`."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(CLEAR.join(visible(part, "\n\t") for part in text.split(CLEAR)))
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def plain_streams(out: Any, err: Any) -> Iterator[None]:
+    """Standard output and error through which text of others steers no terminal."""
+    with redirect_stdout(_Plain(out)), redirect_stderr(_Plain(err)):
+        yield

@@ -19,6 +19,7 @@ if program is None:
     )
     door.drop()
     door.example()
+    door.declared()
     door.guide(is_open=True)
     door.held("")
     links.share_box(share, "programs")

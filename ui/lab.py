@@ -85,6 +85,11 @@ def take_program(data: bytes, name: str) -> Described:
     return lab().take_program(data, name, asker())
 
 
+def take_declared_programs() -> tuple[Described, ...]:
+    """Hold the steps that the owner's files declare."""
+    return lab().take_declared_programs(asker())
+
+
 def delete_program(program: str) -> None:
     """Let go of a program."""
     lab().delete_program(program, asker())

@@ -16,12 +16,23 @@ from spmd_core.words import finding_words, program_headline, program_json
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `program`."""
-    parser.add_argument("file", metavar="FILE", help="what `Exported.serialize()` returned")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="what `Exported.serialize()` returned"
+    )
+    parser.add_argument(
+        "--declared",
+        action="store_true",
+        help="instead: the steps that the files of SPMD_LAB_WORKLOADS declare with a mesh",
+    )
     parser.add_argument("--name", default="", help="how it is called in lists")
 
 
 def main(arguments: Namespace) -> int:
-    """Take the program, and print it."""
+    """Take the program, or those that are declared, and print them."""
+    if arguments.declared == (arguments.file is not None):
+        raise refuse("program", "takes a FILE or --declared", "give one of them")
+    if arguments.declared:
+        return _declared(arguments)
     path = Path(arguments.file)
     try:
         data = read_file(path, programs.MOST_BYTES + 1)
@@ -36,6 +47,18 @@ def main(arguments: Namespace) -> int:
         print(json.dumps(program_json(program)))
         return 0
     print("\n".join(_lines(program)))
+    return 0
+
+
+def _declared(arguments: Namespace) -> int:
+    taken = Lab.open(serve=False).take_declared_programs()
+    listed = [Program(described, described.mesh) for described in taken]
+    if arguments.json:
+        print(json.dumps([program_json(program) for program in listed]))
+    else:
+        print(
+            "\n\n".join("\n".join(_lines(program)) for program in listed) or "No step is declared."
+        )
     return 0
 
 

@@ -100,6 +100,7 @@ from spmd_core.experiment.workloads.options import Choice, Integer
 from spmd_core.experiment.workloads.own import files
 from spmd_core.experiment.workloads.own.declare import workload
 from spmd_core.experiment.workloads.own.files import check_present, newer, version_words
+from spmd_core.experiment.workloads.own.steps import DeclaredStep, declared_steps, take_declared
 from spmd_core.experiment.workloads.small_programs import (
     program_file,
     program_sizes,
@@ -159,6 +160,7 @@ __all__ = [
     "Axes",
     "Choice",
     "Config",
+    "DeclaredStep",
     "Described",
     "Divides",
     "Experiment",
@@ -196,6 +198,7 @@ __all__ = [
     "chosen_axes",
     "chosen_kinds",
     "compiler_flags",
+    "declared_steps",
     "decoder",
     "device_numbers",
     "dtype_of",
@@ -249,6 +252,7 @@ __all__ = [
     "source_of",
     "spec_code",
     "study_of",
+    "take_declared",
     "version_words",
     "with_mesh",
     "with_replaced",

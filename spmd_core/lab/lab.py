@@ -20,7 +20,7 @@ from spmd_core.base import (
     resolved,
     shorten,
 )
-from spmd_core.experiment import Described, Experiment, programs
+from spmd_core.experiment import Described, Experiment, programs, take_declared
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.notebook import Notebook
@@ -352,6 +352,12 @@ class Lab:
         described = programs.take(data, name, asker.viewer or "", asker.address or "")
         self._note(asker, "program", described.program)
         return described
+
+    def take_declared_programs(self, asker: Asker = COMMAND_LINE) -> tuple[Described, ...]:
+        """Hold the steps that the owner's files declare, exported as they are now."""
+        check_program(self._settings, asker)
+        check_may_act(self._settings, asker)
+        return take_declared()
 
     def programs(self) -> tuple[Described, ...]:
         """The programs that are held, the one taken last first."""

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import streamlit as st
 
-from spmd_core.base import LabError, bytes_text, count_text, mesh_text
-from spmd_core.experiment import Described, Experiment, parse_experiment, programs
+from spmd_core.base import LabError, bytes_text, count_text, mesh_text, refuse
+from spmd_core.experiment import Described, Experiment, files, parse_experiment, programs
 from spmd_core.machine import nearest_of_chips
 from ui import shell, state
-from ui.lab import delete_program, lab, take_program
+from ui.lab import delete_program, lab, take_declared_programs, take_program
 from ui.markdown import coded, option, plain
 
 SCREEN = "programs"
@@ -77,6 +77,29 @@ def example() -> None:
 
 def _take_example() -> None:
     open_program(take_program(EXAMPLE.read_bytes(), "Example: a step of two-layer blocks"))
+
+
+def declared() -> None:
+    """A button that exports and takes the steps that the owner's files declare, where there are any."""
+    if not files.paths():
+        return
+    label = "Take the steps that this server declares"
+    if st.button(label, icon=":material/deployed_code_update:", key="declared_programs"):
+        with st.spinner("Exporting the declared steps…"):
+            sentence = shell.attempt(_take_declared)
+        if sentence:
+            shell.refusal(sentence)
+        else:
+            st.rerun()
+
+
+def _take_declared() -> None:
+    if not (taken := take_declared_programs()):
+        raise refuse(
+            "the files of SPMD_LAB_WORKLOADS", "declare no step", "see docs/your_program.md"
+        )
+    if len(taken) == 1:
+        open_program(taken[0])
 
 
 def guide(is_open: bool) -> None:

@@ -8,7 +8,7 @@ from spmd_core.experiment import Program
 from spmd_core.machine import accelerator_files
 from spmd_core.script import spec_text
 from ui import inputs, state
-from ui.markdown import code, option
+from ui.markdown import code
 from ui.state import Form, Mesh
 
 SCREEN = "programs"
@@ -74,16 +74,16 @@ def _fixed(program: Program, axis: str) -> str | None:
 
 def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
     """A spec of its own for one group of arguments; those of others stay."""
-    groups = {
-        group: leaves for group, leaves in program.described.groups.items() if leaves[0].sizes
-    }
+    parameters = {leaf.group for leaf in program.described.parameters}
+    listed = sorted(program.described.groups.items(), key=lambda each: each[0] not in parameters)
+    groups = {group: leaves for group, leaves in listed if leaves[0].sizes}
     if not groups:
         return now
     chosen = st.selectbox(
         "Spec of",
         list(groups),
         key=state.seed(state.key(SCREEN, "group"), next(iter(now), next(iter(groups)))),
-        format_func=lambda group: option(_title(group, len(groups[group]), group in now)),
+        format_func=lambda group: _title(group, len(groups[group]), group in now),  # plain text
         help="Arguments of the same path in several layers are one group: `*` stands for the number.",
     )
     leaf = groups[chosen][0]

@@ -100,6 +100,7 @@ def _how(held: Held) -> str:
 
 _HOVER = hover(path="Array", bytes="Per device", how="Sharded", shape="Shape", spec="Spec")
 _TILE = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"}
+_ROOMY = "datum.label != '' && datum.pixels < width * (datum.x2 - datum.x)"
 _LABEL = {"type": "text", "color": "#ffffff", "fontSize": 11, "lineBreak": "\n"}
 _PICKED = {
     "name": "picked",
@@ -133,7 +134,7 @@ def chart(placed: Sequence[Tile]) -> Spec:
         },
     }
     labels = {
-        "transform": [{"filter": "datum.label != ''"}],
+        "transform": [{"filter": _ROOMY}],
         "mark": _LABEL,
         "encoding": {
             "x": x | {"field": "middle_x"},
@@ -178,6 +179,7 @@ def _row(tile: Tile) -> Row:
         "how": how(tile),
         "shape": shape_text(first.shape) if count == 1 else f"{count_text(count)} arrays",
         "spec": spec if count == 1 else "",
+        "pixels": 7 * max(len(name), 8),  # that its label takes: none where the screen is narrow
         "label": f"{name}\n{bytes_text(tile.weight)}" if is_roomy else "",
     }
 

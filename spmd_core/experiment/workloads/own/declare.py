@@ -10,6 +10,7 @@ from spmd_core.base import refuse, shorten
 from spmd_core.experiment.reading import MAX_SIZE, is_integer
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.experiment.workloads.own.description import Description
+from spmd_core.experiment.workloads.own.steps import declare_step
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
 from spmd_core.experiment.workloads.workload import DTYPE_BYTES, FLOATS
 
@@ -31,12 +32,14 @@ declared: list[Callable[[Mapping[str, Any]], Description]] = []
 
 def workload(
     *,
-    operands: Arrays,
-    results: Arrays,
-    defaults: Mapping[str, int],
+    operands: Arrays | None = None,
+    results: Arrays | None = None,
+    defaults: Mapping[str, int] | None = None,
     title: str | None = None,
     dtypes: Sequence[str] = FLOATS,
     integer_result: bool = False,
+    mesh: Mapping[str, int] | None = None,
+    **step: object,
 ) -> Callable[[Function], Function]:
     """Declare the decorated function, which takes the operands in order and returns the results,
     one array or a tuple of them.
@@ -47,27 +50,47 @@ def workload(
     ()`, whose value is replaced by the mesh axes of dim `rows`; NAME_one, for a single row, for
     vmap and pmap; NAME_explicit if types need an out_sharding, as in `Y_SHARDING = None`.
     RequestError if the declaration is inconsistent.
+
+    With `mesh` it is a program on pytrees: the function returns a step, its abstract arguments by
+    name, and rules; `step` are further fields of `DeclaredStep`.
     """
 
     def declare(function: Function) -> Function:
-        name = function.__name__
-        _check(name, operands, results, defaults, dtypes)
-        _check_parameters(name, function, operands)
-        declared.append(
-            lambda names: Description(
-                name=name,
-                title=title or name.replace("_", " ").capitalize(),
-                operands=_pairs(operands),
-                results=_pairs(results),
-                defaults=tuple(defaults.items()),
-                dtypes=tuple(dtypes),
-                strategies=_strategies(name, names),
-                integer_result=integer_result,
-            )
-        )
+        shown = title or function.__name__.replace("_", " ").capitalize()
+        if mesh:
+            declare_step(function, shown, mesh, step)
+        elif operands is None or results is None or defaults is None:
+            rule = "has neither operands, results and defaults, nor a mesh"
+            raise refuse(f"workload {function.__name__}", rule, "declare its arrays, or its mesh")
+        else:
+            arrays = operands, results, defaults
+            declared.append(_of_arrays(function, shown, arrays, dtypes, integer_result))
         return function
 
     return declare
+
+
+def _of_arrays(
+    function: Callable[..., Any],
+    title: str,
+    arrays: tuple[Arrays, Arrays, Mapping[str, int]],
+    dtypes: Sequence[str],
+    integer_result: bool,
+) -> Callable[[Mapping[str, Any]], Description]:
+    """The description of a function of arrays, given the names that its file defines."""
+    name, (operands, results, defaults) = function.__name__, arrays
+    _check(name, operands, results, defaults, dtypes)
+    _check_parameters(name, function, operands)
+    return lambda names: Description(
+        name=name,
+        title=title,
+        operands=_pairs(operands),
+        results=_pairs(results),
+        defaults=tuple(defaults.items()),
+        dtypes=tuple(dtypes),
+        strategies=_strategies(name, names),
+        integer_result=integer_result,
+    )
 
 
 def _pairs(arrays: Arrays) -> tuple[tuple[str, tuple[str, ...]], ...]:

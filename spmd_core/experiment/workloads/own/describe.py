@@ -13,6 +13,7 @@ from pathlib import Path
 from spmd_core.base import RequestError
 from spmd_core.experiment.workloads.own import declare
 from spmd_core.experiment.workloads.own.description import LOAD_S
+from spmd_core.experiment.workloads.own.steps import declared_steps
 
 
 def main() -> None:
@@ -39,7 +40,7 @@ def _described(path: Path) -> dict[str, object]:
             "problem": f"does not load{_line(error, path)} ({type(error).__name__}: "
             f"{_words(error)})"
         }
-    if not declare.declared:
+    if not declare.declared and not declared_steps:
         return {
             "problem": "declares no workload",
             "fix": "decorate a function with spmd_core.experiment.workloads.own.declare.workload",

@@ -1,0 +1,131 @@
+"""Exports the steps that a file of the user's own declares, in a process of its own: `python -m
+spmd_core.engine.exported.declared FD PATH FOLDER`. Nothing is allocated: arguments are abstract.
+"""
+
+import json
+import os
+import re
+import runpy
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax import export
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
+
+from spmd_core.experiment import DeclaredStep, declared_steps
+
+Rule = tuple[str, Any]
+Arrays = dict[str, jax.ShapeDtypeStruct]
+
+
+def main() -> None:
+    """Write each step to FOLDER, by number, and their titles as JSON to the file descriptor; or the
+    problem in one line.
+    """
+    answer, path, folder = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+    os.set_inheritable(answer, False)
+    try:
+        runpy.run_path(str(path), run_name=path.stem)
+        for number, step in enumerate(declared_steps):
+            (folder / f"{number}.jaxexport").write_bytes(exported(step))
+        report: dict[str, object] = {"titles": [step.title for step in declared_steps]}
+    except BaseException as error:  # SystemExit too: whatever the file or JAX raises
+        report = {"problem": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
+    os.write(answer, json.dumps(report).encode())
+
+
+def exported(step: DeclaredStep) -> bytes:
+    """The bytes of a step, its arguments sharded by its rules."""
+    function, arguments, rules = step.function()
+    given = arguments_of(arguments, rules, step)
+    tree = jax.tree.structure(arguments)
+
+    def flat(**arrays: jax.Array) -> dict[str, jax.Array]:
+        results = function(**jax.tree.unflatten(tree, [arrays[path] for path in given]))
+        return {_path(path): leaf for path, leaf in _leaves(results)}
+
+    donated = [path for path in given if path.partition("/")[0] in step.donated]
+    program = jax.jit(flat, donate_argnames=donated)
+    return bytes(export.export(program, platforms=list(step.platforms))(**given).serialize())
+
+
+def arguments_of(arguments: Any, rules: Any, step: DeclaredStep) -> Arrays:
+    """Path -> abstract array of each argument. `rules` are pairs of a regular expression on the path
+    and the dims of the array, or pytrees of PartitionSpec by argument; what none names takes the
+    spec of a path that ends alike, such as a parameter's moments, else it is replicated.
+    """
+    types = (AxisType.Auto,) * len(step.mesh)
+    mesh = AbstractMesh(tuple(step.mesh.values()), tuple(step.mesh), axis_types=types)
+    shapes = {
+        _path(path): jax.eval_shape(lambda leaf=leaf: leaf) for path, leaf in _leaves(arguments)
+    }
+    pairs = list(_rules(rules))
+    specs = {
+        path: spec
+        for path in shapes
+        if (spec := next((spec for rule, spec in pairs if re.search(rule, path)), None)) is not None
+    }
+    by_tail = {
+        (tail, shapes[path].shape): spec for path, spec in specs.items() for tail in _tails(path)
+    }
+    placed = {}
+    for path, leaf in shapes.items():
+        tails = ((tail, leaf.shape) for tail in _tails(path))
+        alike = next((by_tail[tail] for tail in tails if tail in by_tail), ())
+        spec = _spec(specs.get(path, alike), step)
+        placed[path] = jax.ShapeDtypeStruct(
+            leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec)
+        )
+    return placed
+
+
+def _rules(rules: Any) -> Iterator[Rule]:
+    pairs = rules.items() if isinstance(rules, Mapping) else rules or ()
+    for name, value in pairs:
+        if isinstance(value, PartitionSpec) or _is_dims(value):
+            yield name, value
+            continue
+        is_spec: Callable[[Any], bool] = lambda leaf: isinstance(leaf, PartitionSpec)  # noqa: E731
+        for path, spec in jax.tree_util.tree_flatten_with_path(value, is_leaf=is_spec)[0]:
+            if is_spec(spec):
+                inner = _path(path).removesuffix("/value")
+                yield f"^{re.escape(name)}/{re.escape(inner)}(/value)?$", spec
+
+
+def _is_dims(value: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        each is None or isinstance(each, str | tuple) for each in value
+    )
+
+
+def _spec(dims: Any, step: DeclaredStep) -> PartitionSpec:
+    """Dims by name as mesh axes: by the step's table, else those that are named as an axis."""
+
+    def axes(name: Any) -> Any:
+        if isinstance(name, tuple):
+            return tuple(axis for each in name if (axis := axes(each)) is not None) or None
+        return step.axes.get(name, name if name in step.mesh else None)
+
+    return PartitionSpec(*map(axes, dims))
+
+
+def _leaves(tree: Any) -> list[Any]:
+    return jax.tree_util.tree_flatten_with_path(tree)[0]
+
+
+def _path(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def _tails(path: str) -> Iterator[str]:
+    parts = path.split("/")
+    return ("/".join(parts[start:]) for start in range(1, len(parts)))
+
+
+if __name__ == "__main__":
+    main()
+    sys.stderr.flush()
+    os._exit(0)

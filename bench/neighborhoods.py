@@ -63,7 +63,8 @@ def searched(plan: Plan) -> float:
     }
     question = read_question(asked)
     ranked = tuple(models.candidates(question))
-    return min(each.seconds for each in ranked if each.is_ranked and each.fits == "yes")
+    fitting = (each.seconds for each in ranked if each.is_ranked and each.fits == "yes")
+    return min((seconds for seconds in fitting if seconds is not None), default=float("inf"))
 
 
 def contradictions(plan: Plan) -> Iterator[str]:

@@ -81,12 +81,19 @@ def mfu_text(outcome: StrategyResult) -> str:
             mfu *= outcome.predicted_s.estimate / outcome.median_s
         else:
             mfu = roofs.mfu if roofs else None
-    if not mfu:
-        return "–"
-    if mfu >= 0.001:
-        return f"{mfu:.1%}"
-    if mfu >= 1e-6:
-        return f"{100 * mfu:.2g}%"
+    return share_text(mfu) if mfu else "–"
+
+
+def share_text(share: float) -> str:
+    """A share in percent, also one that one decimal would write as nothing.
+
+    >>> share_text(0.4971), share_text(0.00004), share_text(1e-9)
+    ('49.7%', '0.004%', '< 0.0001%')
+    """
+    if share >= 0.001:
+        return f"{share:.1%}"
+    if share >= 1e-6:
+        return f"{100 * share:.2g}%"
     return "< 0.0001%"
 
 

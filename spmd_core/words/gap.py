@@ -13,7 +13,7 @@ _CAUSES = {
     "matmul": ("Matmuls", "fusions with a dot or convolution: MFU of each, odd shapes"),
     "memory": ("Passes over memory", "loop fusions and copies between the matmuls"),
     "host": ("Copies to and from the host", "copy-start and copy-done of offloaded arrays"),
-    "slices": ("Waiting for the slowest slice", "the last all-reduce of each step, on every slice"),
+    "slices": ("Waiting for stragglers", "the last all-reduce of each step, on every slice"),
     "input": (
         "Input, checkpoints, the host",
         "gaps between steps on the device, where the host's thread loads data or waits",

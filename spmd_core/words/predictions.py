@@ -9,7 +9,7 @@ from spmd_core.experiment import Plan
 from spmd_core.machine import Topology
 from spmd_core.results import Prediction, Result
 from spmd_core.time import data_sheet
-from spmd_core.words.costs import money_text
+from spmd_core.words.costs import money_text, share_text
 from spmd_core.words.strategies import predicted
 
 # "neighbours" is as older runs wrote it
@@ -19,7 +19,7 @@ _HOUR, _DAY = 3600.0, 86400.0
 _BOUND = {
     "compute": "compute-bound",
     "memory": "HBM-bound",
-    "interconnect": "ICI-bound",
+    "interconnect": "interconnect-bound",
     "host": "bound by transfers to the host",
     "data centre network": "DCN-bound",
 }
@@ -40,7 +40,7 @@ _WAITS = {
     "copy": "waiting for copies",
     "host": "waiting for the host",
     "send": "exposed transfer between slices",
-    "slices": "waiting for the slowest slice",
+    "slices": "waiting for stragglers",
 }
 
 
@@ -60,7 +60,7 @@ def headline(prediction: Prediction, step: bool = True) -> str:
     memory, time = prediction.memory_bytes, prediction.predicted_s
     if not prediction.fits or time is None:
         return f"{memory_words(memory.peak, memory.capacity, False, memory.missing)}."
-    at = f" at {prediction.mfu:.1%} MFU" if prediction.mfu else ""
+    at = f" at {share_text(prediction.mfu)} MFU" if prediction.mfu else ""
     bound = f", {bound_words(prediction.binds)}" if prediction.binds else ""
     what = "Step time" if step else "Time"
     fits = memory_words(memory.peak, memory.capacity, True)
@@ -80,7 +80,7 @@ def step_estimate(prediction: Prediction) -> str:
         return ""
     return (
         f"About {seconds_text(time.estimate)} a step ({seconds_text(time.low)} to "
-        f"{seconds_text(time.high)}) at {prediction.mfu or 0.0:.1%} MFU, "
+        f"{seconds_text(time.high)}) at {share_text(prediction.mfu or 0.0)} MFU, "
         f"{bound_words(prediction.binds)}: estimate, not compiled."
     )
 
@@ -121,7 +121,7 @@ def memory_words(
 
 
 def bound_words(binds: str | None) -> str:
-    """What bounds a program: `compute-bound`, `ICI-bound`; an en dash where it is not known."""
+    """What bounds a program: `compute-bound`, `interconnect-bound`; an en dash where it is not known."""
     return _BOUND.get(binds or "", binds or "–")
 
 

@@ -32,7 +32,7 @@ def test_a_layer_from_click_to_answer(server, page):
     page.get_by_role("button", name="Predict", exact=True).click()
     page.locator(".st-key-answer").wait_for(timeout=COMPILE_MS)
     expect(page.locator(".st-key-answer")).to_contain_text(
-        re.compile(r"Time [\d.]+ µs at [\d.]+% MFU, ICI-bound. .+ per device: fits.")
+        re.compile(r"Time [\d.]+ µs at [\d.]+% MFU, interconnect-bound. .+ per device: fits.")
     )
     page.get_by_text("the contracted dim in is sharded over x").first.wait_for()
     page.wait_for_url("**run=*")

@@ -284,6 +284,7 @@ SHOWN = {
     "spmd_core/commands/calibrate.py",
     "spmd_core/commands/printed/report.py",
     "spmd_core/engine/measured/calibration.py",
+    "spmd_core/reports/result_tables.py",
     "spmd_core/words/bandwidth.py",
     "ui/collectives/answer.py",
 }

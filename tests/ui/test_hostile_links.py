@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bench.hostile_links import LINKS_A_SESSION, code_of, queries, through_commands
+from bench.hostile_links import LINKS_A_SESSION, code_of, hostile, queries, through_commands
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
@@ -156,7 +156,7 @@ def test_a_sample_of_hostile_links_breaks_no_screen_and_no_command(data_folder):
     for screen, query in queries(45, seed=1):
         screens.open(screen, query)
     assert screens.seen == {}
-    assert through_commands(60, seed=2) == {}
+    assert through_commands(hostile(60, seed=2)) == {}
     assert Lab.open().history() == ()
     Lab.open().close()
 

@@ -147,9 +147,9 @@ def _predicted(step_s: float):
 
 def test_one_row_adds_a_variable_to_the_screen(depth, tmp_path, monkeypatch):
     from tests.standin_lab import StandInLab
-    from ui.predict import sweep as view
+    from ui.predict import compiling
 
-    monkeypatch.setattr(view, "lab", lambda: StandInLab(tmp_path))
+    monkeypatch.setattr(compiling, "lab", lambda: StandInLab(tmp_path))
 
     def script():
         from tests.search.sweep.test_variables import MODEL
@@ -167,9 +167,9 @@ def test_one_row_adds_a_variable_to_the_screen(depth, tmp_path, monkeypatch):
 
 def test_the_screen_offers_what_there_is_to_vary(tmp_path, monkeypatch):
     from tests.standin_lab import StandInLab
-    from ui.predict import sweep as view
+    from ui.predict import compiling
 
-    monkeypatch.setattr(view, "lab", lambda: StandInLab(tmp_path))
+    monkeypatch.setattr(compiling, "lab", lambda: StandInLab(tmp_path))
 
     def script():
         from tests.search.sweep.test_variables import LAYER

@@ -133,7 +133,7 @@ def test_a_result_is_expected_to_take_the_sum_of_its_operations():
     here = machine(moves=moves)
     calibrated = result(
         {"workload": "calibrate", "target": "cpu:8", "mesh": {"x": 2, "y": 4}},
-        strategies={"as_written": here.found},
+        strategies={"as_written": here.outcome},
         comparison=None,
     )
     run = result(MATMUL | {"strategies": ["auto"]})
@@ -148,7 +148,7 @@ def test_a_result_is_expected_to_take_the_sum_of_its_operations():
     assert found.strategies["auto"].predicted_s.estimate == pytest.approx(
         floor + products + copies + 3e-3
     )
-    old = Calibration(here.found.model_copy(update={"costs": (), "points": SUMMED}))
+    old = Calibration(here.outcome.model_copy(update={"costs": (), "points": SUMMED}))
     assert not old.is_complete and machine().is_complete
 
 
@@ -156,7 +156,7 @@ def test_one_device_alone_is_as_much_faster_as_its_ceilings():
     here = machine()
     work = [Operation(kind="matmul", sizes=(32, 32, 32)), Operation(kind="copy", sizes=(10_000,))]
     assert here.alone_s(work) == pytest.approx(1e-5 + 2e-9 * 32**3 / 2 + 1e-4 / 2)
-    nothing = Calibration(StrategyResult(status="ok", costs=here.found.costs))
+    nothing = Calibration(StrategyResult(status="ok", costs=here.outcome.costs))
     assert math.isinf(nothing.alone_s(work))
 
 
@@ -181,7 +181,7 @@ def test_mfu_counts_all_devices_and_is_said_with_what_binds():
         result(MATMUL | {"strategies": ["auto"]}),
         result(
             {"workload": "calibrate", "target": "cpu:8", "mesh": {"x": 2, "y": 4}},
-            strategies={"as_written": machine().found},
+            strategies={"as_written": machine().outcome},
             comparison=None,
         ),
     ).strategies["auto"]

@@ -168,7 +168,7 @@ def test_another_topology_is_filled_and_keeps_the_batch_per_device(opened):
     assert said(screen) == ""
     assert field(screen, "number_input", "Axis 1 size").value == 64
     assert field(screen, "number_input", "Sequences per device").value == 2
-    field(screen, "selectbox", "TPU").set_value("v5p").run()
+    field(screen, "selectbox", "TPU or GPU").set_value("v5p").run()
     assert field(screen, "selectbox", "Shape").value == "4x4x4"
     assert said(screen) == ""
 
@@ -265,7 +265,10 @@ def test_a_link_of_a_training_step_that_cannot_be_is_mended_by_one_click(opened)
     )
     field(screen, "button", "Use the nearest experiment").click().run()
     assert said(screen) == ""
-    assert (field(screen, "selectbox", "TPU").value, field(screen, "selectbox", "Shape").value) == (
+    assert (
+        field(screen, "selectbox", "TPU or GPU").value,
+        field(screen, "selectbox", "Shape").value,
+    ) == (
         "v5e",
         "4x4",
     )
@@ -283,11 +286,14 @@ def test_the_nearest_of_simulated_devices_is_a_topology_of_as_many(opened):
             )
         )
     )
-    assert said(screen) == "target cpu:8 is not a TPU topology: choose a TPU and its shape"
+    assert said(screen) == "target cpu:8 is not a topology: choose a TPU or a GPU"
     assert field(screen, "button", "Predict").disabled is True
     field(screen, "button", "Use the nearest experiment").click().run()
     assert said(screen) == ""
-    assert (field(screen, "selectbox", "TPU").value, field(screen, "selectbox", "Shape").value) == (
+    assert (
+        field(screen, "selectbox", "TPU or GPU").value,
+        field(screen, "selectbox", "Shape").value,
+    ) == (
         "v5e",
         "2x4",
     )

@@ -41,8 +41,9 @@ with st.container(horizontal=True, vertical_alignment="center"):
 what = experiment.what.title
 if experiment.plan:
     what = f"{what} of {model_words(experiment.plan)}"
+compiler = "GPU" if experiment.place.is_gpu else "TPU"
 st.caption(
-    f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the compiler of its devices. None of them is needed, nothing is executed."
+    f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the {compiler} compiler. No {compiler} is needed, nothing is executed."
 )
 
 course.hint(experiment)

@@ -47,7 +47,8 @@ st.caption(
     f"{code(program.described.function)}, exported for {plain(', '.join(program.described.platforms))}, "
     f"on {plain(experiment.target)}"
 )
-if missing := shell.attempt(lambda: programs.check_held(program.described.program)):
+sha256 = program.described.program
+if missing := shell.attempt(lambda: programs.check_held(sha256)):
     shell.refusal(missing)
 if refusal:
     shell.refusal(refusal)

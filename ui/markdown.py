@@ -12,10 +12,10 @@ LONGEST_QUOTE = 60  # characters of another's text inside a sentence of ours
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&]|(?<=:material)/)")
 _SPACE = re.compile(r"[^\S\u00a0]+")  # a space that does not break a line stays one
 # Streamlit looks for these again after the escapes are read: what makes a link, and the names
-# of icons and emoji. As code they stay what they are. No emoji is called as a TPU generation is, or
+# of icons and emoji. As code they stay what they are. No emoji is called as a TPU or a GPU is, or
 # by a number but for two, or by a shape of chips: targets and times are left alone.
 _LIVE = re.compile(
-    r"(?:https?://|www\.)[^\s\u00a0]*|[-.\w+]+@[-\w]+(?:\.[-\w]+)+|:(?!v\d\w*:|(?!100:|1234:)\d+(?:x\d+)*:)[\w+-]+:",
+    r"(?:https?://|www\.)[^\s\u00a0]*|[-.\w+]+@[-\w]+(?:\.[-\w]+)+|:(?!v\d\w*:|tpu\dx:|(?:[ah]|g?b)\d00:|(?!100:|1234:)\d+(?:x\d+)*:)[\w+-]+:",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[A-Za-z0-9]+(?:(?:_| )[A-Za-z0-9]+)*")

@@ -39,7 +39,18 @@ def test_what_markdown_makes_live_after_the_escapes_is_code(text, live):
     )
 
 
-@pytest.mark.parametrize("text", ["tpu:v5e:4x4", "target cpu:8: use", "at 12:30:45", "v5p:64"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tpu:v5e:4x4",
+        "gpu:gb200:2x72: no",
+        "tpu:tpu7x:2x2x1",
+        "on gpu:h100:8.",
+        "target cpu:8: use",
+        "at 12:30:45",
+        "v5p:64",
+    ],
+)
 def test_names_of_targets_and_times_are_not_code(text):
     assert "`" not in plain(text)
 

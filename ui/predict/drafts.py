@@ -193,7 +193,7 @@ def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
         }
         if slices > 1:
             return {
-                "data over slices": meshes["all fsdp"],
+                f"data over {'domains' if topology.chip.is_gpu else 'slices'}": meshes["all fsdp"],
                 "data × fsdp × tensor": meshes["fsdp × tensor"],
                 "fsdp over all": [["fsdp", devices]],
             }
@@ -202,7 +202,8 @@ def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
     other = next(name for name in ("y", "x", "z") if name != first)
     meshes = {"one axis": [[first, devices]]}
     if slices > 1:
-        return meshes | {"slices × chips": [[first, slices], [other, within]]}
+        chips = "domains × GPUs" if topology.chip.is_gpu else "slices × chips"
+        return meshes | {chips: [[first, slices], [other, within]]}
     physical = [size for size in topology.shape if size > 1]
     if len(physical) > 1:
         cores = topology.chip.devices_per_chip

@@ -33,7 +33,7 @@ def show(experiment: Experiment) -> None:
         refusal(str(error))
         return
     if topology.chip.is_gpu:  # every GPU of a domain is as near as every other
-        draw_table(axes_table(axes_of["plain"]))
+        draw_table(axes_table(axes_of["plain"], "Links"))
         return
     axis = _axis_field(experiment)
     chosen = experiment.option("device_order")
@@ -72,13 +72,13 @@ def _axis_field(experiment: Experiment) -> str:
     return chosen or largest
 
 
-def axes_table(axes: tuple[MeshAxis, ...]) -> dict[str, list[str]]:
-    """One row per axis: what it is on the torus, how far apart neighbors are, and what gathering
+def axes_table(axes: tuple[MeshAxis, ...], title: str = "On the torus") -> dict[str, list[str]]:
+    """One row per axis: what it is on the torus, or which links it uses where there is none, how far apart neighbors are, and what gathering
     over it takes.
     """
     return {
         "Axis": [nowrap(f"{each.name} {each.size}") for each in axes],
-        "On the torus": [each.words for each in axes],
+        title: [each.words for each in axes],
         "Neighbors": [_apart(each.links_apart) for each in axes],
         nowrap("Gather 1 GiB"): [nowrap(seconds_text(each.gather_s)) for each in axes],
     }

@@ -102,10 +102,12 @@ def _measured(
     pairs = list(zip(_processes(one), _processes(other), strict=False))
     known = []
     for mine, theirs in pairs:
-        (a, a_error), (b, b_error) = standard_error(mine), standard_error(theirs)
+        a_error, b_error = standard_error(mine)[1], standard_error(theirs)[1]
         if len(pairs) == 1:  # a machine drifts between two runs about as it does inside them
             a_error, b_error = _spread(mine), _spread(theirs)
-        known.append((a - b + shift, math.hypot(a_error, b_error)))
+        # of the medians, which are shown beside it
+        ratio = float(np.median(mine) - np.median(theirs))
+        known.append((ratio + shift, math.hypot(a_error, b_error)))
     rounds = tuple(sum(map(len, _processes(each))) for each in (one, other))
     center, low, high = over_processes(known, corrected(count))
     interval = (math.exp(low), math.exp(high))

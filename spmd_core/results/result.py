@@ -114,7 +114,7 @@ class Wrong(Frozen):
     worst: WrongElement
 
 
-class Fact(Frozen):
+class StoredFact(Frozen):
     """What a reader of a strategy's numbers needs beside them: a kind of `words/results.py`, and the
     values that its sentence names.
     """
@@ -143,7 +143,7 @@ class StrategyResult(Frozen):
     outliers: tuple[int, ...] = ()  # indices into samples_s; flagged, never dropped
     from_unsharded: Unsharded | None = None
     notes: tuple[str, ...] = ()  # for those who read: not stored, but by older versions
-    facts: tuple[Fact, ...] | None = None  # what notes are made of; None: notes are stored
+    facts: tuple[StoredFact, ...] | None = None  # what notes are made of; None: notes are stored
     floor_s: float | None = None  # the dispatch floor of its devices
     warnings: tuple[str, ...] = ()  # what the compiler wrote on stderr
     collectives: tuple[Collective, ...] | None = None

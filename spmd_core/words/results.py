@@ -12,9 +12,9 @@ from spmd_core.results import (
     SPREAD_WARNING,
     STEP_TIME,
     Comparison,
-    Fact,
     Prediction,
     Result,
+    StoredFact,
     StrategyResult,
 )
 from spmd_core.words import runs, strategies, traces
@@ -91,7 +91,7 @@ def _strategy(result: Result, name: str) -> StrategyResult:
     return outcome.model_copy(update=update)
 
 
-def fact_words(fact: Fact) -> str:
+def fact_words(fact: StoredFact) -> str:
     """The sentence of a stored fact."""
     if fact.kind == "beyond":
         return _beyond_words(dict(fact.values))

@@ -15,9 +15,9 @@ from spmd_core.experiment import Experiment, Program
 from spmd_core.results import (
     Arithmetic,
     Error,
-    Fact,
     Judgement,
     Reference,
+    StoredFact,
     Wrong,
     WrongElement,
     arithmetic,
@@ -45,7 +45,9 @@ class Checker:
     experiment: Experiment
     operands: Operands
     platform: str
-    _known: dict[Arithmetic, tuple[dict[str, Reference], list[Fact]]] = field(default_factory=dict)
+    _known: dict[Arithmetic, tuple[dict[str, Reference], list[StoredFact]]] = field(
+        default_factory=dict
+    )
 
     def check(self, trial: Trial) -> None:
         """Fill in error, `wrong` and `correct` of a trial whose results wait for it."""
@@ -76,15 +78,15 @@ class Checker:
         if sum(result.nbytes for result in trial.to_check.values()) > LARGE_BYTES:
             self.check(trial)
 
-    def _expected(self, trial: Trial) -> tuple[dict[str, Reference], list[Fact]]:
+    def _expected(self, trial: Trial) -> tuple[dict[str, Reference], list[StoredFact]]:
         experiment = trial.row.experiment if trial.row else self.experiment
         how = arithmetic(experiment, self.platform, trial.strategy)
         if how not in self._known:
             self._known[how] = self._computed(how)
         return self._known[how]
 
-    def _computed(self, how: Arithmetic) -> tuple[dict[str, Reference], list[Fact]]:
-        experiment, facts = self.experiment, list[Fact]()
+    def _computed(self, how: Arithmetic) -> tuple[dict[str, Reference], list[StoredFact]]:
+        experiment, facts = self.experiment, list[StoredFact]()
         if experiment.what.is_bare_array:  # a copy is right when it is equal
             values = np.asarray(self.operands["array"], np.float64)
             return {"array": Reference(values, np.zeros_like(values), experiment.dtype)}, []
@@ -97,28 +99,28 @@ class Checker:
         else:
             try:
                 expected = own_references(experiment, self.operands, how)
-                facts.append(Fact(kind="by the function itself"))
+                facts.append(StoredFact(kind="by the function itself"))
             except Exception as error:  # whatever the user's function raises in float64 is reported; the timings stay
                 failure = failure_of(error)
-                return {}, [Fact(kind="function fails", values=failure.model_dump())]
+                return {}, [StoredFact(kind="function fails", values=failure.model_dump())]
         rows = next((one.rows for one in expected.values() if one.rows is not None), None)
         if rows is not None:
-            facts.append(Fact(kind="rows compared", values={"rows": len(rows)}))
+            facts.append(StoredFact(kind="rows compared", values={"rows": len(rows)}))
         if all(uniform(one) for one in expected.values()):
-            facts.append(Fact(kind="values alike"))
+            facts.append(StoredFact(kind="values alike"))
         return expected, facts
 
-    def _of_program(self, program: Program) -> tuple[dict[str, Reference], list[Fact]]:
+    def _of_program(self, program: Program) -> tuple[dict[str, Reference], list[StoredFact]]:
         """What an exported program gives on one device, or why it is not compared."""
         try:
             seed = self.experiment.seed
             expected = program_references(program, self.operands, self.platform, seed)
-            return expected, [Fact(kind="by one CPU device")]
+            return expected, [StoredFact(kind="by one CPU device")]
         except RequestError as error:
-            return {}, [Fact(kind="not compared", values={"why": str(error)})]
+            return {}, [StoredFact(kind="not compared", values={"why": str(error)})]
         except Exception as error:  # whatever one device cannot do is reported; the timings stay
             failure = failure_of(error)
-            return {}, [Fact(kind="one device fails", values=failure.model_dump())]
+            return {}, [StoredFact(kind="one device fails", values=failure.model_dump())]
 
 
 def _wrong(

@@ -20,12 +20,12 @@ from spmd_core.results import (
     ArrayReport,
     Collective,
     Error,
-    Fact,
     Failure,
     MemoryBytes,
     Operation,
     Prediction,
     Shardings,
+    StoredFact,
     Trace,
     Wrong,
 )
@@ -43,7 +43,7 @@ class Trial:
     phases_s: dict[str, float] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    facts: list[Fact] = field(default_factory=list)
+    facts: list[StoredFact] = field(default_factory=list)
     program: Timed | None = None
     compiled: Any = None  # what `program` calls, where the call is one compiled program
     from_unsharded: Timed | None = None

@@ -9,7 +9,7 @@ import numpy as np
 from spmd_core.experiment import STRATEGIES, Experiment, element_count
 from spmd_core.results.reference.bounds import EPS, Arithmetic, Judgement, bound, judge
 from spmd_core.results.reference.formulas import FORMULAS
-from spmd_core.results.result import Fact
+from spmd_core.results.result import StoredFact
 
 FULL_FLOPS = 2_000_000_000  # above this, only SAMPLED_ROWS rows are computed
 FULL_ELEMENTS = (
@@ -153,10 +153,10 @@ def _parts(experiment: Experiment) -> tuple[tuple[str, int], ...]:
     return tuple((dim, parts) for dim, parts in sorted(shares.items()) if parts > 1)
 
 
-def multiplier_fact(experiment: Experiment, platform: str) -> Fact | None:
+def multiplier_fact(experiment: Experiment, platform: str) -> StoredFact | None:
     """That a multiplier rounds float32 inputs; None where it does not."""
     kind, precision, eps = _coarse(experiment, platform)
-    return Fact(kind=f"{kind} multiplier", values={"precision": precision}) if eps else None
+    return StoredFact(kind=f"{kind} multiplier", values={"precision": precision}) if eps else None
 
 
 def _coarse(experiment: Experiment, platform: str) -> tuple[str, str, float]:
@@ -191,7 +191,7 @@ def uniform(expected: Reference) -> bool:
     return values.size > 1 and float(np.ptp(values)) <= float(bounds.min())
 
 
-def beyond_fact(name: str, judged: Judgement, expected: Reference) -> Fact | None:
+def beyond_fact(name: str, judged: Judgement, expected: Reference) -> StoredFact | None:
     """Counts of elements that are right because they are beyond the dtype's largest number, and of
     those that cannot be judged, by reason; None where there is neither.
     """
@@ -205,4 +205,4 @@ def beyond_fact(name: str, judged: Judgement, expected: Reference) -> Fact | Non
     if not any(counts.values()):
         return None
     beside = {"of": judged.compared, "name": name, "dtype": expected.dtype}
-    return Fact(kind="beyond", values=counts | beside)
+    return StoredFact(kind="beyond", values=counts | beside)

@@ -105,3 +105,14 @@ def test_what_was_found_stays_when_it_is_cancelled(lab):
     assert tryout.state == "cancelled" and tryout.answers == {}
     until(lambda: not lab.active())
     assert known(lab, result.run) == ("cancelled", {})
+
+
+def test_what_the_time_leaves_is_tried_by_the_next_one(lab):
+    result = compiled(lab)
+    tryout = Tryout(lab, store(lab), result, seconds=0.0)
+    assert tryout.run() == {} and tryout.state == "stopped"
+    assert tryout.problem.startswith("1 of 1 collectives are left")
+    further = Tryout(lab, store(lab), result, known=tryout.answers, before=tryout)
+    assert further.run() and further.state == "done"
+    again = Tryout(lab, store(lab), result, seconds=0.0, known=further.answers, before=further)
+    assert again.run() == further.answers and again.state == "done", "nothing is left"

@@ -31,16 +31,15 @@ from spmd_core.trials.trying.stored import to_stored
 from spmd_core.trials.trying.trial import RemedyTrial
 from spmd_core.words import remedies as words
 
-
 PROCESSES = 3  # in which a program and its change are timed: enough for what is worth changing
 
 
 class Tryout(Work):
     """The collectives of a run being tried. Every method may be called from any thread; `run` once.
 
-    `state`: running, done, cancelled or stopped (then `problem` is the reason). It stops after
-    `seconds`. `known`: the answers of an earlier one that did not try all, whose work `before` is,
-    where that was of this process.
+    `state`: running, done, cancelled or stopped (then `problem` is the reason). It begins nothing
+    after `seconds`. `known`: the answers of an earlier one that did not try all; `before`: that one,
+    where it was of this process.
     """
 
     def __init__(
@@ -60,6 +59,7 @@ class Tryout(Work):
         self._unpredicted = False  # what communicates, and takes nobody knows how long
         # as of a search, so that they are out of the way on History
         batch = f"search remedies {result.run}"
+        self._until = inf
         self._runs = Batch(lab, asker, batch, lambda: self.is_cancelled)
         self._answers: dict[str, dict[int, Removal]] = {
             name: dict(each) for name, each in (known or {}).items()
@@ -77,7 +77,7 @@ class Tryout(Work):
     def run(self) -> Answers:
         """Try the collectives that are worth it, strategy by strategy, the longest first."""
         state = "stopped"
-        self._runs.deadline = time.monotonic() + self.seconds
+        self._until = time.monotonic() + self.seconds
         try:
             work = [
                 (self.result.row(name), each)
@@ -106,6 +106,11 @@ class Tryout(Work):
                 self._runs.close()
             self.doing, self.state = "", state
         return self.answers
+
+    @property
+    def _is_ended(self) -> bool:
+        """Whether nothing more is begun."""
+        return self.is_cancelled or time.monotonic() >= self._until
 
     def _targets(self, row: Row, outcome: StrategyResult) -> list[Target]:
         kind = STRATEGIES[row.strategy]
@@ -146,11 +151,11 @@ class Tryout(Work):
         """Judge each trial's candidates in their order, until one settles it; the best is the
         answer. What several trials need next is compiled side by side.
         """
-        while trials and not self._runs.is_over:
+        while trials and not self._is_ended:
             changes = [each.words for trial in trials for each in trial.wanted]
             self.doing = f"compiling: {changes[0]}" if changes else ""
             trials = [each for each in trials if not self._is_answered(each)]
-            if self._runs.is_over:
+            if self._is_ended:
                 return
             wanted = {each.experiment.id for trial in trials for each in trial.wanted}
             self._runs.cancel(lambda each, wanted=wanted: each.experiment.id not in wanted)
@@ -161,18 +166,16 @@ class Tryout(Work):
 
     def _is_answered(self, trial: RemedyTrial) -> bool:
         """Judge what is known of a trial by now; whether it is over."""
-        while trial.wanted and not self._runs.is_over:
+        while trial.wanted and not self._is_ended:
             candidate = trial.wanted[0]
             if not self._is_known(candidate):
                 if candidate.experiment.place.is_absent:
                     return False
                 self._compile_here(candidate)
-                if not self._is_known(candidate):
-                    return False
             trial.judge(self._tried(candidate, trial.base.operations is not None))
-            if not self._runs.is_over and (doubtful := trial.wants_timed) is not None:
+            if not self._is_ended and (doubtful := trial.wants_timed) is not None:
                 trial.time(doubtful, self._timed(trial.row, doubtful))
-        if not trial.is_over or self._runs.is_over:
+        if self.is_cancelled or not trial.is_over or trial.wants_timed is not None:
             return False
         answers = dict.fromkeys(trial.target.numbers, trial.answer)
         self._answers.setdefault(trial.row.key, {}).update(answers)
@@ -242,14 +245,13 @@ class Tryout(Work):
         )
 
     def _compile_here(self, candidate: Candidate) -> None:
-        """Compile it for devices that are here, and wait for that, or until the time is over."""
+        """Compile it for devices that are here, and wait for that."""
         self.doing = f"compiling: {candidate.words}"
         result = None
         with contextlib.suppress(RequestError):
             status, result = self._runs.run(candidate.experiment, compile_only=True)
-            if status is None:
-                return
-            self._lab.delete([status.run])
+            if status is not None:
+                self._lab.delete([status.run])
         self._take(candidate, result)
 
     def _timed(self, row: Row, candidate: Candidate) -> SideBySide | None:

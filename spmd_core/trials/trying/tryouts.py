@@ -48,7 +48,7 @@ def told(lab: Lab, result: Result) -> Result:
 
 def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> Tryout:
     """Begin to try; the tryout that is at work already where one is. On devices that are here it
-    stops after SECONDS, and the next one goes on with what that left.
+    begins nothing after SECONDS, and the next one goes on with what that left.
     """
     place, before, answered = store(lab), find(lab, result.run), known(lab, result.run)
     seconds = inf if result.experiment.place.is_absent else SECONDS

@@ -8,6 +8,7 @@ from bench.values import ENVIRONMENT, result, strategy
 from spmd_core.results.between import apart, between, fastest_row
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Result
+from spmd_core.words import basis_words
 from tests.ui.predictions import MODEL, predicted
 
 HERE = Environment.model_validate(ENVIRONMENT)
@@ -65,6 +66,9 @@ def test_predictions_are_compared_by_their_intervals_and_not_with_measurements()
     assert between(one, name, one, name, 2).verdict in ("the same", "cannot tell")
     pair = between(timed(1e-3), "auto", one, name, 2)
     assert pair.verdict is None and "only predicted" in pair.why_none
+    assert basis_words([pair]) == ""
+    assert "nothing was executed" in basis_words([between(one, name, one, name, 2)])
+    assert "samples" in basis_words([judged(timed(1e-3), timed(1e-3, "b"))])
 
 
 def test_training_steps_of_different_batches_are_compared_per_token():

@@ -153,9 +153,8 @@ def _tools(page: Collection, at: int) -> None:
             ("Up", "arrow_upward", -1, at > 0),
             ("Down", "arrow_downward", 1, at + 1 < len(page.items)),
         ):
-            key = f"{label}:{item.id}"
             icon = f":material/{icon}:"
-            if st.button(label, key=key, icon=icon, disabled=not possible):
+            if st.button(label, key=f"move:{label}:{item.id}", icon=icon, disabled=not possible):
                 _do(lambda by=by: edit_collection(change.move, page.id, item.id, by))
         if st.button("Remove", key=f"remove:{item.id}", icon=":material/close:"):
             _do(lambda: edit_collection(change.remove, page.id, item.id))
@@ -167,8 +166,10 @@ def _rewriting(page: Collection, item: Item) -> None:
     """
     kept = f"rewriting:{item.id}"
     was, number = st.session_state.setdefault(kept, (item.text, hash(item.text)))
-    with st.form(f"{kept}:{number}", border=False):
-        text = st.text_area("Text", was, key=f"{kept}:{number}:text", height=220, help=_HELP)
+    with st.form(f"rewriting:{item.id}:{number}", border=False):
+        text = st.text_area(
+            "Text", was, key=f"rewriting:text:{item.id}:{number}", height=220, help=_HELP
+        )
         if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
             return
     change = lab().collections.rewrite
@@ -225,7 +226,7 @@ def _title(page: Collection) -> None:
                 _do(lambda: edit_collection(change.rename, page.id, title, was=page.title))
         with st.popover("Delete", icon=":material/delete:"):
             st.markdown("Delete this collection? Its runs stay.")
-            if st.button("Delete this collection for good", type="primary"):
+            if st.button("Delete this collection for good", key="delete:page", type="primary"):
                 sentence = shell.attempt(edit_collection, change.delete, page.id)
                 if sentence:
                     shell.refusal(sentence)

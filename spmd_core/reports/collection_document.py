@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from spmd_core.reports.comparison import Subject
 from spmd_core.reports.document import Block, Document, Heading, Paragraph
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
-from spmd_core.results import RUN, TEXT, Collection, Item
+from spmd_core.results import RUN, TEXT, Collection, CollectionItem
 
 _HEADING = re.compile(r"(#{1,4})\s+(.*)")
 _POINT = re.compile(r"\s*[-*]\s+(.*)")
@@ -39,14 +39,14 @@ def collection_document(
     return Document(collection.title, tuple(blocks))
 
 
-def search_words(item: Item) -> str:
+def search_words(item: CollectionItem) -> str:
     """The answer of a search when it was added to a collection."""
     fields = about(item)
     words = fields.get("words")
     return words if isinstance(words, str) and words else "It had no answer yet."
 
 
-def about(item: Item) -> Mapping[str, object]:
+def about(item: CollectionItem) -> Mapping[str, object]:
     """What a collection keeps of a search: `question`, `words`, and `at`, when that was."""
     try:
         fields = json.loads(item.about)

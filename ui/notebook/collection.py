@@ -19,7 +19,7 @@ from spmd_core.reports import (
     strategies_table,
     text_blocks,
 )
-from spmd_core.results import RUN, TEXT, Collection, Item
+from spmd_core.results import RUN, TEXT, Collection, CollectionItem
 from spmd_core.search import link as question_link
 from spmd_core.trials import searches as running
 from spmd_core.words import ago, experiment_words, run_headline
@@ -64,7 +64,7 @@ def draw(page: Collection) -> None:
         _title(page)
 
 
-def _part(item: Item, subjects: dict[str, Subject]) -> None:
+def _part(item: CollectionItem, subjects: dict[str, Subject]) -> None:
     if item.kind == TEXT:
         _text(item.text)
     elif item.kind == RUN and item.text in subjects:
@@ -125,7 +125,7 @@ def _run(subject: Subject) -> None:
             st.markdown(labels.note_markdown(summary.labels.note))
 
 
-def _search(item: Item) -> None:
+def _search(item: CollectionItem) -> None:
     """A search as a card: its answer when it was added, and the link that opens its question."""
     with st.container(border=True, key=f"part-{item.id}"):
         st.markdown(f":material/travel_explore: **{plain(search_words(item))}**")
@@ -160,7 +160,7 @@ def _tools(page: Collection, at: int) -> None:
             _do(lambda: edit_collection(change.remove, page.id, item.id))
 
 
-def _rewriting(page: Collection, item: Item) -> None:
+def _rewriting(page: Collection, item: CollectionItem) -> None:
     """A text as it was when the form was first drawn: what another person saves meanwhile is
     reported, and not undone.
     """

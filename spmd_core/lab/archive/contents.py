@@ -12,8 +12,8 @@ from spmd_core.experiment import Experiment, load_json, parse_experiment
 from spmd_core.results import (
     COLLECTION_ID,
     Collection,
+    CollectionItem,
     Failure,
-    Item,
     Labels,
     Origin,
     Result,
@@ -150,7 +150,7 @@ def read_collection(collection: str, data: bytes, installation: str) -> Collecti
         fix = "import it with the version that exported it"
         raise refuse(f"collection {shorten(collection)}", rule, fix) from error
     moments = (read.created_at, read.updated_at)
-    items = tuple(checked_item(Item(**each.model_dump())) for each in read.items)
+    items = tuple(checked_item(CollectionItem(**each.model_dump())) for each in read.items)
     if (
         read.collection != collection
         or not COLLECTION_ID.fullmatch(collection)

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from spmd_core.base import refuse, shorten
 from spmd_core.lab.store.labels import LabelsOfRuns
 from spmd_core.lab.store.rows import origin_of
-from spmd_core.results import Collection, Item
+from spmd_core.results import Collection, CollectionItem
 
 _FIELDS = "id, title, items, owner_name, created_at, updated_at, origin"
 
@@ -94,13 +94,13 @@ def insert_collection(
     )
 
 
-def _items_json(items: Iterable[Item]) -> str:
+def _items_json(items: Iterable[CollectionItem]) -> str:
     return json.dumps([asdict(each) for each in items], separators=(",", ":"))
 
 
 def _collection(row: sqlite3.Row) -> Collection:
     try:
-        items = tuple(Item(**each) for each in json.loads(row["items"]))
+        items = tuple(CollectionItem(**each) for each in json.loads(row["items"]))
     except (ValueError, TypeError):  # a damaged row keeps its title
         items = ()
     return Collection(

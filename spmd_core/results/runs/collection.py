@@ -19,7 +19,7 @@ _MOST_ABOUT = 2**16  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class CollectionItem:
     """A part of a collection. `text` is Markdown of people, or the id of a run or a search; `about` is
     of a search its question and its answer when it was added, as JSON: searches are forgotten.
     """
@@ -36,7 +36,7 @@ class Collection:
 
     id: str
     title: str
-    items: tuple[Item, ...] = ()
+    items: tuple[CollectionItem, ...] = ()
     owner_name: str = ""
     created_at: float = 0.0
     updated_at: float = 0.0
@@ -69,12 +69,12 @@ def new_collection_id() -> str:
     return f"c-{time.strftime('%Y%m%d')}-{secrets.token_hex(4)}"
 
 
-def new_item(kind: str, text: str, about: str = "") -> Item:
+def new_item(kind: str, text: str, about: str = "") -> CollectionItem:
     """An item with an id of its own; RequestError where its text is too long."""
-    return checked_item(Item(secrets.token_hex(4), kind, text, about))
+    return checked_item(CollectionItem(secrets.token_hex(4), kind, text, about))
 
 
-def checked_item(item: Item) -> Item:
+def checked_item(item: CollectionItem) -> CollectionItem:
     """An item as it is stored; RequestError where it is none."""
     if item.kind not in KINDS or not ITEM_ID.fullmatch(item.id) or len(item.about) > _MOST_ABOUT:
         raise refuse(f"item {shorten(item.id)}", "is no part of a collection", "export it again")
@@ -93,7 +93,9 @@ def checked_title(text: str) -> str:
     return title
 
 
-def with_items(of: Collection, items: Sequence[Item], at: int | None = None) -> Collection:
+def with_items(
+    of: Collection, items: Sequence[CollectionItem], at: int | None = None
+) -> Collection:
     """With further items, before the one at `at`, else at the end."""
     if len(of.items) + len(items) > MOST_ITEMS:
         rule = f"would have more than {MOST_ITEMS} parts"

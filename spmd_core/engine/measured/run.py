@@ -25,6 +25,7 @@ from spmd_core.results import (
     Environment,
     Event,
     Finished,
+    Measured,
     Phase,
     Result,
     StrategyResult,
@@ -149,25 +150,31 @@ def _result(
             "dispatch_floor_s": next(iter([*on_mesh, *floor_of.values()])),
         }
     )
+
+    def result() -> Result:
+        return Result(
+            run=run_id,
+            experiment=experiment,
+            environment=measured,
+            partial=sampler.stopped,
+            # which are about times, and a program as written has none
+            notes=() if experiment.what.is_small_program else environment.notes,
+            strategies={
+                row.key: strategy_result(trial, row.experiment, floor_of[row.key], sampler.stopped)
+                for row, trial in zip(rows, trials, strict=True)
+            },
+            comparison=stats.compare(
+                rankable_rounds(trials), experiment.timing.samples, margin=experiment.timing.margin
+            ),
+        )
+
     if experiment.what.is_traceable and experiment.option("trace") and not sampler.stopped:
-        tracing.trace(trials, sampler.emit, sampler.cancelled)
+        # a profiler can end the process (jax issue 40260): what was measured is sent before
+        before = lambda: sampler.emit(Measured(result=result()))  # noqa: E731
+        tracing.trace(trials, sampler.emit, sampler.cancelled, before)
     if experiment.what.is_traceable and experiment.option("shardings") and not sampler.stopped:
         shardings.read(trials, experiment, sampler.emit, sampler.cancelled)
-    return Result(
-        run=run_id,
-        experiment=experiment,
-        environment=measured,
-        partial=sampler.stopped,
-        # which are about times, and a program as written has none
-        notes=() if experiment.what.is_small_program else environment.notes,
-        strategies={
-            row.key: strategy_result(trial, row.experiment, floor_of[row.key], sampler.stopped)
-            for row, trial in zip(rows, trials, strict=True)
-        },
-        comparison=stats.compare(
-            rankable_rounds(trials), experiment.timing.samples, margin=experiment.timing.margin
-        ),
-    )
+    return result()
 
 
 def _ran_out(trial: Trial) -> bool:

@@ -72,8 +72,7 @@ class Trace(Frozen):
     other_operations: int = 0  # that are not listed
     # devices that recorded asynchronous operations, where not all did: their means are over these
     asynchronous_on: int | None = None
-    # of the devices' busy time: the share of kernels that name no instruction. They count as the
-    # kind of work that their own names tell
+    # share of the devices' busy time in kernels without an instruction, which count by their names
     unattributed: float = 0.0
     left_out: int = 0  # events of a long trace that were not read
     notes: tuple[str, ...] = ()  # for those who read: not stored

@@ -55,16 +55,16 @@ def price(
 
 
 def places(every: Sequence[Any]) -> dict[int, Coordinates]:
-    """Device's number -> (x, y, z, core, slice); of a GPU its number in its NVLink domain, and the
-    domain: JAX's slice, else the host.
+    """Device id -> (x, y, z, core, slice); for a GPU the index in its NVLink domain, and the domain:
+    JAX's slice, or the host where JAX has none.
     """
     if every[0].platform == TPU:
         return dict(zip((each.id for each in every), coordinates(every), strict=True))
-    found: dict[int, Coordinates] = {}
+    at: dict[int, Coordinates] = {}
     taken: Counter[int] = Counter()
     for each in sorted(every, key=lambda each: each.id):
         given = getattr(each, "slice_index", None)
         domain = int(each.process_index if given is None else given)
-        found[each.id] = (taken[domain], 0, 0, 0, domain)
+        at[each.id] = (taken[domain], 0, 0, 0, domain)
         taken[domain] += 1
-    return found
+    return at

@@ -295,7 +295,7 @@ class ActiveRun:
 
 
 def without_trace(result: Result) -> Result:
-    """A result whose process ended while a profiler recorded: what was not traced yet says so."""
+    """A result whose process ended under a profiler; untraced strategies name that reason."""
     untraced = Trace(reason=NoTrace.ENDED)
     outcomes = {
         name: outcome.model_copy(update={"trace": untraced})

@@ -12,7 +12,7 @@ from ui import cards, exports, run_tables, shell, state, tables
 from ui.compare import view
 from ui.lab import delete, lab, room
 from ui.markdown import plain
-from ui.notebook import archives, labels
+from ui.notebook import archives, collections, labels
 from ui.tables import sheet
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
@@ -204,6 +204,7 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
                 query_params=cards.query(run.experiment, run.run),
             )
             exports.buttons(run.run, run.experiment)
+        collections.add([run.run for run in picked])
         if len(picked) > 1:
             archives.download([run.run for run in picked])
         names = f"{len(picked)} runs" if len(picked) > 1 else "this run"

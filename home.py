@@ -7,11 +7,13 @@ from spmd_core.words import WHAT_THIS_IS
 from ui import cards, links, live, shell, state
 from ui import hardware as hardware_view
 from ui.lab import lab, may_act, probe, release
+from ui.notebook import tour
 from ui.predict import nearest
 
 share = shell.open_page("overview")
 st.title("Overview")
 st.markdown(WHAT_THIS_IS)
+tour.offer()
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
 
@@ -51,7 +53,7 @@ st.subheader("Running now", anchor=False)
 live.watch_queue(live.listed_runs())
 
 st.subheader("Recent runs", anchor=False)
-recent = lab().history(over=True, limit=6, searched=False, is_own=True)
+recent = lab().history(over=True, limit=6, searched=False, source="here")
 for summary in recent:
     cards.run_row(summary)
 if recent:

@@ -82,6 +82,7 @@ from spmd_core.results.runs.events import (
     Texts,
 )
 from spmd_core.results.runs.labels import (
+    EXAMPLES,
     Labels,
     Origin,
     checked_name,
@@ -118,6 +119,7 @@ __all__ = [
     "COMPILING",
     "EPS",
     "EVENTS",
+    "EXAMPLES",
     "INEXPRESSIBLE",
     "LARGEST",
     "OUT_OF_MEMORY",

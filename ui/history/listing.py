@@ -43,11 +43,13 @@ def listed(
     workload: str | None, state: str | None, text: str | None
 ) -> tuple[Sequence[RunSummary], int]:
     """The runs that fit the filters; those of searches, which are many and quick, on demand, and
-    how many these are.
+    how many these are. Results that came with the program as long as there are no others.
     """
+    source = "imported" if lab().history(limit=1) else "examples"
 
     def stored(searched: bool | None) -> Sequence[RunSummary]:
         return lab().history(
+            source=source,
             workload=workload,
             state=state,
             text=text,

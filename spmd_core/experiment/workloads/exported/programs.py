@@ -185,7 +185,9 @@ def _parse(program: str, data: bytes) -> Described:
         given.write_bytes(data)
         answer = ask_child(_PARSER, [str(given), str(kept)], environ, PARSE_S, PARSE_BYTES)
         if answer.stopped or not answer.text:
-            limit = f"{PARSE_S:g} s of a core" if answer.stopped == "time" else f"{PARSE_BYTES} bytes"
+            limit = (
+                f"{PARSE_S:g} s of a core" if answer.stopped == "time" else f"{PARSE_BYTES} bytes"
+            )
             rule = (
                 f"takes more than {limit} to be read"
                 if answer.stopped

@@ -6,25 +6,38 @@ from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
 
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
-from spmd_core.engine.measured.collective_sweep import STRATEGY, measure
+from spmd_core.engine.measured.collective_sweep import IN_A_TURN, STRATEGY, measured
 from spmd_core.engine.measured.operations import OperationCosts
+from spmd_core.engine.measured.slopes import Repeated, slope
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.experiment import COLLECTIVES, FLOATS, TRANSFERS, Experiment, parse_experiment
-from spmd_core.machine import BY_DEVICE_KIND, CHIPS, Chip
+from spmd_core.machine import BY_DEVICE_KIND, CHIPS
 from spmd_core.program import file_name
-from spmd_core.results import Ceiling, Event, Phase, Point, Progress, StrategyResult, Texts
+from spmd_core.results import (
+    Ceiling,
+    Event,
+    MoveCost,
+    Operation,
+    Phase,
+    Point,
+    Progress,
+    StrategyResult,
+    Texts,
+)
 from spmd_core.script import program_text
 from spmd_core.time import ALONE, cases, ceiling, data_sheet, fits, noted
 
-COPY_BYTES = 32 * 2**20  # of a device's array: beyond what caches hold
+# Of a device's array, beyond what caches hold; a chip's memory or link is given what it needs
+# SHEET_S for at the rate of its data sheet, so that what is on the chip holds none of it
+COPY_BYTES = 32 * 2**20
+SHEET_S = 1e-3
 FIRST_SIDE, MOST_SIDE = 256, 8192  # of a square matmul, doubled until it takes LONG_S
 LONG_S = 5e-3
-ITEM_S, LEAST_REPEATS, MOST_REPEATS = 0.2, 7, 60
-POINTS = 3  # of each collective, from SMALLEST to LARGEST bytes
+ITEM_S = 0.2
+POINTS = 4  # of each collective, from SMALLEST to LARGEST bytes
 SMALLEST, LARGEST = 1024, 4 * 2**20
 POINT_S = 0.03  # of each point
 Emit = Callable[[Event], None]
@@ -55,7 +68,8 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     emit(Texts(strategy=STRATEGY, texts={"program": text}))
     emit(Phase(phase="sample", strategy=STRATEGY))
     names = execute(text, file_name(experiment.workload, STRATEGY))
-    items, sweep = list(_items(names)), _sweep(experiment)
+    sheet = _sheet(names["mesh"])
+    items, sweep = list(_items(names, sheet)), _sweep(experiment, sheet)
     every = [(case, nbytes) for case in (cases(sweep) if sweep else ()) for nbytes in case.sizes]
     ceilings, points, notes = list[Ceiling](), list[Point](), list[str]()
     total = len(items) + len(every)
@@ -67,12 +81,14 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
         except Exception as error:  # the compiler's, or memory's: the others go on
             notes.append(f"{item.title} could not be measured: {failure_of(error).message}")
         emit(Progress(done=len(ceilings), of=total))
-    costs = _costs(names, cancelled, notes)
+    costs, moves = _costs(names, sheet, cancelled, notes), list[MoveCost]()
     of_collectives = execute(program_text(sweep, STRATEGY), "collectives.py") if sweep else {}
     for case, nbytes in every:
         if cancelled():
             break
-        points.append(measure(case, nbytes, of_collectives, POINT_S))
+        point, beside = measured(case, nbytes, of_collectives, POINT_S)
+        points.append(point)
+        moves += _move(point, costs.without, beside)
         emit(Progress(done=len(ceilings) + len(points), of=total))
     notes += noted(ceilings)
     done = len(ceilings) + len(points)
@@ -81,28 +97,60 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     return StrategyResult(
         status="ok" if ceilings else "cancelled",
         ceilings=tuple(ceilings),
-        costs=costs.costs,
-        move_costs=costs.move_costs,
+        costs=costs.known.costs,
+        move_costs=tuple(moves),
         points=tuple(points),
         fits=fits(points),
         notes=tuple(notes),
     )
 
 
-def _costs(names: Mapping[str, Any], cancelled: Cancelled, notes: list[str]) -> StrategyResult:
+def _costs(
+    names: Mapping[str, Any], sheet: Mapping[str, float], cancelled: Cancelled, notes: list[str]
+) -> OperationCosts:
     """What single operations cost, until it is cancelled."""
-    costs = OperationCosts(names)
-    for measured in costs.measurements():
+    costs = OperationCosts(names, _side(sheet))
+    for measure in costs.measurements():
         if cancelled():
             break
         try:
-            measured()
+            measure()
         except Exception as error:  # as above
             notes.append(f"an operation could not be measured: {failure_of(error).message}")
-    return costs.known
+    return costs
 
 
-def _sweep(experiment: Experiment) -> Experiment | None:
+def _move(
+    point: Point,
+    without: Callable[[float, Sequence[Operation]], float],
+    beside: Sequence[Operation],
+) -> list[MoveCost]:
+    """What a collective takes within a program, without what is done beside it."""
+    if not point.in_program or not point.time_s:
+        return []
+    seconds = without(IN_A_TURN * point.time_s, beside) / IN_A_TURN
+    fields = {name: getattr(point, name) for name in ("kind", "axes", "devices", "bytes")}
+    return [MoveCost(**fields, seconds=seconds)]
+
+
+def _sheet(mesh: Any) -> Mapping[str, float]:
+    """The data sheet of a mesh's devices; empty where there is none."""
+    chip = CHIPS.get(BY_DEVICE_KIND.get(mesh.devices.flat[0].device_kind, ""))
+    return data_sheet(chip) if chip else {}
+
+
+def _bytes(least: int, rate: float | None) -> int:
+    """A power of two of bytes that take SHEET_S at a rate, but not less than `least`."""
+    return max(least, 1 << int(SHEET_S * rate).bit_length()) if rate else least
+
+
+def _side(sheet: Mapping[str, float]) -> int:
+    """The side of a square matmul, a power of two, that takes SHEET_S by the data sheet; else 0."""
+    flops = SHEET_S * sheet.get("flops of a device", 0.0)
+    return min(MOST_SIDE, 1 << int((flops / 2) ** (1 / 3)).bit_length()) if flops else 0
+
+
+def _sweep(experiment: Experiment, sheet: Mapping[str, float]) -> Experiment | None:
     """The sweep of collectives that belongs to a calibration; None on a single device."""
     if experiment.device_count < 2:
         return None
@@ -114,7 +162,7 @@ def _sweep(experiment: Experiment) -> Experiment | None:
         "kinds": ",".join(kinds),
         "points": POINTS,
         "smallest": SMALLEST,
-        "largest": LARGEST,
+        "largest": _bytes(LARGEST, sheet.get("link")),
         "device_order": experiment.option("device_order"),
     }
     return parse_experiment(
@@ -127,35 +175,34 @@ def _sweep(experiment: Experiment) -> Experiment | None:
     )
 
 
-def _items(names: Mapping[str, Any]) -> Iterator[Item]:
+def _items(names: Mapping[str, Any], sheet: Mapping[str, float]) -> Iterator[Item]:
     """All devices at once, then one alone, then what a call costs at least."""
     mesh = names["mesh"]
-    chip = _chip(mesh.devices.flat[0].device_kind)
     one = jax.sharding.Mesh(mesh.devices.reshape(-1)[:1], ("one",))
     for where, title, suffix in ((mesh, "", ""), (one, ", one device alone", ALONE)):
-        yield from _rates(names, where, title, suffix, chip)
+        yield from _rates(names, where, title, suffix, sheet)
     yield Item("dispatch_single", "Dispatch floor, one device", "s", lambda: _floor(None, mesh))
     yield Item("dispatch_mesh", "Dispatch floor, all devices", "s", lambda: _floor(mesh, mesh))
 
 
 def _rates(
-    names: Mapping[str, Any], mesh: Any, title: str, suffix: str, chip: Chip | None
+    names: Mapping[str, Any], mesh: Any, title: str, suffix: str, sheet: Mapping[str, float]
 ) -> Iterator[Item]:
     """Copies and matmuls on the devices of a mesh at once, per device."""
-    sheet = data_sheet(chip) if chip else {}
     memory = sheet.get("hbm of a device")
+    nbytes = _bytes(COPY_BYTES, memory / 2 if memory else None)  # read, and written
     yield Item(
         f"copy{suffix}",
-        f"Copy bandwidth, fresh result{title}",
+        f"Copy bandwidth, to another array{title}",
         "B/s",
-        partial(_copy, names, mesh, "copied"),
+        partial(_copy, names, mesh, nbytes),
         memory,
     )
     yield Item(
         f"copy_in_place{suffix}",
         f"Copy bandwidth, result in place{title}",
         "B/s",
-        partial(_copy, names, mesh, "copied_in_place"),
+        partial(_copy_in_place, names, mesh, nbytes),
         memory,
     )
     for dtype in FLOATS:
@@ -164,48 +211,37 @@ def _rates(
             f"matmul_{dtype}{suffix}",
             f"Matmul rate, {dtype}{title}",
             "FLOP/s",
-            partial(_matmul, names, mesh, dtype),
+            partial(_matmul, names, mesh, dtype, max(FIRST_SIDE, _side(sheet))),
             peak,
         )
 
 
-def _chip(device_kind: str) -> Chip | None:
-    return CHIPS.get(BY_DEVICE_KIND.get(device_kind, ""))
+def _copy(names: Mapping[str, Any], mesh: Any, nbytes: int) -> tuple[float, Sequence[float]]:
+    """Bytes that a device reads and writes from one array to another and back, and seconds."""
+    pair = tuple(names["filled"](mesh, (nbytes // 4,), "float32") for _ in range(2))
+    return 4 * nbytes, slope(Repeated(names, mesh, names["copied"], [pair]), ITEM_S)
 
 
-def _copy(names: Mapping[str, Any], mesh: Any, function: str) -> tuple[float, Sequence[float]]:
-    """Bytes read and written by a device, and the seconds of each repeat."""
-    array = names["filled"](mesh, (COPY_BYTES // 4,), "float32")
-    call = names[function](mesh).lower(array).compile()
-    held = [array]
-
-    def once() -> jax.Array:
-        held[0] = call(held[0])
-        return held[0]
-
-    return 2 * COPY_BYTES, _repeats(once)
+def _copy_in_place(
+    names: Mapping[str, Any], mesh: Any, nbytes: int
+) -> tuple[float, Sequence[float]]:
+    """Bytes read and written by a device, and seconds."""
+    array = names["filled"](mesh, (nbytes // 4,), "float32")
+    return 2 * nbytes, slope(Repeated(names, mesh, names["added"], [array]), ITEM_S)
 
 
-def _matmul(names: Mapping[str, Any], mesh: Any, dtype: str) -> tuple[float, Sequence[float]]:
-    """FLOPs of a device's matmul, the smallest that lasts long enough, and the seconds of each."""
-    side = FIRST_SIDE
+def _matmul(
+    names: Mapping[str, Any], mesh: Any, dtype: str, side: int
+) -> tuple[float, Sequence[float]]:
+    """FLOPs of a device's two matmuls, the smallest that last long enough, and seconds."""
     while True:
-        factor = names["filled"](mesh, (side, side), dtype)
-        call = names["multiplied"](mesh).lower(factor, factor).compile()
-        timing.time_calls(call, (factor, factor), 1)
-        if side >= MOST_SIDE or timing.time_calls(call, (factor, factor), 1) >= LONG_S:
-            return 2.0 * side**3, _repeats(partial(call, factor, factor))
+        factors = [names["filled"](mesh, (side, side), dtype) for _ in range(3)]
+        program = Repeated(names, mesh, names["products"], factors)
+        if side >= MOST_SIDE or min(timing.time_calls(program, (1,), 1) for _ in "ab") >= LONG_S:
+            return 4.0 * side**3, slope(program, ITEM_S)
         side *= 2
 
 
 def _floor(on: Any, mesh: Any) -> tuple[float, Sequence[float]]:
     """One call, and its seconds, measured a few times."""
     return 1.0, [timing.dispatch_floor_s(on, mesh.devices.flat[0]) for _ in range(5)]
-
-
-def _repeats(call: Callable[[], Any]) -> list[float]:
-    """Seconds of each call, after two that warm it up, for about ITEM_S."""
-    with timing.quiet():
-        fastest = min(timing.time_calls(call, (), 1) for _ in range(2))
-        count = int(np.clip(ITEM_S / fastest, LEAST_REPEATS, MOST_REPEATS))
-        return [timing.time_calls(call, (), 1) for _ in range(count)]

@@ -33,14 +33,15 @@ def slope(repeat: Repeat, lasting_s: float, most: int = MOST_MORE) -> list[float
     Unsteady where the difference is under its own spread.
     """
     with timing.quiet():
-        more = _enough(repeat, most)
-        for _ in range(TRIES):
+        more, tries = _enough(repeat, most), 0
+        while True:
             one, many = _turns(repeat, more, lasting_s)
             first = float(np.percentile(one, FASTER))
             differences = np.subtract(many, first)
             best, low, high = np.percentile(differences, [FASTER, 25, 75])
             spread = float(high - low + np.subtract(*np.percentile(one, [75, 25])))
-            if best > spread or more == most or many[-1] > MOST_S:
+            tries += 1
+            if best > spread or more == most or many[-1] > MOST_S or tries == TRIES:
                 break
             more = min(4 * more, most)
     if best <= 0 or best <= spread:

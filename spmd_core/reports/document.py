@@ -14,6 +14,7 @@ from spmd_core.results import safe_cell
 NONE = "–"
 _PATH = re.compile(r"(?<![\w.)\]:/])(?:file://)?(?:~|/[\w.+@-]+)(?:/[\w.+@ -]*[\w.+@-])+")
 _WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[\w.+ -]+\\)*[\w.+-]+")
+_MARKED = re.compile(r"(\*\*[^*\n]+\*\*|`[^`\n]+`)")
 _LEAST_HOST = 2  # characters: a shorter name is a letter of the text
 
 
@@ -37,11 +38,14 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Text of ours, or of people (`is_note`), whose line breaks are kept."""
+    """Text of ours, or of people (`is_note`), whose line breaks are kept, or in which `**bold**` and
+    code between backticks are markup (`is_marked`).
+    """
 
     text: str
     is_note: bool = False
     is_first: bool = False  # the answer, which is written larger
+    is_marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,23 @@ class Document:
 
     title: str
     blocks: tuple[Block, ...]
+
+
+def marked(text: str) -> list[tuple[str, str]]:
+    """A text of people as (kind, text), where the kind is `bold`, `code`, or empty.
+
+    >>> marked("a **b** `c`")
+    [('', 'a '), ('bold', 'b'), ('', ' '), ('code', 'c')]
+    """
+    parts: list[tuple[str, str]] = []
+    for part in _MARKED.split(text):
+        if len(part) > 4 and part.startswith("**") and part.endswith("**"):
+            parts.append(("bold", part[2:-2]))
+        elif len(part) > 2 and part.startswith("`") and part.endswith("`"):
+            parts.append(("code", part[1:-1]))
+        elif part:
+            parts.append(("", part))
+    return parts
 
 
 def seconds_cell(seconds: float | None) -> Cell:

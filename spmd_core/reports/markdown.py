@@ -11,6 +11,7 @@ from spmd_core.reports.document import (
     Heading,
     Paragraph,
     Table,
+    marked,
 )
 
 BEGIN = "<!-- SPMD Lab report -->"
@@ -45,6 +46,8 @@ def _block(block: Block) -> str:
     match block:
         case Heading(text, level):
             return f"{'#' * level} {_line(text)}"
+        case Paragraph(text, is_marked=True):
+            return "".join(_marked(kind, part) for kind, part in marked(text))
         case Paragraph(text, is_note, is_first):
             if is_note:
                 return "\n".join(f"> {_line(line)}  " for line in text.split("\n"))
@@ -57,6 +60,16 @@ def _block(block: Block) -> str:
             return f"<details><summary>{_line(title)}</summary>\n\n{_table(content)}\n\n</details>"
         case Folded():
             return ""
+
+
+def _marked(kind: str, text: str) -> str:
+    """A part of a text of people; spaces at its ends are those between words."""
+    if kind == "bold":
+        return f"**{_line(text)}**"
+    if kind == "code":
+        return f"`{' '.join(visible(text).split())}`"
+    ends = (" " * text[:1].isspace(), " " * (text.strip() != "" and text[-1:].isspace()))
+    return f"{ends[0]}{_line(text)}{ends[1]}"
 
 
 def _table(table: Table) -> str:

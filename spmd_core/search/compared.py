@@ -27,7 +27,7 @@ def compared(one: Candidate, other: Candidate) -> Difference:
         raise ValueError(f"{(one if one.seconds is None else other).name} has no time")
     scale = one.tokens / other.tokens
     mine, theirs = _shares(one), _shares(other)
-    by_formula = one.fate != other.fate and bool(mine and theirs)
+    by_formula = one.stage != other.stage and bool(mine and theirs)
     first = _estimate(one, mine) if by_formula else one.seconds
     second = _estimate(other, theirs) if by_formula else other.seconds
     deltas = {

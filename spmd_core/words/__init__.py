@@ -59,8 +59,13 @@ from spmd_core.words.experiments import (
     sharding_words,
 )
 from spmd_core.words.gap import gap_sentence, gap_table
-from spmd_core.words.history.added import imported_words, labels_words, origin_words
-from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
+from spmd_core.words.history.added import (
+    asks_for_examples,
+    imported_words,
+    labels_words,
+    origin_words,
+)
+from spmd_core.words.history.between import basis_words, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -212,7 +217,6 @@ __all__ = [
     "DOES_NOT_FIT",
     "GUESSED",
     "HIGHEST_PRICE",
-    "INDEPENDENT",
     "KINDS",
     "KNEES",
     "MEANING",
@@ -235,8 +239,10 @@ __all__ = [
     "answer_words",
     "arguments",
     "arrows",
+    "asks_for_examples",
     "axes_words",
     "axis_title",
+    "basis_words",
     "behind_words",
     "beside_words",
     "between_words",

@@ -132,8 +132,8 @@ def test_memory_per_device_is_a_limit_of_computations_too():
     assert decode(encode(tight.question)) == tight.question
     # the id of a question without a limit is that of before there were any
     assert "memory_bytes" not in free.question.to_json()
-    measured = replace(free.winner, fate="measured", measured_s=1.0)
-    assert within(measured, most).fate == "measured"
+    measured = replace(free.winner, stage="measured", measured_s=1.0)
+    assert within(measured, most).stage == "measured"
     assert within(measured, most - 1).reason == "does not fit"
 
 
@@ -166,7 +166,7 @@ def test_the_counts_add_up_to_the_space_and_are_said():
 def test_a_measured_time_is_not_set_against_an_estimate():
     answer = answer_of(MLP)
     winner, other = (entry.candidate for entry in answer.ranking[:2])
-    slow = replace(winner, fate="measured", measured_s=1e3 * winner.seconds)
+    slow = replace(winner, stage="measured", measured_s=1e3 * winner.seconds)
     assert compared(slow, other).by_formula
     assert compared(slow, other).ratio == pytest.approx(other.seconds / winner.seconds)
     assert not compared(winner, other).by_formula

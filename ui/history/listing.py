@@ -12,7 +12,7 @@ from ui import cards, exports, run_tables, shell, state, tables
 from ui.compare import view
 from ui.lab import delete, lab, room
 from ui.markdown import plain
-from ui.notebook import archives, labels
+from ui.notebook import archives, collections, labels
 from ui.tables import sheet
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
@@ -21,7 +21,7 @@ _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 # pixels; in a window of 1400 all columns but the last two are in sight
 _WIDTHS = {
-    run_tables.LABELS: 170,
+    run_tables.LABELS: 250,
     "Workload": 140,
     "Lowest median": 105,
     "Outcome": 86,
@@ -43,11 +43,13 @@ def listed(
     workload: str | None, state: str | None, text: str | None
 ) -> tuple[Sequence[RunSummary], int]:
     """The runs that fit the filters; those of searches, which are many and quick, on demand, and
-    how many these are.
+    how many these are. Results that came with the program as long as there are no others.
     """
+    source = "imported" if lab().history(limit=1) else "examples"
 
     def stored(searched: bool | None) -> Sequence[RunSummary]:
         return lab().history(
+            source=source,
             workload=workload,
             state=state,
             text=text,
@@ -116,7 +118,7 @@ def _columns() -> dict[str, ColumnConfig]:
             format="YYYY-MM-DD HH:mm", timezone=zone, width=122
         ),
         run_tables.TIME_MS: st.column_config.NumberColumn(
-            format="plain", help="Milliseconds per call, or per training step", width=72
+            format="%.3g", help="Milliseconds per call, or per training step", width=72
         ),
         run_tables.OPERANDS_KIB: st.column_config.NumberColumn(
             format="localized", help="All operands together, unsharded", width=100
@@ -202,6 +204,7 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
                 query_params=cards.query(run.experiment, run.run),
             )
             exports.buttons(run.run, run.experiment)
+        collections.add([run.run for run in picked])
         if len(picked) > 1:
             archives.download([run.run for run in picked])
         names = f"{len(picked)} runs" if len(picked) > 1 else "this run"

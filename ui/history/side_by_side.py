@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from spmd_core.recipes import differences_of
@@ -11,7 +10,6 @@ from spmd_core.reports import (
     MOST,
     Compared,
     Subject,
-    Table,
     collectives_table,
     compare_runs,
     comparison_document,
@@ -23,14 +21,14 @@ from spmd_core.reports import (
     verdict_sentences,
 )
 from spmd_core.results import Result, RunSummary
-from spmd_core.words import INDEPENDENT, ago, experiment_words, run_headline
+from spmd_core.words import ago, basis_words, experiment_words, run_headline
 from ui import exports, price, run_tables
 from ui.charts import by_strategy
 from ui.lab import lab
 from ui.markdown import plain
 from ui.notebook import labels
 from ui.shell import draw_table
-from ui.tables import sheet
+from ui.tables import sheet, table_frame
 
 _CARDS = 4  # more runs do not fit beside one another
 _BASELINE = "baseline"  # of the query string, so that a link shows the same
@@ -46,12 +44,14 @@ def draw(runs: Sequence[RunSummary]) -> None:
     compared = compare_runs(subjects, _baseline(runs))
     for sentence in verdict_sentences(compared):
         st.markdown(f"**{plain(sentence)}**")
-    if compared.answers:
-        st.caption(plain(INDEPENDENT))
+    if basis := basis_words(compared.answers):
+        st.caption(plain(basis))
     if len(runs) <= _CARDS:
         _cards(compared)
     else:
-        st.dataframe(sheet(_frame(runs_table(compared))), hide_index=True, key="side-by-side:runs")
+        st.dataframe(
+            sheet(table_frame(runs_table(compared))), hide_index=True, key="side-by-side:runs"
+        )
     _times([(each.letter, each.result) for each in compared.subjects if each.result])
     differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
@@ -62,7 +62,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
     collectives = collectives_table(compared)
     if collectives.rows:
         st.markdown("**What differs in the collectives of the fastest strategies, per device**")
-        draw_table(_frame(collectives))
+        draw_table(table_frame(collectives))
     _downloads(compared)
 
 
@@ -115,11 +115,6 @@ def _times(results: Sequence[tuple[str, Result]]) -> None:
             price.field()
     answers = run_tables.answers_table(results, price.now())
     draw_table(answers)
-
-
-def _frame(table: Table) -> pd.DataFrame:
-    rows = [[cell.text for cell in row] for row in table.rows]
-    return pd.DataFrame(rows, columns=pd.Index(table.columns))
 
 
 def _downloads(compared: Compared) -> None:

@@ -67,7 +67,7 @@ def headline(answer: Answer) -> None:
         st.error(plain(words.search_headline(answer)), icon=":material/block:")
         return
     st.subheader(plain(winner.name), anchor=False)
-    known = words.FATES[winner.fate]
+    known = words.STAGES[winner.stage]
     goal, price = answer.question.minimize, dict(answer.question.price)
     time, memory = (
         (f"{'Time of a step' if winner.step else 'Time'}, {known}", seconds_text(winner.seconds)),
@@ -117,10 +117,10 @@ def details(answer: Answer) -> None:
         st.subheader("MFU against the batch", anchor=False)
         batches = "; ".join(f"{each.name}: {each.mfu:.1%}" for each in answer.best_by_batch)
         st.vega_lite_chart(chart, alt=batches, key="search:batch")
-    if answer.classics:
-        st.subheader("Against the classics", anchor=False)
-        for each in answer.classics:
-            st.markdown(f"- {plain(words.classic_words(answer, each))}")
+    if answer.standards:
+        st.subheader("Against the standard shardings", anchor=False)
+        for each in answer.standards:
+            st.markdown(f"- {plain(words.standard_words(answer, each))}")
     fronts(answer)
     every(answer)
 
@@ -239,7 +239,7 @@ def actions(candidate: Candidate) -> None:
 
 
 def every(answer: Answer) -> None:
-    """Every candidate with its fate, filtered by words."""
+    """Every candidate with its stage, filtered by words."""
     box = st.expander(
         f"Every candidate ({count_text(len(answer.found))})", key="search:every", on_change="rerun"
     )
@@ -250,17 +250,17 @@ def every(answer: Answer) -> None:
         text = left.text_input(
             "Words of the name", key="search:filter", placeholder="tensor=4", max_chars=100
         )
-        state = right.selectbox("Fate", ["all", *words.FATES], key="search:fate")
+        state = right.selectbox("Stage", ["all", *words.STAGES], key="search:fate")
         wanted = text.replace(" · ", " ").split()
         listed = [
             each
             for each in answer.found
-            if state in ("all", each.fate) and all(word in each.name for word in wanted)
+            if state in ("all", each.stage) and all(word in each.name for word in wanted)
         ]
         place = {entry.candidate.number: at for at, entry in enumerate(answer.ranking)}
         listed.sort(key=lambda each: (place.get(each.number, len(place)), not each.is_ranked))
         if not listed:
-            st.caption("No candidate has these words and this fate.")
+            st.caption("No candidate has these words and this stage.")
             return
         shown = listed[:MOST_LISTED]
         event = st.dataframe(
@@ -285,7 +285,7 @@ def fates_table(candidates: list[Candidate], price: dict[str, float]) -> pd.Data
         [
             {
                 **columns(each),
-                "Fate": words.FATES[each.fate],
+                "Stage": words.STAGES[each.stage],
                 "Why": each.reason or "",
                 "Rule": each.detail,
                 "Time": seconds_text(each.seconds),

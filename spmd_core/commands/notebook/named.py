@@ -25,7 +25,7 @@ def run_named(lab: Lab, word: str) -> str:
     if (named := LAST.fullmatch(word)) is None:
         return lab.status(word).run
     before = int(named[1] or 0)
-    newest = lab.history(over=True, limit=before + 1, searched=False)
+    newest = lab.history(over=True, limit=before + 1, searched=False, source="here")
     if len(newest) <= before:
         raise refuse(
             f"run {word}", f"does not exist: {len(newest)} are stored", "run something first"
@@ -52,9 +52,15 @@ def print_labels(arguments: Namespace, run: str, labels: Labels) -> int:
 
 def subjects(lab: Lab, runs: Sequence[str]) -> list[Subject]:
     """Runs with what is stored of them, in the order given; RequestError for one that no list has."""
-    stored = {each.run: each for each in lab.history(runs=runs, limit=len(runs))}
+    stored = subjects_of(lab, runs)
     for run in runs:
         if run not in stored:
             rule = "was only compiled on the way to another answer"
             raise refuse(f"run {run}", rule, "name a run of the history")
-    return [Subject(stored[run], lab.result(run)) for run in runs]
+    return [stored[run] for run in runs]
+
+
+def subjects_of(lab: Lab, runs: Sequence[str]) -> dict[str, Subject]:
+    """Those of the runs that are stored, with what is stored of them, by id."""
+    listed = lab.history(runs=runs, limit=len(runs)) if runs else ()
+    return {each.run: Subject(each, lab.result(each.run)) for each in listed}

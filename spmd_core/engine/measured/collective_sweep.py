@@ -19,6 +19,7 @@ from spmd_core.results import (
     Phase,
     Point,
     Points,
+    StoredFact,
     StrategyResult,
     Texts,
     summarize,
@@ -57,9 +58,10 @@ def run_collectives(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
 
 def _result(points: list[Point], total: int) -> StrategyResult:
     stopped = len(points) < total
-    notes = (f"stopped after {len(points)} of {total} points",) if stopped else ()
+    counts: dict[str, int | float | str] = {"count": len(points), "of": total}
+    facts = (StoredFact(kind="points measured", values=counts),) if stopped else ()
     return StrategyResult(
-        status="ok" if points else "cancelled", points=tuple(points), fits=fits(points), notes=notes
+        status="ok" if points else "cancelled", points=tuple(points), fits=fits(points), facts=facts
     )
 
 

@@ -23,12 +23,12 @@ from spmd_core.words.search.answer import (
 )
 from spmd_core.words.search.candidates import (
     BEST_TITLES,
-    FATES,
+    STAGES,
     beats,
     best_row,
-    classic_words,
     known_by,
     memory_words,
+    standard_words,
     ties_words,
     time_words,
     why_not,
@@ -36,12 +36,11 @@ from spmd_core.words.search.candidates import (
 
 __all__ = [
     "BEST_TITLES",
-    "FATES",
     "MEANING",
+    "STAGES",
     "asked_words",
     "beats",
     "best_row",
-    "classic_words",
     "cost_text",
     "cost_title",
     "disturbed_words",
@@ -59,6 +58,7 @@ __all__ = [
     "rates_words",
     "search_headline",
     "space_words",
+    "standard_words",
     "state_words",
     "sure_words",
     "ties_words",

@@ -9,10 +9,13 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+from bench.figures import Figures
+from spmd_core.base import seconds_text
+
 DEVICES = 8
 
 
-def calibration(rounds: int) -> int:
+def calibration(figures: Figures, rounds: int) -> None:
     """Slopes beside long loops that are written here: copies, matmuls, collectives. In turns, since
     the machine may be busy; the faster quarter of each side's rounds is compared.
     """
@@ -118,34 +121,31 @@ def calibration(rounds: int) -> int:
                 by_hand(body, count, (nbytes // 4,)),
                 2,
             )
-    within = 0
     for name, (ours, theirs, times) in rows.items():
         theirs()
         pairs = [(ours(), theirs() / times) for _ in range(rounds)]
         told = [pair for pair in pairs if pair[0] < math.inf]
-        if not told:
-            print(f"{name:28} refused {rounds} times", flush=True)
-            continue
-        best = [sorted(each)[len(told) // 4] for each in zip(*told, strict=True)]
-        within += abs(best[0] / best[1] - 1) <= 0.1
-        print(
-            f"{name:28} {best[0] * 1e6:10.1f} us {best[1] * 1e6:10.1f} us {best[0] / best[1]:.3f} "
-            f"refused {rounds - len(told)}",
-            flush=True,
+        best = [sorted(each)[len(told) // 4] for each in zip(*told, strict=True)] if told else []
+        figures.add(
+            f"{name}, over a loop by hand",
+            best[0] / best[1] if best else math.nan,
+            least=0.9,
+            most=1.1,
+            note=f"{seconds_text(best[0]) if best else 'nothing'}, refused {rounds - len(told)} of {rounds}",
         )
-    print(f"within 10 %: {within} of {len(rows)}")
-    return int(within < len(rows))
 
 
-PARTS: dict[str, Callable[[int], int]] = {"calibration": calibration}
+PARTS: dict[str, Callable[[Figures, int], None]] = {"calibration": calibration}
 
 
 def main() -> int:
+    """Print each figure beside its goal; exit code 1 where one is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.hosts", description=__doc__)
-    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("part", choices=PARTS, nargs="?", default="calibration")
     parser.add_argument("--count", type=int, default=7, help="rounds, machines, runs or kills")
-    arguments = parser.parse_args()
-    return PARTS[arguments.part](arguments.count)
+    options, figures = parser.parse_args(), Figures()
+    PARTS[options.part](figures, options.count)
+    return figures.finish()
 
 
 if __name__ == "__main__":

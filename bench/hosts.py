@@ -23,10 +23,10 @@ def calibration(figures: Figures, rounds: int) -> None:
     import jax.numpy as jnp
     from jax.sharding import NamedSharding, PartitionSpec
 
+    from spmd_core.engine.ceilings import calibration as measured
+    from spmd_core.engine.ceilings.collective_sweep import measure
+    from spmd_core.engine.ceilings.slopes import Repeated, Unsteady, each_s
     from spmd_core.engine.lower import execute
-    from spmd_core.engine.measured import calibration as measured
-    from spmd_core.engine.measured.collective_sweep import measure
-    from spmd_core.engine.measured.slopes import Repeated, Unsteady, each_s
     from spmd_core.experiment import parse_experiment
     from spmd_core.script import program_text
     from spmd_core.time import Case

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from spmd_core import __main__ as command_line
+from spmd_core.engine.ceilings import calibration, operations, slopes
 from spmd_core.engine.devices import describe
-from spmd_core.engine.measured import calibration, operations, slopes
 from spmd_core.engine.measured.run import run_experiment
 from spmd_core.lab.lab import Lab
 from tests.ui.predictions import store

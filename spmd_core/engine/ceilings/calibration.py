@@ -7,11 +7,11 @@ from typing import Any
 
 import jax
 
+from spmd_core.engine.ceilings.collective_sweep import IN_A_TURN, STRATEGY, measured
+from spmd_core.engine.ceilings.operations import OperationCosts
+from spmd_core.engine.ceilings.slopes import Repeated, slope
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
-from spmd_core.engine.measured.collective_sweep import IN_A_TURN, STRATEGY, measured
-from spmd_core.engine.measured.operations import OperationCosts
-from spmd_core.engine.measured.slopes import Repeated, slope
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.experiment import COLLECTIVES, FLOATS, TRANSFERS, Experiment, parse_experiment
 from spmd_core.machine import BY_DEVICE_KIND, CHIPS

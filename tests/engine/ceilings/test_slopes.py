@@ -2,7 +2,8 @@
 
 import pytest
 
-from spmd_core.engine.measured import slopes, timing
+from spmd_core.engine.ceilings import slopes
+from spmd_core.engine.measured import timing
 
 
 def machine(monkeypatch, call_s, each_s, noise=()):

@@ -10,8 +10,8 @@ from typing import Any
 
 import jax
 
+from spmd_core.engine.ceilings.slopes import Repeated, each_s
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.measured.slopes import Repeated, each_s
 from spmd_core.results import Cost, Operation, StrategyResult
 from spmd_core.time import Calibration, operations_of_turn
 

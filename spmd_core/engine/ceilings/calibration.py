@@ -71,16 +71,8 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     sheet = _sheet(names["mesh"])
     items, sweep = list(_items(names, sheet)), _sweep(experiment, sheet)
     every = [(case, nbytes) for case in (cases(sweep) if sweep else ()) for nbytes in case.sizes]
-    ceilings, points, notes = list[Ceiling](), list[Point](), list[str]()
-    total = len(items) + len(every)
-    for item in items:
-        if cancelled():
-            break
-        try:
-            ceilings.append(item.ceiling())
-        except Exception as error:  # the compiler's, or memory's: the others go on
-            notes.append(f"{item.title} could not be measured: {failure_of(error).message}")
-        emit(Progress(done=len(ceilings), of=total))
+    points, notes, total = list[Point](), list[str](), len(items) + len(every)
+    ceilings = _ceilings(items, cancelled, notes, lambda done: emit(Progress(done=done, of=total)))
     costs, moves = _costs(names, sheet, cancelled, notes), list[MoveCost]()
     of_collectives = execute(program_text(sweep, STRATEGY), "collectives.py") if sweep else {}
     for case, nbytes in every:
@@ -103,6 +95,22 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
         fits=fits(points),
         notes=tuple(notes),
     )
+
+
+def _ceilings(
+    items: Sequence[Item], cancelled: Cancelled, notes: list[str], tell: Callable[[int], None]
+) -> list[Ceiling]:
+    """What is measured of each item, until it is cancelled."""
+    found = list[Ceiling]()
+    for item in items:
+        if cancelled():
+            break
+        try:
+            found.append(item.ceiling())
+        except Exception as error:  # the compiler's, or memory's: the others go on
+            notes.append(f"{item.title} could not be measured: {failure_of(error).message}")
+        tell(len(found))
+    return found
 
 
 def _costs(

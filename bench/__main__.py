@@ -32,6 +32,7 @@ SHARED = {
 }
 # Minutes each: the reader of one of them asks for it by its name.
 SLOW = {
+    "accessible",
     "archives",
     "cluster_doors",
     "collectives_reading",
@@ -43,6 +44,7 @@ SLOW = {
     "instant_estimate",
     "kills",
     "many_clients",
+    "many_runs",
     "memory_growth",
     "odd_surroundings",
     "pictures",

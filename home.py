@@ -31,19 +31,17 @@ with st.container(border=True):
                 shell.refusal(sentence)
             else:
                 st.toast("The worker releases the devices now, or after the current run.")
-    if asked or (
+    waiting = st.container()
+    is_asked = asked or (
         lab().devices(target) is None
         and may_act()
         and state.first_look(target)
         and not active
         and not hardware.holders
-    ):
-        with st.spinner("Querying the devices, a few seconds…"):
-            sentence = shell.attempt(probe, target)
-        if sentence:
-            shell.refusal(sentence)
-    with place:
-        hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
+    )
+    if not is_asked:
+        with place:
+            hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
     hardware_view.draw_self_test()
 
 st.subheader("Where to start", anchor=False)
@@ -66,3 +64,12 @@ else:
     )
 
 links.share_box(share, "overview")
+
+if is_asked:  # last: it takes seconds, and the rest of the screen does not wait for it
+    with waiting, st.spinner("Querying the devices, a few seconds…"):
+        sentence = shell.attempt(probe, target)
+    with waiting:
+        if sentence:
+            shell.refusal(sentence)
+    with place:
+        hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)

@@ -65,7 +65,7 @@ from spmd_core.words.history.added import (
     labels_words,
     origin_words,
 )
-from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
+from spmd_core.words.history.between import basis_words, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -97,6 +97,7 @@ from spmd_core.words.names import (
     listed,
     mesh_words,
     outcome_words,
+    pool_words,
     predicted_words,
     state_words,
     title,
@@ -217,7 +218,6 @@ __all__ = [
     "DOES_NOT_FIT",
     "GUESSED",
     "HIGHEST_PRICE",
-    "INDEPENDENT",
     "KINDS",
     "KNEES",
     "MEANING",
@@ -243,6 +243,7 @@ __all__ = [
     "asks_for_examples",
     "axes_words",
     "axis_title",
+    "basis_words",
     "behind_words",
     "beside_words",
     "between_words",
@@ -328,6 +329,7 @@ __all__ = [
     "plan_words",
     "point_size_words",
     "point_title",
+    "pool_words",
     "predict_command",
     "predicted",
     "predicted_words",

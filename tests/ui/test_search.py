@@ -29,7 +29,7 @@ SMALL = {
 @pytest.fixture
 def lab(data_folder, monkeypatch):
     lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
     yield lab
     lab.close()
 

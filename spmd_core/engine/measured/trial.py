@@ -25,6 +25,7 @@ from spmd_core.results import (
     Operation,
     Prediction,
     Shardings,
+    StoredFact,
     Trace,
     Wrong,
 )
@@ -42,14 +43,14 @@ class Trial:
     phases_s: dict[str, float] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    notes: list[str] = field(default_factory=list)
+    facts: list[StoredFact] = field(default_factory=list)
     program: Timed | None = None
     compiled: Any = None  # what `program` calls, where the call is one compiled program
     from_unsharded: Timed | None = None
     collectives: tuple[Collective, ...] | None = None
     operations: tuple[Operation, ...] | None = None  # besides collectives
     memory_bytes: MemoryBytes | None = None
-    # on attached TPUs: the cost model's estimate of the program that is timed
+    # on attached TPUs and GPUs: the cost model's estimate of the program that is timed
     prediction: Prediction | None = None
     lowered: Any = None  # of which `compiled` was compiled
     trace: Trace | None = None

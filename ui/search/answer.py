@@ -73,24 +73,25 @@ def headline(answer: Answer) -> None:
         (f"{'Time of a step' if winner.step else 'Time'}, {known}", seconds_text(winner.seconds)),
         ("Memory per device", bytes_text(winner.memory_bytes)),
     )
-    cost = words.cost_title(winner, goal), words.cost_text(winner, goal, price)
+    paid = "price" if goal == "time" and winner.step and price else goal
+    cost = words.cost_title(winner, paid), words.cost_text(winner, paid, price)
+    costs = [cost] if cost[0] else []
+    share = [("MFU", f"{winner.mfu:.1%}")] if winner.mfu else []
     # what is minimized comes first
-    if goal == "memory":
-        figures = [memory, time]
-    elif cost[0]:
-        figures = [cost, time, memory]
-    else:
-        figures = [time, memory]
-    figures.append(("Candidates", count_text(answer.space)))
+    of_goal = {"memory": [memory, time, *share], "time": [time, *costs, *share, memory]}
+    figures = of_goal.get(goal, [*costs, time, *share, memory])
+    if len(figures) < 3:
+        figures.append(("Candidates", count_text(answer.space)))
     for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(plain(title), plain(value))
+    st.markdown(plain(" ".join([words.sure_words(answer), words.risk_words(answer)])))
     if len(answer.best_by_target) > 1:
         rows = [words.best_row(each, answer) for each in answer.best_by_target.values()]
         table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
         st.markdown("**Best of each target**")
         st.dataframe(sheet(table if price else table.drop(columns="Price")), hide_index=True)
-    sentences = [words.sure_words(answer), words.next_words(answer)]
-    st.markdown(plain(" ".join(f"{each.rstrip('.')}." for each in sentences if each)))
+    if following := words.next_words(answer):
+        st.markdown(plain(following))
     if (proof := answer.proof_of_winner) is not None:
         st.page_link(
             "pages/compare.py",
@@ -115,8 +116,8 @@ def details(answer: Answer) -> None:
     actions(chosen)
     if (chart := charts.batch_chart(answer.best_by_batch)) is not None:
         st.subheader("MFU against the batch", anchor=False)
-        batches = "; ".join(f"{each.name}: {each.mfu:.1%}" for each in answer.best_by_batch)
-        st.vega_lite_chart(chart, alt=batches, key="search:batch")
+        alt = words.batches_words(answer.best_by_batch)
+        st.vega_lite_chart(chart, alt=alt, key="search:batch")
     if answer.classics:
         st.subheader("Against the classics", anchor=False)
         for each in answer.classics:

@@ -47,6 +47,7 @@ def lines(answer: Answer, top: int) -> list[str]:
     printed += [
         front
         for front in (
+            words.batches_words(answer.best_by_batch),
             words.front_words(answer.front),
             words.front_words(answer.front_of_price, price),
         )

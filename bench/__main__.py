@@ -36,6 +36,7 @@ SLOW = {
     "cluster_doors",
     "collectives_reading",
     "every_cut",
+    "first_results",
     "hostile_links",
     "intermediate_shardings",
     "instant_estimate",

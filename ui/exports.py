@@ -12,7 +12,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.reports import Subject, html_text, report_document
 from spmd_core.results import Result, RunSummary, csv_text, json_text
 from spmd_core.script import script_text
-from spmd_core.trials import told
+from spmd_core.trials import with_stored_remedies
 from ui import run_tables
 from ui.lab import lab
 from ui.tables import sheet
@@ -97,7 +97,7 @@ def _result(run: str) -> Result:
     result = lab().result(run)
     if result is None:
         raise LookupError(run)
-    return told(lab(), result)
+    return with_stored_remedies(lab(), result)
 
 
 def _button(label: str, make: Callable[[], str | bytes], file: str, mime: str, words: str) -> None:

@@ -4,15 +4,17 @@ import hashlib
 import io
 import ipaddress
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Generic, ParamSpec, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from spmd_core.base import RequestError, is_confirmed, read_settings
+from spmd_core.base import LabError, RequestError, is_confirmed, read_settings
 from spmd_core.experiment import Described, Experiment
-from spmd_core.lab import VIEWER, Asker, Batch, Imported, Lab, Room, doctor, role_of
+from spmd_core.lab import VIEWER, Asker, Batch, Imported, Lab, Room, doctor, examples, role_of
 from spmd_core.results import Labels, RunStatus
 from spmd_core.words import Check
 from ui.entrance import door
@@ -32,6 +34,23 @@ def lab() -> Lab:
     if get_script_run_ctx(suppress_warning=True) is not None:
         door.check()
     return Lab.open()
+
+
+@cache
+def _taken(folder: Path) -> None:
+    """Once for each data folder of this process."""
+    with suppress(LabError, OSError):  # the dashboard is there without them
+        Lab.open(folder).archives.take_examples()
+
+
+def take_examples() -> None:
+    """Give a new data folder the results that came with the program."""
+    _taken(lab().folder)
+
+
+def tour() -> tuple[examples.Stop, ...]:
+    """The clicks of the tour over those results."""
+    return examples.tour()
 
 
 def find(run: str) -> RunStatus | None:

@@ -9,7 +9,7 @@ import streamlit as st
 from spmd_core.experiment import STRATEGIES
 from spmd_core.results import Collective, Nothing, Remedy, Removal, Result
 from spmd_core.trials import beside, is_guessed, with_remedies
-from spmd_core.trials import tryouts as running
+from spmd_core.trials import remedy_searches as running
 from spmd_core.words import GUESSED, NOTHING_WORTH, TRIES, doing_words, titles, what_words
 from ui import cards
 from ui.lab import begin, end, lab, room

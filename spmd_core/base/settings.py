@@ -57,6 +57,7 @@ class Settings:
     anonymous: str = (
         ""  # the role of who has not logged in; "": admin on loopback, viewer elsewhere
     )
+    examples: bool = True  # a new data folder takes in the results that came with the program
     token: str = ""  # that a link carries once, before anything is served
     # what may be done with programs that others hand in: off, compile, run or kernels; "": run,
     # and off for visitors of a dashboard that anybody can reach
@@ -98,6 +99,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         runners=_people(environ, "SPMD_LAB_RUNNERS"),
         anonymous=_choice(environ, "SPMD_LAB_ANONYMOUS", ROLES),
         uploads=_choice(environ, "SPMD_LAB_UPLOADS", UPLOADS),
+        examples=_choice(environ, "SPMD_LAB_EXAMPLES", ("on", "off")) != "off",
         token=_token(environ, "SPMD_LAB_TOKEN"),
         proxies=_proxies(environ, "SPMD_LAB_PROXY"),
     )

@@ -108,7 +108,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "NAME",
         "help": "a candidate, by its name or a part of it such as tensor=4",
     },
-    "--fates": {"action": "store_true", "help": "with --json: the fate of every candidate, too"},
+    "--fates": {"action": "store_true", "help": "with --json: the stage of every candidate, too"},
     "--axis-rules": {
         "action": "store_true",
         "help": "print the winner's axis rules as MaxText and Flax write them",

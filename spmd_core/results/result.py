@@ -114,6 +114,15 @@ class Wrong(Frozen):
     worst: WrongElement
 
 
+class StoredFact(Frozen):
+    """What a reader of a strategy's numbers needs beside them: a kind of `words/results.py`, and the
+    values that its sentence names.
+    """
+
+    kind: str
+    values: dict[str, int | float | str] = {}
+
+
 class StrategyResult(Frozen):
     """One strategy of a run. Sample i of every strategy belongs to round i."""
 
@@ -133,7 +142,9 @@ class StrategyResult(Frozen):
     ci95_s: tuple[float, float] | None = None
     outliers: tuple[int, ...] = ()  # indices into samples_s; flagged, never dropped
     from_unsharded: Unsharded | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # for those who read: not stored, but by older versions
+    facts: tuple[StoredFact, ...] | None = None  # what notes are made of; None: notes are stored
+    floor_s: float | None = None  # the dispatch floor of its devices
     warnings: tuple[str, ...] = ()  # what the compiler wrote on stderr
     collectives: tuple[Collective, ...] | None = None
     # what a device does besides collectives, as compiled; None where that was not read

@@ -27,12 +27,12 @@ def compared(one: Candidate, other: Candidate) -> Difference:
     if one.seconds is None or other.seconds is None:
         raise ValueError(f"{(one if one.seconds is None else other).name} has no time")
     scale = one.tokens / other.tokens
-    is_compiled = one.fate == other.fate == "compiled" and bool(one.parts and other.parts)
+    is_compiled = one.stage == other.stage == "compiled" and bool(one.parts and other.parts)
     mine, theirs = (
         dict(each.parts) if is_compiled or each.step is None else _shares(each.step.plan)
         for each in (one, other)
     )
-    by_formula = one.fate != other.fate and bool(mine and theirs)
+    by_formula = one.stage != other.stage and bool(mine and theirs)
     first = _estimate(one, mine) if by_formula else one.seconds
     second = _estimate(other, theirs) if by_formula else other.seconds
     deltas = {

@@ -66,13 +66,13 @@ def ranking(
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
         each, value = entry
         best_sure = sure.get(each.target, 0.0)
-        if each.fate == "estimated" and each.plan is not None and goal != "memory":
+        if each.stage == "estimated" and each.plan is not None and goal != "memory":
             value = max(value, best_sure) if each.fits == "likely" else value
             value = best_sure if value < (1 + SAME) * best_sure else value
         if each.measured_s is not None and each.target in lead:
             value = max(lead[each.target], value if each.number not in place else 0.0)
         return (
-            ORDER[each.fate],
+            ORDER[each.stage],
             value,
             each.fits != "yes",
             place.get(each.number, len(place)),
@@ -89,7 +89,7 @@ def _best_sure(ranked: Iterable[tuple[Candidate, float]]) -> dict[str, float]:
     """Target -> the best score of those that are estimated and sure to fit."""
     sure: dict[str, float] = {}
     for each, value in ranked:
-        if each.fate == "estimated" and each.fits == "yes":
+        if each.stage == "estimated" and each.fits == "yes":
             sure[each.target] = min(value, sure.get(each.target, value))
     return sure
 
@@ -105,9 +105,9 @@ def _entries(ranked: Iterable[tuple[Candidate, float]]) -> list[Ranked]:
             each.seconds,
             each.memory_bytes,
             each.strategy,
-            each.fate if each.fate == "estimated" else each.number,
+            each.stage if each.stage == "estimated" else each.number,
         )
-        if key in places and each.fate == "estimated":
+        if key in places and each.stage == "estimated":
             first = entries[places[key]]
             entries[places[key]] = Ranked(first.candidate, first.score, (*first.alike, each.number))
         else:
@@ -162,7 +162,7 @@ def front(entries: Sequence[Ranked], price: dict[str, float] | None = None) -> l
     def cost(each: Candidate) -> float:
         return score(each, "price", price) if price else float(each.memory_bytes or 0)
 
-    best = [each for each in entries if each.candidate.fate == entries[0].candidate.fate]
+    best = [each for each in entries if each.candidate.stage == entries[0].candidate.stage]
     fastest = sorted(
         (each.candidate for each in (best if len(best) > 1 else entries)),
         key=lambda each: ((each.seconds or 0.0) / each.tokens, cost(each)),

@@ -59,7 +59,12 @@ from spmd_core.words.experiments import (
     sharding_words,
 )
 from spmd_core.words.gap import gap_sentence, gap_table
-from spmd_core.words.history.added import imported_words, labels_words, origin_words
+from spmd_core.words.history.added import (
+    asks_for_examples,
+    imported_words,
+    labels_words,
+    origin_words,
+)
 from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
     answer_words,
@@ -235,6 +240,7 @@ __all__ = [
     "answer_words",
     "arguments",
     "arrows",
+    "asks_for_examples",
     "axes_words",
     "axis_title",
     "behind_words",

@@ -263,13 +263,13 @@ def time_source(sent: Sequence[Move], time_of: TimeOf) -> str:
 
 
 def together_about(to_scale: bool, planes: bool) -> str:
-    """What the picture of several arrays shows; `planes`: of some, only the last two dims."""
+    """What the picture of several arrays shows; `planes`: of some, only two dims."""
     scale = (
         "To one scale."
         if to_scale
         else "Not to scale: what would be too thin to read is drawn thicker."
     )
-    scale += " Of more than two dims, the last two are drawn." if planes else ""
+    scale += " Of more than two dims, two are drawn, sharded ones first." if planes else ""
     return (
         f"{scale} Numbers are devices that hold a shard; shards of one color are held by the "
         "same first device."

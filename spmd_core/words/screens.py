@@ -59,6 +59,12 @@ STARTS = (
         "A jitted step as `jax.export` writes it: what each device holds, what is replicated by "
         "accident, and what it would communicate and cost, on any mesh.",
     ),
+    Start(
+        "history",
+        "See stored runs",
+        "What was measured and predicted: search it, name runs, set two to eight side by side, "
+        "and send a report or an archive of them.",
+    ),
 )
 
 

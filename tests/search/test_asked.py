@@ -133,8 +133,8 @@ def test_memory_per_device_is_a_limit_of_computations_too():
     assert decode(encode(tight.question)) == tight.question
     # the id of a question without a limit is that of before there were any
     assert "memory_bytes" not in free.question.to_json()
-    measured = replace(free.winner, fate="measured", measured_s=1.0)
-    assert within(measured, most).fate == "measured"
+    measured = replace(free.winner, stage="measured", measured_s=1.0)
+    assert within(measured, most).stage == "measured"
     assert within(measured, most - 1).reason == "does not fit"
 
 
@@ -167,7 +167,7 @@ def test_the_counts_add_up_to_the_space_and_are_said():
 def test_a_measured_time_is_not_set_against_an_estimate():
     answer = answer_of(MLP)
     winner, other = (entry.candidate for entry in answer.ranking[:2])
-    slow = replace(winner, fate="measured", measured_s=1e3 * winner.seconds)
+    slow = replace(winner, stage="measured", measured_s=1e3 * winner.seconds)
     assert compared(slow, other).by_formula
     assert compared(slow, other).ratio == pytest.approx(other.seconds / winner.seconds)
     assert not compared(winner, other).by_formula
@@ -188,7 +188,7 @@ def test_a_tie_has_no_winner_in_any_sentence_and_reasons_are_of_what_was_compile
     assert not any("winner" in each for each in said)
     waits = [(("matmul", 1.0), ("wait: all-gather", wait)) for wait in (0.0, 2.0)]
     one, slow = (
-        replace(each, fate="compiled", parts=parts, tokens=1, predicted=exact(1.0 + parts[1][1]))
+        replace(each, stage="compiled", parts=parts, tokens=1, predicted=exact(1.0 + parts[1][1]))
         for each, parts in zip((first, other), waits, strict=True)
     )
     assert words.beats(one, slow).startswith(

@@ -81,7 +81,7 @@ def test_what_is_pruned_is_pruned_for_what_it_says(small):
             assert not estimate_step(each.plan).fits
         if each.reason == "equal to another by renaming":
             same = small.found[each.equal]
-            assert same.fate != "pruned" or same.reason == "does not fit"
+            assert same.stage != "pruned" or same.reason == "does not fit"
     tight = answer_of(model="scaled:16", global_batch=24)
     assert tight.pruned["does not fit"] and tight.pruned["does not divide"]
 
@@ -198,9 +198,9 @@ def test_the_answer_in_words_and_json(small):
         "name",
     } <= set(found["winner"])
     assert found["winner"]["name"] == found["ranking"][0]["name"]
-    assert {each.title for each in small.classics} == {"data", "fsdp", "tensor", "fsdp x tensor"}
+    assert {each.title for each in small.standards} == {"data", "fsdp", "tensor", "fsdp x tensor"}
     published = answer_of(model="scaled:32", chips=["v5p:64"], global_batch=384)
-    assert published.classics[-1].candidate.plan.mesh == (("fsdp", 16), ("tensor", 4))
+    assert published.standards[-1].candidate.plan.mesh == (("fsdp", 16), ("tensor", 4))
     lost = published.ranking[-1].candidate
     assert "It first loses by" in words.why_not(published, lost)
 

@@ -286,7 +286,7 @@ SHOWN = {
     "spmd_core/engine/measured/calibration.py",
     "spmd_core/reports/result_tables.py",
     "spmd_core/words/bandwidth.py",
-    "ui/collectives/answer.py",
+    "ui/collectives/bandwidths.py",
 }
 OWNERS = ("spmd_core/time/", "spmd_core/machine/", "spmd_core/results/")
 

@@ -21,7 +21,7 @@ _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 # pixels; in a window of 1400 all columns but the last two are in sight
 _WIDTHS = {
-    run_tables.LABELS: 170,
+    run_tables.LABELS: 250,
     "Workload": 140,
     "Lowest median": 105,
     "Outcome": 86,
@@ -43,11 +43,13 @@ def listed(
     workload: str | None, state: str | None, text: str | None
 ) -> tuple[Sequence[RunSummary], int]:
     """The runs that fit the filters; those of searches, which are many and quick, on demand, and
-    how many these are.
+    how many these are. Results that came with the program as long as there are no others.
     """
+    source = "imported" if lab().history(limit=1) else "examples"
 
     def stored(searched: bool | None) -> Sequence[RunSummary]:
         return lab().history(
+            source=source,
             workload=workload,
             state=state,
             text=text,
@@ -116,7 +118,7 @@ def _columns() -> dict[str, ColumnConfig]:
             format="YYYY-MM-DD HH:mm", timezone=zone, width=122
         ),
         run_tables.TIME_MS: st.column_config.NumberColumn(
-            format="plain", help="Milliseconds per call, or per training step", width=72
+            format="%.3g", help="Milliseconds per call, or per training step", width=72
         ),
         run_tables.OPERANDS_KIB: st.column_config.NumberColumn(
             format="localized", help="All operands together, unsharded", width=100

@@ -25,7 +25,7 @@ def run_named(lab: Lab, word: str) -> str:
     if (named := LAST.fullmatch(word)) is None:
         return lab.status(word).run
     before = int(named[1] or 0)
-    newest = lab.history(over=True, limit=before + 1, searched=False)
+    newest = lab.history(over=True, limit=before + 1, searched=False, source="here")
     if len(newest) <= before:
         raise refuse(
             f"run {word}", f"does not exist: {len(newest)} are stored", "run something first"

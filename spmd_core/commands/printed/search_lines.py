@@ -32,7 +32,7 @@ def lines(answer: Answer, top: int) -> list[str]:
             *table([words.BEST_TITLES, *best], numbers=BEST_NUMBERS),
             "",
         ]
-    printed += [f"  {words.classic_words(answer, each)}" for each in answer.classics]
+    printed += [f"  {words.standard_words(answer, each)}" for each in answer.standards]
     cost = words.cost_title(winner, answer.question.minimize)
     rows = [_row(place, entry, answer) for place, entry in enumerate(answer.ranking[:top], 1)]
     head = tuple(title or cost for title in _HEAD if title or cost)

@@ -20,7 +20,6 @@ from spmd_core.engine.exported.noisy import add_noise
 from spmd_core.experiment import Program
 from spmd_core.results import EPS, Arithmetic, Bounded, Reference, bound, resolved
 
-NOTE = "compared with the same program on one CPU device, within what rounding may move each element by"
 RUNS = 8  # with noise
 MOST_FLOPS = 5 * 10**9  # of one call: what a core does in about a second
 MOST_ELEMENTS = 2**25  # of arguments and outputs: float64 values and bounds of these fill 1 GB

@@ -44,4 +44,4 @@ def price(
             keep=keep,
         )
     except Exception as error:
-        return f"not predicted: {' '.join(str(error).split())[:300] or type(error).__name__}"
+        return " ".join(str(error).split())[:300] or type(error).__name__

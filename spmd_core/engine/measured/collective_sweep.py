@@ -11,7 +11,16 @@ from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.experiment import Experiment
 from spmd_core.program import file_name
-from spmd_core.results import Event, Phase, Point, Points, StrategyResult, Texts, summarize
+from spmd_core.results import (
+    Event,
+    Phase,
+    Point,
+    Points,
+    StoredFact,
+    StrategyResult,
+    Texts,
+    summarize,
+)
 from spmd_core.script import program_text
 from spmd_core.time import Case, cases, fits
 
@@ -45,9 +54,10 @@ def run_collectives(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
 
 def _result(points: list[Point], total: int) -> StrategyResult:
     stopped = len(points) < total
-    notes = (f"stopped after {len(points)} of {total} points",) if stopped else ()
+    counts: dict[str, int | float | str] = {"count": len(points), "of": total}
+    facts = (StoredFact(kind="points measured", values=counts),) if stopped else ()
     return StrategyResult(
-        status="ok" if points else "cancelled", points=tuple(points), fits=fits(points), notes=notes
+        status="ok" if points else "cancelled", points=tuple(points), fits=fits(points), facts=facts
     )
 
 

@@ -13,7 +13,6 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import Arithmetic, Bounded, Reference, bound, resolved
 from spmd_core.script import computation_lines
 
-OWN_NOTE = "compared with the function itself, in float64 on one device"
 _IMPORTS = "import jax\nimport jax.numpy as jnp\nimport numpy as np\n"
 
 

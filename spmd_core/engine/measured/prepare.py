@@ -25,7 +25,7 @@ from spmd_core.machine import Coordinates
 from spmd_core.pictures import NAME as TIMELINE
 from spmd_core.pictures import timeline_of, to_text
 from spmd_core.program import HloError, Reasons, file_name, read_collectives, with_warnings
-from spmd_core.results import MemoryBytes
+from spmd_core.results import MemoryBytes, StoredFact
 from spmd_core.script import program_text
 from spmd_core.time import Useful, operations_of
 
@@ -148,7 +148,7 @@ def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDe
         Useful(int(experiment.what.flops(experiment.sizes))),
     )
     if isinstance(estimate, str):
-        trial.notes.append(estimate)
+        trial.facts.append(StoredFact(kind="not predicted", values={"why": estimate}))
     else:
         trial.prediction = estimate
         if estimate is not None and estimate.collectives:

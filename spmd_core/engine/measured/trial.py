@@ -25,6 +25,7 @@ from spmd_core.results import (
     Operation,
     Prediction,
     Shardings,
+    StoredFact,
     Trace,
     Wrong,
 )
@@ -42,7 +43,7 @@ class Trial:
     phases_s: dict[str, float] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    notes: list[str] = field(default_factory=list)
+    facts: list[StoredFact] = field(default_factory=list)
     program: Timed | None = None
     compiled: Any = None  # what `program` calls, where the call is one compiled program
     from_unsharded: Timed | None = None

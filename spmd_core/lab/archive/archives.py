@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from spmd_core.base import RequestError, Settings, UnreadableRun, bytes_text, refuse
+from spmd_core.lab import examples
 from spmd_core.lab.archive import container
 from spmd_core.lab.archive.contents import ArchivedRun, read_run, read_texts, run_json
 from spmd_core.lab.store.archived import Incoming
@@ -49,14 +50,17 @@ class Archives:
         """Ids of all runs that are over, oldest first."""
         return self._store.every_finished()
 
-    def export(self, runs: Sequence[str], file: IO[bytes]) -> tuple[str, ...]:
+    def export(
+        self, runs: Sequence[str], file: IO[bytes], installation: str = ""
+    ) -> tuple[str, ...]:
         """Write an archive of runs; ids of those that this version cannot read, and left out.
 
-        RequestError where a run is not stored, is not over, or the archive would be too large.
+        `installation`: where they are from, else this data folder. RequestError where a run is not stored, is not over, or the archive would be too large.
         """
         unread: list[str] = []
         members = self._members(tuple(dict.fromkeys(runs)), unread)
-        container.write(file, self._store.installation(), time.time(), members)
+        mark = installation or self._store.installation()
+        container.write(file, mark, time.time(), members)
         return tuple(unread)
 
     def _members(self, runs: Sequence[str], unread: list[str]) -> Iterator[tuple[str, bytes]]:
@@ -71,6 +75,15 @@ class Archives:
             if texts:
                 text = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
                 yield f"texts/{run}.json", text.encode()
+
+    def take_examples(self) -> tuple[str, ...]:
+        """Import the results that came with the program into a data folder that is new; their ids.
+        Never twice: who deletes them has done with them.
+        """
+        if not self._settings.examples or not self._store.wants_examples():
+            return ()
+        with examples.ARCHIVE.open("rb") as file:
+            return self.import_file(file, examples.ARCHIVE.name).imported
 
     def import_file(
         self, file: IO[bytes], name: str = "the archive", asker: Asker = COMMAND_LINE

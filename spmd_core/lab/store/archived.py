@@ -45,10 +45,18 @@ class ArchivedRuns(LabelsOfRuns):
         return str(self._rows("SELECT mark FROM installation")[0]["mark"])
 
     def every_finished(self) -> tuple[str, ...]:
-        """Ids of every run that is over, oldest first."""
-        return tuple(
-            row["id"] for row in self._rows(f"SELECT id FROM runs WHERE {_OVER} ORDER BY seq")
-        )
+        """Ids of every run that is over, oldest first, without those that came with the program."""
+        query = f"SELECT id FROM runs WHERE {_OVER} AND NOT {read.IS_EXAMPLE} ORDER BY seq"
+        return tuple(row["id"] for row in self._rows(query))
+
+    def wants_examples(self) -> bool:
+        """Whether this folder is new: it has no run, and this is the first call for it."""
+        query = "SELECT examples, EXISTS (SELECT 1 FROM runs) AS used FROM installation"
+        row = self._rows(query)[0]
+        if not row["examples"]:
+            with self._transaction() as db:
+                db.execute("UPDATE installation SET examples = 1")
+        return not (row["examples"] or row["used"])
 
     def exported(self, runs: Iterable[str]) -> Iterator[tuple[dict[str, object], str | None]]:
         """Fields of each run as `ArchivedRun` has them, and the JSON text of its result.

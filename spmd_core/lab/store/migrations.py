@@ -159,4 +159,8 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
             "INSERT INTO installation VALUES (1, lower(hex(randomblob(6))))",
         ),
     ),
+    (
+        "0011 whether the results that came with the program were taken in",
+        ("ALTER TABLE installation ADD COLUMN examples INTEGER NOT NULL DEFAULT 0",),
+    ),
 )

@@ -24,6 +24,12 @@ _SUMMARY = f"""SELECT runs.id, state, submitted_at, finished_at, medians, predic
     partial, error_kind, error_message, owner_name, spec, {LABELS} FROM runs
     JOIN experiments ON experiments.id = runs.experiment {WITH_LABELS}"""
 
+_SOURCES = {
+    "here": "origin IS NULL",
+    "imported": f"NOT {read.IS_EXAMPLE}",
+    "examples": "TRUE",
+}
+
 
 class Store(ArchivedRuns):
     """What the tables of a data folder hold, as values."""
@@ -189,14 +195,14 @@ class Store(ArchivedRuns):
         where: Callable[[RunSummary], bool] | None = None,
         limit: int = 200,
         searched: bool | None = None,
-        is_own: bool = False,
+        source: str = "imported",
         pinned_first: bool = False,
     ) -> tuple[RunSummary, ...]:
         """Runs, newest first: in any of `states` and with any of the ids `runs`, if there are some;
         of the experiment with that id; that `where` accepts. `searched`: only those of searches, or
-        none; `is_own`: without foreign ones.
+        none; `source`: of this folder ("here"), imported ones, too, or also "examples".
         """
-        conditions = ["compile_only = 0", "origin IS NULL" if is_own else "TRUE"]
+        conditions = ["compile_only = 0", "TRUE" if runs else _SOURCES[source]]
         if searched is not None:
             conditions.append(f"COALESCE(batch, '') {'' if searched else 'NOT'} LIKE 'search %'")
         values: list[Any] = []

@@ -235,9 +235,9 @@ class Search(Work):
         """Whether estimates are left that another compile or measurement may put first: all that a
         formula has of arrays, and of plans those beside some that were compiled.
         """
-        fates = {each.fate for each in self._candidates}
-        is_estimated = isinstance(self.question, ModelQuestion) and "compiled" not in fates
-        return "estimated" in fates and not is_estimated
+        stages = {each.stage for each in self._candidates}
+        is_estimated = isinstance(self.question, ModelQuestion) and "compiled" not in stages
+        return "estimated" in stages and not is_estimated
 
     def _targets(self) -> Sequence[str]:
         return (

@@ -17,7 +17,7 @@ from spmd_core.search import (
 )
 from spmd_core.words.costs import money_text
 from spmd_core.words.names import processes_words
-from spmd_core.words.search.candidates import FATES, memory_words, time_words
+from spmd_core.words.search.candidates import STAGES, memory_words, time_words
 from spmd_core.words.strategies import paired_words
 
 _STATE_WORDS = {
@@ -77,8 +77,10 @@ def search_headline(answer: Answer) -> str:
     price, goal = dict(answer.question.price), answer.question.minimize
     least = minimized_words(winner, "price" if winner.step and price else goal, price)
     parts = [winner.name, sure_words(answer), risk_words(answer)]
-    return f"{time_words(winner)}{least and f', {least}'}: {'. '.join(filter(None, parts))}".replace(
-        "..", "."
+    return (
+        f"{time_words(winner)}{least and f', {least}'}: {'. '.join(filter(None, parts))}".replace(
+            "..", "."
+        )
     )
 
 
@@ -153,9 +155,9 @@ def disturbed_words(count: int) -> str:
 
 def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = None) -> str:
     """The current phase of a search, its progress, and the time left, in one line."""
-    counts = Counter(each.fate for each in answer.found)
+    counts = Counter(each.stage for each in answer.found)
     known = [
-        f"{count_text(counts[state])} {FATES[state]}"
+        f"{count_text(counts[state])} {STAGES[state]}"
         for state in ("measured", "compiled", "failed")
         if counts[state]
     ]
@@ -179,7 +181,7 @@ def sure_words(answer: Answer) -> str:
     if (proof := answer.proof_of_winner) is not None:
         return proof_words(proof)
     how = {"measured": "Measured", "compiled": "Predicted from the compiled program"}.get(
-        winner.fate, "Estimated, nothing was compiled"
+        winner.stage, "Estimated, nothing was compiled"
     )
     if not near:
         several = len(answer.ranking) > 1
@@ -241,7 +243,7 @@ def nothing_left(answer: Answer) -> str:
             f"{time_words(first)} and {memory_words(first)}: compile it, use more chips, or a "
             "smaller batch."
         )
-    if failed := [each for each in answer.found if each.fate == "failed"]:
+    if failed := [each for each in answer.found if each.stage == "failed"]:
         return (
             f"None of {count_text(answer.space)} candidates can run: {count_text(len(failed))} "
             f"failed, the first of them {failed[0].name} ({failed[0].detail.rstrip('.')})."
@@ -272,7 +274,7 @@ def next_words(answer: Answer) -> str:
     winner = answer.winner
     if winner is None:
         return ""
-    if winner.fate == "estimated":
+    if winner.stage == "estimated":
         return (
             "Next: compile the best few (a large model takes about a minute each)."
             if winner.step
@@ -296,7 +298,7 @@ def next_words(answer: Answer) -> str:
 
 def state_words(answer: Answer) -> str:
     """Whether a candidate that could win was left out, the search's duration, and what failed."""
-    failed = [each for each in answer.found if each.fate == "failed"]
+    failed = [each for each in answer.found if each.stage == "failed"]
     why = (
         f" {count_text(len(failed))} failed, the first of them {failed[0].name} "
         f"({failed[0].detail.rstrip('.')})."
@@ -318,7 +320,7 @@ def _left_words(answer: Answer) -> str:
     left = answer.space - len(answer.found)
     if left:
         return f"Not complete: {count_text(left)} candidates were not looked at{took}."
-    estimated = sum(1 for each in answer.found if each.fate == "estimated")
+    estimated = sum(1 for each in answer.found if each.stage == "estimated")
     return f"Not complete: {count_text(estimated)} candidates are only estimated{took}."
 
 

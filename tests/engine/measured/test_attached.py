@@ -94,9 +94,9 @@ class Chip:
 
 def test_what_cannot_be_priced_is_a_note_and_never_an_error():
     chips = [Chip(0), Chip(1)]
-    assert attached.price((("x", 2),), Refusing(), chips, chips) == "not predicted: no text here"
+    assert attached.price((("x", 2),), Refusing(), chips, chips) == "no text here"
     strangers = [Chip(0, "TPU v99")]
-    assert "not predicted: device kind" in str(attached.price((), Refusing(), strangers, strangers))
+    assert "device kind" in str(attached.price((), Refusing(), strangers, strangers))
 
 
 def test_other_devices_are_not_priced(run):
@@ -134,7 +134,7 @@ def test_a_run_keeps_the_prediction_beside_its_measurement(run, monkeypatch):
         attached,
         "price",
         lambda mesh, compiled, used, every, collectives, keep, useful: (
-            made if len(used) == len(every) else "not predicted: why"
+            made if len(used) == len(every) else "why"
         ),
     )
     found = run(**spec).result.strategies
@@ -143,7 +143,7 @@ def test_a_run_keeps_the_prediction_beside_its_measurement(run, monkeypatch):
         and found["auto"].prediction == made
         and found["auto"].median_s
     )
-    monkeypatch.setattr(attached, "price", lambda *_: "not predicted: why")
+    monkeypatch.setattr(attached, "price", lambda *_: "why")
     found = run(**spec).result.strategies["auto"]
     assert (
         "not predicted: why" in found.notes

@@ -21,7 +21,7 @@ from spmd_core.time import (
 )
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import Answers
-from spmd_core.trials.remedies.candidate import Candidate, Target
+from spmd_core.trials.remedies.candidate import AlikeCollectives, RemedyCandidate
 from spmd_core.trials.remedies.judged import Tried, targets, untried
 from spmd_core.trials.remedies.side_by_side import SideBySide, timed_of
 from spmd_core.trials.searching.work import Work
@@ -29,7 +29,7 @@ from spmd_core.trials.trying.stored import to_stored
 from spmd_core.trials.trying.trial import RemedyTrial
 
 
-class Tryout(Work):
+class RemedySearch(Work):
     """The collectives of a run being tried. Every method may be called from any thread; `run` once.
 
     `state`: running, done, cancelled or stopped (then `problem` is the reason).
@@ -76,7 +76,7 @@ class Tryout(Work):
             self.doing, self.state = "", state
         return self.answers
 
-    def _targets(self, row: Row, outcome: StrategyResult) -> list[Target]:
+    def _targets(self, row: Row, outcome: StrategyResult) -> list[AlikeCollectives]:
         kind = STRATEGIES[row.strategy]
         if kind.is_single_device or kind.is_map or outcome.status != "ok":
             return []
@@ -102,7 +102,7 @@ class Tryout(Work):
             self._times[key] = times_where_run(experiment, self.result.environment, known)
         return self._times[key]
 
-    def _trial(self, row: Row, target: Target) -> RemedyTrial:
+    def _trial(self, row: Row, target: AlikeCollectives) -> RemedyTrial:
         base = self.result.strategies[row.key]
         expected = self._expected(row.experiment, row.strategy, base)
         assert expected is not None
@@ -165,7 +165,7 @@ class Tryout(Work):
                 except RequestError:
                     self._take(candidate, None)
 
-    def _candidates(self, row: Row, target: Target) -> list[Candidate]:
+    def _candidates(self, row: Row, target: AlikeCollectives) -> list[RemedyCandidate]:
         if row.experiment.plan:
             return plans.candidates(row.experiment.plan, target.first)
         times, cores = self._known(row.experiment), self.result.environment.cores or 1
@@ -173,7 +173,7 @@ class Tryout(Work):
         below_s = base.total_s if base else inf
         return arrays.candidates(row.experiment, row.strategy, target.first, times, cores, below_s)
 
-    def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
+    def _tried(self, candidate: RemedyCandidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of
         the program as it is was: earlier results do not have its operations.
         """
@@ -186,8 +186,8 @@ class Tryout(Work):
             candidate, outcome, self._expected(candidate.experiment, candidate.strategy, outcome)
         )
 
-    def _is_known(self, candidate: Candidate) -> bool:
-        """Whether it was compiled: for this tryout, beside what is tried, or before."""
+    def _is_known(self, candidate: RemedyCandidate) -> bool:
+        """Whether it was compiled: for this search, beside what is tried, or before."""
         if candidate.experiment.id not in self._compiled:
             if outcome := self._beside(candidate):
                 self._compiled[candidate.experiment.id] = outcome
@@ -197,7 +197,7 @@ class Tryout(Work):
                     self._take(candidate, result)
         return candidate.experiment.id in self._compiled
 
-    def _take(self, candidate: Candidate, result: Result | None) -> None:
+    def _take(self, candidate: RemedyCandidate, result: Result | None) -> None:
         """Keep the program of a candidate; None where it cannot be compiled, whatever that cost the
         compiler's process.
         """
@@ -205,7 +205,7 @@ class Tryout(Work):
             result.strategies.get(candidate.strategy) if result else None
         )
 
-    def _compile_here(self, candidate: Candidate) -> None:
+    def _compile_here(self, candidate: RemedyCandidate) -> None:
         """Compile it for devices that are here, and wait for that."""
         result = None
         with contextlib.suppress(RequestError):
@@ -214,7 +214,7 @@ class Tryout(Work):
                 self._lab.delete([status.run])
         self._take(candidate, result)
 
-    def _timed(self, row: Row, candidate: Candidate) -> SideBySide | None:
+    def _timed(self, row: Row, candidate: RemedyCandidate) -> SideBySide | None:
         """A change and the program that it changes, timed side by side as a study."""
         self.doing = f"timing both: {candidate.words}"
         result = None
@@ -225,7 +225,7 @@ class Tryout(Work):
                 self._lab.delete([status.run])
         return timed_of(result)
 
-    def _beside(self, candidate: Candidate) -> StrategyResult | None:
+    def _beside(self, candidate: RemedyCandidate) -> StrategyResult | None:
         """The candidate where it ran beside what is tried, such as another strategy."""
         for row in self.result.experiment.rows:
             if (

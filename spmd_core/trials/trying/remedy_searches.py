@@ -1,4 +1,4 @@
-"""Tryouts of this process: each runs in its own thread, and is kept by its run."""
+"""Searches for remedies of this process: each runs in its own thread, and is kept by its run."""
 
 from collections.abc import Callable
 
@@ -7,51 +7,51 @@ from spmd_core.results import Result
 from spmd_core.trials.remedies.attached import Answers, with_remedies
 from spmd_core.trials.searching.registry import Registry
 from spmd_core.trials.searching.work import carried_out
+from spmd_core.trials.trying.remedy_search import RemedySearch
 from spmd_core.trials.trying.stored import from_stored
-from spmd_core.trials.trying.tryout import Tryout
 
 KEPT = 8  # in memory; the answers of others are read from the data folder
 
-_tryouts = Registry[Tryout, Remedies]("tryout", lambda over: KEPT, Remedies)
+_searches = Registry[RemedySearch, Remedies]("remedies", lambda over: KEPT, Remedies)
 
 
 def store(lab: Lab) -> Remedies:
     """What is kept in the Lab's folder."""
-    return _tryouts.store(lab.folder)
+    return _searches.store(lab.folder)
 
 
-def find(lab: Lab, run: str) -> Tryout | None:
-    """The tryout of a run in this process, at work or over."""
-    return _tryouts.find(lab.folder, run)
+def find(lab: Lab, run: str) -> RemedySearch | None:
+    """The search for remedies of a run in this process, at work or over."""
+    return _searches.find(lab.folder, run)
 
 
 def known(lab: Lab, run: str) -> tuple[str, Answers] | None:
     """(state, answers) of a run, from this process or stored; None where nothing was tried. One
     that another process left is `cancelled`: whether that is still at work is not known.
     """
-    tryout = find(lab, run)
-    if tryout is not None:
-        return tryout.state, tryout.answers
+    search = find(lab, run)
+    if search is not None:
+        return search.state, search.answers
     stored = from_stored(store(lab).of(run))
     if stored is None:
         return None
     return ("cancelled" if stored[0] == "running" else stored[0]), stored[1]
 
 
-def told(lab: Lab, result: Result) -> Result:
+def with_stored_remedies(lab: Lab, result: Result) -> Result:
     """A result with what removes its collectives, so far."""
     answers = known(lab, result.run)
     return with_remedies(result, answers[1]) if answers else result
 
 
-def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> Tryout:
-    """Begin to try; the tryout that is at work already where one is."""
+def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> RemedySearch:
+    """Begin to try; the search that is at work already where one is."""
     place = store(lab)
-    return _tryouts.start(lab.folder, result.run, lambda: Tryout(lab, place, result, asker))
+    return _searches.start(lab.folder, result.run, lambda: RemedySearch(lab, place, result, asker))
 
 
-def watch_tryout(
-    tryout: Tryout, on_change: Callable[[Tryout], None], every_s: float = 0.2
+def watch_remedies(
+    search: RemedySearch, on_change: Callable[[RemedySearch], None], every_s: float = 0.2
 ) -> Answers:
     """Try in a thread of its own and report its progress; Ctrl-C ends it and keeps the answers."""
-    return carried_out(tryout, "tryout", on_change, every_s).answers
+    return carried_out(search, "remedies", on_change, every_s).answers

@@ -50,7 +50,7 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     if state == "done" and not any(answers.get(name) for name in shown):
         st.caption(plain(NOTHING_WORTH))
     elif state != "done":
-        _ask("Try again", result)
+        _ask("Try the rest", result)
 
 
 def _ask(label: str, result: Result) -> None:

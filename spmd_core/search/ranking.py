@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from spmd_core.results import Estimate, predicted_verdict
 from spmd_core.search.candidate import ORDER, Candidate
 from spmd_core.search.question import SECONDS_PER_HOUR, Goal
 
@@ -117,9 +118,8 @@ def _entries(ranked: Iterable[tuple[Candidate, float]]) -> list[Ranked]:
 
 
 def ties(entries: Sequence[Ranked], goal: Goal = "time", most: int = 10) -> list[Candidate]:
-    """Those of the first `most` that tie with the winner: by their intervals where both
-    are measured, by their predictions where one is not; where memory is minimized, which is known,
-    those of the same.
+    """Those of the first `most` that the winner is not proven ahead of: by the verdict on their
+    intervals; where memory is minimized, which is known, those of the same.
     """
     if not entries:
         return []
@@ -127,30 +127,26 @@ def ties(entries: Sequence[Ranked], goal: Goal = "time", most: int = 10) -> list
     return [
         each.candidate
         for each in entries[1:most]
-        if (each.score == first.score if goal == "memory" else _close(first, each))
+        if (each.score == first.score if goal == "memory" else _is_open(first, each))
     ]
 
 
-def _close(one: Ranked, other: Ranked) -> bool:
+def _is_open(one: Ranked, other: Ranked) -> bool:
+    """Whether no verdict puts one ahead of the other."""
     known = [each.candidate.measured_s is not None for each in (one, other)]
     if any(known) and not all(known):
         return False  # a measured winner and a prediction are not compared
-    mine, theirs = _between(one), _between(other)
-    if mine is None or theirs is None:
-        return True
-    if all(known):
-        return mine[1] >= theirs[0] and theirs[1] >= mine[0]
-    return mine[0] <= other.score <= mine[1] or theirs[0] <= one.score <= theirs[1]
+    mine, theirs = _interval(one), _interval(other)
+    return mine is None or theirs is None or predicted_verdict(theirs, mine) != "faster"
 
 
-def _between(entry: Ranked) -> tuple[float, float] | None:
+def _interval(entry: Ranked) -> Estimate | None:
     """The interval of what is minimized: that of the time, at what a second counts."""
     span, seconds = entry.candidate.span, entry.candidate.seconds
-    return (
-        (span[0] * entry.score / seconds, span[1] * entry.score / seconds)
-        if span and seconds
-        else None
-    )
+    if not span or not seconds:
+        return None
+    low, high = (each * entry.score / seconds for each in span)
+    return Estimate(low=low, estimate=entry.score, high=high)
 
 
 def front(entries: Sequence[Ranked], price: dict[str, float] | None = None) -> list[Candidate]:

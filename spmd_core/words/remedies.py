@@ -209,6 +209,15 @@ TRIES = (
 NOTHING_WORTH = "No collective takes more than 2 % of the predicted time: nothing was tried."
 
 
+def out_of_time(seconds: float, left: int, of: int) -> str:
+    """Why not all collectives were tried.
+
+    >>> out_of_time(60.0, 2, 4)
+    '2 of 4 collectives are left after 60.0 s'
+    """
+    return f"{left} of {of} collectives are left after {seconds_text(seconds)}"
+
+
 def doing_words(done: int, of: int, change: str) -> str:
     """The progress of trying changes."""
     if not of:

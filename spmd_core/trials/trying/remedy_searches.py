@@ -1,6 +1,7 @@
 """Searches for remedies of this process: each runs in its own thread, and is kept by its run."""
 
 from collections.abc import Callable
+from math import inf
 
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Remedies
 from spmd_core.results import Result
@@ -10,6 +11,7 @@ from spmd_core.trials.searching.work import carried_out
 from spmd_core.trials.trying.remedy_search import RemedySearch
 from spmd_core.trials.trying.stored import from_stored
 
+SECONDS = 60.0  # of one that somebody waits for
 KEPT = 8  # in memory; the answers of others are read from the data folder
 
 _searches = Registry[RemedySearch, Remedies]("remedies", lambda over: KEPT, Remedies)
@@ -45,9 +47,17 @@ def with_stored_remedies(lab: Lab, result: Result) -> Result:
 
 
 def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> RemedySearch:
-    """Begin to try; the search that is at work already where one is."""
-    place = store(lab)
-    return _searches.start(lab.folder, result.run, lambda: RemedySearch(lab, place, result, asker))
+    """Begin to try; the search that is at work already where one is. On devices that are here it
+    begins nothing after SECONDS, and the next one goes on with what that left.
+    """
+    place, before, answered = store(lab), find(lab, result.run), known(lab, result.run)
+    seconds = inf if result.experiment.place.is_absent else SECONDS
+    answers = answered[1] if answered else None
+
+    def made() -> RemedySearch:
+        return RemedySearch(lab, place, result, asker, seconds, answers, before)
+
+    return _searches.start(lab.folder, result.run, made)
 
 
 def watch_remedies(

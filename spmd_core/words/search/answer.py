@@ -191,7 +191,7 @@ def sure_words(answer: Answer) -> str:
     others = f"{len(near)} other{'s' if len(near) > 1 else ''}"
     if answer.question.minimize == "memory":
         return f"{how}: {most}{others} {'use' if len(near) > 1 else 'uses'} as little."
-    return f"{how}: first in a tie with {most}{others} by the intervals."
+    return f"{how}: cannot tell it from {most}{others}, since the intervals overlap."
 
 
 def risk_words(answer: Answer) -> str:

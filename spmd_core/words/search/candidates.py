@@ -191,8 +191,8 @@ def why_not(answer: Answer, other: Candidate) -> str:
     if winner is None or other.seconds is None:
         return f"{other.name}: not estimated yet."
     if other.number == winner.number:
-        what = "first in a tie" if answer.ties else "the winner"
-        return f"{other.name} is {what}: {time_words(other)}."
+        place = "comes first of those that tie" if answer.ties else "is the winner"
+        return f"{other.name} {place}: {time_words(other)}."
     difference = compared(winner, other)
     if _is_guess_beside(winner, other) and not difference.by_formula:
         return (

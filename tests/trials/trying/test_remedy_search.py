@@ -105,3 +105,16 @@ def test_what_was_found_stays_when_it_is_cancelled(lab):
     assert search.state == "cancelled" and search.answers == {}
     until(lambda: not lab.active())
     assert known(lab, result.run) == ("cancelled", {})
+
+
+def test_what_the_time_leaves_is_tried_by_the_next_one(lab):
+    result = compiled(lab)
+    search = RemedySearch(lab, store(lab), result, seconds=0.0)
+    assert search.run() == {} and search.state == "stopped"
+    assert search.problem.startswith("1 of 1 collectives are left")
+    further = RemedySearch(lab, store(lab), result, known=search.answers, before=search)
+    assert further.run() and further.state == "done"
+    again = RemedySearch(
+        lab, store(lab), result, seconds=0.0, known=further.answers, before=further
+    )
+    assert again.run() == further.answers and again.state == "done", "nothing is left"

@@ -65,7 +65,7 @@ from spmd_core.words.history.added import (
     labels_words,
     origin_words,
 )
-from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
+from spmd_core.words.history.between import basis_words, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -217,7 +217,6 @@ __all__ = [
     "DOES_NOT_FIT",
     "GUESSED",
     "HIGHEST_PRICE",
-    "INDEPENDENT",
     "KINDS",
     "KNEES",
     "MEANING",
@@ -243,6 +242,7 @@ __all__ = [
     "asks_for_examples",
     "axes_words",
     "axis_title",
+    "basis_words",
     "behind_words",
     "beside_words",
     "between_words",

@@ -23,7 +23,7 @@ from spmd_core.reports import (
     verdict_sentences,
 )
 from spmd_core.results import Result, RunSummary
-from spmd_core.words import INDEPENDENT, ago, experiment_words, run_headline
+from spmd_core.words import ago, basis_words, experiment_words, run_headline
 from ui import exports, price, run_tables
 from ui.charts import by_strategy
 from ui.lab import lab
@@ -46,8 +46,8 @@ def draw(runs: Sequence[RunSummary]) -> None:
     compared = compare_runs(subjects, _baseline(runs))
     for sentence in verdict_sentences(compared):
         st.markdown(f"**{plain(sentence)}**")
-    if compared.answers:
-        st.caption(plain(INDEPENDENT))
+    if basis := basis_words(compared.answers):
+        st.caption(plain(basis))
     if len(runs) <= _CARDS:
         _cards(compared)
     else:

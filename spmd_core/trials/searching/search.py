@@ -114,6 +114,9 @@ class Search(Work):
     def run(self) -> Answer:
         """Carry it out, going on from where an earlier search of the same question stopped."""
         deadline = self._begun + (self.budget_s or 1e9)
+        earlier = self._store.find(self.question.id)
+        if self.budget_s is None and earlier is not None:  # opened again: it took what it took
+            self._took_s = earlier.spent_s
         try:
             self._enumerate(deadline)
             if self.budget_s is not None and not self.is_cancelled:
@@ -151,9 +154,6 @@ class Search(Work):
                 f"is more than the {most:,} that a search looks at",
                 "fix the mesh or an axis, or name fewer targets",
             )
-        earlier = self._store.find(question.id)
-        if self.budget_s is None and earlier is not None:  # opened again: it took what it took
-            self._took_s = earlier.spent_s
         self._store.begin(question.id, question.to_json(), self.space)
         outcomes = self._store.outcomes(question.id)
         part: list[Candidate] = []

@@ -53,21 +53,22 @@ def report_document(
     own = texts or {}
     if len(subjects) == 1:
         (subject,) = subjects
-        return Document(_title(subject), tuple(_blocks(subject, own.get(subject.run, {}))))
+        return Document(run_title(subject), tuple(run_blocks(subject, own.get(subject.run, {}))))
     compared = compare_runs(subjects)
     first = comparison_document(compared)
     blocks = list(first.blocks)
     for each in compared.subjects:
-        blocks.append(Heading(f"{each.letter}: {_title(each)}"))
-        blocks += _blocks(each, own.get(each.run, {}))
+        blocks.append(Heading(f"{each.letter}: {run_title(each)}"))
+        blocks += run_blocks(each, own.get(each.run, {}))
     return Document(first.title, tuple(blocks))
 
 
-def _title(subject: Subject) -> str:
+def run_title(subject: Subject) -> str:
+    """The name of a run, else its experiment."""
     return subject.summary.labels.name or experiment_words(subject.summary.experiment)
 
 
-def _blocks(subject: Subject, texts: Texts) -> list[Block]:
+def run_blocks(subject: Subject, texts: Texts) -> list[Block]:
     """What is known of a run, the answer first."""
     summary, result = subject.summary, subject.result
     blocks = _opening(subject)

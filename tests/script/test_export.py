@@ -21,8 +21,8 @@ from spmd_core.recipes import RECIPES
 from spmd_core.results.environment import Environment
 from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
 from spmd_core.results.result import Failure, Result, StrategyResult, Unsharded
+from spmd_core.script.bodies import body_text
 from spmd_core.script.export import script_text
-from spmd_core.script.program import body_text
 from tests.needs import newer_python
 
 QUICK = {"samples": 3, "min_seconds": 0}

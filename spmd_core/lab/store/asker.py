@@ -64,11 +64,18 @@ def check_may_act(settings: Settings, asker: Asker) -> None:
 
 def check_may_change(store: Store, settings: Settings, asker: Asker, run: str) -> None:
     """RequestError where somebody may not delete or rename a run: only its owner and admins may."""
+    check_owner(settings, asker, f"run {shorten(run)}", store.owner(run))
+
+
+def check_owner(
+    settings: Settings, asker: Asker, what: str, whose: tuple[str | None, str | None]
+) -> None:
+    """The same of anything that is `whose`: `issuer#sub` by login, and the mark of a browser."""
     check_may_act(settings, asker)
     if role_of(settings, asker) == ADMIN:
         return
-    owner, viewer = store.owner(run)
+    owner, viewer = whose
     is_own = owner in asker.names if asker.is_logged_in else (owner, viewer) == (None, asker.viewer)
     if not is_own:
         rule = "belongs to somebody else: only its owner and admins delete or rename it"
-        raise refuse(f"run {shorten(run)}", rule, "ask one of them")
+        raise refuse(what, rule, "ask one of them")

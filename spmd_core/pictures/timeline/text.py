@@ -75,7 +75,7 @@ def from_text(text: str) -> Timeline:
         raise RequestError("this timeline was stored by another version: predict again") from error
 
 
-def _check_numbers(value: Any) -> None:
+def _check_numbers(value: object) -> None:
     """ValueError for a number that no time, size or count is."""
     if isinstance(value, int | float):
         if not abs(value) < _MOST:

@@ -112,6 +112,6 @@ def _check(timeline: Timeline) -> None:
         raise ValueError
 
 
-def _spans(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def _spans(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, object]]:
     known = {name: columns[name] for name in _DEFAULTS if name in columns}
     return [dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True)]

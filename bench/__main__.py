@@ -38,6 +38,7 @@ SLOW = {
     "collectives_reading",
     "every_cut",
     "first_results",
+    "hosts",
     "hostile_links",
     "intermediate_shardings",
     "instant_estimate",

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 
 from spmd_core.engine import devices, shardings
+from spmd_core.engine.ceilings import machine
 from spmd_core.engine.lower import execute
-from spmd_core.engine.measured import machine, timing, tracing
+from spmd_core.engine.measured import timing, tracing
 from spmd_core.engine.measured.check import Checker
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.prepare import prepare

@@ -32,16 +32,19 @@ SHARED = {
 }
 # Minutes each: the reader of one of them asks for it by its name.
 SLOW = {
+    "accessible",
     "archives",
     "cluster_doors",
     "collectives_reading",
     "every_cut",
     "first_results",
+    "hosts",
     "hostile_links",
     "intermediate_shardings",
     "instant_estimate",
     "kills",
     "many_clients",
+    "many_runs",
     "memory_growth",
     "odd_surroundings",
     "pictures",

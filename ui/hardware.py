@@ -8,7 +8,7 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.machine import Hardware
 from spmd_core.results import Environment
-from spmd_core.words import Check
+from spmd_core.words import Check, pool_words
 from ui import tables
 from ui.lab import self_test
 from ui.markdown import plain
@@ -87,6 +87,8 @@ def remarks(
         lines += [
             f"{note}. Layouts and collectives are as on real ones." for note in environment.notes
         ]
+    if environment is not None and (pool := pool_words(environment)):
+        lines.append(f"{pool}.")
     return lines
 
 

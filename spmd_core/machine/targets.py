@@ -13,6 +13,7 @@ _CPU = re.compile(r"cpu:([0-9]{1,6})")
 _TPU = re.compile(
     r"tpu:(?P<generation>[a-z0-9]{2,8}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})(\*(?P<slices>[0-9]{1,4}))?"
 )
+_KIND = re.compile(r"(tpu|gpu):([a-z0-9]{2,12})")
 _GPU = re.compile(r"gpu:(?P<kind>[a-z0-9]{2,12}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})")
 
 
@@ -73,6 +74,12 @@ def parse_target(text: str) -> Target:
         shape, count = ((gpus,), (*domains, 1)[0]) if len(domains) < 2 else ((*domains, gpus), 1)
         canonical = absent_target(match["kind"], shape, count, "gpu")
         return Target("gpu", canonical, None, match["kind"], shape, count)
+    if bare := _KIND.fullmatch(text.lower()):
+        name = f"{bare[1]}:{bare[2]}"
+        example = f"{name}:8" if bare[1] == "gpu" else f"{name}:4x4"
+        raise refuse(
+            f"target {text!r}", "has no size", f"add the number of devices, such as {example}"
+        )
     raise refuse(
         f"target {shorten(text)}",
         "is not a place to run",

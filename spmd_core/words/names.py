@@ -3,8 +3,9 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import mesh_text, shorten
+from spmd_core.base import bytes_text, mesh_text, shorten
 from spmd_core.experiment import PROGRAM_FILE, STRATEGIES, WORKLOADS
+from spmd_core.machine import sheet_bytes
 from spmd_core.results import Environment, RunSummary
 
 DOES_NOT_FIT = "Does not fit"
@@ -107,6 +108,23 @@ def predicted_words(environments: Mapping[str, Environment]) -> str:
     """The devices of absent targets in a line: `predicted for 16 × TPU v5 lite`."""
     kinds = [f"{each.device_count} × {each.device_kind}" for each in environments.values()]
     return f"predicted for {listed(kinds)}"
+
+
+def pool_words(environment: Environment) -> str | None:
+    """How much of a GPU's memory JAX takes, beside the data sheet's; None off
+    attached GPUs."""
+    held = next((each.memory_bytes for each in environment.devices if each.memory_bytes), None)
+    if environment.platform != "gpu" or held is None:
+        return None
+    sheet = sheet_bytes(environment.device_kind)
+    if held == sheet:  # of GPUs that are not attached
+        return None
+    of = f" of the {bytes_text(sheet)} in the data sheet" if sheet else ""
+    return (
+        f"JAX takes up to {bytes_text(held)} of each GPU{of}, as programs need it: "
+        "XLA_PYTHON_CLIENT_MEM_FRACTION sets the share, XLA_PYTHON_CLIENT_PREALLOCATE=true takes "
+        "it at once"
+    )
 
 
 def environment_words(environment: Environment) -> str:

@@ -288,7 +288,7 @@ RATES = {
 SHOWN = {
     "spmd_core/commands/calibrate.py",
     "spmd_core/commands/printed/report.py",
-    "spmd_core/engine/measured/calibration.py",
+    "spmd_core/engine/ceilings/calibration.py",
     "spmd_core/reports/result_tables.py",
     "spmd_core/words/bandwidth.py",
     "ui/collectives/bandwidths.py",

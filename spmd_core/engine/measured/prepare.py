@@ -136,7 +136,7 @@ def _places(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
 
 
 def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
-    """The cost model's estimate of the program, where the devices are TPUs."""
+    """The cost model's estimate of the program, where the devices are TPUs or GPUs."""
     mesh = () if STRATEGIES[trial.strategy].is_single_device else experiment.mesh
     estimate = attached.price(
         mesh,

@@ -2,16 +2,17 @@
 progress.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from itertools import count
 
 import jax
 import numpy as np
 
 from spmd_core.engine import devices, shardings
+from spmd_core.engine.ceilings import machine
 from spmd_core.engine.lower import execute
-from spmd_core.engine.measured import machine, timing, tracing
+from spmd_core.engine.measured import timing, tracing
 from spmd_core.engine.measured.check import Checker
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.prepare import prepare
@@ -25,6 +26,7 @@ from spmd_core.results import (
     Environment,
     Event,
     Finished,
+    Measured,
     Phase,
     Result,
     StrategyResult,
@@ -149,20 +151,39 @@ def _result(
             "dispatch_floor_s": next(iter([*on_mesh, *floor_of.values()])),
         }
     )
+    result = partial(_of_trials, experiment, run_id, measured, trials, floor_of, sampler)
     if experiment.what.is_traceable and experiment.option("trace") and not sampler.stopped:
-        tracing.trace(trials, sampler.emit, sampler.cancelled)
+        # a profiler can end the process (jax issue 40260): what was measured is sent before
+        before = partial(_send_measured, sampler.emit, result)
+        tracing.trace(trials, sampler.emit, sampler.cancelled, before)
     if experiment.what.is_traceable and experiment.option("shardings") and not sampler.stopped:
         shardings.read(trials, experiment, sampler.emit, sampler.cancelled)
+    return result()
+
+
+def _send_measured(emit: Emit, result: Callable[[], Result]) -> None:
+    emit(Measured(result=result()))
+
+
+def _of_trials(
+    experiment: Experiment,
+    run_id: str,
+    environment: Environment,
+    trials: Sequence[Trial],
+    floors: Mapping[str, float],
+    sampler: Sampler,
+) -> Result:
+    """What the trials have now; `floors` are dispatch floors by row."""
     return Result(
         run=run_id,
         experiment=experiment,
-        environment=measured,
+        environment=environment,
         partial=sampler.stopped,
         # which are about times, and a program as written has none
         notes=() if experiment.what.is_small_program else environment.notes,
         strategies={
-            row.key: strategy_result(trial, row.experiment, floor_of[row.key], sampler.stopped)
-            for row, trial in zip(rows, trials, strict=True)
+            row.key: strategy_result(trial, row.experiment, floors[row.key], sampler.stopped)
+            for row, trial in zip(_rows(experiment), trials, strict=True)
         },
         comparison=stats.compare(
             rankable_rounds(trials), experiment.timing.samples, margin=experiment.timing.margin

@@ -50,7 +50,7 @@ class Trial:
     collectives: tuple[Collective, ...] | None = None
     operations: tuple[Operation, ...] | None = None  # besides collectives
     memory_bytes: MemoryBytes | None = None
-    # on attached TPUs: the cost model's estimate of the program that is timed
+    # on attached TPUs and GPUs: the cost model's estimate of the program that is timed
     prediction: Prediction | None = None
     lowered: Any = None  # of which `compiled` was compiled
     trace: Trace | None = None

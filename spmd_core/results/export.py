@@ -78,7 +78,8 @@ def csv_text(*results: Result) -> str:
     """One row per sample, in the order taken; a strategy without samples has one row, its sample
     and seconds empty.
 
-    Of a study the first column is the variant. `operands` is `unsharded` for the second timing of `constrained`; seconds are per call.
+    Of a study the first column is the variant. `operands` is `unsharded` for the second timing of
+    `constrained`; seconds are per call.
     """
     text = io.StringIO()
     writer = _Sheet(text)

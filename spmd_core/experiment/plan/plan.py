@@ -342,7 +342,9 @@ class Plan(Frozen):
 
     @property
     def not_compared(self) -> str | None:
-        """The part of the experts' time that no published step was compared with; None without such."""
+        """The part of the experts' time that no published step was compared with; None without
+        such.
+        """
         if self.size.experts == 1:
             return None
         if self.dropless:

@@ -99,8 +99,8 @@ def _machine_bytes(experiment: Experiment) -> int:
 
 
 def _parts(experiment: Experiment, strategy: str) -> list[int]:
-    """Into how many parts each operand and result is split: by its spec, or over all devices where a
-    map splits it. 0 where nothing is run.
+    """Into how many parts each operand and result is split: by its spec, or over all devices where
+    a map splits it. 0 where nothing is run.
     """
     if not STRATEGIES[strategy].is_map:
         return [

@@ -206,7 +206,8 @@ def _too_large(experiment: Experiment, need_bytes: int, limit: str) -> Exception
         )
     sizes = ", ".join(f"{dim}={size}" for dim, size in experiment.dims)
     return refuse(
-        f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and results",
+        f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and "
+        "results",
         f"and does not fit in {limit}",
         "use smaller dims, fewer strategies, or more sharding",
     )

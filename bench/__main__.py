@@ -57,6 +57,7 @@ SLOW = {
     "right_answers",
     "repeated_answers",
     "search_block",
+    "serving",
     "settling",
     "small_predictions",
     "verdicts",

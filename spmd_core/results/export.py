@@ -108,9 +108,8 @@ def csv_text(*results: Result) -> str:
                 writer.writerow(
                     (*head, "placed", number, seconds, number in outcome.outliers, *predicted)
                 )
-            for number, seconds in enumerate(
-                outcome.from_unsharded.samples_s if outcome.from_unsharded else ()
-            ):
+            again_s = outcome.from_unsharded.samples_s if outcome.from_unsharded else ()
+            for number, seconds in enumerate(again_s):
                 writer.writerow((*head, "unsharded", number, seconds, "", *predicted))
             if not outcome.samples_s:
                 writer.writerow((*head, "", "", "", "", *predicted))

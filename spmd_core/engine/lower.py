@@ -88,7 +88,15 @@ def lower(
     """Trace, lower and compile `program` ahead of time: the compiled program is what is called.
     `options` are the compiler's.
     """
-    arguments, steps = place(operands, names["placed"]), Steps(phase)
+    placed, steps = names["placed"], Steps(phase)
+    is_open = any(sharding is None for sharding in placed.values())
+    if is_open and jax.process_count() > 1 and "mesh" in names:  # on no device of all processes
+        arguments = tuple(
+            jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=placed[name])
+            for name, value in operands.items()
+        )
+    else:
+        arguments = place(operands, placed)
     with captured() as log:
         traced = steps("trace", lambda: names["program"].trace(*arguments))
         lowered = steps("lower", traced.lower)
@@ -100,8 +108,8 @@ def lower(
         "hlo": compiled.as_text(),
     }
     unsharded = None
-    if any(sharding is None for sharding in names["placed"].values()):
-        unsharded = arguments
+    if is_open:
+        unsharded = arguments if isinstance(arguments[0], jax.Array) else None
         arguments = place(operands, dict(zip(operands, compiled.input_shardings[0], strict=True)))
     return Lowered(
         names["calling"](compiled) if "calling" in names else compiled,

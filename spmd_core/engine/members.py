@@ -18,8 +18,23 @@ from spmd_core.results import HostTime, Reference
 
 # Longer than any run may take: a member that is gone ends the others otherwise
 WAIT_MS = 24 * 3600 * 1000
+HEARTBEAT_S = 24 * 3600  # JAX's own watch would end members that were paused
 T = TypeVar("T")
 _numbers = itertools.count()
+
+
+def join(hosts: int, member: int, port: int) -> None:
+    """Become one of so many members: JAX then lists the devices of all. The first waits for the
+    others at a port of loopback.
+    """
+    address = f"127.0.0.1:{port}"
+    jax.distributed.initialize(
+        address,
+        hosts,
+        member,
+        coordinator_bind_address=address,
+        heartbeat_timeout_seconds=HEARTBEAT_S,
+    )
 
 
 def agreed(value: T) -> T:

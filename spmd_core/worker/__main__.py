@@ -35,7 +35,7 @@ from spmd_core.results import (
     channel_to_parent,
     send,
 )
-from spmd_core.worker.members import Members, free_port, join
+from spmd_core.worker.members import Members, free_port
 
 
 class Commands:
@@ -111,10 +111,7 @@ def main() -> int:
     commands = Commands(channel, emit)
     try:
         if parse_target(arguments.target).hosts > 1:
-            port = arguments.port or free_port()
-            if not arguments.member:
-                commands.members = Members(arguments.target, port)
-            join(arguments.target, arguments.member, port)
+            _join(arguments, commands)
         if parse_target(arguments.target).is_absent:
             _compile_only(arguments.target, commands, emit)
         _measure(arguments.target, commands, emit)
@@ -125,6 +122,16 @@ def main() -> int:
             traceback.print_exc()
         emit(Failed(error=_failure(error, commands.running)))
         return 1
+
+
+def _join(arguments: argparse.Namespace, commands: Commands) -> None:
+    """Become a member of a run on several hosts; the first starts the others."""
+    port = arguments.port or free_port()
+    if not arguments.member:
+        commands.members = Members(arguments.target, port)
+    from spmd_core.engine import members  # jax, after the thread that watches the parent
+
+    members.join(parse_target(arguments.target).hosts, arguments.member, port)
 
 
 def _failure(error: BaseException, running: RunCommand | None) -> Failure:

@@ -29,7 +29,6 @@ from spmd_core.results import (
 )
 
 PING_S, SILENT_S = 2.0, 20.0  # a member that does not answer for so long hangs
-HEARTBEAT_S = 24 * 3600  # JAX's own watch would end members that were paused
 
 
 class Members:
@@ -115,17 +114,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def join(target: str, member: int, port: int) -> None:
-    """Become a member: JAX then lists the devices of all. The first one waits for the others."""
-    import jax
-
-    address = f"127.0.0.1:{port}"
-    jax.distributed.initialize(
-        address,
-        parse_target(target).hosts,
-        member,
-        coordinator_bind_address=address,
-        heartbeat_timeout_seconds=HEARTBEAT_S,
-    )

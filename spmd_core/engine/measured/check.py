@@ -144,7 +144,8 @@ def _judge_together(trial: Trial) -> None:
         worst = max(found, key=lambda each: each.count)
         trial.wrong = worst.model_copy(update={"count": count, "share": count / worst.of})
     verdicts = [each[3] for each in said]
-    trial.correct = False if False in verdicts else (True if True in verdicts else None)
+    told = [each for each in verdicts if each is not None]
+    trial.correct = all(told) if told else None
 
 
 def _wrong(

@@ -65,7 +65,7 @@ from spmd_core.words.history.added import (
     labels_words,
     origin_words,
 )
-from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
+from spmd_core.words.history.between import basis_words, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -82,6 +82,7 @@ from spmd_core.words.layouts import (
     dim_text,
     group_texts,
     holders_text,
+    hosts_text,
     index_texts,
     layout_headline,
     not_to_scale,
@@ -97,6 +98,7 @@ from spmd_core.words.names import (
     listed,
     mesh_words,
     outcome_words,
+    pool_words,
     predicted_words,
     state_words,
     title,
@@ -217,7 +219,6 @@ __all__ = [
     "DOES_NOT_FIT",
     "GUESSED",
     "HIGHEST_PRICE",
-    "INDEPENDENT",
     "KINDS",
     "KNEES",
     "MEANING",
@@ -243,6 +244,7 @@ __all__ = [
     "asks_for_examples",
     "axes_words",
     "axis_title",
+    "basis_words",
     "behind_words",
     "beside_words",
     "between_words",
@@ -284,6 +286,7 @@ __all__ = [
     "grid_row",
     "group_texts",
     "holders_text",
+    "hosts_text",
     "ignored_words",
     "imported_words",
     "in_a_line",
@@ -328,6 +331,7 @@ __all__ = [
     "plan_words",
     "point_size_words",
     "point_title",
+    "pool_words",
     "predict_command",
     "predicted",
     "predicted_words",

@@ -137,8 +137,8 @@ def nothing_words(
     of the best that removes it.
 
     `dims`: the contracted dims that it sums; `tried`: each change and its outcome; `best`:
-    change, seconds before and after; `measured`: its times, where it was timed, and `is_open`
-    whether these do not tell which is faster.
+    change, seconds before and after; `measured`: its times, where it was timed; `is_open`:
+    whether these leave open which is faster.
     """
     needs = (
         f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it"

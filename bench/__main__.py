@@ -60,6 +60,7 @@ SLOW = {
     "serving",
     "settling",
     "small_predictions",
+    "study_report",
     "verdicts",
     "viewers",
     "visitors_apart",

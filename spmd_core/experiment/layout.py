@@ -39,6 +39,12 @@ class Layout:
     parts: tuple[int, ...]
     blocks: Ints
     device_ids: Ints | None = None
+    host_devices: int = 0  # devices of each host, in their order; 0 where all are of one
+
+    @property
+    def hosts(self) -> Ints | None:
+        """The host of each device, [devices]; None where all are of one."""
+        return np.arange(self.device_count) // self.host_devices if self.host_devices else None
 
     @property
     def device_count(self) -> int:
@@ -207,7 +213,9 @@ def read_element(text: str, shape: Sequence[int]) -> tuple[int, ...]:
 def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     """The layout of an operand or result of an experiment."""
     shards = layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
-    ids = device_numbers(experiment)
+    ids, place = device_numbers(experiment), experiment.place
+    if place.hosts > 1 and place.device_count:
+        return replace(shards, host_devices=place.device_count // place.hosts)
     return (
         shards
         if ids is None or not parse_target(experiment.target).is_absent

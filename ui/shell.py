@@ -28,6 +28,7 @@ PAGES = {
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
     "programs": ("pages/programs.py", "Programs", ":material/deployed_code:"),
     # Add a screen above this line.
+    "notebook": ("pages/notebook.py", "Notebook", ":material/import_contacts:"),
     "history": ("pages/history.py", "History", ":material/history:"),
 }
 # an icon by name would be fetched from the network

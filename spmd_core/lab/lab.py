@@ -23,6 +23,7 @@ from spmd_core.base import (
 from spmd_core.experiment import Described, Experiment, programs, take_declared
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
+from spmd_core.lab.collections import Collections
 from spmd_core.lab.notebook import Notebook
 from spmd_core.lab.store.actions import COMMANDS, Action
 from spmd_core.lab.store.asker import check_may_change
@@ -70,6 +71,7 @@ class Lab:
         self.folder = folder
         self._store = Store(folder)
         self.notebook = Notebook(self._store, settings, self.allow)
+        self.collections = Collections(self._store, settings, self.allow)
         self.archives = Archives(self._store, settings, self.allow)
         self._queue_lock = QueueLock(folder, self._store)
         self._clients = Clients(folder)

@@ -11,10 +11,11 @@ from typing import Any
 from spmd_core.base import refuse, shorten
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
-from spmd_core.lab.store.labels import LabelsOfRuns, write_labels
+from spmd_core.lab.store.collections import CollectionsOfRuns, insert_collection
+from spmd_core.lab.store.labels import write_labels
 from spmd_core.lab.store.queue import insert_run
 from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
-from spmd_core.results import TERMINAL, Labels, Origin
+from spmd_core.results import TERMINAL, Collection, Labels, Origin
 
 _OVER = f"state IN {TERMINAL!r}"
 
@@ -37,7 +38,7 @@ class Incoming:
         return texts + len(self.body or b"")
 
 
-class ArchivedRuns(LabelsOfRuns):
+class ArchivedRuns(CollectionsOfRuns):
     """Runs that are exported and imported, as values."""
 
     def installation(self) -> str:
@@ -88,9 +89,13 @@ class ArchivedRuns(LabelsOfRuns):
             known |= {row["id"]: (row["experiment"], row["submitted_at"]) for row in rows}
         return known
 
-    def import_runs(self, incoming: Sequence[tuple[Incoming, str]]) -> tuple[str, ...]:
-        """Store foreign runs, each with the installation that it is from, all or none; ids of those
-        that were not here by then. StorageError where the disk is full.
+    def import_runs(
+        self,
+        incoming: Sequence[tuple[Incoming, str]],
+        collections: Sequence[Collection] = (),
+    ) -> tuple[str, ...]:
+        """Store foreign runs, each with the installation that it is from, and collections, all or
+        none; ids of those that were not here by then. StorageError where the disk is full.
         """
         now, stored = time.time(), []
         with self._transaction() as db:
@@ -99,6 +104,11 @@ class ArchivedRuns(LabelsOfRuns):
                     continue
                 _insert(db, each, Origin(mark, now))
                 stored.append(each.run)
+            for each in collections:
+                query = "SELECT 1 FROM collections WHERE id = ?"
+                if not db.execute(query, (each.id,)).fetchone():
+                    insert_collection(db, each, None, None)
+                    stored.append(each.id)
         return tuple(stored)
 
 

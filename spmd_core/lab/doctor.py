@@ -74,7 +74,15 @@ def _surroundings(
         },
     )
     yield "environment", {"variables": surroundings.variables(environ)}
-    yield "slice", {"host": hardware.slice_host, "hosts": hardware.slice_hosts}
+    is_tpu = hardware.accelerator == "tpu"
+    yield (
+        "slice",
+        {
+            "host": hardware.slice_host,
+            "hosts": hardware.slice_hosts,
+            "is_tpu": is_tpu,
+        },
+    )
     yield (
         "memory",
         {
@@ -112,6 +120,8 @@ def _of_devices(hardware: Hardware, environ: Mapping[str, str]) -> Iterator[Chec
             facts["expected"] = PLATFORMS.get(hardware.accelerator or "")
             facts["expected_chips"] = hardware.chips if hardware.accelerator == "tpu" else None
         yield check(name, facts)
+        if name == "trace" and "events" in facts:
+            yield check("clock", facts)
 
 
 def _answers(

@@ -75,14 +75,8 @@ def _surroundings(
     )
     yield "environment", {"variables": surroundings.variables(environ)}
     is_tpu = hardware.accelerator == "tpu"
-    yield (
-        "slice",
-        {
-            "host": hardware.slice_host,
-            "hosts": hardware.slice_hosts,
-            "is_tpu": is_tpu,
-        },
-    )
+    hosts = {"host": hardware.slice_host, "hosts": hardware.slice_hosts, "is_tpu": is_tpu}
+    yield "slice", hosts
     yield (
         "memory",
         {
@@ -90,7 +84,7 @@ def _surroundings(
             "total_bytes": hardware.memory_bytes,
             "locked_bytes": surroundings.locked_memory_bytes(),
             "huge_pages": surroundings.huge_pages(),
-            "is_tpu": hardware.accelerator == "tpu",
+            "is_tpu": is_tpu,
         },
     )
     yield "data_folder", surroundings.folder_facts(default_data_folder(environ))

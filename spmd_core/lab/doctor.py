@@ -52,10 +52,8 @@ def as_json(checks: list[Check]) -> dict[str, object]:
 def _surroundings(
     hardware: Hardware, environ: Mapping[str, str]
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    yield (
-        "versions",
-        {"python": sys.version.split()[0], **{name: _version(name) for name in PACKAGES}},
-    )
+    own = {"python": sys.version.split()[0]}
+    yield "versions", own | {name: _version(name) for name in PACKAGES}
     yield (
         "accelerators",
         {
@@ -66,15 +64,11 @@ def _surroundings(
             "unreadable": surroundings.unreadable(hardware.device_files),
         },
     )
-    yield (
-        "holders",
-        {
-            "holders": [{"pid": each.pid, "name": each.name} for each in hardware.holders],
-            "lock_file": surroundings.lock_file() if hardware.accelerator == "tpu" else None,
-        },
-    )
-    yield "environment", {"variables": surroundings.variables(environ)}
     is_tpu = hardware.accelerator == "tpu"
+    holders = [{"pid": each.pid, "name": each.name} for each in hardware.holders]
+    lock_file = surroundings.lock_file() if is_tpu else None
+    yield "holders", {"holders": holders, "lock_file": lock_file}
+    yield "environment", {"variables": surroundings.variables(environ)}
     hosts = {"host": hardware.slice_host, "hosts": hardware.slice_hosts, "is_tpu": is_tpu}
     yield "slice", hosts
     yield (

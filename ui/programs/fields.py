@@ -74,7 +74,7 @@ def _fixed(program: Program, axis: str) -> str | None:
 
 def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
     """A spec of its own for one group of arguments; those of others stay."""
-    parameters = {leaf.group for leaf in program.described.parameters}
+    parameters = {program.described.patterns[leaf.path] for leaf in program.described.parameters}
     listed = sorted(program.described.groups.items(), key=lambda each: each[0] not in parameters)
     groups = {group: leaves for group, leaves in listed if leaves[0].sizes}
     if not groups:

@@ -18,7 +18,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.engine.exported.allowed import check_arrays, check_module, check_paths, operations
+from spmd_core.engine.exported.allowed import check_arrays, check_module, check_paths
+from spmd_core.engine.exported.by_hand import fixed_axes
 from spmd_core.engine.exported.flops import flops_of
 from spmd_core.engine.exported.leaves import leaves, paths
 from spmd_core.engine.exported.module import (
@@ -32,13 +33,6 @@ from spmd_core.experiment import Described, Mesh
 
 HOW = "docs/your_program.md shows the lines that write one"
 MOST_LEAVES = 20_000
-_BY_HAND = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("all_gather", "all_reduce", "all_to_all", "reduce_scatter", "collective_permute"),
-        *("collective_broadcast", "partition_id", "replica_id"),
-    )
-)
 _NEWER = re.compile(r"version|newer", re.IGNORECASE)
 
 
@@ -103,7 +97,7 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
             raise refuse("the module of this file", "has no main function", HOW)
         _check_shardings(exported, symbols["main"])
         mesh = _mesh(module, exported.nr_devices)
-        manual = _manual_axes(module, tuple(name for name, _ in mesh))
+        manual = _manual_axes(module, mesh)
         flops = flops_of(module)
         arguments, outputs = leaves(exported, module, mesh)  # changes the module
         described = Described(
@@ -162,21 +156,11 @@ def _symbols(exported: export.Exported) -> tuple[str, ...]:
     return tuple(symbols)
 
 
-def _manual_axes(module: ir.Module, every: tuple[str, ...]) -> tuple[str, ...]:
-    """The axes whose sizes are part of the program: those of `shard_map`, and all of them where it
-    communicates by hand, since the groups of a collective are numbers of devices, and where it has
-    several meshes.
-    """
+def _manual_axes(module: ir.Module, mesh: Mesh) -> tuple[str, ...]:
+    """The axes whose sizes are part of the program: all of them where it has several meshes."""
     if len(list(_meshes(module))) > 1:
-        return every
-    manual: dict[str, None] = {}
-    for op in operations(module.operation):
-        if op.name in _BY_HAND:
-            return every
-        if op.name == "sdy.manual_computation":
-            axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
-            manual |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
-    return tuple(manual)
+        return tuple(name for name, _ in mesh)
+    return fixed_axes(module, mesh)
 
 
 if __name__ == "__main__":

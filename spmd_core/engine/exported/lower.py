@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 
 from spmd_core.engine.exported import module as modules
 from spmd_core.engine.exported.allowed import check_module
+from spmd_core.engine.exported.by_hand import renumber
 from spmd_core.experiment import Experiment, Leaf, Program, programs
 from spmd_core.program import file_name
 
@@ -137,6 +138,7 @@ def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
         check_module(module)
         if program.mesh != described.mesh:
             module = modules.parsed(modules.on_mesh(modules.printed(module), program.mesh))
+            renumber(module, described.mesh, program.mesh)
         main = modules.Main(module)
         main.choose_platform(exported.platforms, platform)
         kept = _kept(program)

@@ -126,17 +126,13 @@ class ProgramSpace:
 
     def _with_state(self, group: str, spec: Spec) -> Specs:
         """A group's spec, and that of the optimizer's state which belongs to it."""
-        owners = self._described.optimizer
+        owners, patterns = self._described.optimizer, self._described.patterns
         groups = {
-            leaf.group: None
+            patterns[leaf.path]: None
             for leaf in self._described.arguments
-            if leaf.group == group or self._group_of.get(owners.get(leaf.path, "")) == group
+            if group in (patterns[leaf.path], patterns.get(owners.get(leaf.path, "")))
         }
         return tuple((name, spec) for name in groups)
-
-    @cached_property
-    def _group_of(self) -> dict[str, str]:
-        return {leaf.path: leaf.group for leaf in self._described.arguments}
 
     @cached_property
     def _state(self) -> frozenset[str]:

@@ -164,7 +164,8 @@ def _colors(placed: Sequence[Tile]) -> Spec:
 def _row(tile: Tile) -> Row:
     x, y, width, height = tile.place
     first, count = tile.arrays[0], len(tile.arrays)
-    names = (tile.path, tile.path.rpartition("/")[2])  # as much as there is room for
+    parts = tile.path.removesuffix("/value").split("/")
+    names = ["/".join(parts[at:]) for at in range(len(parts))]  # as much as there is room for
     name = next((each for each in names if width * 850 > 7 * max(len(each), 8)), "")
     is_roomy = name and height * HEIGHT > 32
     spec = "by the compiler" if first.spec is None else spec_text(first.spec)

@@ -64,7 +64,7 @@ def renumber(module: ir.Module, before: Mesh, after: Mesh) -> None:
     for op in list(operations(module.operation)):
         for name in _LISTED:
             if op.name in _BY_HAND and name in op.attributes and (rows := _rows(op, name)):
-                listed = np.array(on_mesh(rows, before, after, kept), np.int64)
+                listed: Any = np.array(on_mesh(rows, before, after, kept), np.int64)
                 with op.context:
                     op.attributes[name] = ir.DenseIntElementsAttr.get(listed)
         if op.name == "stablehlo.partition_id":

@@ -132,6 +132,7 @@ def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
     a single function. RequestError for one that is not allowed, or not exported for it.
     """
     described = program.described
+    programs.check_platform(described, platform)
     exported = export.deserialize(bytearray(programs.artifact(described.program)))
     with mlir.make_ir_context():
         module = exported.mlir_module(serialized=False)

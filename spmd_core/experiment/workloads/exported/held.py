@@ -138,13 +138,14 @@ def findings(program: Program) -> tuple[Finding, ...]:
 
 
 def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding, ...], ...]:
-    """Findings, those that say the same of an array in several layers together, the most bytes
-    first.
+    """Findings, the most bytes first: together are those that say the same of an array in several
+    layers, or of outputs, which one change mends.
     """
     patterns = program.described.patterns
     groups: dict[object, list[Finding]] = {}
     for each in listed:
-        key = each.kind, patterns.get(each.path), each.spec, each.meant
+        of = None if each.kind == "resharded_state" else patterns.get(each.path, each.path)
+        key = each.kind, of, each.spec, each.meant
         groups.setdefault(key, []).append(each)
     bytes_of = lambda group: sum(each.bytes_per_device for each in group)  # noqa: E731
     return tuple(tuple(group) for group in sorted(groups.values(), key=bytes_of, reverse=True))

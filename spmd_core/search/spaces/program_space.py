@@ -217,11 +217,12 @@ class ProgramSpace:
 
 
 def rules_text(experiment: Experiment) -> str:
-    """The specs of a program as partition rules, to paste: regular expression, PartitionSpec."""
+    """Mesh and specs of a program as partition rules, to paste: regular expression, PartitionSpec."""
     rows = [
         f"    ({as_regex(pattern)!r}, {spec_code(spec)})," for pattern, spec in experiment.specs
     ]
-    return "\n".join([f"# mesh: {mesh_text(experiment.mesh)}", "rules = (", *rows, ")"])
+    rest = "rules = (" if rows else "# specs as exported"
+    return "\n".join([f"# mesh: {mesh_text(experiment.mesh)}", rest, *rows, *[")"] * bool(rows)])
 
 
 _CLASSICS: tuple[tuple[str, Callable[[Axes], Axes], Callable[[Axes], tuple[Axes, ...]]], ...] = (

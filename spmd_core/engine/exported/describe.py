@@ -15,7 +15,7 @@ import jax
 from jax import export
 from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy
+from jaxlib.mlir.dialects import sdy, stablehlo
 
 from spmd_core.base import RequestError, refuse
 from spmd_core.engine.exported.allowed import check_arrays, check_module, check_paths
@@ -33,6 +33,7 @@ from spmd_core.experiment import Described, Mesh
 
 HOW = "docs/your_program.md shows the lines that write one"
 MOST_LEAVES = 20_000
+_VERSION = re.compile(rb"StableHLO_v(\d{1,4}\.\d{1,4}\.\d{1,4})")
 _NEWER = re.compile(r"version|newer", re.IGNORECASE)
 
 
@@ -87,6 +88,10 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
         try:
             module = exported.mlir_module(serialized=False)
         except Exception as error:  # any error that the parser raises
+            if (newer := _newer_version(exported.mlir_module_serialized)) is not None:
+                rule = f"is of StableHLO {newer}, which JAX {jax.__version__} cannot read"
+                fix = f"export it with JAX {jax.__version__} or an earlier version"
+                raise refuse("the module of this file", rule, fix) from error
             raise refuse("the module of this file", "cannot be read, or is damaged", HOW) from error
         kernels = check_module(module)
         text = printed(module)
@@ -117,6 +122,15 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
             outputs=outputs,
         )
         return described, kept
+
+
+def _newer_version(module: bytes) -> str | None:
+    """The version of StableHLO that a module was written with, where it is newer than this one."""
+    if (match := _VERSION.search(module[:64])) is None:
+        return None
+    own = stablehlo.get_current_version().split(".")
+    theirs = match[1].decode()
+    return theirs if [*map(int, theirs.split("."))] > [*map(int, own)] else None
 
 
 def _check_shardings(exported: export.Exported, main: Any) -> None:

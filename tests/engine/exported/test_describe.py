@@ -109,7 +109,8 @@ def test_what_is_no_program_ends_in_one_sentence(step):
 def test_a_module_of_a_newer_version_names_it(step):
     exported = export.deserialize(bytearray(step))
     module = re.sub(rb"StableHLO_v\d+\.", b"StableHLO_v999.", exported.mlir_module_serialized)
-    newer = dataclasses.replace(exported, mlir_module_serialized=module)
+    cut = module[: len(module) // 2]
+    newer = dataclasses.replace(exported, mlir_module_serialized=cut)
     with pytest.raises(RequestError, match=r"is of StableHLO 999\.\S+, which JAX"):
         describe.describe(newer)
 

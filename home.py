@@ -7,11 +7,13 @@ from spmd_core.words import WHAT_THIS_IS
 from ui import cards, links, live, shell, state
 from ui import hardware as hardware_view
 from ui.lab import lab, may_act, probe, release
+from ui.notebook import tour
 from ui.predict import nearest
 
 share = shell.open_page("overview")
 st.title("Overview")
 st.markdown(WHAT_THIS_IS)
+tour.offer()
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
 
@@ -29,19 +31,17 @@ with st.container(border=True):
                 shell.refusal(sentence)
             else:
                 st.toast("The worker releases the devices now, or after the current run.")
-    if asked or (
+    waiting = st.container()
+    is_asked = asked or (
         lab().devices(target) is None
         and may_act()
         and state.first_look(target)
         and not active
         and not hardware.holders
-    ):
-        with st.spinner("Querying the devices, a few seconds…"):
-            sentence = shell.attempt(probe, target)
-        if sentence:
-            shell.refusal(sentence)
-    with place:
-        hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
+    )
+    if not is_asked:
+        with place:
+            hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
     hardware_view.draw_self_test()
 
 st.subheader("Where to start", anchor=False)
@@ -51,7 +51,7 @@ st.subheader("Running now", anchor=False)
 live.watch_queue(live.listed_runs())
 
 st.subheader("Recent runs", anchor=False)
-recent = lab().history(over=True, limit=6, searched=False, is_own=True)
+recent = lab().history(over=True, limit=6, searched=False, source="here")
 for summary in recent:
     cards.run_row(summary)
 if recent:
@@ -64,3 +64,12 @@ else:
     )
 
 links.share_box(share, "overview")
+
+if is_asked:  # last: it takes seconds, and the rest of the screen does not wait for it
+    with waiting, st.spinner("Querying the devices, a few seconds…"):
+        sentence = shell.attempt(probe, target)
+    with waiting:
+        if sentence:
+            shell.refusal(sentence)
+    with place:
+        hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)

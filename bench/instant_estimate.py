@@ -122,13 +122,13 @@ PUBLISHED: tuple[tuple[str, Row, float], ...] = (
 )
 
 
-def plan_of(row: Row) -> Plan:
-    """The plan of a row."""
+def plan_of(row: Row, platform: str = "tpu") -> Plan:
+    """The plan of a row, on TPUs or GPUs."""
     target, model, mesh, batch, sequence, more = row
     axes = {name: int(size) for name, _, size in (part.partition("=") for part in mesh.split(","))}
     return parse_plan(
         {
-            "target": f"tpu:{target}",
+            "target": f"{platform}:{target}",
             "model": model,
             "mesh": axes,
             "sequence": sequence,

@@ -283,6 +283,7 @@ def _seen(
         # tells)
         taken = nbytes(_shape(done)) if done else taken // 2
     apart = start or "async_collective_name" in line
+    apart = apart and '"is_sync":true' not in line.replace(" ", "")
     if caller is not None:
         apart = '"AsyncCollectiveStart"' in "".join(lines) or "async-start" in caller[1]
         less = _elements_of(_shape(caller[1])) < sum(map(_elements_of, put_in))

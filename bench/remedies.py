@@ -37,8 +37,8 @@ from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
 from spmd_core.time.model.stored_results import calibration, calibration_of, times_where_run
 from spmd_core.trials.remedies.attached import with_remedies
 from spmd_core.trials.remedies.candidate import WORTH
-from spmd_core.trials.trying.tryout import Tryout
-from spmd_core.trials.trying.tryouts import store
+from spmd_core.trials.trying.remedy_search import RemedySearch
+from spmd_core.trials.trying.remedy_searches import store
 
 MESHES = ({"x": 8}, {"x": 2, "y": 4}, {"x": 4, "y": 2})
 STRATEGIES = ("auto", "constrained", "explicit", "shard_map")
@@ -129,12 +129,12 @@ def fault_of(lab: Lab, result: Result, before: ProgramTime) -> str:
     """What is wrong with what is suggested for the collective that takes longest; "" if nothing."""
     name = result.experiment.strategies[0]
     place = before.each_s.index(max(before.each_s))
-    tryout = Tryout(lab, store(lab), result)
-    tryout.run()
-    listed = with_remedies(result, tryout.answers).strategies[name].collectives or ()
+    search = RemedySearch(lab, store(lab), result)
+    search.run()
+    listed = with_remedies(result, search.answers).strategies[name].collectives or ()
     found = listed[place].remove
     if not isinstance(found, Remedy):
-        return f"nothing was found: {found.reason if found else tryout.problem or 'not tried'}"
+        return f"nothing was found: {found.reason if found else search.problem or 'not tried'}"
     print(f"  {found.sentence}", flush=True)
     own = found.strategy or name
     again = compiled(lab, parse_experiment(found.experiment.to_json()).vary(strategies=[own]))
@@ -197,8 +197,8 @@ def is_said_hopeless(lab: Lab, experiment: Experiment) -> bool:
     found = compiled(lab, experiment)
     if found is None:
         return False
-    tryout = Tryout(lab, store(lab), found[0])
-    answers = tryout.run().get(experiment.strategies[0], {})
+    search = RemedySearch(lab, store(lab), found[0])
+    answers = search.run().get(experiment.strategies[0], {})
     for each in answers.values():
         print(f"  {each.reason if isinstance(each, Nothing) else each.sentence}", flush=True)
     return bool(answers) and all(isinstance(each, Nothing) for each in answers.values())

@@ -40,7 +40,7 @@ def searched(search: Search) -> list[tuple[float, float]]:
     while thread.is_alive():
         thread.join(LOOK_S)
         best = search.answer.winner
-        if best is not None and best.fate == "compiled" and best.seconds:
+        if best is not None and best.stage == "compiled" and best.seconds:
             seen.append((search.spent_s, best.seconds))
     return seen
 
@@ -58,7 +58,7 @@ def compiled(lab: Lab, chosen: list[Candidate]) -> list[Candidate]:
             if not isinstance(found, str)
         ]
     pool.close()
-    return [each for each in done if each.fate == "compiled"]
+    return [each for each in done if each.stage == "compiled"]
 
 
 def sample(figures: Figures, lab: Lab, answer: Answer, count: int) -> None:
@@ -67,7 +67,7 @@ def sample(figures: Figures, lab: Lab, answer: Answer, count: int) -> None:
     best, draw = answer.winner.seconds, random.Random(answer.question.id)
     by_reason: dict[str, list[Candidate]] = defaultdict(list)
     for each in answer.found:
-        if each.fate == "pruned" and each.reason not in ("does not divide", "does not fit"):
+        if each.stage == "pruned" and each.reason not in ("does not divide", "does not fit"):
             by_reason[str(each.reason)].append(each)
     for reason, several in by_reason.items():
         some = [each for each in draw.sample(several, len(several)) if each.strategy == "auto"]
@@ -87,13 +87,17 @@ def sample(figures: Figures, lab: Lab, answer: Answer, count: int) -> None:
                 replace(answer.found[each.equal or 0], number=place)
                 for place, each in enumerate(found)
             ]
-            twins = {each.number: each for each in compiled(lab, firsts)}
+            equals = {each.number: each for each in compiled(lab, firsts)}
             far = max(
-                (_apart(each, twins[place]) for place, each in enumerate(found) if place in twins),
+                (
+                    _apart(each, equals[place])
+                    for place, each in enumerate(found)
+                    if place in equals
+                ),
                 default=1.0,
             )
             figures.add(
-                "equal ones: times apart at most", far, most=SAME, note=f"of {len(twins)} pairs"
+                "equal ones: times apart at most", far, most=SAME, note=f"of {len(equals)} pairs"
             )
 
 
@@ -143,7 +147,7 @@ def main() -> int:
         took, answer = time.monotonic() - begun, search.answer
         best = answer.winner.seconds if answer.winner and answer.winner.seconds else float("nan")
         first = next((at for at, seconds in seen if seconds <= GOOD * best), float("nan"))
-        fates = Counter(each.fate for each in answer.found)
+        stages = Counter(each.stage for each in answer.found)
         print(answer.winner and answer.winner.name, f"{best * 1e6:.2f} us")
         print(state_words(answer), space_words(answer))
         figures.add("seconds to the first good answer", first, "s", most=FIRST_S)
@@ -151,13 +155,13 @@ def main() -> int:
         below = [
             each
             for each in answer.found
-            if each.fate == "compiled"
+            if each.stage == "compiled"
             and each.bound_s
             and each.seconds
             and each.seconds < each.bound_s
         ]
         figures.add(
-            "compiled below their own bound", len(below), most=0, note=f"of {fates['compiled']}"
+            "compiled below their own bound", len(below), most=0, note=f"of {stages['compiled']}"
         )
         if asked.sample and answer.winner:
             sample(figures, lab, answer, asked.sample)

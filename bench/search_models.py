@@ -10,7 +10,7 @@ from bench.figures import Figures
 from spmd_core.search.answer import Answer
 from spmd_core.search.models import candidates, space_size
 from spmd_core.search.question import ModelQuestion, read_question
-from spmd_core.words.search import classic_words, why_not
+from spmd_core.words.search import standard_words, why_not
 
 SPACE_S, FIRST_S, TOP = 5.0, 10.0, 10
 LARGE = {"model": "llama-3.1-70b", "chips": ["v5p:64"], "global_batch": 512, "sequence": 8192}
@@ -56,14 +56,14 @@ def main() -> int:
     figures.add("first answer", first_s, "s", most=FIRST_S)
     for name, given in PUBLISHED:
         answer, core_s = searched(read_question(given))
-        winner, classic = answer.winner, answer.classics[-1]
+        winner, standard = answer.winner, answer.standards[-1]
         assert winner is not None and winner.seconds is not None
-        published = classic.candidate
+        published = standard.candidate
         ratio = winner.seconds / published.seconds if published and published.seconds else 0.0
         note = f"{answer.space:,} candidates in {core_s:.1f} s of a core"
         figures.add(f"{name}: winner over published", ratio, most=1.0, note=note)
         print(f"  winner: {winner.name}, {winner.seconds:.3f} s")
-        print(f"  {classic_words(answer, classic)}")
+        print(f"  {standard_words(answer, standard)}")
         top = [entry.candidate.number for entry in answer.ranking[:TOP]]
         if published and published.number not in top:
             print(f"  why not: {why_not(answer, published)}")

@@ -4,7 +4,7 @@ import streamlit as st
 
 from spmd_core.words import DEFINITIONS, ago
 from ui import cards, exports, links, live, shell, state
-from ui.collectives import answer, inputs
+from ui.collectives import bandwidths, inputs
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
 from ui.notebook import labels
@@ -42,11 +42,11 @@ if status := live.follow("collectives", experiment, run, at_work):
     if result := lab().result(status.run):
         exports.menu(downloads, status.run, status.experiment)
         labels.draw(status.run)
-        answer.draw(result, ago(status.finished_at or status.submitted_at))
+        bandwidths.draw(result, ago(status.finished_at or status.submitted_at))
 elif run is None:
     cards.elsewhere(lab().active(), state.last_run("collectives"))
     if misfit is None:
-        answer.before(experiment)
+        bandwidths.before(experiment)
 if experiment.what.has_formula:
     st.caption(plain(DEFINITIONS))
 

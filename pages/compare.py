@@ -5,7 +5,7 @@ import streamlit as st
 from spmd_core.words import ago, experiment_size_words, explained
 from ui import cards, course, exports, links, live, next_step, remedies, shell, state
 from ui.charts import curve
-from ui.compare import answer, changed, communication, inputs, plan_rows, study, variants
+from ui.compare import changed, communication, comparison, inputs, plan_rows, study, variants
 from ui.compare import view as views
 from ui.lab import lab
 from ui.markdown import code, plain
@@ -46,8 +46,8 @@ elif pressed and not plan_rows.is_of_plans(experiment):
 if status := live.follow("compare", experiment, run, at_work):
     view = views.view(status.run)
     if view:
-        answer.headline(view, ago(status.finished_at or status.submitted_at))
-        answer.verdict(view.result)
+        comparison.headline(view, ago(status.finished_at or status.submitted_at))
+        comparison.verdict(view.result)
         labels.draw(status.run)
         exports.menu(downloads, status.run, status.experiment)
         for at, (chart, alt) in enumerate(view.times):
@@ -58,17 +58,17 @@ if status := live.follow("compare", experiment, run, at_work):
             st.caption(plain(" ".join(explained(view.result))))
         curve.draw_result(view.result)
         next_step.draw(view.result)
-        answer.notes(view.result)
+        comparison.notes(view.result)
         if len(view.collectives):
             communication.draw(view)
             remedies.draw(view.result)
-        answer.details(view)
+        comparison.details(view)
 elif run is None:
     cards.elsewhere(lab().active(), state.last_run("compare"))
     if misfit is None and plan_rows.is_of_plans(experiment):
         plan_rows.show(experiment, pressed)
     elif misfit is None and not study.last_answer(experiment):
-        answer.before(experiment)
+        comparison.before(experiment)
 
 links.write_query("compare", experiment, run)
 links.share_box(share, "compare", experiment, run)

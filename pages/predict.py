@@ -9,12 +9,12 @@ from ui import course, exports, links, live, next_step, price, remedies, shell, 
 from ui.lab import find, lab
 from ui.markdown import plain
 from ui.notebook import labels
-from ui.predict import answer, inputs, keep, study, sweep
+from ui.predict import keep, plan_inputs, prediction, study, sweep
 
 share = shell.open_page("predict")
 keep.from_query()
 with st.sidebar:
-    fields = inputs.predict_fields()
+    fields = plan_inputs.predict_fields()
     price.field()
 experiment, refusal = state.edit("predict", fields)
 run = state.run("predict")
@@ -22,8 +22,8 @@ can_look = run is None and refusal is None and state.notice("predict") is None
 if can_look and (run := lab().latest(experiment)) is not None:  # below a bad link: of what?
     state.set_run("predict", run)
 status = find(run) if run else None
-result = answer.result_of(status, experiment)
-misfit = answer.misfit(experiment)
+result = prediction.result_of(status, experiment)
+misfit = prediction.misfit(experiment)
 
 at_work = live.is_at_work(run)
 swept = sweep.is_open() and not misfit
@@ -61,18 +61,18 @@ if swept:
     sweep.show(experiment)
 elif status and result:
     exports.menu(downloads, status.run, status.experiment)
-    answer.headline(result, ago(status.finished_at or status.submitted_at))
+    prediction.headline(result, ago(status.finished_at or status.submitted_at))
     labels.draw(status.run)
-    chosen = answer.choose(result)
+    chosen = prediction.choose(result)
     study.add_variant(experiment)
     if chosen is not None:
-        answer.numbers(result, chosen)
+        prediction.numbers(result, chosen)
         next_step.draw(result)
-        answer.offer_without_rings(result, chosen)
-        answer.details(result, chosen)
+        prediction.offer_without_rings(result, chosen)
+        prediction.details(result, chosen)
         remedies.draw(result, [chosen])
 elif not misfit:
-    answer.before(experiment)
+    prediction.before(experiment)
 
 links.write_query("predict", experiment, run)
 links.share_box(share, "predict", experiment, run)

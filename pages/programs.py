@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.experiment import programs
 from ui import links, live, shell, state
 from ui.markdown import code, plain
-from ui.programs import answer, better, door, fields
+from ui.programs import better, door, fields, result
 
 share = shell.open_page("programs")
 experiment = state.experiment("programs")
@@ -58,8 +58,8 @@ elif misfit:
 elif pressed:
     live.ask("programs", experiment)
 if status := live.follow("programs", experiment, run, at_work):
-    answer.after(status)
-answer.before(program)
+    result.after(status)
+result.before(program)
 if not refusal and not misfit:
     better.draw(experiment)
 with st.expander("Another program"):

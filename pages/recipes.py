@@ -6,6 +6,7 @@ from spmd_core.recipes import RECIPES, groups, problems
 from ui import course, links, shell
 from ui.lab import lab
 from ui.markdown import plain
+from ui.notebook import tour
 
 share = shell.open_page("recipes")
 done = lab().succeeded()
@@ -15,6 +16,7 @@ st.markdown(
     f"{len(RECIPES)} classic examples and problems in order, {count} done here. Each opens with everything filled in. "
     "Nothing runs before you press Run, Place or Predict there. Then vary a field, or go on to the next."
 )
+tour.listed()
 words = st.text_input(
     "Search",
     key="search",

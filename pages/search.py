@@ -9,13 +9,13 @@ from spmd_core.words import MEANING, screen_title
 from ui import links, shell
 from ui.lab import asker, begin, lab
 from ui.markdown import as_sentence, plain
-from ui.search import answer, inputs, keep
+from ui.search import answer, keep, question_inputs
 
 share = shell.open_page("search")
 is_linked = keep.QUERY in st.query_params
 broken = keep.from_query()
 with st.sidebar:
-    question, budget_s, refusal = inputs.fields()
+    question, budget_s, refusal = question_inputs.fields()
 broken = keep.still(broken, question)
 keep.write_query(question)
 search = None if broken else running.find(lab(), question)  # of which question, below a bad link?
@@ -24,7 +24,7 @@ if (
     search is None
     and not is_linked
     and not refusal
-    and question == inputs.first()
+    and question == question_inputs.first()
     and running.running() < running.AT_ONCE
 ):
     shell.attempt(running.start, lab(), question, None, asker())

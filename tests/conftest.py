@@ -19,6 +19,7 @@ os.environ.update(simulated_devices(8, os.cpu_count() or 1))
 # programs take.
 os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
 os.environ["SPMD_LAB_TARGET"] = "cpu:8"
+os.environ["SPMD_LAB_EXAMPLES"] = "off"
 # a test that asks for no folder of its own never sees the user's
 os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-lab-tests-")
 

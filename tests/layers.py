@@ -38,11 +38,13 @@ FLOORS = (
     ("lab",),
     ("trials",),
     ("commands",),
-    ("__main__", "declare"),
     ("ui",),
-    ("home", "pages"),
+    ("pages",),
     ("app",),
 )
+# Modules that must be where they are, and the wing that each is the door of: `python -m spmd_core`,
+# what a user's file imports, and the screen that Streamlit starts with.
+DOORS = {"__main__": "commands", "declare": "experiment", "home": "pages"}
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (
     ("entrance", "heap", "lab", "markdown", "state", "style", "choices"),
@@ -201,8 +203,9 @@ def room_of(module: str) -> str | None:
     """
     first, _, rest = module.partition(".")
     if first == "spmd_core":
-        return rest.partition(".")[0] or None
-    return first if first in ("ui", "pages", "home", "app") else None
+        inside = rest.partition(".")[0]
+        return DOORS.get(inside, inside) or None
+    return DOORS.get(first, first) if first in ("ui", "pages", "home", "app") else None
 
 
 def _floor(module: str) -> int | None:
@@ -226,8 +229,8 @@ def ui_rooms(root: Path = ROOT) -> set[str]:
 
 
 def rooms(root: Path = ROOT) -> set[str]:
-    """The rooms that there are: folders and files of `spmd_core`, and `ui`, `pages`, `app`."""
-    return _inside(root / "spmd_core") | {"ui", "pages", "home", "app"}
+    """The rooms that there are: folders and files of `spmd_core` but for doors, and `ui`, `pages`, `app`."""
+    return (_inside(root / "spmd_core") - set(DOORS)) | {"ui", "pages", "app"}
 
 
 def _inside(folder: Path) -> set[str]:

@@ -29,8 +29,9 @@ _ICONS = {
     "collectives": ":material/share:",
     "recipes": ":material/menu_book:",
     "programs": ":material/deployed_code:",
+    "history": ":material/history:",
 }
-_IN_A_ROW = 3
+_IN_A_ROW = 4
 _COLORS = {
     "succeeded": "green",
     "queued": "blue",
@@ -42,7 +43,7 @@ _COLORS = {
 
 
 def starts(now: Mapping[str, Callable[[], None]]) -> None:
-    """Where to start: a card for each screen that computes, and the recipes. `now` draws, by screen,
+    """Where to start: a card for each screen. `now` draws, by screen,
     what a card shows of the present state.
     """
     with st.container(key="starts"):
@@ -110,7 +111,7 @@ def _outcome(summary: RunSummary) -> str:
 
 def stored(experiment: Experiment) -> bool:
     """How many runs of an experiment are stored, and a link to the last; False where there are none."""
-    runs = lab().history(experiment=experiment, state="succeeded", is_own=True)
+    runs = lab().history(experiment=experiment, state="succeeded", source="here")
     if not runs:
         return False
     with st.container(border=True, key="stored"):

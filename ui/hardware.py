@@ -6,9 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text
-from spmd_core.machine import Hardware
+from spmd_core.machine import Hardware, parse_target
 from spmd_core.results import Environment
-from spmd_core.words import Check
+from spmd_core.words import Check, pool_words
 from ui import tables
 from ui.lab import self_test
 from ui.markdown import plain
@@ -54,7 +54,7 @@ def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[st
 def headline(hardware: Hardware, environment: Environment | None, target: str) -> str:
     """The machine in one sentence."""
     if hardware.accelerator is None:
-        count = target.removeprefix("cpu:")
+        count = parse_target(target).device_count
         return f"No accelerator found here: {count} simulated CPU devices stand in for one."
     count, name = (
         (environment.device_count, environment.device_kind)
@@ -87,6 +87,8 @@ def remarks(
         lines += [
             f"{note}. Layouts and collectives are as on real ones." for note in environment.notes
         ]
+    if environment is not None and (pool := pool_words(environment)):
+        lines.append(f"{pool}.")
     return lines
 
 

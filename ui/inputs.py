@@ -23,27 +23,28 @@ ABSENT = (
     "gpu:h100:2x8",
 )  # offered as targets of a prediction
 _MEANS_ABSENT = {
-    "compare": " Or a TPU topology such as tpu:v5p:4x4x4, which need not be attached: programs are "
-    "compiled for it and their times predicted.",
-    "layout": " Or a TPU topology such as tpu:v5p:4x4x4, which need not be attached: cells show the "
-    "device ids that JAX gives there.",
+    "compare": " Or TPUs or GPUs that need not be attached, such as tpu:v5p:4x4x4 and gpu:h100:2x8: "
+    "programs are compiled for them and their times predicted.",
+    "layout": " Or TPUs or GPUs that need not be attached, such as tpu:v5p:4x4x4 and gpu:h100:2x8: "
+    "cells show the device ids that JAX gives there.",
 }
 _SHARED = "All variants of the study share this."
 _MEMORY_KINDS = ("device", "pinned_host")
 
 
 def target_input(screen: str) -> str:
-    """Where the experiment runs; other targets than those offered can be typed. TPU topologies that
+    """Where the experiment runs; other targets than those offered can be typed. TPUs and GPUs that
     are not attached are offered where they have an answer.
     """
     now = state.draft(screen)["target"]
     offered = [*(["local"] if accelerator_files() else []), "cpu:8", "cpu:16", "cpu:64"]
+    offered.append("cluster:local:2")
     absent = ABSENT if screen in _MEANS_ABSENT else ()
     options = list(dict.fromkeys([now, *offered, *absent]))
     key = state.seed(state.key(screen, "target"), now)
     if st.session_state[key] not in options:
         options.append(st.session_state[key])
-    meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. Type another, e.g. cpu:32."
+    meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. `cluster:local:2` two processes of two. Type another, e.g. cpu:32."
     meaning += _MEANS_ABSENT.get(screen, "")
     return (
         st.selectbox(

@@ -4,16 +4,18 @@ import hashlib
 import io
 import ipaddress
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Generic, ParamSpec, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from spmd_core.base import RequestError, is_confirmed, read_settings
+from spmd_core.base import LabError, RequestError, is_confirmed, read_settings
 from spmd_core.experiment import Described, Experiment
-from spmd_core.lab import VIEWER, Asker, Batch, Imported, Lab, Room, doctor, role_of
-from spmd_core.results import Labels, RunStatus
+from spmd_core.lab import VIEWER, Asker, Batch, Imported, Lab, Room, doctor, examples, role_of
+from spmd_core.results import Collection, Labels, RunStatus
 from spmd_core.words import Check
 from ui.entrance import door
 
@@ -32,6 +34,23 @@ def lab() -> Lab:
     if get_script_run_ctx(suppress_warning=True) is not None:
         door.check()
     return Lab.open()
+
+
+_with_examples: set[Path] = set()  # data folders that were offered them
+
+
+def take_examples() -> None:
+    """Give a new data folder the results that came with the program."""
+    here = lab()
+    if here.folder not in _with_examples:
+        _with_examples.add(here.folder)
+        with suppress(LabError, OSError):  # the dashboard is there without them
+            here.archives.take_examples()
+
+
+def tour() -> tuple[examples.Stop, ...]:
+    """The clicks of the tour over those results."""
+    return examples.tour()
 
 
 def find(run: str) -> RunStatus | None:
@@ -68,6 +87,13 @@ def delete(runs: Sequence[str]) -> None:
 def label(run: str, was: Labels | None, **changes: object) -> Labels:
     """Change a run's name, note, tags or pin, which were `was` when they were shown."""
     return lab().notebook.label(run, asker(), was, **changes)
+
+
+def edit_collection(
+    change: Callable[..., Collection | None], *arguments: object, **named: object
+) -> Collection | None:
+    """Call one of `lab().collections` for whoever looks at this page."""
+    return change(*arguments, asker=asker(), **named)
 
 
 def import_archive(data: bytes, name: str) -> Imported:

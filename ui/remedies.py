@@ -9,7 +9,7 @@ import streamlit as st
 from spmd_core.experiment import STRATEGIES
 from spmd_core.results import Collective, Nothing, Remedy, Removal, Result
 from spmd_core.trials import beside, is_guessed, with_remedies
-from spmd_core.trials import tryouts as running
+from spmd_core.trials import remedy_searches as running
 from spmd_core.words import GUESSED, NOTHING_WORTH, TRIES, doing_words, titles, what_words
 from ui import cards
 from ui.lab import begin, end, lab, room
@@ -46,11 +46,11 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     state, answers = known
     _answers(with_remedies(result, answers), shown)
     if trial is not None and trial.problem:
-        refusal(f"Not all was tried: {trial.problem}")
+        st.info(plain(f"Not all was tried: {trial.problem}"), icon=":material/info:")
     if state == "done" and not any(answers.get(name) for name in shown):
         st.caption(plain(NOTHING_WORTH))
     elif state != "done":
-        _ask("Try again", result)
+        _ask("Try the rest", result)
 
 
 def _ask(label: str, result: Result) -> None:

@@ -14,7 +14,7 @@ from spmd_core.experiment import Experiment, files
 from spmd_core.words import experiment_words, screen_title
 from ui import heap, links, state, style
 from ui.entrance import door, version
-from ui.lab import lab, may_act
+from ui.lab import lab, may_act, take_examples
 from ui.markdown import as_sentence, plain
 from ui.tables import escaped
 
@@ -28,6 +28,7 @@ PAGES = {
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
     "programs": ("pages/programs.py", "Programs", ":material/deployed_code:"),
     # Add a screen above this line.
+    "notebook": ("pages/notebook.py", "Notebook", ":material/import_contacts:"),
     "history": ("pages/history.py", "History", ":material/history:"),
 }
 # an icon by name would be fetched from the network
@@ -66,7 +67,7 @@ def open_page(screen: str) -> DeltaGenerator:
     if not may_act():
         st.caption("You may look and estimate here. Running takes more: ask whoever runs this.")
     try:
-        lab()
+        take_examples()
     except StorageError as error:
         refusal(str(error))
         st.stop()

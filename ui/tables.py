@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from spmd_core.base import bytes_text, seconds_text
+from spmd_core.reports import Table
 from spmd_core.results import Result, StrategyResult, safe_cell
 from spmd_core.words import (
     PAIRED,
@@ -36,6 +37,12 @@ def sheet(table: pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Any]) -> 
     """
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
     return frame.map(safe_cell).rename(columns=safe_cell)
+
+
+def table_frame(table: Table) -> pd.DataFrame:
+    """A table of a report, as the screens draw one."""
+    rows = [[cell.text for cell in row] for row in table.rows]
+    return pd.DataFrame(rows, columns=pd.Index(table.columns))
 
 
 def _shown(cell: object) -> object:

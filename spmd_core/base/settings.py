@@ -19,7 +19,7 @@ _TLS_FILES = ("SPMD_LAB_DASK_CA", "SPMD_LAB_DASK_CERT", "SPMD_LAB_DASK_KEY")
 UPLOADS = ("off", "compile", "run", "kernels")  # each allows what those before it do
 ROLES = ("viewer", "runner", "admin")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
-_PERSON = re.compile(r"[^@\s#]+@[\w-]+(\.[\w-]+)+|\S+#\S+")
+_PERSON = re.compile(r"[^@\s#]+@[\w-]+(\.[\w-]+)+|\S+#\S+|\*")
 _MEMBER = re.compile(r"([^@\s]+@|@)?[\w-]+(\.[\w-]+)+")
 
 
@@ -51,12 +51,13 @@ class Settings:
     dask_tls: tuple[str, ...] = ()
     # e-mail addresses and domains that a login lets in; *: whoever the identity provider knows
     members: tuple[str, ...] = ()
-    # e-mail addresses, and `issuer#sub`, of who logs in as an admin or a runner; all others view
+    # e-mail addresses, and `issuer#sub`, of who logs in as an admin or a runner, *: everybody; all others view
     admins: tuple[str, ...] = ()
     runners: tuple[str, ...] = ()
     anonymous: str = (
         ""  # the role of who has not logged in; "": admin on loopback, viewer elsewhere
     )
+    examples: bool = True  # a new data folder takes in the results that came with the program
     token: str = ""  # that a link carries once, before anything is served
     # what may be done with programs that others hand in: off, compile, run or kernels; "": run,
     # and off for visitors of a dashboard that anybody can reach
@@ -98,6 +99,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         runners=_people(environ, "SPMD_LAB_RUNNERS"),
         anonymous=_choice(environ, "SPMD_LAB_ANONYMOUS", ROLES),
         uploads=_choice(environ, "SPMD_LAB_UPLOADS", UPLOADS),
+        examples=_choice(environ, "SPMD_LAB_EXAMPLES", ("on", "off")) != "off",
         token=_token(environ, "SPMD_LAB_TOKEN"),
         proxies=_proxies(environ, "SPMD_LAB_PROXY"),
     )

@@ -8,7 +8,7 @@ from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, parse_target
 from spmd_core.results import Environment
-from spmd_core.words import environment_words
+from spmd_core.words import environment_words, pool_words
 
 TIMEOUT_S = 120.0  # a TPU takes its time to be there
 
@@ -34,7 +34,8 @@ def main(arguments: Namespace) -> int:
     devices = f"{target}: {environment.platform}, {environment_words(environment)}"
     machine = f"machine: {lab.hardware().sentence}"
     print("\n".join([devices, machine, "", *_table(environment)]))
-    for note in environment.notes:
+    pool = pool_words(environment)
+    for note in (*environment.notes, *([pool] if pool else [])):
         print(f"note: {note}")
     return 0
 

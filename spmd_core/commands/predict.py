@@ -38,7 +38,7 @@ from spmd_core.pictures import text as timeline
 from spmd_core.pictures import trace_text
 from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.time import baseline, is_current
-from spmd_core.trials import told
+from spmd_core.trials import with_stored_remedies
 from spmd_core.words import experiment_words, model_json, names_of, row_words
 
 __all__ = ["add_arguments", "main"]
@@ -252,7 +252,7 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
     """
     stored = None if fresh else lab.latest(experiment)
     if stored and (result := lab.result(stored)) and is_current(result):
-        result = told(lab, result)
+        result = with_stored_remedies(lab, result)
         return PredictAnswer(
             only(result),
             result,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from spmd_core.base import CLEAR
 from spmd_core.lab import Lab
 from spmd_core.results import Nothing, Result
-from spmd_core.trials import Tryout, is_guessed, store, watch_tryout, with_remedies
+from spmd_core.trials import RemedySearch, is_guessed, store, watch_remedies, with_remedies
 from spmd_core.words import GUESSED, doing_words, titles, what_words
 
 HELP = (
@@ -19,13 +19,13 @@ def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
     """The result with what would remove its collectives, and whether Ctrl-C ended that: what was
     done until then is kept.
     """
-    tryout = Tryout(lab, store(lab), result)
-    answers = watch_tryout(tryout, _show if sys.stderr.isatty() else _nothing)
+    search = RemedySearch(lab, store(lab), result)
+    answers = watch_remedies(search, _show if sys.stderr.isatty() else _nothing)
     if sys.stderr.isatty():
         print(end=CLEAR, file=sys.stderr, flush=True)
-    if tryout.problem:
-        print(f"not all was tried: {tryout.problem}", file=sys.stderr)
-    return with_remedies(result, answers), tryout.state == "cancelled"
+    if search.problem:
+        print(f"not all was tried: {search.problem}", file=sys.stderr)
+    return with_remedies(result, answers), search.state == "cancelled"
 
 
 def lines(result: Result) -> Iterator[str]:
@@ -47,14 +47,14 @@ def lines(result: Result) -> Iterator[str]:
         yield f"note: {GUESSED}"
 
 
-def _show(tryout: Tryout) -> None:
+def _show(search: RemedySearch) -> None:
     print(
-        CLEAR + doing_words(tryout.done, tryout.of, tryout.doing)[:119],
+        CLEAR + doing_words(search.done, search.of, search.doing)[:119],
         end="",
         file=sys.stderr,
         flush=True,
     )
 
 
-def _nothing(tryout: Tryout) -> None:
+def _nothing(search: RemedySearch) -> None:
     """Where nobody looks."""

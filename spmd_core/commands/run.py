@@ -22,7 +22,7 @@ from spmd_core.program import NAME as SHARDINGS
 from spmd_core.results import Result, RunStatus, result_json
 from spmd_core.search import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.time import calibration, with_roofline
-from spmd_core.trials import told
+from spmd_core.trials import with_stored_remedies
 from spmd_core.words import (
     SIZE_COLUMNS,
     kept_words,
@@ -142,9 +142,9 @@ def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
     if result is None:
         return None
     if lab.notebook.origin(result.run):
-        return told(lab, result)
+        return with_stored_remedies(lab, result)
     with contextlib.suppress(StorageError):
-        return told(lab, result).by_variant(
+        return with_stored_remedies(lab, result).by_variant(
             lambda each: with_roofline(each, calibration(each.experiment, lab.latest, lab.result))
         )
     return result

@@ -1,6 +1,6 @@
 """Submit, queue, follow, keep, cancel: one object behind the screens and the command line."""
 
-from spmd_core.lab import doctor
+from spmd_core.lab import doctor, examples
 from spmd_core.lab.archive.archives import Imported
 from spmd_core.lab.batch import Batch, why
 from spmd_core.lab.lab import Lab
@@ -21,6 +21,7 @@ __all__ = [
     "Searches",
     "StoredSearch",
     "doctor",
+    "examples",
     "role_of",
     "why",
 ]

@@ -23,6 +23,7 @@ from spmd_core.base import (
 from spmd_core.experiment import Described, Experiment, programs, take_declared
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
+from spmd_core.lab.collections import Collections
 from spmd_core.lab.notebook import Notebook
 from spmd_core.lab.store.actions import COMMANDS, Action
 from spmd_core.lab.store.asker import check_may_change
@@ -54,7 +55,7 @@ from spmd_core.results import (
     RunSummary,
     check_runs_here,
 )
-from spmd_core.words import experiment_words, in_words, matches
+from spmd_core.words import asks_for_examples, experiment_words, in_words, matches
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
 RESULTS_KEPT = 8
@@ -70,6 +71,7 @@ class Lab:
         self.folder = folder
         self._store = Store(folder)
         self.notebook = Notebook(self._store, settings, self.allow)
+        self.collections = Collections(self._store, settings, self.allow)
         self.archives = Archives(self._store, settings, self.allow)
         self._queue_lock = QueueLock(folder, self._store)
         self._clients = Clients(folder)
@@ -287,13 +289,13 @@ class Lab:
         limit: int = 200,
         over: bool = False,
         searched: bool | None = None,
-        is_own: bool = False,
+        source: str = "imported",
         pinned_first: bool = False,
     ) -> tuple[RunSummary, ...]:
         """Stored runs, newest first: of an `experiment`, or with any of the ids `runs`. `text` is
         looked for in what a row of History shows, moments in the time zone `zone`; `over`: without
-        those that wait or run; `searched`: only those of searches, or none; `is_own`: without
-        foreign ones.
+        those that wait or run; `searched`: only those of searches, or none; `source`: "here",
+        "imported" (these, too) or "examples" (and what came with the program).
         """
         otherwise = tuple(TERMINAL) if over else ()
         states = (state,) if state else otherwise
@@ -307,7 +309,7 @@ class Lab:
             where=matches(text, zone) if text else None,
             limit=limit,
             searched=searched,
-            is_own=is_own,
+            source="examples" if text and asks_for_examples(text) else source,
             pinned_first=pinned_first,
         )
         seen = [

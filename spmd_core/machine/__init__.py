@@ -9,7 +9,7 @@ from spmd_core.machine.absent import (
     split_over_slices,
 )
 from spmd_core.machine.chip import Chip
-from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, TPUS
+from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, TPUS, sheet_bytes
 from spmd_core.machine.dumps import dump_folder, size_bytes
 from spmd_core.machine.gpu_compiler import gpu_compiler_refusal, plugin_version
 from spmd_core.machine.gpus import GPUS, Gpu
@@ -59,6 +59,7 @@ __all__ = [
     "plugin_version",
     "read_hardware",
     "shape_text",
+    "sheet_bytes",
     "size_bytes",
     "spare_bytes",
     "split_over_slices",

@@ -188,6 +188,14 @@ CHIPS: dict[str, Chip] = {**TPUS, **GPUS}
 
 # Generation by `device_kind`, and title by PCI device id.
 BY_DEVICE_KIND = {kind: chip.generation for chip in CHIPS.values() for kind in chip.device_kinds}
+
+
+def sheet_bytes(device_kind: str) -> int | None:
+    """Memory of a device by its data sheet; None of a kind that has none here."""
+    generation = BY_DEVICE_KIND.get(device_kind)
+    return CHIPS[generation].device_hbm_bytes if generation else None
+
+
 TITLES_BY_PCI_ID = {
     chip.pci_id: chip.title.partition(" (")[0] for chip in CHIPS.values() if chip.pci_id
 }

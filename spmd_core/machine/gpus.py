@@ -1,7 +1,7 @@
 """NVIDIA GPUs: what each can do, every figure with its source."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from spmd_core.machine.chip import Chip
 
@@ -72,6 +72,31 @@ def _hopper(
     )
 
 
+def _blackwell(
+    generation: str, title: str, *, peak_flops: float, memory_mib: int, sources: str, **other: Any
+) -> Gpu:
+    """B200 and GB200: the same chip at another clock, in hosts of 8 and in racks of 72."""
+    return Gpu(
+        generation=generation,
+        title=title,
+        device_kinds=(title.removesuffix(" NVL72"),),
+        peak_flops=peak_flops,
+        fp8_flops=2 * peak_flops,
+        hbm_bytes=memory_mib * MIB,
+        hbm_bandwidth=8e12,
+        link_bandwidth=900e9,
+        dcn_bandwidth=50e9,
+        sms=148,
+        l2_bytes=126 * MIB,
+        capability=(10, 0),
+        matmul_share=1745 / 2250,
+        hbm_share=0.9,
+        ring_share=0.73,
+        sources=f"{_EACH}, {sources}",
+        **({"max_shape": (8,)} | other),
+    )
+
+
 GPUS: dict[str, Gpu] = {
     gpu.generation: gpu
     for gpu in (
@@ -108,56 +133,33 @@ GPUS: dict[str, Gpu] = {
         _hopper(
             "h200", "NVIDIA H200", memory_mib=143_771, hbm_bandwidth=4.8e12, hbm_share=4.25 / 4.8
         ),
-        Gpu(
-            generation="b200",
-            title="NVIDIA B200",
-            device_kinds=("NVIDIA B200",),
+        _blackwell(
+            "b200",
+            "NVIDIA B200",
             peak_flops=2250e12,
-            fp8_flops=4500e12,
             float32_flops=75e12,
-            hbm_bytes=183_359 * MIB,
-            hbm_bandwidth=8e12,
-            link_bandwidth=900e9,
-            dcn_bandwidth=50e9,
+            memory_mib=183_359,
             host_bandwidth=64e9,
             clock_hz=1.85e9,
-            max_shape=(8,),
-            sms=148,
-            l2_bytes=126 * MIB,
-            capability=(10, 0),
-            matmul_share=1745 / 2250,
-            hbm_share=0.9,
-            ring_share=0.73,
             switch_share=0.56,
-            sources=f"{_EACH}, HBM as of H100; network: 400 Gbit/s for each GPU; host: PCIe 5",
+            sources="HBM as of H100; network: 400 Gbit/s for each GPU; host: PCIe 5",
         ),
-        Gpu(
-            generation="gb200",
-            title="NVIDIA GB200 NVL72",
-            device_kinds=("NVIDIA GB200",),
+        _blackwell(
+            "gb200",
+            "NVIDIA GB200 NVL72",
             peak_flops=2500e12,
-            fp8_flops=5000e12,
             float32_flops=80e12,
-            hbm_bytes=189_471 * MIB,
-            hbm_bandwidth=8e12,
-            link_bandwidth=900e9,
-            dcn_bandwidth=50e9,
+            memory_mib=189_471,
             host_bandwidth=225e9,
             clock_hz=2.06e9,
+            switch_share=0.48,
+            sources=(
+                "as of B200; network: 400 Gbit/s for each GPU; host: half of the NVLink-C2C of a "
+                "Grace CPU"
+            ),
             max_shape=(72,),
             domains=((1,), (2,), *((count,) for count in range(4, 73, 4))),
             host_gpus=4,
-            sms=148,
-            l2_bytes=126 * MIB,
-            capability=(10, 0),
-            matmul_share=1745 / 2250,
-            hbm_share=0.9,
-            ring_share=0.73,
-            switch_share=0.48,
-            sources=(
-                f"{_EACH}, as of B200; network: 400 Gbit/s for each GPU; host: half of the "
-                f"NVLink-C2C of a Grace CPU"
-            ),
         ),
         # Add a GPU above this line.
     )

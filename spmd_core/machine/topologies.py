@@ -4,6 +4,7 @@ built.
 
 import math
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from typing import NoReturn
 
@@ -109,7 +110,7 @@ def get_topology(text: str | Target) -> Topology:
     if shape not in legal_shapes(target.generation):
         shown = target.text if chip.is_gpu else target.text.removeprefix("tpu:")
         what = _built(chip) if chip.is_gpu else f"is not a shape of {chip.title}"
-        near = dict.fromkeys(nearest_names(target))
+        near = dict.fromkeys((*_more_domains(target), *nearest_names(target)))
         raise refuse(f"topology {shown}", what, f"use {' or '.join(near)}")
     if not 1 <= target.slices <= chip.max_slices:
         raise refuse(
@@ -122,13 +123,24 @@ def _refuse_generation(target: Target) -> NoReturn:
     """RequestError: the generation is not one that programs are compiled for."""
     name = target.generation or ""
     if target.is_gpu:
-        raise refuse(f"GPU {name!r}", "has no data sheet here", f"use one of {', '.join(GPUS)}")
+        *_, near = sorted(GPUS, key=lambda known: SequenceMatcher(None, name, known).ratio())
+        count = absent_target(near, nearest_shapes(near, target.topology, 1)[0], 1, "gpu")
+        others = ", ".join(each for each in GPUS if each != near)
+        raise refuse(f"GPU {name!r}", "has no data sheet here", f"use {count}, or one of {others}")
     near = nearest_names(target) if name in OTHER_NAMES else ()
     raise refuse(
         f"generation {name!r}",
         "is not one that the TPU compiler knows",
         f"use {' or '.join(near)}" if near else f"use one of {', '.join(TPUS)}",
     )
+
+
+def _more_domains(target: Target) -> tuple[str, ...]:
+    """As many GPUs in full domains, where one cannot have them: 16 H100 are `gpu:h100:2x8`."""
+    largest, count = legal_shapes(target.generation or "")[-1][0], math.prod(target.topology)
+    if not target.is_gpu or target.slices > 1 or count <= largest or count % largest:
+        return ()
+    return (absent_target(target.generation or "", (largest,), count // largest, "gpu"),)
 
 
 def _built(chip: Chip) -> str:

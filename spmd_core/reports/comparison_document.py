@@ -20,7 +20,7 @@ from spmd_core.reports.document import (
 )
 from spmd_core.results import Between, Collective, StrategyResult
 from spmd_core.words import (
-    INDEPENDENT,
+    basis_words,
     between_words,
     collective_words,
     environment_words,
@@ -41,8 +41,8 @@ def comparison_document(compared: Compared) -> Document:
     blocks: list[Block] = [
         Paragraph(sentence, is_first=True) for sentence in verdict_sentences(compared)
     ]
-    if compared.answers:
-        blocks.append(Paragraph(INDEPENDENT))
+    if basis := basis_words(compared.answers):
+        blocks.append(Paragraph(basis))
     blocks += [Heading(f"Runs {letters}"), runs_table(compared, is_short=True)]
     blocks += [
         Paragraph(f"{each.letter}: {experiment_words(each.summary.experiment)}")

@@ -12,6 +12,7 @@ from spmd_core.reports.document import (
     Heading,
     Paragraph,
     Table,
+    marked,
 )
 from spmd_core.reports.svg import svg_of
 
@@ -82,6 +83,8 @@ def _block(block: Block) -> str:
     match block:
         case Heading(text, level):
             return f"<h{level}>{_text(text)}</h{level}>"
+        case Paragraph(text, is_marked=True):
+            return f"<p>{''.join(_marked(kind, part) for kind, part in marked(text))}</p>"
         case Paragraph(text, is_note, is_first):
             kind = " class=note" * is_note or " class=first" * is_first
             return f"<p{kind}>{_text(text)}</p>"
@@ -94,6 +97,11 @@ def _block(block: Block) -> str:
                 _table(content) if isinstance(content, Table) else f"<pre>{_text(content)}</pre>"
             )
             return f"<details><summary>{_text(title)}</summary>{inside}</details>"
+
+
+def _marked(kind: str, text: str) -> str:
+    tag = {"bold": "strong", "code": "code"}.get(kind)
+    return f"<{tag}>{_text(text)}</{tag}>" if tag else _text(text)
 
 
 def _table(table: Table) -> str:

@@ -11,6 +11,7 @@ from spmd_core.reports.document import (
     Heading,
     Paragraph,
     Table,
+    marked,
 )
 
 BEGIN = "<!-- SPMD Lab report -->"
@@ -45,6 +46,8 @@ def _block(block: Block) -> str:
     match block:
         case Heading(text, level):
             return f"{'#' * level} {_line(text)}"
+        case Paragraph(text, is_marked=True):
+            return "".join(_marked(kind, part) for kind, part in marked(text))
         case Paragraph(text, is_note, is_first):
             if is_note:
                 return "\n".join(f"> {_line(line)}  " for line in text.split("\n"))
@@ -59,10 +62,30 @@ def _block(block: Block) -> str:
             return ""
 
 
+def _marked(kind: str, text: str) -> str:
+    """A part of a text of people; spaces at its ends are those between words."""
+    if kind == "bold":
+        return f"**{_line(text)}**"
+    if kind == "code":
+        return f"`{' '.join(visible(text).split())}`"
+    ends = (" " * text[:1].isspace(), " " * (text.strip() != "" and text[-1:].isspace()))
+    return f"{ends[0]}{_line(text)}{ends[1]}"
+
+
+def table_markdown(table: Table) -> str:
+    """A table alone, to paste into a review."""
+    return _table(table)
+
+
 def _table(table: Table) -> str:
     rows = [table.columns, *(tuple(cell.text for cell in row) for row in table.rows)]
     lines = ["| " + " | ".join(_line(cell) or " " for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * len(table.columns), *lines[1:]])
+
+
+def table_text(table: Table) -> str:
+    """A table alone, for a terminal."""
+    return _aligned(table)
 
 
 def _aligned(table: Table) -> str:

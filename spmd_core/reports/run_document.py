@@ -28,7 +28,7 @@ from spmd_core.reports.result_tables import (
     times_chart,
 )
 from spmd_core.results import Result
-from spmd_core.script import script_text
+from spmd_core.script import script_text, why_no_script
 from spmd_core.words import (
     environment_words,
     experiment_words,
@@ -53,21 +53,22 @@ def report_document(
     own = texts or {}
     if len(subjects) == 1:
         (subject,) = subjects
-        return Document(_title(subject), tuple(_blocks(subject, own.get(subject.run, {}))))
+        return Document(run_title(subject), tuple(run_blocks(subject, own.get(subject.run, {}))))
     compared = compare_runs(subjects)
     first = comparison_document(compared)
     blocks = list(first.blocks)
     for each in compared.subjects:
-        blocks.append(Heading(f"{each.letter}: {_title(each)}"))
-        blocks += _blocks(each, own.get(each.run, {}))
+        blocks.append(Heading(f"{each.letter}: {run_title(each)}"))
+        blocks += run_blocks(each, own.get(each.run, {}))
     return Document(first.title, tuple(blocks))
 
 
-def _title(subject: Subject) -> str:
+def run_title(subject: Subject) -> str:
+    """The name of a run, else its experiment."""
     return subject.summary.labels.name or experiment_words(subject.summary.experiment)
 
 
-def _blocks(subject: Subject, texts: Texts) -> list[Block]:
+def run_blocks(subject: Subject, texts: Texts) -> list[Block]:
     """What is known of a run, the answer first."""
     summary, result = subject.summary, subject.result
     blocks = _opening(subject)
@@ -168,10 +169,11 @@ def _remarks(result: Result) -> list[Block]:
 
 
 def _made_of(subject: Subject) -> list[Block]:
-    """The experiment as a spec, and as a script of plain JAX, to run it again."""
+    """The experiment as a spec, and where there is one as a script of plain JAX."""
     experiment = subject.summary.experiment
     spec = json.dumps(experiment.to_json(), indent=1)
-    return [
-        Folded("The experiment as a spec", reported(spec)),
-        Folded("A script that reproduces it", reported(script_text(experiment, subject.result))),
-    ]
+    made_of: list[Block] = [Folded("The experiment as a spec", reported(spec))]
+    if not why_no_script(experiment):
+        script = reported(script_text(experiment, subject.result))
+        made_of.append(Folded("A script that reproduces it", script))
+    return made_of

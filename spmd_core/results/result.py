@@ -114,6 +114,26 @@ class Wrong(Frozen):
     worst: WrongElement
 
 
+class StoredFact(Frozen):
+    """What a reader of a strategy's numbers needs beside them: a kind of `words/results.py`, and the
+    values that its sentence names.
+    """
+
+    kind: str
+    values: dict[str, int | float | str] = {}
+
+
+class HostTime(Frozen):
+    """What one process of a run on several hosts measured: its host, number and devices, and the
+    median seconds of a call there.
+    """
+
+    host: str
+    process: int
+    devices: int
+    median_s: float
+
+
 class StrategyResult(Frozen):
     """One strategy of a run. Sample i of every strategy belongs to round i."""
 
@@ -129,11 +149,14 @@ class StrategyResult(Frozen):
     again_s: tuple[tuple[tuple[float, ...], ...], ...] = ()
     calls_per_sample: int | None = None
     median_s: float | None = None
+    hosts: tuple[HostTime, ...] = ()  # of several: `median_s` is that of the slowest
     iqr_s: float | None = None
     ci95_s: tuple[float, float] | None = None
     outliers: tuple[int, ...] = ()  # indices into samples_s; flagged, never dropped
     from_unsharded: Unsharded | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # for those who read: not stored, but by older versions
+    facts: tuple[StoredFact, ...] | None = None  # what notes are made of; None: notes are stored
+    floor_s: float | None = None  # the dispatch floor of its devices
     warnings: tuple[str, ...] = ()  # what the compiler wrote on stderr
     collectives: tuple[Collective, ...] | None = None
     # what a device does besides collectives, as compiled; None where that was not read
@@ -230,6 +253,9 @@ class Result(Frozen):
     # of a study over several targets: those beside the experiment's own
     environments: dict[str, Environment] = {}
 
+    # of a run on several hosts: each with its median of the fastest strategy
+    hosts: tuple[HostTime, ...] = ()
+
     @model_serializer(mode="wrap")
     def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what only studies over several targets have, where there is none."""
@@ -237,7 +263,7 @@ class Result(Frozen):
         return {
             name: value
             for name, value in data.items()
-            if value or name not in ("predicted", "environments")
+            if value or name not in ("predicted", "environments", "hosts")
         }
 
     @property

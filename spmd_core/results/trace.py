@@ -11,6 +11,7 @@ class NoTrace(StrEnum):
     NOTHING = "nothing recorded"
     ONLY_HOST = "no device operations"
     RUNNING = "another profiler"
+    ENDED = "the process ended"
 
 
 class TracedDevice(Frozen):
@@ -71,5 +72,7 @@ class Trace(Frozen):
     other_operations: int = 0  # that are not listed
     # devices that recorded asynchronous operations, where not all did: their means are over these
     asynchronous_on: int | None = None
+    # share of the devices' busy time in kernels without an instruction, which count by their names
+    unattributed: float = 0.0
     left_out: int = 0  # events of a long trace that were not read
     notes: tuple[str, ...] = ()  # for those who read: not stored

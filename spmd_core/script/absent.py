@@ -5,8 +5,9 @@ facts of the compiled programs.
 from spmd_core.base import Inexpressible
 from spmd_core.experiment import STRATEGIES, Experiment, check_compiles, compiler_flags
 from spmd_core.machine import ENVIRONMENT, description, get_topology
+from spmd_core.script.bodies import body_text
 from spmd_core.script.decoder import decoder_text
-from spmd_core.script.program import body_text, header
+from spmd_core.script.program import header
 
 _REPORT = '''
 # %% compiling

@@ -16,6 +16,7 @@ _FILES = (
     "decoder_parts",
     "decoder_experts",
     "decoder_flash",
+    "decoder_config",
     "decoder",
     "decoder_step",
 )  # in order of their imports
@@ -101,7 +102,7 @@ def _fields() -> dict[str, tuple[Any] | None]:
     """Fields of the configuration, each with its default; None where it has none."""
     classes = [
         node
-        for node in ast.parse(_sources()[_FILES.index("decoder")]).body
+        for node in ast.parse(_sources()[_FILES.index("decoder_config")]).body
         if isinstance(node, ast.ClassDef) and node.name == "Decoder"
     ]
     return {

@@ -92,3 +92,31 @@ def placed_lines(entries: dict[str, str]) -> list[str]:
 def names(experiment: Experiment) -> str:
     """The operands as the parameters of a function."""
     return ", ".join(array.name for array in experiment.what.operands)
+
+
+def move_lines(
+    name: str, held: Spec, wanted: Spec, shape: tuple[int, ...], sizes: dict[str, int]
+) -> list[str]:
+    """Lines inside shard_map that reshard a shard from spec `held` to spec `wanted`: gathers first,
+    then slices.
+    """
+    gathers, slices = [], []
+    for dim, (have, want) in enumerate(zip(held, wanted, strict=True)):
+        if have[: len(want)] == want:
+            kept = want
+        elif want[: len(have)] == have:
+            kept = have
+        else:
+            kept = ()
+        if gathered := have[len(kept) :]:
+            gathers.append(
+                f"    {name} = jax.lax.all_gather({name}, {entry_text(gathered)}, axis={dim}, tiled=True)"
+            )
+        if sliced := want[len(kept) :]:
+            size = shape[dim]
+            for axis in want:
+                size //= sizes[axis]
+            slices.append(
+                f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({entry_text(sliced)}), {size}, axis={dim})"
+            )
+    return gathers + slices

@@ -7,7 +7,6 @@ from spmd_core.search.array_search import Space
 from spmd_core.search.behind import DRAWN, rejudged, trust
 from spmd_core.search.candidate import MOST, Candidate
 from spmd_core.search.chips import generations, read_chips
-from spmd_core.search.classics import Classic
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.link import AnyQuestion
 from spmd_core.search.neighborhood import best_neighbors, neighbors
@@ -23,9 +22,10 @@ from spmd_core.search.question import (
     read_prices,
     read_question,
 )
-from spmd_core.search.ranking import Ranked, price_per_billion, score
+from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
+from spmd_core.search.standards import StandardSharding
 from spmd_core.search.sweep.curves import Outcome, SweepRow, csv_text, curves, row_json
 from spmd_core.search.sweep.runs import Asked, cancel, estimated, look, start, to_compile
 from spmd_core.search.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
@@ -46,6 +46,7 @@ __all__ = [
     "MOST",
     "MOST_GIB",
     "REMATS",
+    "SAME",
     "TOP",
     "VARIABLES",
     "Answer",
@@ -53,7 +54,6 @@ __all__ = [
     "ArrayQuestion",
     "Asked",
     "Candidate",
-    "Classic",
     "Difference",
     "Goal",
     "ModelQuestion",
@@ -64,6 +64,7 @@ __all__ = [
     "Ranked",
     "SizePoint",
     "Space",
+    "StandardSharding",
     "Sweep",
     "SweepPoint",
     "SweepRow",

@@ -7,10 +7,10 @@ from functools import cached_property
 
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import ORDER, Candidate
-from spmd_core.search.classics import Classic, classics
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import ModelQuestion
 from spmd_core.search.ranking import Ranked, front, price_per_billion, ranking, ties
+from spmd_core.search.standards import StandardSharding, standards
 
 TOP = 20  # rows of the JSON form, unless more are requested
 
@@ -70,13 +70,13 @@ class Answer:
     @cached_property
     def pruned(self) -> Mapping[str, int]:
         """How many candidates each reason ruled out, the largest first."""
-        counts = Counter(str(each.reason) for each in self.found if each.fate == "pruned")
+        counts = Counter(str(each.reason) for each in self.found if each.stage == "pruned")
         return dict(counts.most_common())
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """How many candidates got how far; with those that were not looked at, all of the space."""
-        counts = Counter(each.fate for each in self.found)
+        counts = Counter(each.stage for each in self.found)
         return {
             **{state: counts[state] for state in reversed(ORDER)},
             "not looked at": max(0, self.space - len(self.found)),
@@ -111,12 +111,12 @@ class Answer:
         return front(self.ranking, price) if price and self.ranking else []
 
     @cached_property
-    def classics(self) -> list[Classic]:
+    def standards(self) -> list[StandardSharding]:
         """The winner's rivals; none where there is no winner."""
         if self.winner is None:
             return []
-        ruled = [each for each in self.found if each.fate == "pruned"]
-        return classics(self.ranking, ruled, self.question.model, self.winner)
+        ruled = [each for each in self.found if each.stage == "pruned"]
+        return standards(self.ranking, ruled, self.question.model, self.winner)
 
     def to_json(self, top: int = TOP) -> dict[str, object]:
         """The JSON form; `top` rows of the ranking."""
@@ -141,7 +141,7 @@ class Answer:
             "proof": self.proof.to_json() if self.proof else None,
             "front": [each.name for each in self.front],
             "front_of_price": [each.name for each in self.front_of_price],
-            "classics": [self._classic(each) for each in self.classics],
+            "classics": [self._standard(each) for each in self.standards],
             "seconds": self.seconds,
             "notes": list(self.notes),
         }
@@ -150,16 +150,16 @@ class Answer:
         price = price_per_billion(candidate, dict(self.question.price))
         return {**candidate.to_json(), "price_per_billion_tokens": price}
 
-    def _classic(self, classic: Classic) -> dict[str, object]:
-        """A classic, and its time over the winner's where both were measured side by side."""
-        name = classic.candidate.name if classic.candidate else ""
+    def _standard(self, standard: StandardSharding) -> dict[str, object]:
+        """A standard sharding, and its time over the winner's where both were measured side by side."""
+        name = standard.candidate.name if standard.candidate else ""
         proof = self.proof_of_winner
         return {
-            "classic": classic.title,
-            "why": classic.why,
+            "classic": standard.title,
+            "why": standard.why,
             "name": name or None,
-            "predicted_s": classic.candidate.to_json()["predicted_s"]
-            if classic.candidate
+            "predicted_s": standard.candidate.to_json()["predicted_s"]
+            if standard.candidate
             else None,
             "proof": proof.against(name) if proof and name in proof.medians_s else None,
         }

@@ -28,7 +28,7 @@ _EQUAL: Reason = "equal to another by renaming"
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class Duplicate:
     """An earlier sharding that another one equals. `always`: under every strategy; else only where
     collectives are written by hand, since a compiler chooses by how the axes are written.
     """
@@ -59,7 +59,7 @@ class ArrayPoint:
 
     @property
     def kind(self) -> str:
-        """Which classic it is, by what its table shards: the result's rows, weights, or both."""
+        """Which standard sharding it is, by what its table shards: result rows, weights, or both."""
         return self._kind
 
     @cached_property
@@ -135,7 +135,7 @@ class Space:
             if stop():
                 return
             refusal = self._ruled_out(sharded)
-            equal = None if refusal else self._twin(sharded, seen, number)
+            equal = None if refusal else self._duplicate(sharded, seen, number)
             for place, strategy in enumerate(strategies):
                 same = (
                     one_device.setdefault(strategy + sharded.target, number + place)
@@ -198,7 +198,9 @@ class Space:
             )
         return None
 
-    def _twin(self, sharded: Sharded, seen: dict[object, int], number: int) -> Twin | None:
+    def _duplicate(
+        self, sharded: Sharded, seen: dict[object, int], number: int
+    ) -> Duplicate | None:
         """The earlier sharding that this one equals; None where it is new."""
         sample = self._formulas[sharded.target].experiment
         if sharded.target not in self._placements:
@@ -207,14 +209,14 @@ class Space:
             return (
                 None
                 if same == number
-                else Twin(same, "shards every array as another does, over axes of other names")
+                else Duplicate(same, "shards every array as another does, over axes of other names")
             )
         own, turned = self._placements[sharded.target].keys(sharded, sample.what, sample.sizes)
         first, same = seen.setdefault(("as it is", own), number), seen.setdefault(turned, number)
         if same == number:
             return None
         how = "" if first != number else ", on the grid turned or mirrored"
-        return Twin(
+        return Duplicate(
             same,
             f"gives every device what another does{how}",
             not is_ambiguous(sharded, sample.what, sample.sizes),

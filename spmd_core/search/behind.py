@@ -39,7 +39,7 @@ def trust(candidates: Iterable[Candidate], drawn: int) -> Trust | None:
     shares = [
         each.predicted.estimate / estimate
         for each in candidates
-        if each.fate == "compiled" and each.predicted and (estimate := estimate_s(each))
+        if each.stage == "compiled" and each.predicted and (estimate := estimate_s(each))
     ]
     return Trust(len(shares), drawn, min(shares)) if shares else None
 
@@ -51,20 +51,20 @@ def rejudged(candidates: Sequence[Candidate], known: Trust, best_s: float) -> li
     changed = []
     for each in candidates:
         is_out = each.reason == REASON
-        if (each.fate != "estimated" and not is_out) or not (estimate := estimate_s(each)):
+        if (each.stage != "estimated" and not is_out) or not (estimate := estimate_s(each)):
             continue
         is_far = estimate * known.limit / each.tokens > best_s
         if is_far and not is_out:
             changed.append(
                 replace(
                     each,
-                    fate="pruned",
+                    stage="pruned",
                     reason=REASON,
                     detail=_words(estimate / each.tokens / best_s, known),
                 )
             )
         elif is_out and not is_far:
-            changed.append(replace(each, fate="estimated", reason=None, detail=""))
+            changed.append(replace(each, stage="estimated", reason=None, detail=""))
     return changed
 
 

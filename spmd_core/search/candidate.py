@@ -8,7 +8,7 @@ from spmd_core.results import Estimate
 from spmd_core.search.policies import Policy
 from spmd_core.time import Fits, step_mfu
 
-Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
+Stage = Literal["pruned", "estimated", "compiled", "measured", "failed"]
 Reason = Literal[
     "does not divide",
     "does not fit",
@@ -19,7 +19,7 @@ Reason = Literal[
     "not expressible under its strategy",
 ]
 MOST = 250_000  # candidates of a search: about half a GB, and a minute of estimates
-ORDER: dict[Fate, int] = {"measured": 0, "compiled": 1, "estimated": 2, "failed": 3, "pruned": 4}
+ORDER: dict[Stage, int] = {"measured": 0, "compiled": 1, "estimated": 2, "failed": 3, "pruned": 4}
 
 
 class Runnable(Protocol):
@@ -37,7 +37,7 @@ class Runnable(Protocol):
 
     @property
     def kind(self) -> str:
-        """Which classic it is: data, fsdp, tensor or mixed; "" for none of them."""
+        """Which standard sharding it is: data, fsdp, tensor or mixed; "" for none of them."""
         ...
 
     def experiment(self, strategies: tuple[str, ...]) -> Experiment:
@@ -75,7 +75,7 @@ class Candidate:
     name: str
     target: str
     chips: int
-    fate: Fate
+    stage: Stage
     reason: Reason | None = None
     detail: str = ""
     strategy: str = "auto"
@@ -85,7 +85,7 @@ class Candidate:
     memory_span: tuple[int, int] | None = None
     fits: Fits = "yes"
     bound_s: float | None = None
-    parts: tuple[tuple[str, float], ...] = ()  # seconds by kind, of an array program's formula
+    parts: tuple[tuple[str, float], ...] = ()  # seconds by kind: of a formula, or as compiled
     step: TrainingStep | None = field(default=None, repr=False)
     point: Runnable | None = field(default=None, repr=False)  # what it is, of an array program
     run: str | None = None
@@ -103,7 +103,7 @@ class Candidate:
     @property
     def is_ranked(self) -> bool:
         """Whether it has a time."""
-        return self.fate in ("estimated", "compiled", "measured") and self.seconds is not None
+        return self.stage in ("estimated", "compiled", "measured") and self.seconds is not None
 
     @property
     def seconds(self) -> float | None:
@@ -159,7 +159,7 @@ class Candidate:
         low, high = self.memory_span or (held, held)
         return {
             "name": self.name,
-            "fate": self.fate,
+            "fate": self.stage,
             "target": self.target,
             "chips": self.chips,
             "strategy": self.strategy,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from spmd_core.results import Estimate, predicted_verdict
 from spmd_core.search.candidate import ORDER, Candidate
 from spmd_core.search.question import SECONDS_PER_HOUR, Goal
 
@@ -66,13 +67,13 @@ def ranking(
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
         each, value = entry
         best_sure = sure.get(each.target, 0.0)
-        if each.fate == "estimated" and each.plan is not None and goal != "memory":
+        if each.stage == "estimated" and each.plan is not None and goal != "memory":
             value = max(value, best_sure) if each.fits == "likely" else value
             value = best_sure if value < (1 + SAME) * best_sure else value
         if each.measured_s is not None and each.target in lead:
             value = max(lead[each.target], value if each.number not in place else 0.0)
         return (
-            ORDER[each.fate],
+            ORDER[each.stage],
             value,
             each.fits != "yes",
             place.get(each.number, len(place)),
@@ -89,7 +90,7 @@ def _best_sure(ranked: Iterable[tuple[Candidate, float]]) -> dict[str, float]:
     """Target -> the best score of those that are estimated and sure to fit."""
     sure: dict[str, float] = {}
     for each, value in ranked:
-        if each.fate == "estimated" and each.fits == "yes":
+        if each.stage == "estimated" and each.fits == "yes":
             sure[each.target] = min(value, sure.get(each.target, value))
     return sure
 
@@ -105,9 +106,9 @@ def _entries(ranked: Iterable[tuple[Candidate, float]]) -> list[Ranked]:
             each.seconds,
             each.memory_bytes,
             each.strategy,
-            each.fate if each.fate == "estimated" else each.number,
+            each.stage if each.stage == "estimated" else each.number,
         )
-        if key in places and each.fate == "estimated":
+        if key in places and each.stage == "estimated":
             first = entries[places[key]]
             entries[places[key]] = Ranked(first.candidate, first.score, (*first.alike, each.number))
         else:
@@ -117,9 +118,8 @@ def _entries(ranked: Iterable[tuple[Candidate, float]]) -> list[Ranked]:
 
 
 def ties(entries: Sequence[Ranked], goal: Goal = "time", most: int = 10) -> list[Candidate]:
-    """Those of the first `most` that tie with the winner: by their intervals where both
-    are measured, by their predictions where one is not; where memory is minimized, which is known,
-    those of the same.
+    """Those of the first `most` that the winner is not proven ahead of: by the verdict on their
+    intervals; where memory is minimized, which is known, those of the same.
     """
     if not entries:
         return []
@@ -127,30 +127,26 @@ def ties(entries: Sequence[Ranked], goal: Goal = "time", most: int = 10) -> list
     return [
         each.candidate
         for each in entries[1:most]
-        if (each.score == first.score if goal == "memory" else _close(first, each))
+        if (each.score == first.score if goal == "memory" else _is_open(first, each))
     ]
 
 
-def _close(one: Ranked, other: Ranked) -> bool:
+def _is_open(one: Ranked, other: Ranked) -> bool:
+    """Whether no verdict puts one ahead of the other."""
     known = [each.candidate.measured_s is not None for each in (one, other)]
     if any(known) and not all(known):
         return False  # a measured winner and a prediction are not compared
-    mine, theirs = _between(one), _between(other)
-    if mine is None or theirs is None:
-        return True
-    if all(known):
-        return mine[1] >= theirs[0] and theirs[1] >= mine[0]
-    return mine[0] <= other.score <= mine[1] or theirs[0] <= one.score <= theirs[1]
+    mine, theirs = _interval(one), _interval(other)
+    return mine is None or theirs is None or predicted_verdict(theirs, mine) != "faster"
 
 
-def _between(entry: Ranked) -> tuple[float, float] | None:
+def _interval(entry: Ranked) -> Estimate | None:
     """The interval of what is minimized: that of the time, at what a second counts."""
     span, seconds = entry.candidate.span, entry.candidate.seconds
-    return (
-        (span[0] * entry.score / seconds, span[1] * entry.score / seconds)
-        if span and seconds
-        else None
-    )
+    if not span or not seconds:
+        return None
+    low, high = (each * entry.score / seconds for each in span)
+    return Estimate(low=low, estimate=entry.score, high=high)
 
 
 def front(entries: Sequence[Ranked], price: dict[str, float] | None = None) -> list[Candidate]:
@@ -162,7 +158,7 @@ def front(entries: Sequence[Ranked], price: dict[str, float] | None = None) -> l
     def cost(each: Candidate) -> float:
         return score(each, "price", price) if price else float(each.memory_bytes or 0)
 
-    best = [each for each in entries if each.candidate.fate == entries[0].candidate.fate]
+    best = [each for each in entries if each.candidate.stage == entries[0].candidate.stage]
     fastest = sorted(
         (each.candidate for each in (best if len(best) > 1 else entries)),
         key=lambda each: ((each.seconds or 0.0) / each.tokens, cost(each)),

@@ -5,23 +5,23 @@ from spmd_core.trials.searching import searches
 from spmd_core.trials.searching.outcomes import candidate_row
 from spmd_core.trials.searching.search import FEW, FEW_S, Search
 from spmd_core.trials.searching.searches import watch_search
-from spmd_core.trials.trying import tryouts
-from spmd_core.trials.trying.tryout import Tryout
-from spmd_core.trials.trying.tryouts import store, told, watch_tryout
+from spmd_core.trials.trying import remedy_searches
+from spmd_core.trials.trying.remedy_search import RemedySearch
+from spmd_core.trials.trying.remedy_searches import store, watch_remedies, with_stored_remedies
 
 __all__ = [
     "FEW",
     "FEW_S",
+    "RemedySearch",
     "Search",
-    "Tryout",
     "beside",
     "candidate_row",
     "is_guessed",
+    "remedy_searches",
     "searches",
     "store",
-    "told",
-    "tryouts",
+    "watch_remedies",
     "watch_search",
-    "watch_tryout",
     "with_remedies",
+    "with_stored_remedies",
 ]

@@ -59,8 +59,13 @@ from spmd_core.words.experiments import (
     sharding_words,
 )
 from spmd_core.words.gap import gap_sentence, gap_table
-from spmd_core.words.history.added import imported_words, labels_words, origin_words
-from spmd_core.words.history.between import INDEPENDENT, between_words, ratio_interval_words
+from spmd_core.words.history.added import (
+    asks_for_examples,
+    imported_words,
+    labels_words,
+    origin_words,
+)
+from spmd_core.words.history.between import basis_words, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
     answer_words,
     matches,
@@ -77,6 +82,7 @@ from spmd_core.words.layouts import (
     dim_text,
     group_texts,
     holders_text,
+    hosts_text,
     index_texts,
     layout_headline,
     not_to_scale,
@@ -92,6 +98,7 @@ from spmd_core.words.names import (
     listed,
     mesh_words,
     outcome_words,
+    pool_words,
     predicted_words,
     state_words,
     title,
@@ -212,7 +219,6 @@ __all__ = [
     "DOES_NOT_FIT",
     "GUESSED",
     "HIGHEST_PRICE",
-    "INDEPENDENT",
     "KINDS",
     "KNEES",
     "MEANING",
@@ -235,8 +241,10 @@ __all__ = [
     "answer_words",
     "arguments",
     "arrows",
+    "asks_for_examples",
     "axes_words",
     "axis_title",
+    "basis_words",
     "behind_words",
     "beside_words",
     "between_words",
@@ -278,6 +286,7 @@ __all__ = [
     "grid_row",
     "group_texts",
     "holders_text",
+    "hosts_text",
     "ignored_words",
     "imported_words",
     "in_a_line",
@@ -322,6 +331,7 @@ __all__ = [
     "plan_words",
     "point_size_words",
     "point_title",
+    "pool_words",
     "predict_command",
     "predicted",
     "predicted_words",

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import mesh_text, shorten
+from spmd_core.base import bytes_text, mesh_text, shorten
 from spmd_core.experiment import PROGRAM_FILE, STRATEGIES, WORKLOADS
+from spmd_core.machine import sheet_bytes
 from spmd_core.results import Environment, RunSummary
 
 DOES_NOT_FIT = "Does not fit"
@@ -109,6 +110,23 @@ def predicted_words(environments: Mapping[str, Environment]) -> str:
     return f"predicted for {listed(kinds)}"
 
 
+def pool_words(environment: Environment) -> str | None:
+    """How much of a GPU's memory JAX takes, beside the data sheet's; None off
+    attached GPUs."""
+    held = next((each.memory_bytes for each in environment.devices if each.memory_bytes), None)
+    if environment.platform != "gpu" or held is None:
+        return None
+    sheet = sheet_bytes(environment.device_kind)
+    if held == sheet:  # of GPUs that are not attached
+        return None
+    of = f" of the {bytes_text(sheet)} in the data sheet" if sheet else ""
+    return (
+        f"JAX takes up to {bytes_text(held)} of each GPU{of}, as programs need it: "
+        "XLA_PYTHON_CLIENT_MEM_FRACTION sets the share, XLA_PYTHON_CLIENT_PREALLOCATE=true takes "
+        "it at once"
+    )
+
+
 def environment_words(environment: Environment) -> str:
     """The devices of a target in one line: `8 simulated CPU devices sharing 2 cores, JAX 0.10.2`."""
     count, kind = environment.device_count, environment.device_kind
@@ -116,8 +134,8 @@ def environment_words(environment: Environment) -> str:
     cores = (
         f" sharing {environment.cores} cores" if environment.simulated and environment.cores else ""
     )
-    process = f", host {environment.process_index} of {environment.process_count}"
-    host = process if environment.process_count > 1 else ""
+    count = environment.process_count
+    host = f", {count} processes" if count > 1 else ""
     given = {"XLA_FLAGS": environment.xla_flags, "LIBTPU_INIT_ARGS": environment.libtpu_init_args}
     flags = "".join(f", {name}={shorten(text, 80)}" for name, text in given.items() if text)
     return f"{devices}{cores}{host}, JAX {environment.jax}{flags}"

@@ -131,12 +131,14 @@ def nothing_words(
     failed: int,
     best: tuple[str, float, float] | None,
     measured: str = "",
+    is_open: bool = False,
 ) -> str:
     """Why no change removes a collective: what needs it, the changes that were tried, and the time
     of the best that removes it.
 
     `dims`: the contracted dims that it sums; `tried`: each change and its outcome; `best`:
-    change, seconds before and after; `measured`: its times, where it was timed.
+    change, seconds before and after; `measured`: its times, where it was timed; `is_open`:
+    whether these leave open which is faster.
     """
     needs = (
         f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it"
@@ -148,7 +150,8 @@ def nothing_words(
         others = _tried([other for other in tried if other[0] != change])
         lead = f"{needs}; " if needs else ""
         if measured:
-            return f"nothing removes it in less time: {lead}{change}: {measured}{others}"
+            verb = "is proven to remove" if is_open else "removes"
+            return f"nothing {verb} it in less time: {lead}{change}: {measured}{others}"
         if after < before:
             return (
                 f"nothing removes it in clearly less time: {lead}{change}: predicted "
@@ -207,6 +210,15 @@ TRIES = (
     "one from the program, both are timed side by side."
 )
 NOTHING_WORTH = "No collective takes more than 2 % of the predicted time: nothing was tried."
+
+
+def out_of_time(seconds: float, left: int, of: int) -> str:
+    """Why not all collectives were tried.
+
+    >>> out_of_time(60.0, 2, 4)
+    '2 of 4 collectives are left after 60.0 s'
+    """
+    return f"{left} of {of} collectives are left after {seconds_text(seconds)}"
 
 
 def doing_words(done: int, of: int, change: str) -> str:

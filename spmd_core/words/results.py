@@ -1,24 +1,73 @@
 """A stored result with its sentences, which are made of its facts each time it is read."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from statistics import median
 
-from spmd_core.results import Comparison, Result
+from spmd_core.base import seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.results import (
+    LARGEST,
+    SPREAD_NOTICE,
+    SPREAD_WARNING,
+    STEP_TIME,
+    Comparison,
+    Prediction,
+    Result,
+    StoredFact,
+    StrategyResult,
+)
 from spmd_core.words import runs, strategies, traces
 from spmd_core.words.advice.next import next_step
 
+DISPATCH_FACTOR = 3.0  # of the dispatch floor: below it, a call is most of what is measured
+USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
+NOT_EARLY = (
+    "the compiler wrote no schedule on the way: the program was compiled to its end, "
+    "which takes several times as long"
+)
+# kind of a stored fact -> its sentence; `beyond` has several
+_SENTENCES = {
+    "tpu multiplier": "TPU multiplies float32 in {passes} at {at}: the error is judged by {by}",
+    "gpu multiplier": "the GPU may multiply float32 as TF32 at this precision: the error is judged "
+    "by TF32 (precision=highest avoids it)",
+    "by the function itself": "compared with the function itself, in float64 on one device",
+    "function fails": "not compared: in float64 on one device the function itself fails with "
+    "{kind}: {message}",
+    "rows compared": "compared with the reference on {rows} rows chosen by the seed",
+    "values alike": "every right value is the same within rounding: parts that were exchanged "
+    "would not show (data `normal` shows them)",
+    "by one CPU device": "compared with the same program on one CPU device, within what rounding "
+    "may move each element by",
+    "not compared": "not compared: {why}",
+    "one device fails": "not compared: one device fails with {kind}: {message}",
+    "not predicted": "not predicted: {why}",
+    "points measured": "stopped after {count} of {of} points",
+}
+_TPU_PASSES = {
+    "default": ("bfloat16 passes", "default precision", "bfloat16 (precision=highest avoids it)"),
+    "high": ("three bfloat16 passes", "precision=high", "these"),
+}
+_BEYOND = "they are, or come from, numbers beyond {largest:.5g}, the largest {dtype}"
+_WHY = {
+    "infinite": f"are infinite, and right so: {_BEYOND}",
+    "unjudged": f"are not judged: {_BEYOND}",
+    "undefined": "are not judged: they are infinite, or no numbers, in float64 too",
+    "unresolved": "are not judged: rounding spreads them as far as the values of the reference "
+    "lie apart",
+}
+
+
+STRAGGLER = 1.5  # times the median of the other hosts
+
 
 def in_words(result: Result) -> Result:
-    """A result with its answer, the words of its traces, and what to try next; what an older
-    version stored of these is replaced.
+    """A result with its answer, the notes and the words of the traces of its strategies, and what
+    to try next; what an older version stored of these is replaced.
     """
     return result.model_copy(
         update={
-            "strategies": {
-                name: outcome.model_copy(update={"trace": traces.in_words(result, name)})
-                if outcome.trace
-                else outcome
-                for name, outcome in result.strategies.items()
-            },
+            "strategies": {name: _strategy(result, name) for name in result.strategies},
             "comparison": _with_sentence(result.comparison, runs.run_headline, result),
             "predicted": _with_sentence(result.predicted, strategies.predicted, result),
             "next": next_step(result),
@@ -30,3 +79,103 @@ def _with_sentence(
     comparison: Comparison | None, sentence: Callable[[Result], str], result: Result
 ) -> Comparison | None:
     return comparison and comparison.model_copy(update={"sentence": sentence(result)})
+
+
+def _strategy(result: Result, name: str) -> StrategyResult:
+    """A strategy with its notes, and the words of its trace; notes that an older version stored
+    stay, since it stored nothing that they can be made of.
+    """
+    outcome, experiment = result.strategies[name], result.row(name).experiment
+    update: dict[str, object] = {"trace": traces.in_words(result, name)}
+    if outcome.facts is not None:
+        update["notes"] = tuple(_notes(outcome, experiment))
+    if outcome.prediction is not None:
+        update["prediction"] = _predicted(outcome.prediction, experiment)
+    return outcome.model_copy(update=update)
+
+
+def fact_words(fact: StoredFact) -> str:
+    """The sentence of a stored fact."""
+    if fact.kind == "beyond":
+        return _beyond_words(dict(fact.values))
+    passes, at, by = _TPU_PASSES.get(str(fact.values.get("precision")), ("", "", ""))
+    return _SENTENCES[fact.kind].format(passes=passes, at=at, by=by, **fact.values)
+
+
+def _beyond_words(values: dict[str, int | float | str]) -> str:
+    largest = LARGEST.get(str(values["dtype"]), math.inf)
+    return "; ".join(
+        f"{values[kind]:,} of {values['of']:,} elements of {values['name']} "
+        f"{why.format(largest=largest, dtype=values['dtype'])}"
+        for kind, why in _WHY.items()
+        if values[kind]
+    )
+
+
+def _notes(outcome: StrategyResult, experiment: Experiment) -> Iterator[str]:
+    yield from map(fact_words, outcome.facts or ())
+    if outcome.wrong:
+        yield "wrong values: not ranked"
+    yield from _of_hosts(outcome)
+    yield from _of_training(outcome, experiment)
+    if outcome.median_s is not None and outcome.samples_s:
+        yield from _of_samples(outcome, experiment, outcome.median_s)
+
+
+def _of_hosts(outcome: StrategyResult) -> Iterator[str]:
+    """Which host decides the time, where there are several, and whether it falls behind."""
+    if len(outcome.hosts) < 2:
+        return
+    slowest = max(outcome.hosts, key=lambda each: each.median_s)
+    others = median(each.median_s for each in outcome.hosts if each is not slowest)
+    name = f"process {slowest.process} on {slowest.host}"
+    if slowest.median_s > STRAGGLER * others:
+        yield (
+            f"{name} falls behind: {seconds_text(slowest.median_s)} a call, "
+            f"{slowest.median_s / others:.1f} times what the others take"
+        )
+    else:
+        yield f"the time is that of {name}, the slowest of {len(outcome.hosts)}"
+
+
+def _of_training(outcome: StrategyResult, experiment: Experiment) -> Iterator[str]:
+    curve = experiment.what.training.curve or ""
+    losses = outcome.series.get(curve, ())
+    if losses:
+        steps, seconds = experiment.option("steps"), median(outcome.series[STEP_TIME])
+        short = "" if len(losses) == steps else f", stopped after {len(losses)} of {steps} steps"
+        yield (
+            f"{curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last"
+            f"{short}; {seconds_text(seconds)} a step"
+        )
+
+
+def _of_samples(outcome: StrategyResult, experiment: Experiment, median_s: float) -> Iterator[str]:
+    count, plan = len(outcome.samples_s), experiment.timing
+    is_bare = experiment.what.is_bare_array
+    if outcome.floor_s and not is_bare and median_s < DISPATCH_FACTOR * outcome.floor_s:
+        yield "dispatch bound"
+    if count < plan.samples:
+        yield f"stopped after {count} of {plan.samples} samples"
+    elif count < USUAL_SAMPLES:
+        yield f"{count} sample{'' if count == 1 else 's'}, fewer than the usual {USUAL_SAMPLES}"
+    if plan.min_seconds < USUAL_SECONDS:
+        yield f"sampled for {plan.min_seconds:g} s, less than the usual {USUAL_SECONDS:g} s"
+    spread = (outcome.iqr_s or 0.0) / median_s
+    scattered = f"the middle half of the samples spreads over {spread:.0%} of the median"
+    if spread > SPREAD_WARNING:
+        yield f"very noisy: {scattered}; measure again on an idle machine"
+    elif spread > SPREAD_NOTICE:
+        yield f"noisy: {scattered}"
+
+
+def _predicted(prediction: Prediction, experiment: Experiment) -> Prediction:
+    """A prediction with what follows from its plan and how far the compiler came."""
+    plan, notes = experiment.plan, list(prediction.notes)
+    if plan is None or not prediction.compiled:
+        return prediction
+    if plan.with_fitting_blocks != plan:
+        notes.append(f"{plan.kernel_refusal}: the step was compiled with these")
+    if prediction.program == "final" and not experiment.place.is_gpu:
+        notes.append(NOT_EARLY)
+    return prediction.model_copy(update={"notes": tuple(dict.fromkeys(notes))})

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 WHAT_THIS_IS = (
     "SPMD Lab runs JAX programs sharded over a mesh of devices, and shows what each "
     "device holds, what communicates and why, and how long each strategy takes: on the "
-    "devices here, or predicted for TPUs that are not attached."
+    "devices here, or predicted for TPUs and GPUs that are not attached."
 )
 
 
@@ -32,7 +32,7 @@ STARTS = (
     Start(
         "predict",
         "Predict a training step",
-        "Choose a model and TPUs that are not attached, and see whether it fits, how long a "
+        "Choose a model and TPUs or GPUs that are not attached: whether it fits, how long a "
         "step takes, and what binds it.",
     ),
     Start(
@@ -44,8 +44,8 @@ STARTS = (
     Start(
         "collectives",
         "Measure collectives",
-        "Time every collective over every axis of a mesh here, or predict it for TPUs that are "
-        "not attached: latency, bandwidth, and the machine's ceilings.",
+        "Time every collective over every axis of a mesh here, or predict it for TPUs and GPUs that "
+        "are not attached: latency, bandwidth, and the machine's ceilings.",
     ),
     Start(
         "recipes",
@@ -58,6 +58,12 @@ STARTS = (
         "Drop a step of your own",
         "A jitted step as `jax.export` writes it: what each device holds, what is replicated by "
         "accident, and what it would communicate and cost, on any mesh.",
+    ),
+    Start(
+        "history",
+        "See stored runs",
+        "What was measured and predicted: search it, name runs, set two to eight side by side, "
+        "and send a report or an archive of them.",
     ),
 )
 

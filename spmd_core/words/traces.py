@@ -40,6 +40,7 @@ def in_words(result: Result, name: str) -> Trace | None:
         NoTrace.NOTHING: NOTHING,
         NoTrace.ONLY_HOST: no_events(environment.platform),
         NoTrace.RUNNING: RUNNING,
+        NoTrace.ENDED: ENDED,
     }
     reason = reasons.get(outcome.trace.reason or "", outcome.trace.reason)
     trace = outcome.trace.model_copy(update={"reason": reason})
@@ -57,6 +58,10 @@ def _notes(trace: Trace, median_s: float | None, environment: Environment) -> It
         yield asynchronous_words(trace.asynchronous_on, len(trace.devices))
     if trace.left_out:
         yield left_words(trace.left_out)
+    if environment.platform == "gpu":
+        yield WITHOUT_COMMAND_BUFFERS
+    if trace.unattributed > LITTLE:
+        yield unattributed_words(trace.unattributed)
 
 
 def trace_words(trace: Trace) -> str:
@@ -111,6 +116,10 @@ def no_events(platform: str) -> str:
 
 ASK = "Trace a step"
 NOTHING = "JAX's profiler recorded nothing, neither of the devices nor of the host"
+ENDED = (
+    "JAX's profiler ended the worker process while it recorded (on GPUs stop_trace can, jax issue "
+    "40260): what was measured before is complete"
+)
 RUNNING = (
     "another profiler is recording in the worker process: end it (jax.profiler.stop_trace) "
     "or restart SPMD Lab, and run again"
@@ -120,6 +129,25 @@ RUNNING = (
 def left_words(left: int) -> str:
     """That a trace was too long to be read to its end."""
     return f"{left:,} events were left out: trace a smaller program for all of them"
+
+
+LITTLE = 0.005  # of the busy time: not worth a sentence
+WITHOUT_COMMAND_BUFFERS = (
+    "this run was compiled without command buffers, in which a profiler loses the instructions of "
+    "kernels: its times are those of a program without them"
+)
+
+
+def unattributed_words(share: float) -> str:
+    """That kernels named no instruction.
+
+    >>> unattributed_words(0.25)[:60]
+    '25 % of the busy time is in kernels that name no instruction'
+    """
+    return (
+        f"{100 * share:.0f} % of the busy time is in kernels that name no instruction of the "
+        "program: each counts as what its own name tells, under that name"
+    )
 
 
 def asynchronous_words(recorded: int, devices: int) -> str:

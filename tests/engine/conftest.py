@@ -6,6 +6,7 @@ import pytest
 from spmd_core.engine.devices import describe
 from spmd_core.engine.measured.run import run_experiment
 from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.words import in_words
 
 assert jax.device_count() == 8, (
     "tests/conftest.py asks for 8 simulated CPU devices before jax is imported"
@@ -28,7 +29,9 @@ def run(environment):
         given = spec if "study" in spec else {"target": "cpu:8", "timing": QUICK} | spec
         experiment = parse_experiment(given)
         run.events.clear()
-        return run_experiment(experiment, "run-1", environment, run.events.append, cancelled)
+        done = run_experiment(experiment, "run-1", environment, run.events.append, cancelled)
+        assert not any(each.notes for each in done.result.strategies.values()), "facts alone"
+        return done.model_copy(update={"result": in_words(done.result)})
 
     run.events = []
     return run

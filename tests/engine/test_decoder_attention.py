@@ -10,7 +10,7 @@ from jax.sharding import AxisType
 
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.script.decoder import configuration
-from spmd_core.script.programs import decoder
+from spmd_core.script.programs import decoder, decoder_config
 
 pytestmark = pytest.mark.this_python
 
@@ -37,7 +37,7 @@ def test_every_query_meets_its_own_keys_however_many_parts_the_heads_make(mesh, 
     devices = jax.make_mesh(
         tuple(mesh.values()), tuple(mesh), axis_types=(AxisType.Auto,) * len(mesh)
     )
-    model = decoder.Model(decoder.Decoder(**configuration(plan)), devices)
+    model = decoder.Model(decoder_config.Decoder(**configuration(plan)), devices)
     numbers = np.random.default_rng(0)
     query, key, value = (
         jnp.asarray(numbers.normal(size=(1, heads, LENGTH, 128)) / 8, jnp.float32)

@@ -15,7 +15,7 @@ from spmd_core.experiment.plan.models import own_model
 from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.script.decoder import configuration
-from spmd_core.script.programs import decoder, decoder_experts
+from spmd_core.script.programs import decoder, decoder_config, decoder_experts
 from spmd_core.script.programs.decoder_step import make_train_step, parameter_count
 
 pytestmark = pytest.mark.this_python
@@ -70,7 +70,7 @@ def model_of(variant, mesh_axes=(("data", 2), ("tensor", 2)), kernel=False, **ch
             "sequence": 2 * LENGTH,
         }
     )
-    config = replace(decoder.Decoder(**configuration(plan)), **choices)
+    config = replace(decoder_config.Decoder(**configuration(plan)), **choices)
     names, sizes = zip(*mesh_axes, strict=True)
     mesh = jax.make_mesh(
         sizes,
@@ -95,7 +95,7 @@ def is_leaf(x):
 def drawn(config):
     """Parameters, larger than a model's first ones so that no part of it vanishes beside others."""
     numbers = np.random.default_rng(0)
-    dims = decoder.parameter_dims(config)
+    dims = decoder_config.parameter_dims(config)
 
     def leaf(dims):
         shape = tuple(size for _, size in dims)
@@ -346,4 +346,4 @@ def test_the_program_of_a_preset_has_its_parameters(name):
     plan = parse_plan(
         {"target": "tpu:v5p:2x2x1", "model": name, "mesh": {"fsdp": 4}, "batch_per_device": 1}
     )
-    assert parameter_count(decoder.Decoder(**configuration(plan))) == size.parameters
+    assert parameter_count(decoder_config.Decoder(**configuration(plan))) == size.parameters

@@ -85,6 +85,7 @@ def copied(tmp_path):
         ("A workload", 3),
         ("A strategy", 3),
         ("A TPU generation", 2),
+        ("A GPU", 2),
         ("A screen", 3),
         ("A sweep variable", 2),
     ],

@@ -95,7 +95,7 @@ def test_a_foreign_run_is_no_latest_result_and_no_recipe_that_is_done(there, her
     assert there.latest(MEASURED.experiment) == RUN and there.succeeded()
     assert here.latest(MEASURED.experiment) is None and here.succeeded() == frozenset()
     assert [run.origin is None for run in here.history()] == [False, False]
-    assert here.history(is_own=True) == ()
+    assert here.history(source="here") == ()
 
 
 def test_foreign_runs_are_listed_by_when_they_ran_and_pinned_ones_first(there, here):

@@ -14,8 +14,11 @@ from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 from spmd_core.results.reference.reference import arithmetic, references
+from spmd_core.script.bodies import body_text
 from spmd_core.script.imports import spaced
-from spmd_core.script.program import body_text, move_lines, program_text, select_source, spec_text
+from spmd_core.script.parts import move_lines, spec_text
+from spmd_core.script.program import program_text
+from spmd_core.script.source import select_source
 from tests.specs import experiments
 
 LAYER = {

@@ -13,9 +13,9 @@ from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.array_search import Space
 from spmd_core.search.candidate import Candidate
-from spmd_core.search.classics import Classic
 from spmd_core.search.proof import Proof
 from spmd_core.search.spaces.array_space import canonical, meshes, shardings
+from spmd_core.search.standards import StandardSharding
 from spmd_core.time.closed_form.bound import received
 from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 from spmd_core.words import search as words
@@ -177,7 +177,7 @@ def test_classics_are_told_by_what_is_sharded():
 def test_single_is_one_candidate_whatever_the_sharding():
     _, every = found(OPEN | {"strategies": ["single", "auto"]})
     single = [each for each in every if each.strategy == "single"]
-    assert sum(each.fate != "pruned" for each in single) == 1
+    assert sum(each.stage != "pruned" for each in single) == 1
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def proof(differs: bool) -> Proof:
 
 
 def measured(number: int, name: str, seconds: float) -> Candidate:
-    point = next(each.point for each in found(OPEN)[1] if each.fate == "estimated")
+    point = next(each.point for each in found(OPEN)[1] if each.stage == "estimated")
     return Candidate(
         number,
         name,
@@ -256,25 +256,27 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     listed = answer.to_json()["proof"]
     assert (listed["faster"], listed["slower"], listed["differs"]) == ("a", "b", differs)
     assert listed["link"].startswith("/compare?experiment=1.") and listed["run"] in listed["link"]
-    classic = words.classic_words(answer, Classic("data", every[1]))
+    standard = words.standard_words(answer, StandardSharding("data", every[1]))
     assert (
         "Beats it, paired ratio 1.20×"
         if differs
         else "Cannot tell whether it is slower: paired ratio 1.20×"
-    ).lower() in classic.lower()
+    ).lower() in standard.lower()
     guessed = replace(
         every[1],
-        fate="estimated",
+        stage="estimated",
         measured_s=None,
         predicted=Estimate(low=0.1, estimate=0.2, high=0.4),
     )
-    assert words.classic_words(answer, Classic("data", guessed)) == (
+    assert words.standard_words(answer, StandardSharding("data", guessed)) == (
         "data: b. Not measured; estimated at 200 ms."
     )
     assert "not known how it compares" in words.why_not(answer, guessed)
-    assert "measures both side by side" in words.classic_words(answer, Classic("data", every[2]))
+    assert "measures both side by side" in words.standard_words(
+        answer, StandardSharding("data", every[2])
+    )
     slow = measured(3, "slow", 1.4)
-    assert words.classic_words(answer, Classic("data", slow)).startswith(
+    assert words.standard_words(answer, StandardSharding("data", slow)).startswith(
         "data: slow. The winner beats it by 1.4×"
     )
     assert (
@@ -290,7 +292,7 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     assert [words.known_by(each.candidate, answer.proof) for each in order].count(
         "side by side"
     ) == 2
-    crashed = replace(every[2], fate="failed", measured_s=None, detail="it crashed.")
+    crashed = replace(every[2], stage="failed", measured_s=None, detail="it crashed.")
     beside = Answer(read_array_question(OPEN), 3, [*every[:2], crashed], True)
     assert words.state_words(beside).endswith("1 failed, the first of them c (it crashed).")
     alone = Answer(read_array_question(OPEN), 3, every, True)
@@ -310,7 +312,7 @@ def test_a_calibration_takes_the_place_of_the_guessed_rates():
     found = {
         each.name: dict(each.parts)
         for each in Space(question, 2, {"cpu:8": here}).candidates()
-        if each.fate == "estimated"
+        if each.stage == "estimated"
     }
     parts = found["x=8 · m:x · auto"]
     assert parts["dispatch"] == here.floor_s
@@ -318,7 +320,7 @@ def test_a_calibration_takes_the_place_of_the_guessed_rates():
     guessed = {
         each.name: dict(each.parts)
         for each in Space(question, 2).candidates()
-        if each.fate == "estimated"
+        if each.stage == "estimated"
     }
     assert guessed.keys() == found.keys() and "dispatch" not in guessed["x=8 · m:x · auto"]
     assert words.rates_words(("cpu:8",), {"cpu:8": here}) == (

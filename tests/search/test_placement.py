@@ -149,17 +149,17 @@ def test_every_equal_candidate_names_one_that_is_not_pruned_as_equal():
 
 def test_where_an_axis_shards_two_dims_only_programs_written_by_hand_are_equal():
     space = Space(read_array_question(MLP | {"target": "tpu:v5e:4x4"}), 2)
-    fates: dict = {}
+    named: dict = {}
     for each in space.candidates():
-        fates.setdefault(each.name.rpartition(" · ")[0], {})[each.strategy] = each
+        named.setdefault(each.name.rpartition(" · ")[0], {})[each.strategy] = each
     both = [
         each
-        for name, each in fates.items()
+        for name, each in named.items()
         if any(f"batch:{axis} hidden:{axis}" in name for axis in "xyz")
     ]
     assert any(each["shard_map"].equal is not None for each in both)
     assert all(each[name].equal is None for each in both for name in ("auto", "constrained"))
-    assert all(each.equal is not None for each in fates["x=4,y=4 · batch:y out:x"].values())
+    assert all(each.equal is not None for each in named["x=4,y=4 · batch:y out:x"].values())
 
 
 def test_two_axes_over_query_heads_and_key_heads_leave_a_choice_too():

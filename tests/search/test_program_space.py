@@ -1,4 +1,4 @@
-"""The candidates of an exported program: meshes of its axes, the classics, and its rules."""
+"""The candidates of an exported program: meshes of its axes, the standard shardings, and its rules."""
 
 import math
 import re
@@ -28,14 +28,14 @@ def test_every_mesh_fills_the_topology_and_keeps_the_order_of_the_axes(found):
 
 
 def test_what_fits_becomes_an_experiment_that_divides(found):
-    ranked = [each for each in found if each.fate == "estimated"]
+    ranked = [each for each in found if each.stage == "estimated"]
     assert ranked and all(each.seconds > 0 and each.bound_s > 0 for each in ranked)
     for each in ranked[::7]:
         assert math.prod(each.experiment.axis_sizes.values()) == 8
 
 
 def test_the_winner_is_written_as_rules(found):
-    fsdp = next(each for each in found if each.point.kind == "fsdp" and each.fate == "estimated")
+    fsdp = next(each for each in found if each.point.kind == "fsdp" and each.stage == "estimated")
     rules = re.findall(r"^    \('(.*)', P\((.*)\)\),$", rules_text(fsdp.experiment), re.MULTILINE)
     first = next(spec for pattern, spec in rules if re.fullmatch(pattern, "params/layers/1/up"))
     axes = dict(fsdp.point.mesh)

@@ -31,7 +31,7 @@ ARRAY = {
 def opened(data_folder, monkeypatch):
     """A function that opens a screen on an experiment."""
     lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
 
     def opened(page, spec, **query):
         screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)

@@ -61,6 +61,17 @@ def test_a_busy_tpu_names_who_holds_it_and_its_place_in_the_slice():
     assert "this dashboard's own worker" in remarks(TPU, None, worker_pid=41)[0]
 
 
+def test_what_jax_takes_of_a_gpu_stands_beside_its_data_sheet():
+    pool = int(0.75 * 81_559 * 2**20)
+    update = {"platform": "gpu", "device_kind": "NVIDIA H100 80GB HBM3"}
+    held = CHIPS.devices[0].model_copy(update={"memory_bytes": pool})
+    gpus = CHIPS.model_copy(update={**update, "devices": (held,)})
+    (told,) = remarks(LAPTOP, gpus, None)
+    assert told.startswith("JAX takes up to 59.7 GiB of each GPU of the 79.6 GiB in the data sheet")
+    stranger = gpus.model_copy(update={"device_kind": "NVIDIA GeForce RTX 4090"})
+    assert "data sheet" not in remarks(LAPTOP, stranger, None)[0]
+
+
 def test_facts_of_chips_come_from_the_devices_themselves():
     assert dict(facts(TPU, CHIPS)) == {
         "Platform": "tpu",

@@ -11,7 +11,7 @@ import pytest
 
 from tests.labs import ROOT
 from ui import choices
-from ui.compare.answer import PROGRAMS
+from ui.compare.comparison import PROGRAMS
 from ui.shell import PAGES
 
 # Elements that have a value only when they are given one of these

@@ -35,7 +35,7 @@ RUN = "20260101-000000-abcdef"
 def lab(data_folder, monkeypatch):
     """A Lab that does not work its queue, so that what is queued stays so; the screens use it."""
     lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
     yield lab
     lab.close()
 

@@ -23,7 +23,7 @@ ARRAY = {"workload": "array", "dims": {"d0": 16}, "sharding": {"d0": "x"}, "stra
 def opened(data_folder, monkeypatch):
     """A function that opens a screen; its Lab works no queue, so that what waits goes on waiting."""
     lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
 
     def opened(page=None, **query):
         screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)

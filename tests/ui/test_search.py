@@ -12,7 +12,7 @@ from spmd_core.search.link import decode, encode
 from spmd_core.search.question import read_question
 from spmd_core.trials.searching import searches as running
 from tests.labs import ROOT, until
-from ui.search.inputs import DEFAULT
+from ui.search.question_inputs import DEFAULT
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ SMALL = {
 @pytest.fixture
 def lab(data_folder, monkeypatch):
     lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
     yield lab
     lab.close()
 
@@ -59,7 +59,7 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     until(lambda: search.is_over)
     shown = opened(search=encode(question))
     text = said(shown)
-    assert search.answer.winner.name in text and "Against the classics" in text
+    assert search.answer.winner.name in text and "Against the standard shardings" in text
     assert "nothing was compiled" in text
     assert len(shown.dataframe[0].value) == 15
     fit = search.answer.space - sum(search.answer.pruned.values())
@@ -80,7 +80,7 @@ def test_a_bad_link_or_field_is_one_sentence(lab):
     broken = opened(search="1.nonsense")
     for screen in (broken, broken.run()):  # until a field says something else
         assert "This link cannot be opened as it is. Link" in said(screen)
-        assert "Against the classics" not in said(screen)  # no answer: of which question?
+        assert "Against the standard shardings" not in said(screen)  # no answer: of which question?
     broken.number_input[0].set_value(128).run()
     assert "This link" not in said(broken)
     screen = opened(search=encode(read_question(SMALL)))

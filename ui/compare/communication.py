@@ -9,7 +9,7 @@ from spmd_core.program import file_name
 from spmd_core.results import Result
 from spmd_core.words import title
 from ui import cards
-from ui.compare import answer
+from ui.compare import comparison
 from ui.compare.view import View
 from ui.ir import viewer
 from ui.markdown import plain
@@ -76,5 +76,5 @@ def lines(result: Result) -> list[tuple[str, int]]:
 
 
 def _lead(run: str, strategies: tuple[str, ...], strategy: str, number: int) -> None:
-    answer.open_tab("Programs")
-    viewer.lead(run, strategies, answer.PROGRAMS, strategy, number)
+    comparison.open_tab("Programs")
+    viewer.lead(run, strategies, comparison.PROGRAMS, strategy, number)

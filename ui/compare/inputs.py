@@ -23,7 +23,7 @@ from spmd_core.words import texts, traces, workload_title
 from ui import inputs, mesh_fields, state
 from ui.compare import changed, variants
 from ui.markdown import code, plain
-from ui.predict import inputs as predicted
+from ui.predict import plan_inputs
 from ui.predict.drafts import topology_target
 from ui.state import Form, Mesh
 
@@ -61,7 +61,7 @@ def compare_fields() -> Form:
     if family.is_small_program:
         return draft | _program_fields()
     if family.named_axes:
-        return predicted.plan_fields(_SCREEN)
+        return plan_inputs.plan_fields(_SCREEN)
     options = dict(draft["options"]) | {
         option: _option(option, family) for option in family.options
     }
@@ -73,7 +73,7 @@ def compare_fields() -> Form:
     mesh = fields["mesh"] = (
         mesh_fields.mesh_input(_SCREEN)
         if _is_here(fields["target"])
-        else predicted.mesh_fields(_SCREEN, draft | fields)
+        else plan_inputs.mesh_fields(_SCREEN, draft | fields)
     )
     fields |= inputs.dims_input(_SCREEN, what, mesh)
     fields["dtype"] = inputs.dtype_input(_SCREEN, what)

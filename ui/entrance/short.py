@@ -1,4 +1,4 @@
-"""Short links, and previews of links for chat programs. Both are made of the address alone: nothing
+"""Short links (`/r/RUN`, `/s/STUDY`, `/c/COLLECTION`), and previews of links for chat programs. Both are made of the address alone: nothing
 that is stored leaves through them.
 """
 
@@ -21,7 +21,8 @@ Receive = Callable[[], Awaitable[Message]]
 Asgi = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 OPEN = "open"  # of History's query: the run to be opened
-_SHORT = re.compile(r"/[rs]/([A-Za-z0-9_-]{1,64})/?$")
+COLLECTION = "collection"  # of the Notebook's query
+_SHORT = re.compile(r"/([rsc])/([A-Za-z0-9_-]{1,64})/?$")
 # programs that fetch a link to show a preview of it
 _PREVIEWING = re.compile(
     r"slackbot|twitterbot|facebookexternalhit|discordbot|linkedinbot|whatsapp|telegrambot|"
@@ -33,7 +34,7 @@ _TITLE = "SPMD Lab"
 
 
 class ShortLinks:
-    """Answers `/r/RUN` and `/s/STUDY`, and what fetches previews; passes on all else."""
+    """Answers short links, and what fetches previews; passes on all else."""
 
     def __init__(self, app: Asgi):
         self._app = app
@@ -51,13 +52,18 @@ def _answer(scope: MutableMapping[str, Any]) -> Response | None:
     if _is_previewing(scope):
         query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
         if short or "experiment" in query:
-            words = f"Run {short[1]}" if short else _experiment(query["experiment"][0])
+            words = _short_words(short) if short else _experiment(query["experiment"][0])
             return HTMLResponse(preview("" if door.is_login_set_up() else words))
     if short is None:
         return None
     # relative, so that a base path stays what it is; the trailing slash of the address counts
     up = "../../" if scope["path"].endswith("/") else "../"
-    return RedirectResponse(f"{up}history?{OPEN}={short[1]}", 307, {"cache-control": "no-store"})
+    to = f"notebook?{COLLECTION}=" if short[1] == "c" else f"history?{OPEN}="
+    return RedirectResponse(f"{up}{to}{short[2]}", 307, {"cache-control": "no-store"})
+
+
+def _short_words(short: re.Match[str]) -> str:
+    return f"{'Collection' if short[1] == 'c' else 'Run'} {short[2]}"
 
 
 def _is_previewing(scope: MutableMapping[str, Any]) -> bool:
@@ -68,7 +74,9 @@ def _is_previewing(scope: MutableMapping[str, Any]) -> bool:
 def _experiment(code: str) -> str:
     """The experiment of a link in words; nothing where the link has none."""
     try:
-        return experiment_words(link.decode(code))
+        experiment = link.decode(code)
+        # the name of a program is stored, and not in the link
+        return experiment.what.title if experiment.program else experiment_words(experiment)
     except RequestError:
         return ""
 

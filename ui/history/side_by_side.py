@@ -1,8 +1,8 @@
 """Two to eight stored runs side by side: the verdicts, their times in one chart, and what differs."""
 
+import json
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from spmd_core.recipes import differences_of
@@ -12,26 +12,43 @@ from spmd_core.reports import (
     Compared,
     Subject,
     Table,
+    chosen_columns,
     collectives_table,
     compare_runs,
     comparison_document,
+    comparison_json,
     csv_of,
     html_text,
+    json_of,
     markdown_text,
     report_document,
     runs_table,
+    table_markdown,
     verdict_sentences,
 )
 from spmd_core.results import Result, RunSummary
-from spmd_core.words import INDEPENDENT, ago, experiment_words, run_headline
-from ui import exports, price, run_tables
+from spmd_core.words import ago, basis_words, experiment_words, run_headline
+from ui import choices, exports, price, run_tables
 from ui.charts import by_strategy
 from ui.lab import lab
 from ui.markdown import plain
 from ui.notebook import labels
 from ui.shell import draw_table
-from ui.tables import sheet
+from ui.tables import sheet, table_frame
 
+_FORMS = {"Markdown": table_markdown, "CSV": csv_of, "JSON": json_of}
+# of the table that is copied, where a viewer chooses no others
+_USUAL = (
+    "Run",
+    "Name and tags",
+    "Experiment",
+    "On",
+    "Time",
+    "Low",
+    "High",
+    "Against the baseline",
+    "Peak per device",
+)
 _CARDS = 4  # more runs do not fit beside one another
 _BASELINE = "baseline"  # of the query string, so that a link shows the same
 __all__ = ["FEWEST", "MOST", "draw"]
@@ -46,12 +63,14 @@ def draw(runs: Sequence[RunSummary]) -> None:
     compared = compare_runs(subjects, _baseline(runs))
     for sentence in verdict_sentences(compared):
         st.markdown(f"**{plain(sentence)}**")
-    if compared.answers:
-        st.caption(plain(INDEPENDENT))
+    if basis := basis_words(compared.answers):
+        st.caption(plain(basis))
     if len(runs) <= _CARDS:
         _cards(compared)
     else:
-        st.dataframe(sheet(_frame(runs_table(compared))), hide_index=True, key="side-by-side:runs")
+        st.dataframe(
+            sheet(table_frame(runs_table(compared))), hide_index=True, key="side-by-side:runs"
+        )
     _times([(each.letter, each.result) for each in compared.subjects if each.result])
     differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
@@ -62,8 +81,9 @@ def draw(runs: Sequence[RunSummary]) -> None:
     collectives = collectives_table(compared)
     if collectives.rows:
         st.markdown("**What differs in the collectives of the fastest strategies, per device**")
-        draw_table(_frame(collectives))
+        draw_table(table_frame(collectives))
     _downloads(compared)
+    _to_copy(runs_table(compared))
 
 
 def _baseline(runs: Sequence[RunSummary]) -> str:
@@ -117,9 +137,14 @@ def _times(results: Sequence[tuple[str, Result]]) -> None:
     draw_table(answers)
 
 
-def _frame(table: Table) -> pd.DataFrame:
-    rows = [[cell.text for cell in row] for row in table.rows]
-    return pd.DataFrame(rows, columns=pd.Index(table.columns))
+def _to_copy(table: Table) -> None:
+    """The table of the runs with columns that one chooses, as text to copy."""
+    columns = [name for name in table.columns if name]
+    usual = [name for name in _USUAL if name in columns]
+    with st.expander("The table, to copy", icon=":material/content_copy:"):
+        names = st.multiselect("Columns", columns, usual, key="columns", bind="query-params")
+        form = choices.one_of("Format", tuple(_FORMS), "form")
+        st.code(_FORMS[form](chosen_columns(table, names)), language=None)
 
 
 def _downloads(compared: Compared) -> None:
@@ -133,6 +158,12 @@ def _downloads(compared: Compared) -> None:
         )
         exports.file_button(
             "CSV", lambda: csv_of(runs_table(compared)), "comparison.csv", "A row for each run."
+        )
+        exports.file_button(
+            "JSON",
+            lambda: json.dumps(comparison_json(compared)),
+            "comparison.json",
+            "Everything, with exact numbers.",
         )
         exports.file_button(
             "Report",

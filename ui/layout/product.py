@@ -77,13 +77,13 @@ def fields() -> Form:
     dtype = inputs.dtype_input(SCREEN, now.what)
     target = inputs.target_input(SCREEN)
     overrides = dict(state.draft(SCREEN)["overrides"])
-    for array in drawn(now):
+    for array in together.drawn(now):
         spec = _spec_input(now, array)
         if spec is None:
             overrides.pop(array.name, None)
         else:
             overrides[array.name] = spec
-    present = {array.name: array.present(now.sizes) for array in drawn(now)}
+    present = {array.name: array.present(now.sizes) for array in together.drawn(now)}
     paste.box(SCREEN, present)
     return (
         state.draft(SCREEN)
@@ -121,12 +121,6 @@ def _spec_input(experiment: Experiment, array: Array) -> list[Any] | None:
     return [axes_json(axes) for axes in moves.padded(spec, rank)]
 
 
-def drawn(experiment: Experiment) -> list[Array]:
-    """Operands of rank 2 and more, and the result: what the pictures show."""
-    what = experiment.what
-    return [*(array for array in what.operands if len(array.dims) > 1), *what.results]
-
-
 def screen(share: Any) -> None:
     """All of the screen but its choice: fields, the answer, the steps, the pictures."""
     with st.sidebar:
@@ -137,14 +131,7 @@ def screen(share: Any) -> None:
         shell.refusal(refusal)
         st.caption("What you see is the last step that was valid.")
     _needs(experiment)
-    arrays = drawn(experiment)
-    st.vega_lite_chart(
-        together.chart(experiment, arrays),
-        key="together",
-        alt=words.together_alt(experiment, [array.name for array in arrays]),
-    )
-    planes = any(len(experiment.shape(array.name)) > 2 for array in arrays)
-    st.caption(plain(words.together_about(together.is_to_scale(experiment, arrays), planes)))
+    together.show(experiment)
     page, query = links.elsewhere(experiment)
     st.page_link(
         shell.PAGES[page][0],
@@ -154,7 +141,7 @@ def screen(share: Any) -> None:
     )
     with st.expander("Each array, with the mesh", key="each", on_change="rerun") as fold:
         if fold.open:
-            for array in drawn(experiment):
+            for array in together.drawn(experiment):
                 _picture(experiment, array)
     links.write_query(SCREEN, experiment)
     links.share_box(share, SCREEN, experiment)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import streamlit as st
 
 from spmd_core.base import bytes_text
 from spmd_core.experiment import (
@@ -18,13 +19,18 @@ from spmd_core.experiment import (
     shape_text,
     spec_code,
 )
+from spmd_core.pictures import is_product
 from spmd_core.words import group_texts, index_texts, short_group_texts
+from spmd_core.words import layouts as words
 from ui.charts.base import INK, Row, Spec, as_is, hover, layer, layered, quantity
 from ui.layout.colors import colors
+from ui.markdown import plain
 
+MOST_OPERANDS = 6  # side by side
 MOST_BLOCKS = 32  # along a dim; of more, neighbors are one block
-_GAP = 0.09  # between arrays, as a share of all of the width
-_LEAST, _TALLEST = 0.18, 270.0  # of the widest or tallest array; pixels
+_GAP, _WIDEST_GAP = 0.09, 0.25  # between arrays, as a share of all of the width
+_LEAST = 0.18  # of the widest or tallest array
+_LOWEST, _TALLEST = 120.0, 270.0  # pixels
 _HEAD = 44.0  # pixels above the arrays
 _WIDE = 700.0  # pixels that it takes at most; in a narrower window all sides shrink alike
 _INK = "#15181d"
@@ -94,14 +100,47 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
         rectangles | {"transform": scaled},
         layer(blocks, _BLOCK_LABEL, **middle, text=text) | {"transform": [*scaled, *_MIDDLE]},
         layer(titles, _TITLE, x=x, y=y, text=text),
-        layer(_signs(boxes, tallest), _SIGN, x=x, y=top, text=text) | {"transform": [_scaled("y")]},
+        layer(_signs(experiment, boxes, tallest), _SIGN, x=x, y=top, text=text)
+        | {"transform": [_scaled("y")]},
     ]
     return layered(layers, round(_HEAD + tallest + 4))
 
 
-def _signs(boxes: Sequence[_Box], tallest: float) -> list[Row]:
-    """`@`, `+` and `=` between the arrays."""
-    between = [*["@", *["+"] * len(boxes)][: max(0, len(boxes) - 2)], "="]
+def show(experiment: Experiment) -> None:
+    """Operands and results side by side, in the colors of who holds them; nothing where they are
+    too many.
+    """
+    arrays = drawn(experiment)
+    if not arrays:
+        return
+    st.vega_lite_chart(
+        chart(experiment, arrays),
+        key="together",
+        alt=words.together_alt(experiment, [array.name for array in arrays]),
+    )
+    planes = any(len(experiment.shape(array.name)) > 2 for array in arrays)
+    st.caption(plain(words.together_about(is_to_scale(experiment, arrays), planes)))
+
+
+def drawn(experiment: Experiment) -> list[Array]:
+    """The arrays that the picture shows: operands of two dims and more, of one where there is no
+    other, and results of one dim and more; empty where too many would stand side by side.
+    """
+    what = experiment.what
+    ranks = {each.name: len(experiment.shape(each.name)) for each in what.operands + what.results}
+    least = 2 if any(ranks[each.name] > 1 for each in what.operands) else 1
+    operands = [each for each in what.operands if ranks[each.name] >= least]
+    results = [each for each in what.results if ranks[each.name]]
+    return [*operands, *results] if operands and len(operands) <= MOST_OPERANDS else []
+
+
+def _signs(experiment: Experiment, boxes: Sequence[_Box], tallest: float) -> list[Row]:
+    """`@`, `+` and `=` between the arrays of a product; of others, what leads to what."""
+    results = sum(box.array in experiment.what.results for box in boxes)
+    if is_product(experiment.what):
+        between = [*["@", *["+"] * len(boxes)][: max(0, len(boxes) - 2)], "="]
+    else:
+        between = [*[""] * (len(boxes) - results - 1), "→", *[""] * (results - 1)]
     return [
         {
             "x": (one.left + one.width + other.left) / 2,
@@ -118,10 +157,24 @@ def _scaled(field: str) -> dict[str, str]:
     return {"calculate": shrunk, "as": f"{field}a"}
 
 
+def _dims(held: Layout) -> list[int]:
+    """The dims that are drawn, two at most: sharded ones first, then the last ones."""
+    by_use = sorted(range(len(held.shape)), key=lambda dim: (held.parts[dim] > 1, dim))
+    return sorted(by_use[-2:])
+
+
 def _plane(held: Layout) -> tuple[int, int]:
-    """Rows and columns of an array: its last two dims, one row where it has but one."""
-    sizes = (1, 1, *held.shape)[-2:]
+    """Rows and columns of an array as it is drawn, one row where it has but one dim."""
+    sizes = (1, 1, *(held.shape[dim] for dim in _dims(held)))[-2:]
     return sizes[0], sizes[1]
+
+
+def _shards(held: Layout) -> np.ndarray:
+    """The shards of the dims that are drawn, (rows, columns), at the start of every other dim."""
+    numbers = np.arange(held.shard_count).reshape(held.parts)
+    dims = _dims(held)
+    shown = numbers[tuple(slice(None) if dim in dims else 0 for dim in range(numbers.ndim))]
+    return np.atleast_2d(shown)
 
 
 def _boxes(experiment: Experiment, arrays: Sequence[Array]) -> list[_Box]:
@@ -134,7 +187,10 @@ def _boxes(experiment: Experiment, arrays: Sequence[Array]) -> list[_Box]:
     tall = _WIDE * across
     if (most := tall * max(rows for rows, _ in sides)) > _TALLEST:
         across, tall = across * _TALLEST / most, tall * _TALLEST / most
-    gap = (1 - across * sum(columns for _, columns in sides)) / max(1, len(sides) - 1)
+    elif min(map(min, sides)) == _LEAST and most < _LOWEST:  # not to scale: high enough to read
+        tall *= _LOWEST / most
+    left_over = 1 - across * sum(columns for _, columns in sides)
+    gap = min(left_over / max(1, len(sides) - 1), _WIDEST_GAP)
     boxes, left = [], 0.0
     for array, each, (rows, columns) in zip(arrays, held, sides, strict=True):
         boxes.append(_Box(array, each, left, columns * across, rows * tall))
@@ -149,11 +205,10 @@ def is_to_scale(experiment: Experiment, arrays: Sequence[Array]) -> bool:
 
 
 def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[Row]:
-    """A rectangle for each shard of the array's last two dims."""
+    """A rectangle for each shard of the dims that are drawn."""
     held, dtype = box.held, dtype_of(experiment, box.array.name)
-    parts = (1, 1, *held.parts)[-2:]
-    steps = [-(-part // MOST_BLOCKS) for part in parts]
-    numbers = np.arange(held.shard_count)[: parts[0] * parts[1]].reshape(parts)
+    numbers = _shards(held)
+    steps = [-(-part // MOST_BLOCKS) for part in numbers.shape]
     shown = numbers[:: steps[0], :: steps[1]]
     first = held.groups[:, 0]
     texts = short_group_texts(held.named_groups) if max(steps) == 1 else [""] * held.shard_count

@@ -69,11 +69,11 @@ def _shown(entries: Sequence[Ranked], front: Sequence[Candidate]) -> list[Candid
     """The best candidates, and those on the front; measured times are not shown beside estimates."""
     on_front = {each.number for each in front}
     best = [entry.candidate for entry in entries[:MOST_POINTS]]
-    source = front[0].fate if front else ""
+    source = front[0].stage if front else ""
     return [
         each
         for each in (*(each for each in best if each.number not in on_front), *front)
-        if each.seconds and each.memory_bytes and each.fate == source
+        if each.seconds and each.memory_bytes and each.stage == source
     ]
 
 

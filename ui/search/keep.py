@@ -12,7 +12,7 @@ from spmd_core.words import search as words
 from ui import state
 from ui.lab import lab
 from ui.markdown import plain
-from ui.search import inputs
+from ui.search import question_inputs
 
 QUERY = "search"
 
@@ -20,26 +20,26 @@ QUERY = "search"
 def from_query() -> str | None:
     """Take the address bar's question into the fields, once; a sentence where it holds none."""
     code = st.query_params.get(QUERY, "")
-    if not code or code == state.aside(inputs.SCREEN, "link"):
-        return state.aside(inputs.SCREEN, "broken")
-    state.set_aside(inputs.SCREEN, "link", code)
+    if not code or code == state.aside(question_inputs.SCREEN, "link"):
+        return state.aside(question_inputs.SCREEN, "broken")
+    state.set_aside(question_inputs.SCREEN, "link", code)
     broken = None
     try:
-        inputs.show(link.decode(code))
+        question_inputs.show(link.decode(code))
     except RequestError as error:
         broken = str(error)
-    state.set_aside(inputs.SCREEN, "broken", broken)
-    state.set_aside(inputs.SCREEN, "instead", None)
+    state.set_aside(question_inputs.SCREEN, "broken", broken)
+    state.set_aside(question_inputs.SCREEN, "instead", None)
     return broken
 
 
 def still(broken: str | None, question: AnyQuestion) -> str | None:
     """A broken link's sentence until the fields hold another question than beside it."""
-    beside = state.aside(inputs.SCREEN, "instead")
+    beside = state.aside(question_inputs.SCREEN, "instead")
     if broken is None or beside not in (None, question):
-        state.set_aside(inputs.SCREEN, "broken", None)
+        state.set_aside(question_inputs.SCREEN, "broken", None)
         return None
-    state.set_aside(inputs.SCREEN, "instead", question)
+    state.set_aside(question_inputs.SCREEN, "instead", question)
     return broken
 
 
@@ -50,7 +50,7 @@ def write_query(question: AnyQuestion) -> None:
     except RequestError:
         return
     if st.query_params.get(QUERY) != code:
-        state.set_aside(inputs.SCREEN, "link", code)
+        state.set_aside(question_inputs.SCREEN, "link", code)
         st.query_params[QUERY] = code
 
 
@@ -86,5 +86,5 @@ def others(shown: AnyQuestion) -> None:
                 width="stretch",
             )
             if st.button("Open", key=f"search:past:{number}"):
-                inputs.show(question)
+                question_inputs.show(question)
                 st.rerun()

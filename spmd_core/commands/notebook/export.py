@@ -8,12 +8,16 @@ from spmd_core.base import refuse
 from spmd_core.commands.notebook.named import RUN_HELP, run_named
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.lab import Lab
+from spmd_core.results import COLLECTION_ID
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `export`."""
-    parser.add_argument("runs", metavar="RUN", nargs="*", help=RUN_HELP)
-    parser.add_argument("--all", action="store_true", help="every run that is over")
+    listed = f"{RUN_HELP}; a collection goes with its runs"
+    parser.add_argument("runs", metavar="RUN", nargs="*", help=listed)
+    parser.add_argument(
+        "--all", action="store_true", help="every run that is over, and every collection"
+    )
     parser.add_argument(
         "--out", metavar="FILE", required=True, help="the archive, such as a.spmdlab"
     )
@@ -27,7 +31,12 @@ def main(arguments: Namespace) -> int:
     check_output("--out", arguments.out, arguments.force)
     lab = Lab.open(serve=False)
     runs = (
-        lab.archives.every() if arguments.all else [run_named(lab, each) for each in arguments.runs]
+        lab.archives.every()
+        if arguments.all
+        else [
+            each if COLLECTION_ID.fullmatch(each) else run_named(lab, each)
+            for each in arguments.runs
+        ]
     )
     runs = list(dict.fromkeys(runs))
     unread: list[str] = []
@@ -40,6 +49,10 @@ def main(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps({"exported": exported, "left_out": unread, "file": arguments.out}))
     else:
-        count = f"{len(exported):,} run{'' if len(exported) == 1 else 's'}"
+        pages = sum(bool(COLLECTION_ID.fullmatch(each)) for each in exported)
+        number = len(exported) - pages
+        parts = [f"{number:,} run{'' if number == 1 else 's'}"] * bool(number or not pages)
+        parts += [f"{pages:,} collection{'' if pages == 1 else 's'} with its runs"] * bool(pages)
+        count = " and ".join(parts)
         print(f"{count} in {arguments.out}: import it with `import`, or drop it on History")
     return 0 if exported or not runs else 1

@@ -2,18 +2,28 @@
 
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Mapping
 
-from spmd_core.commands.notebook.named import RUN_HELP, run_named, subjects
+from spmd_core.base import refuse
+from spmd_core.commands.notebook.named import RUN_HELP, run_named, subjects, subjects_of
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.lab import Lab
-from spmd_core.reports import html_text, markdown_text, report_document
+from spmd_core.reports import (
+    Document,
+    collection_document,
+    html_text,
+    markdown_text,
+    report_document,
+)
+from spmd_core.results import COLLECTION_ID
 
 FORMATS = {"md": markdown_text, "html": html_text}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `report`."""
-    parser.add_argument("runs", metavar="RUN", nargs="+", help=f"up to 8 runs: {RUN_HELP}")
+    listed = f"a collection, or up to 8 runs: {RUN_HELP}"
+    parser.add_argument("runs", metavar="RUN", nargs="+", help=listed)
     parser.add_argument("--format", choices=tuple(FORMATS), default="md", help="md or html")
     parser.add_argument("--out", metavar="FILE", help="a file; else standard output")
     parser.add_argument("--force", action="store_true", help=FORCE)
@@ -25,16 +35,35 @@ def main(arguments: Namespace) -> int:
     if arguments.out is not None:
         check_output("--out", arguments.out, arguments.force)
     lab = Lab.open(serve=False)
-    named = subjects(lab, [run_named(lab, each) for each in arguments.runs])
-    texts = {each.run: lab.every_text(each.run) for each in named} if arguments.texts else {}
-    text = FORMATS[arguments.format](report_document(named, texts))
+    document, runs = _document(lab, arguments)
+    text = FORMATS[arguments.format](document)
     if arguments.out is not None:
         write_output("--out", arguments.out, text)
     if arguments.json:
-        made = {"runs": [each.run for each in named], "file": arguments.out}
+        made = {"runs": runs, "file": arguments.out}
         print(json.dumps(made | ({} if arguments.out else {"text": text})))
     elif arguments.out is None:
         print(text, end="")
     else:
         print(f"report in {arguments.out}")
     return 0
+
+
+def _document(lab: Lab, arguments: Namespace) -> tuple[Document, list[str]]:
+    """The report of what is named, and the runs that are in it."""
+    first, *others = arguments.runs
+    if COLLECTION_ID.fullmatch(first):
+        if others:
+            raise refuse(f"collection {first}", "is reported alone", "name nothing else")
+        collection = lab.collections.find(first)
+        stored = subjects_of(lab, collection.runs)
+        return collection_document(collection, stored, _texts(lab, arguments, stored)), list(stored)
+    named = subjects(lab, [run_named(lab, each) for each in arguments.runs])
+    runs = [each.run for each in named]
+    return report_document(named, _texts(lab, arguments, runs)), runs
+
+
+def _texts(
+    lab: Lab, arguments: Namespace, runs: Iterable[str]
+) -> dict[str, Mapping[str, Mapping[str, str]]]:
+    return {run: lab.every_text(run) for run in runs} if arguments.texts else {}

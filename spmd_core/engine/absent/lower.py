@@ -15,7 +15,7 @@ from spmd_core.base import Inexpressible, refuse
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.exported.lower import complete, quoted_files
 from spmd_core.engine.lower import Steps, execute
-from spmd_core.experiment import NAME, STRATEGIES, Experiment, Plan, experiment_of
+from spmd_core.experiment import NAME, STRATEGIES, Experiment, experiment_of
 from spmd_core.machine import get_topology
 from spmd_core.program import file_name
 from spmd_core.script import program_text
@@ -25,8 +25,7 @@ from spmd_core.script import program_text
 class Ahead:
     """A program lowered for absent devices: `mesh` has them in the order of the program's
     positions; `file` is what source lines quote. A training step (`is_step`) is large: it is compiled
-    until it is scheduled, and its text has no source lines. `notes`: what was changed so that it
-    compiles.
+    until it is scheduled, and its text has no source lines.
     """
 
     lowered: Any
@@ -34,7 +33,6 @@ class Ahead:
     texts: dict[str, str]
     file: str | tuple[str, ...]
     is_step: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahead:
@@ -44,11 +42,11 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
     if plan := experiment.plan:
         fitting = plan.with_fitting_blocks
         text = program_text(experiment_of(fitting), strategy)
-        file, notes = file_name(NAME, strategy), smaller_blocks_note(plan, fitting)
+        file = file_name(NAME, strategy)
         with _standing_for(devices_of(get_topology(experiment.target))):
             names = execute(text, file)
         lowered = steps("lower", names["lower"])
-        return Ahead(lowered, names["mesh"], {"program": text}, file, True, notes)
+        return Ahead(lowered, names["mesh"], {"program": text}, file, True)
     if STRATEGIES[strategy].is_map:
         raise Inexpressible(
             f"{strategy} is called on attached devices: there is nothing to compile for absent ones; use auto or shard_map"
@@ -75,13 +73,6 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
         mesh = Mesh([devices[0]], ("one",))
     texts = {"program": text, "jaxpr": str(traced.jaxpr)}
     return Ahead(lowered, mesh, texts, quoted_files(experiment, strategy))
-
-
-def smaller_blocks_note(plan: Plan, fitting: Plan) -> tuple[str, ...]:
-    """That the attention kernel was compiled with other blocks than the plan's."""
-    if fitting == plan:
-        return ()
-    return (f"{plan.kernel_refusal}: the step was compiled with these",)
 
 
 @contextmanager

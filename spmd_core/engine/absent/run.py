@@ -59,11 +59,6 @@ from spmd_core.time import CompiledText, of_experiment, on_topology, versions
 # a worker that once needed this much is renewed: a compiler gives little of it back
 LARGE_BYTES = 2 * 2**30
 
-NOT_EARLY = (
-    "the compiler wrote no schedule on the way: the program was compiled to its end, "
-    "which takes several times as long"
-)
-
 Emit = Callable[[Event], None]
 
 
@@ -283,9 +278,6 @@ def _compile(
     else:
         answer = compiled_program(ahead.lowered, compiled, ahead.mesh, topology)
         module = read_module(compiled)
-        if ahead.is_step and not topology.chip.is_gpu:
-            answer = replace(answer, notes=(NOT_EARLY,))
-    answer = replace(answer, notes=(*ahead.notes, *answer.notes))
     collectives = _collectives(experiment, strategy, ahead, module, answer.devices)
     warnings = compiler_warnings(log[0])
     return replace(answer, collectives=with_warnings(collectives, warnings)), warnings

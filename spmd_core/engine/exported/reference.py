@@ -20,7 +20,6 @@ from spmd_core.engine.exported.noisy import add_noise
 from spmd_core.experiment import Program
 from spmd_core.results import EPS, Arithmetic, Bounded, Reference, bound, resolved
 
-NOTE = "compared with the same program on one CPU device, within what rounding may move each element by"
 RUNS = 8  # with noise
 MOST_FLOPS = 5 * 10**9  # of one call: what a core does in about a second
 MOST_ELEMENTS = 2**25  # of arguments and outputs: float64 values and bounds of these fill 1 GB
@@ -91,7 +90,7 @@ def _compiled(
     """The module compiled for one CPU device, as a function of arrays that returns NumPy arrays."""
     shapes = [(program.shape(leaf), jnp.dtype(leaf.dtype)) for leaf in program.described.outputs]
     given = [*operands.values(), *more]
-    with jax.default_device(jax.devices("cpu")[0]), warnings.catch_warnings():
+    with jax.default_device(jax.local_devices(backend="cpu")[0]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         jitted = jax.jit(
             lambda *arrays: tuple(jnp.zeros(shape, dtype) for shape, dtype in shapes),
@@ -103,7 +102,7 @@ def _compiled(
         compiled = lowered.compile()
 
     def call(*arrays: Any) -> list[np.ndarray]:
-        with jax.default_device(jax.devices("cpu")[0]):
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
             return [np.asarray(each) for each in compiled(*arrays)]
 
     return call

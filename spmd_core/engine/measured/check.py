@@ -7,24 +7,25 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spmd_core.base import RequestError
-from spmd_core.engine.exported.reference import NOTE as PROGRAM_NOTE
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.measured.operands import Operands
-from spmd_core.engine.measured.own_reference import OWN_NOTE, own_references
+from spmd_core.engine.measured.own_reference import own_references
 from spmd_core.engine.measured.trial import Trial, failure_of
+from spmd_core.engine.members import Shards, gathered
 from spmd_core.experiment import Experiment, Program
 from spmd_core.results import (
     Arithmetic,
     Error,
     Judgement,
     Reference,
+    StoredFact,
     Wrong,
     WrongElement,
     arithmetic,
-    beyond_note,
+    beyond_fact,
     has_formula,
     measure_error,
-    multiplier_note,
+    multiplier_fact,
     references,
     uniform,
 )
@@ -32,11 +33,6 @@ from spmd_core.results import (
 LARGE_BYTES = (
     64 * 2**20
 )  # results above this are judged at once rather than kept until all strategies have run
-NOT_RANKED = "wrong values: not ranked"
-ALIKE = (
-    "every right value is the same within rounding: parts that were exchanged would not show "
-    "(data `normal` shows them)"
-)
 
 
 @dataclass
@@ -50,17 +46,25 @@ class Checker:
     experiment: Experiment
     operands: Operands
     platform: str
-    _known: dict[Arithmetic, tuple[dict[str, Reference], list[str]]] = field(default_factory=dict)
+    _known: dict[Arithmetic, tuple[dict[str, Reference], list[StoredFact]]] = field(
+        default_factory=dict
+    )
 
     def check(self, trial: Trial) -> None:
         """Fill in error, `wrong` and `correct` of a trial whose results wait for it."""
-        results, trial.to_check = trial.to_check, {}
-        if not results or trial.failure is not None:
+        held, trial.to_check = trial.to_check, {}
+        if not held or trial.failure is not None:
             return
-        expected, notes = self._expected(trial)
-        trial.notes += notes
+        expected, facts = self._expected(trial)
+        trial.facts += facts
         if not expected:
             return
+        results = {
+            name: each.among(expected[name], self.experiment.shape(name))
+            if isinstance(each, Shards)
+            else each
+            for name, each in held.items()
+        }
         trial.error = _largest(
             [measure_error(expected[name], result) for name, result in results.items()]
         )
@@ -68,65 +72,80 @@ class Checker:
         trial.wrong = _wrong(expected, results, judged)
         verdicts = {each.correct for each in judged.values()}
         trial.correct = True if True in verdicts else None
-        trial.notes += [
-            note
+        trial.facts += [
+            fact
             for name, each in judged.items()
-            if (note := beyond_note(name, each, expected[name])) is not None
+            if (fact := beyond_fact(name, each, expected[name])) is not None
         ]
         if trial.wrong:
             trial.correct = False
-            trial.notes.append(NOT_RANKED)
+        if any(isinstance(each, Shards) for each in held.values()):
+            _judge_together(trial)
 
     def check_if_large(self, trial: Trial) -> None:
         """Judge results now that would fill the host's memory if they were kept."""
         if sum(result.nbytes for result in trial.to_check.values()) > LARGE_BYTES:
             self.check(trial)
 
-    def _expected(self, trial: Trial) -> tuple[dict[str, Reference], list[str]]:
+    def _expected(self, trial: Trial) -> tuple[dict[str, Reference], list[StoredFact]]:
         experiment = trial.row.experiment if trial.row else self.experiment
         how = arithmetic(experiment, self.platform, trial.strategy)
         if how not in self._known:
             self._known[how] = self._computed(how)
         return self._known[how]
 
-    def _computed(self, how: Arithmetic) -> tuple[dict[str, Reference], list[str]]:
-        experiment, notes = self.experiment, []
+    def _computed(self, how: Arithmetic) -> tuple[dict[str, Reference], list[StoredFact]]:
+        experiment, facts = self.experiment, list[StoredFact]()
         if experiment.what.is_bare_array:  # a copy is right when it is equal
             values = np.asarray(self.operands["array"], np.float64)
             return {"array": Reference(values, np.zeros_like(values), experiment.dtype)}, []
         if experiment.exported:
             return self._of_program(experiment.exported)
-        if (note := multiplier_note(experiment, self.platform)) is not None:
-            notes.append(note)
+        if (fact := multiplier_fact(experiment, self.platform)) is not None:
+            facts.append(fact)
         if has_formula(experiment.what):
             expected = references(experiment, self.operands, how)
         else:
             try:
                 expected = own_references(experiment, self.operands, how)
-                notes.append(OWN_NOTE)
+                facts.append(StoredFact(kind="by the function itself"))
             except Exception as error:  # whatever the user's function raises in float64 is reported; the timings stay
                 failure = failure_of(error)
-                return {}, [
-                    f"not compared: in float64 on one device the function itself fails with "
-                    f"{failure.kind}: {failure.message}"
-                ]
+                return {}, [StoredFact(kind="function fails", values=failure.model_dump())]
         rows = next((one.rows for one in expected.values() if one.rows is not None), None)
         if rows is not None:
-            notes.append(f"compared with the reference on {len(rows)} rows chosen by the seed")
+            facts.append(StoredFact(kind="rows compared", values={"rows": len(rows)}))
         if all(uniform(one) for one in expected.values()):
-            notes.append(ALIKE)
-        return expected, notes
+            facts.append(StoredFact(kind="values alike"))
+        return expected, facts
 
-    def _of_program(self, program: Program) -> tuple[dict[str, Reference], list[str]]:
+    def _of_program(self, program: Program) -> tuple[dict[str, Reference], list[StoredFact]]:
         """What an exported program gives on one device, or why it is not compared."""
         try:
             seed = self.experiment.seed
-            return program_references(program, self.operands, self.platform, seed), [PROGRAM_NOTE]
+            expected = program_references(program, self.operands, self.platform, seed)
+            return expected, [StoredFact(kind="by one CPU device")]
         except RequestError as error:
-            return {}, [f"not compared: {error}"]
+            return {}, [StoredFact(kind="not compared", values={"why": str(error)})]
         except Exception as error:  # whatever one device cannot do is reported; the timings stay
             failure = failure_of(error)
-            return {}, [f"not compared: one device fails with {failure.kind}: {failure.message}"]
+            return {}, [StoredFact(kind="one device fails", values=failure.model_dump())]
+
+
+def _judge_together(trial: Trial) -> None:
+    """A result is right where every member finds the shards right that it holds."""
+    error = trial.error or Error(None, None)
+    wrong = trial.wrong.model_dump() if trial.wrong else None
+    said = gathered((error.max_abs, error.max_rel, wrong, trial.correct))
+    trial.error = _largest([Error(*each[:2]) for each in said])
+    found = [Wrong(**each[2]) for each in said if each[2]]
+    if found:
+        count = sum(each.count for each in found)
+        worst = max(found, key=lambda each: each.count)
+        trial.wrong = worst.model_copy(update={"count": count, "share": count / worst.of})
+    verdicts = [each[3] for each in said]
+    told = [each for each in verdicts if each is not None]
+    trial.correct = all(told) if told else None
 
 
 def _wrong(

@@ -13,7 +13,6 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import Arithmetic, Bounded, Reference, bound, resolved
 from spmd_core.script import computation_lines
 
-OWN_NOTE = "compared with the function itself, in float64 on one device"
 _IMPORTS = "import jax\nimport jax.numpy as jnp\nimport numpy as np\n"
 
 
@@ -24,7 +23,7 @@ def own_references(
     operands are given in float64."""
     lines, function = computation_lines(experiment, "single", {})
     names = execute(_IMPORTS + "\n".join(lines) + "\n", f"{experiment.workload}_reference.py")
-    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
         arguments = [
             jax.numpy.asarray(value if value.dtype.kind in "iub" else value.astype(np.float64))
             for value in operands.values()

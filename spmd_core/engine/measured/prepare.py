@@ -6,7 +6,6 @@ from time import perf_counter
 from typing import Any
 
 import jax
-import numpy as np
 
 from spmd_core.engine.absent.topology import coordinates
 from spmd_core.engine.devices import JaxDevice
@@ -19,13 +18,14 @@ from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.place import array_report
 from spmd_core.engine.measured.timing import Timed, block
 from spmd_core.engine.measured.trial import Trial, device_order
+from spmd_core.engine.members import nothing, on_host
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import Coordinates
 from spmd_core.pictures import NAME as TIMELINE
 from spmd_core.pictures import timeline_of, to_text
 from spmd_core.program import HloError, Reasons, file_name, read_collectives, with_warnings
-from spmd_core.results import MemoryBytes
+from spmd_core.results import MemoryBytes, StoredFact
 from spmd_core.script import program_text
 from spmd_core.time import Useful, operations_of
 
@@ -45,6 +45,9 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
         return
     if not operands:
         operands.update(names["make_operands"]())
+    if STRATEGIES[trial.strategy].is_single_device and jax.process_index() > 0:
+        trial.program = Timed(trial.strategy, nothing, ())  # the first member has the device
+        return
     if trial.strategy == "place":
         _place(trial, names, operands, tell)
     else:
@@ -90,7 +93,7 @@ def _compile(
         experiment, output, result_shapes(experiment, trial.strategy)
     ).items():
         trial.outputs[name] = array_report(array, order, mesh)
-        trial.to_check[name] = np.asarray(array).reshape(experiment.shape(name))
+        trial.to_check[name] = on_host(array, experiment.shape(name))
     trial.program = Timed(trial.strategy, lowered.call, lowered.arguments)
     if lowered.unsharded is not None:
         trial.from_unsharded = Timed(
@@ -108,9 +111,8 @@ def read_program(
     try:
         module = read_module(compiled)
         mesh = () if STRATEGIES[trial.strategy].is_single_device else experiment.mesh
-        positions = tuple(
-            order.index(device) for device in compiled.runtime_executable().local_devices()
-        )
+        used = compiled.runtime_executable().local_devices() if jax.process_count() == 1 else order
+        positions = tuple(map(order.index, used))
         trial.operations = operations_of(module)
         collectives = read_collectives(
             module,
@@ -136,7 +138,7 @@ def _places(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
 
 
 def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
-    """The cost model's estimate of the program, where the devices are TPUs."""
+    """The cost model's estimate of the program, where the devices are TPUs or GPUs."""
     mesh = () if STRATEGIES[trial.strategy].is_single_device else experiment.mesh
     estimate = attached.price(
         mesh,
@@ -148,7 +150,7 @@ def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDe
         Useful(int(experiment.what.flops(experiment.sizes))),
     )
     if isinstance(estimate, str):
-        trial.notes.append(estimate)
+        trial.facts.append(StoredFact(kind="not predicted", values={"why": estimate}))
     else:
         trial.prediction = estimate
         if estimate is not None and estimate.collectives:
@@ -159,7 +161,7 @@ def _place(trial: Trial, names: Mapping[str, Any], operands: Operands, tell: Tel
     mesh, order = device_order(names)
     array = _first_run(trial, names["program"], tell)
     trial.outputs["array"] = array_report(array, order, mesh)
-    trial.to_check["array"] = np.asarray(array)
+    trial.to_check["array"] = on_host(array, array.shape)
     trial.program = Timed(
         trial.strategy, jax.device_put, (operands["array"], names["placed"]["array"])
     )

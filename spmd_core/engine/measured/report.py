@@ -1,19 +1,12 @@
-"""Turns a finished trial into a strategy's result, with the notes that a reader of its numbers
-needs.
-"""
+"""Turns a finished trial into a strategy's result."""
 
 from collections.abc import Mapping
-from statistics import median
 from typing import Any
 
-from spmd_core.base import seconds_text
 from spmd_core.engine.measured.timing import Timed
 from spmd_core.engine.measured.trial import Trial
 from spmd_core.experiment import Experiment
 from spmd_core.results import (
-    SPREAD_NOTICE,
-    SPREAD_WARNING,
-    STEP_TIME,
     Phases,
     Status,
     StrategyResult,
@@ -22,10 +15,6 @@ from spmd_core.results import (
     median_s,
     summarize,
 )
-
-DISPATCH_BOUND = "dispatch bound"
-DISPATCH_FACTOR = 3.0
-USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
 
 
 def strategy_result(
@@ -41,16 +30,14 @@ def strategy_result(
         error=trial.failure,
         phases_s=Phases(**trial.phases_s),
         samples_s=samples,
+        hosts=trial.hosts,
         remeasured_s=every[len(samples) :],
         turns_s=tuple(program.rounds) if program else (),
         calls_per_sample=program.calls_per_turn * program.turns if program and samples else None,
         **_summed(summary),
         from_unsharded=_unsharded(trial.from_unsharded),
-        notes=(
-            *trial.notes,
-            *_of_training(trial, experiment),
-            *_notes(experiment, summary, len(samples), floor_s),
-        ),
+        facts=tuple(trial.facts),
+        floor_s=floor_s,
         warnings=trial.warnings,
         collectives=trial.collectives,
         operations=trial.operations,
@@ -84,19 +71,6 @@ def _bytes_per_s(experiment: Experiment, summary: Summary | None) -> float | Non
     return experiment.what.operand_bytes(experiment.sizes, experiment.dtype) / summary.median_s
 
 
-def _of_training(trial: Trial, experiment: Experiment) -> list[str]:
-    losses = trial.series.get(experiment.what.training.curve or "", [])
-    if not losses:
-        return []
-    steps, seconds = experiment.option("steps"), median(trial.series[STEP_TIME])
-    short = "" if len(losses) == steps else f", stopped after {len(losses)} of {steps} steps"
-    curve = experiment.what.training.curve
-    return [
-        f"{curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last{short}; "
-        f"{seconds_text(seconds)} a step"
-    ]
-
-
 def _status(trial: Trial, experiment: Experiment, was_cancelled: bool) -> Status:
     if trial.failure:
         return "error"
@@ -109,36 +83,3 @@ def _unsharded(timed: Timed | None) -> Unsharded | None:
     if timed is None or not timed.rounds:
         return None
     return Unsharded(samples_s=timed.samples_s, median_s=median_s(timed.rounds))
-
-
-def _notes(
-    experiment: Experiment, summary: Summary | None, count: int, floor_s: float | None
-) -> list[str]:
-    if summary is None:
-        return []
-    notes = []
-    plan = experiment.timing
-    if (
-        floor_s is not None
-        and not experiment.what.is_bare_array
-        and summary.median_s < DISPATCH_FACTOR * floor_s
-    ):
-        notes.append(DISPATCH_BOUND)
-    if count < plan.samples:
-        notes.append(f"stopped after {count} of {plan.samples} samples")
-    elif count < USUAL_SAMPLES:
-        notes.append(
-            f"{count} sample{'' if count == 1 else 's'}, fewer than the usual {USUAL_SAMPLES}"
-        )
-    if plan.min_seconds < USUAL_SECONDS:
-        notes.append(f"sampled for {plan.min_seconds:g} s, less than the usual {USUAL_SECONDS:g} s")
-    if summary.spread > SPREAD_WARNING:
-        notes.append(
-            f"very noisy: the middle half of the samples spreads over {summary.spread:.0%} of the "
-            f"median; measure again on an idle machine"
-        )
-    elif summary.spread > SPREAD_NOTICE:
-        notes.append(
-            f"noisy: the middle half of the samples spreads over {summary.spread:.0%} of the median"
-        )
-    return notes

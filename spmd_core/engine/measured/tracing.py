@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ MOST_EVENTS = 300_000  # read of one trace, about 3 s
 _CALL = "spmd_lab_call"
 _DEVICE = re.compile(r"/device:(?:TPU|GPU|[A-Z]+):(\d+)$")
 _LINES = ("XLA Ops", "Async XLA Ops")  # of a TPU; of a GPU the streams
+_STREAM, _KERNEL_NAME = "Stream", 80  # most characters of a kernel's own name
 _MODULES = "XLA Modules"  # a line of a TPU, with an event for each execution
 _NS = 1e-9
 # Of host threads: events of the thread pools themselves, and the ends of what has begun
@@ -44,15 +46,17 @@ def trace(
     trials: Sequence[Trial],
     emit: Callable[[RunEvent], None],
     cancelled: Callable[[], bool],
+    before: Callable[[], None],
 ) -> None:
-    """Trace every strategy that was timed. A trace that fails is its own reason: what was measured
-    stays.
+    """Trace every strategy that was timed; `before` is called ahead of each. A trace that fails is
+    its own reason: what was measured stays.
     """
     for trial in trials:
         if cancelled():
             return
         if trial.program is None or trial.failure is not None:
             continue
+        before()
         emit(Phase(phase="profile", strategy=trial.key))
         try:
             trial.trace, recorded = _traced(trial)
@@ -130,7 +134,10 @@ def _read(data: Any) -> Recorded:
     executions = list[Execution]()
     for plane in data.planes:
         device = _DEVICE.match(plane.name)
-        for line in plane.lines:
+        lines = list(plane.lines)
+        # beside a GPU's streams, other lines repeat their events
+        streams = [line for line in lines if line.name.startswith(_STREAM)]
+        for line in streams if device is not None and streams else lines:
             if device is not None:
                 of_line = list(_of_device(line, int(device[1])))
                 seen += len(of_line)
@@ -164,17 +171,19 @@ def _executions(line: Any, device: int) -> Iterator[Execution]:
 
 
 def _of_device(line: Any, device: int) -> Iterator[Event]:
-    """Events of a TPU's lines of operations, and of a GPU's streams."""
-    stream = line.name.startswith("Stream")
-    if line.name not in _LINES and not stream:
-        return
-    for event in line.events:
-        name = dict(event.stats).get("hlo_op") if stream else None
-        if stream and name is None:
-            continue  # a kernel of no instruction, such as the profiler's own
-        yield _event(
-            event, device, _instruction(str(name or event.name)), line.name.startswith("Async")
-        )
+    """Events of a TPU's lines of operations, and of a GPU's streams: there a kernel that names no
+    instruction, such as those of command buffers, keeps its own name.
+    """
+    if line.name.startswith(_STREAM):
+        for event in line.events:
+            name = dict(event.stats).get("hlo_op")
+            own = str(name or event.name[:_KERNEL_NAME])
+            yield replace(
+                _event(event, device, _instruction(own)), stream=True, unattributed=name is None
+            )
+    elif line.name in _LINES:
+        for event in line.events:
+            yield _event(event, device, _instruction(event.name), line.name.startswith("Async"))
 
 
 def _of_host(line: Any) -> tuple[list[Event], list[tuple[float, float]], list[Event]]:

@@ -12,6 +12,7 @@ import numpy as np
 from spmd_core.base import Inexpressible, WrongResult
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.measured.timing import Timed
+from spmd_core.engine.members import Shards
 from spmd_core.experiment import Row
 from spmd_core.program import with_specs
 from spmd_core.results import (
@@ -21,10 +22,12 @@ from spmd_core.results import (
     Collective,
     Error,
     Failure,
+    HostTime,
     MemoryBytes,
     Operation,
     Prediction,
     Shardings,
+    StoredFact,
     Trace,
     Wrong,
 )
@@ -42,14 +45,14 @@ class Trial:
     phases_s: dict[str, float] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    notes: list[str] = field(default_factory=list)
+    facts: list[StoredFact] = field(default_factory=list)
     program: Timed | None = None
     compiled: Any = None  # what `program` calls, where the call is one compiled program
     from_unsharded: Timed | None = None
     collectives: tuple[Collective, ...] | None = None
     operations: tuple[Operation, ...] | None = None  # besides collectives
     memory_bytes: MemoryBytes | None = None
-    # on attached TPUs: the cost model's estimate of the program that is timed
+    # on attached TPUs and GPUs: the cost model's estimate of the program that is timed
     prediction: Prediction | None = None
     lowered: Any = None  # of which `compiled` was compiled
     trace: Trace | None = None
@@ -57,13 +60,14 @@ class Trial:
     outputs: dict[str, ArrayReport] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)
     # the results on the host, until they are compared with the reference
-    to_check: dict[str, np.ndarray] = field(default_factory=dict)
+    to_check: dict[str, np.ndarray | Shards] = field(default_factory=dict)
     # of a training run: a value for each step
     series: dict[str, list[float]] = field(default_factory=dict)
     error: Error | None = None
     wrong: Wrong | None = None
     correct: bool | None = None
     failure: Failure | None = None
+    hosts: tuple[HostTime, ...] = ()  # of several
 
     @property
     def key(self) -> str:

@@ -1,5 +1,5 @@
-"""The sharding of a decoder's training step: dim -> mesh axes, as in `programs/decoder.py`, applied
-to a plan's mesh.
+"""The sharding of a decoder's training step: dim -> mesh axes, as in
+`programs/decoder_config.py`, applied to a plan's mesh.
 """
 
 import math

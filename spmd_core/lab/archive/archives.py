@@ -3,19 +3,26 @@
 import json
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
 from spmd_core.base import RequestError, Settings, UnreadableRun, bytes_text, refuse
+from spmd_core.lab import examples
 from spmd_core.lab.archive import container
-from spmd_core.lab.archive.contents import ArchivedRun, read_run, read_texts, run_json
+from spmd_core.lab.archive.contents import (
+    ArchivedRun,
+    read_collection,
+    read_run,
+    read_texts,
+    run_json,
+)
 from spmd_core.lab.store.archived import Incoming
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.rows import columns_at_end, result_body
 from spmd_core.lab.store.store import Store
-from spmd_core.results import lane_of_target
+from spmd_core.results import COLLECTION_ID, EXAMPLES, Collection, lane_of_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +53,31 @@ class Archives:
         self._store, self._settings, self._allow = store, settings, allow
 
     def every(self) -> tuple[str, ...]:
-        """Ids of all runs that are over, oldest first."""
-        return self._store.every_finished()
+        """Ids of all runs that are over, oldest first, and of all collections."""
+        own = (each.id for each in self._store.collections() if not is_example(each))
+        return (*self._store.every_finished(), *own)
 
-    def export(self, runs: Sequence[str], file: IO[bytes]) -> tuple[str, ...]:
-        """Write an archive of runs; ids of those that this version cannot read, and left out.
+    def export(
+        self, runs: Sequence[str], file: IO[bytes], installation: str = ""
+    ) -> tuple[str, ...]:
+        """Write an archive of runs, and of collections with their runs; ids of those that this version
+        cannot read, and left out.
 
-        RequestError where a run is not stored, is not over, or the archive would be too large.
+        `installation`: where they are from, else this data folder. RequestError where a run is not stored, is not over, or the archive would be too large.
         """
         unread: list[str] = []
         members = self._members(tuple(dict.fromkeys(runs)), unread)
-        container.write(file, self._store.installation(), time.time(), members)
+        mark = installation or self._store.installation()
+        container.write(file, mark, time.time(), members)
         return tuple(unread)
 
-    def _members(self, runs: Sequence[str], unread: list[str]) -> Iterator[tuple[str, bytes]]:
-        for run in runs:
+    def _members(self, names: Sequence[str], unread: list[str]) -> Iterator[tuple[str, bytes]]:
+        collections = [
+            self._store.collection(name) for name in names if COLLECTION_ID.fullmatch(name)
+        ]
+        runs = [name for name in names if not COLLECTION_ID.fullmatch(name)]
+        of_collections = {run for each in collections for run in each.runs} - set(runs)
+        for run in (*runs, *sorted(self._over(of_collections))):
             try:
                 fields, result = next(self._store.exported((run,)))
                 texts = self._store.every_text(run)
@@ -71,6 +88,25 @@ class Archives:
             if texts:
                 text = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
                 yield f"texts/{run}.json", text.encode()
+        for each in collections:
+            data = json.dumps(each.to_json(), ensure_ascii=False, separators=(",", ":"))
+            yield f"collections/{each.id}.json", data.encode()
+
+    def _over(self, runs: Iterable[str]) -> Iterator[str]:
+        """Those that are stored and over: what a collection names may be deleted, or at work."""
+        for run in runs:
+            status = self._store.status(run)
+            if status is not None and status.is_over:
+                yield run
+
+    def take_examples(self) -> tuple[str, ...]:
+        """Import the results that came with the program into a data folder that is new; their ids.
+        Never twice: who deletes them has done with them.
+        """
+        if not self._settings.examples or not self._store.wants_examples():
+            return ()
+        with examples.ARCHIVE.open("rb") as file:
+            return self.import_file(file, examples.ARCHIVE.name).imported
 
     def import_file(
         self, file: IO[bytes], name: str = "the archive", asker: Asker = COMMAND_LINE
@@ -100,11 +136,23 @@ class Archives:
                 present.append(run)
             else:
                 refused.append(Refused(run, f"run {run} is another run here: rename neither"))
+        collections = self._collections(archive, refused)
         self._check_room(asker, [each for each, _ in incoming])
-        stored = self._store.import_runs(incoming)
+        stored = self._store.import_runs(incoming, collections)
         self._allow(asker, "import", Path(name).name[:100])  # notes what was done
-        present += [each.run for each, _ in incoming if each.run not in set(stored)]
+        names = (*(each.run for each, _ in incoming), *(each.id for each in collections))
+        present += [name for name in names if name not in set(stored)]
         return Imported(stored, tuple(present), tuple(refused))
+
+    def _collections(self, archive: container.Archive, refused: list[Refused]) -> list[Collection]:
+        """The collections of an archive; those that cannot be taken are added to `refused`."""
+        taken = []
+        for name, data in archive.collections():
+            try:
+                taken.append(read_collection(name, data, archive.manifest.installation))
+            except RequestError as error:
+                refused.append(Refused(name, str(error)))
+        return taken
 
     def _check_room(self, asker: Asker, incoming: Sequence[Incoming]) -> None:
         """RequestError where a viewer's import would pass what this server stores."""
@@ -118,6 +166,11 @@ class Archives:
                 f"is more than this server has room for ({bytes_text(max(0, free))})",
                 "delete runs on History, or import fewer",
             )
+
+
+def is_example(collection: Collection) -> bool:
+    """Whether a collection came with the program."""
+    return collection.origin is not None and collection.origin.installation == EXAMPLES
 
 
 def _packed(run: str, texts: bytes | None) -> tuple[tuple[str, str, bytes], ...]:

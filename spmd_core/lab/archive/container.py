@@ -1,7 +1,7 @@
 """The file of an archive: a zip of JSON members, checked before any of them is believed.
 
-`manifest.json` names the schema and the SHA-256 of every other member: `runs/ID.json`, and
-`texts/ID.json` of a run that left program texts.
+`manifest.json` names the schema and the SHA-256 of every other member: `runs/ID.json`,
+`texts/ID.json` of a run that left program texts, and `collections/ID.json`.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ SCHEMA = 1
 FORMAT, SUFFIX = "spmd-lab archive", ".spmdlab"
 MANIFEST = "manifest.json"
 MOST_INFLATED_BYTES, MOST_RATIO = 2**30, 100
-MOST_MEMBERS = 60_000
+MOST_MEMBERS, MOST_MEMBER_BYTES = 60_000, 2**27
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_MEMBER = re.compile(rf"(?:runs|texts)/({RUN_ID.pattern})\.json")
+_MEMBER = re.compile(rf"(?:runs|texts|collections)/({RUN_ID.pattern})\.json")
 _MOST_MANIFEST_BYTES = 16 * 2**20
 _MOST_DIRECTORY_BYTES = 8 * 2**20  # 130 bytes for each of the most members
 _END_BYTES, _END, _END64 = 22, b"PK\x05\x06", b"PK\x06\x07"  # of a zip; its 64-bit locator
@@ -44,10 +44,18 @@ class Manifest:
     @property
     def runs(self) -> tuple[str, ...]:
         """Ids of its runs, in its order."""
+        return self._named("runs/")
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """Ids of its collections, in its order."""
+        return self._named("collections/")
+
+    def _named(self, folder: str) -> tuple[str, ...]:
         return tuple(
             named[1]
             for name in self.sha256
-            if name.startswith("runs/") and (named := _MEMBER.fullmatch(name))
+            if name.startswith(folder) and (named := _MEMBER.fullmatch(name))
         )
 
 
@@ -60,7 +68,8 @@ def write(
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in members:
             size += len(data)
-            if size > MOST_INFLATED_BYTES or len(digests) >= MOST_MEMBERS:
+            is_large = size > MOST_INFLATED_BYTES or len(data) > MOST_MEMBER_BYTES
+            if is_large or len(digests) >= MOST_MEMBERS:
                 most = f"{bytes_text(MOST_INFLATED_BYTES)} and {MOST_MEMBERS:,} members"
                 raise refuse("the archive", f"would pass {most}", "export the runs in parts")
             digests[name] = hashlib.sha256(data).hexdigest()
@@ -117,6 +126,13 @@ class Archive:
             assert data is not None
             yield run, data, self.data(f"texts/{run}.json")
 
+    def collections(self) -> Iterator[tuple[str, bytes]]:
+        """Id and JSON of each collection of the archive."""
+        for collection in self.manifest.collections:
+            data = self.data(f"collections/{collection}.json")
+            assert data is not None
+            yield collection, data
+
     def _check_end(self, file: IO[bytes]) -> None:
         """RequestError before the directory is read, which may be large itself."""
         self._bytes = file.seek(0, 2)
@@ -148,6 +164,9 @@ class Archive:
             raise self._bad(f"has the member {shown}, which no archive of runs has")
         if each.flag_bits & _ENCRYPTED or each.compress_type not in _METHODS:
             raise self._bad(f"has the member {shown}, which is encrypted or oddly compressed")
+        if each.file_size > MOST_MEMBER_BYTES:
+            most = bytes_text(MOST_MEMBER_BYTES)
+            raise self._bad(f"has the member {shown}, which is larger than {most}")
         if each.file_size > MOST_RATIO * max(1, each.compress_size):
             raise self._bad(f"has the member {shown}, which inflates over {MOST_RATIO} times")
 
@@ -168,8 +187,8 @@ class Archive:
             raise self._bad(f"has a {MANIFEST} that is none of an archive of runs")
         if set(manifest.sha256) != names - {MANIFEST}:
             raise self._bad("has other members than its manifest names")
-        runs = set(manifest.runs)
-        if any(_MEMBER.fullmatch(name)[1] not in runs for name in manifest.sha256):  # pyright: ignore[reportOptionalSubscript]
+        texts = {name.removeprefix("texts/") for name in names if name.startswith("texts/")}
+        if texts - {f"{run}.json" for run in manifest.runs}:
             raise self._bad("has texts of a run that it does not have")
         return manifest
 

@@ -1,6 +1,7 @@
 """One run of an archive as a value, and as JSON."""
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -9,14 +10,21 @@ from pydantic import ValidationError
 from spmd_core.base import Frozen, refuse, shorten
 from spmd_core.experiment import Experiment, load_json, parse_experiment
 from spmd_core.results import (
+    COLLECTION_ID,
+    Collection,
+    CollectionItem,
     Failure,
     Labels,
+    Origin,
     Result,
+    checked_item,
     checked_name,
     checked_note,
     checked_tags,
+    checked_title,
     csv_text,
     json_text,
+    with_items,
 )
 from spmd_core.words import experiment_words, in_words, run_headline
 
@@ -110,6 +118,51 @@ def _check(run: str, read: ArchivedRun) -> None:
 
 def _id(read: ArchivedRun) -> str:
     return read.experiment.id
+
+
+class _ArchivedItem(Frozen):
+    """A part of a collection."""
+
+    id: str
+    kind: Literal["text", "run", "search"]
+    text: str
+    about: str = ""
+
+
+class _ArchivedCollection(Frozen):
+    """A collection as `Collection.to_json` writes it."""
+
+    collection: str
+    title: str
+    owner_name: str = ""
+    created_at: float
+    updated_at: float
+    origin: str | None = None
+    items: tuple[_ArchivedItem, ...] = ()
+
+
+def read_collection(collection: str, data: bytes, installation: str) -> Collection:
+    """The collection that a member holds, as a foreign one; RequestError where it is none."""
+    try:
+        read = _ArchivedCollection.model_validate(load_json(data))
+    except (ValidationError, RecursionError) as error:
+        rule = "cannot be read by this version"
+        fix = "import it with the version that exported it"
+        raise refuse(f"collection {shorten(collection)}", rule, fix) from error
+    moments = (read.created_at, read.updated_at)
+    items = tuple(checked_item(CollectionItem(**each.model_dump())) for each in read.items)
+    if (
+        read.collection != collection
+        or not COLLECTION_ID.fullmatch(collection)
+        or not all(0 <= moment < _LAST_MOMENT_S for moment in moments)
+        or len(read.owner_name) > 200
+        or len({each.id for each in items}) < len(items)
+    ):
+        rule = "is not the collection that its member is named for"
+        raise refuse(f"collection {shorten(collection)}", rule, "export it again")
+    origin = Origin(read.origin or installation, time.time())
+    empty = Collection(collection, checked_title(read.title), (), read.owner_name, *moments, origin)
+    return with_items(empty, items)
 
 
 def read_texts(run: str, data: bytes) -> dict[str, dict[str, str]]:

@@ -11,10 +11,11 @@ from typing import Any
 from spmd_core.base import refuse, shorten
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
-from spmd_core.lab.store.labels import LabelsOfRuns, write_labels
+from spmd_core.lab.store.collections import CollectionsOfRuns, insert_collection
+from spmd_core.lab.store.labels import write_labels
 from spmd_core.lab.store.queue import insert_run
 from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
-from spmd_core.results import TERMINAL, Labels, Origin
+from spmd_core.results import TERMINAL, Collection, Labels, Origin
 
 _OVER = f"state IN {TERMINAL!r}"
 
@@ -37,7 +38,7 @@ class Incoming:
         return texts + len(self.body or b"")
 
 
-class ArchivedRuns(LabelsOfRuns):
+class ArchivedRuns(CollectionsOfRuns):
     """Runs that are exported and imported, as values."""
 
     def installation(self) -> str:
@@ -45,10 +46,18 @@ class ArchivedRuns(LabelsOfRuns):
         return str(self._rows("SELECT mark FROM installation")[0]["mark"])
 
     def every_finished(self) -> tuple[str, ...]:
-        """Ids of every run that is over, oldest first."""
-        return tuple(
-            row["id"] for row in self._rows(f"SELECT id FROM runs WHERE {_OVER} ORDER BY seq")
-        )
+        """Ids of every run that is over, oldest first, without those that came with the program."""
+        query = f"SELECT id FROM runs WHERE {_OVER} AND NOT {read.IS_EXAMPLE} ORDER BY seq"
+        return tuple(row["id"] for row in self._rows(query))
+
+    def wants_examples(self) -> bool:
+        """Whether this folder is new: it has no run, and this is the first call for it."""
+        query = "SELECT examples, EXISTS (SELECT 1 FROM runs) AS used FROM installation"
+        row = self._rows(query)[0]
+        if not row["examples"]:
+            with self._transaction() as db:
+                db.execute("UPDATE installation SET examples = 1")
+        return not (row["examples"] or row["used"])
 
     def exported(self, runs: Iterable[str]) -> Iterator[tuple[dict[str, object], str | None]]:
         """Fields of each run as `ArchivedRun` has them, and the JSON text of its result.
@@ -80,9 +89,13 @@ class ArchivedRuns(LabelsOfRuns):
             known |= {row["id"]: (row["experiment"], row["submitted_at"]) for row in rows}
         return known
 
-    def import_runs(self, incoming: Sequence[tuple[Incoming, str]]) -> tuple[str, ...]:
-        """Store foreign runs, each with the installation that it is from, all or none; ids of those
-        that were not here by then. StorageError where the disk is full.
+    def import_runs(
+        self,
+        incoming: Sequence[tuple[Incoming, str]],
+        collections: Sequence[Collection] = (),
+    ) -> tuple[str, ...]:
+        """Store foreign runs, each with the installation that it is from, and collections, all or
+        none; ids of those that were not here by then. StorageError where the disk is full.
         """
         now, stored = time.time(), []
         with self._transaction() as db:
@@ -91,6 +104,11 @@ class ArchivedRuns(LabelsOfRuns):
                     continue
                 _insert(db, each, Origin(mark, now))
                 stored.append(each.run)
+            for each in collections:
+                query = "SELECT 1 FROM collections WHERE id = ?"
+                if not db.execute(query, (each.id,)).fetchone():
+                    insert_collection(db, each, None, None)
+                    stored.append(each.id)
         return tuple(stored)
 
 

@@ -159,4 +159,18 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
             "INSERT INTO installation VALUES (1, lower(hex(randomblob(6))))",
         ),
     ),
+    (
+        "0011 whether the results that came with the program were taken in",
+        ("ALTER TABLE installation ADD COLUMN examples INTEGER NOT NULL DEFAULT 0",),
+    ),
+    (
+        "0012 collections",
+        (
+            """CREATE TABLE collections (
+                id TEXT PRIMARY KEY, title TEXT NOT NULL, items TEXT NOT NULL, owner TEXT,
+                owner_name TEXT, viewer TEXT, created_at REAL NOT NULL, updated_at REAL NOT NULL,
+                origin TEXT)""",
+        ),
+    ),
+    ("0013 lists by moment", ("CREATE INDEX runs_by_moment ON runs(submitted_at, seq)",)),
 )

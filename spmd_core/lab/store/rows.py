@@ -14,6 +14,7 @@ from spmd_core.base import Frozen, RequestError, UnreadableRun, shorten
 from spmd_core.experiment import Experiment, parse_experiment_text
 from spmd_core.results import (
     ACTIVE,
+    EXAMPLES,
     STATES,
     Environment,
     Failure,
@@ -48,6 +49,7 @@ class Unread:
     reason: str
 
 
+IS_EXAMPLE = f"COALESCE(origin, '') LIKE '%\"installation\": \"{EXAMPLES}\"%'"
 LABELS = "labels.name, labels.note, labels.tags, labels.pinned, origin"  # of a run's row
 WITH_LABELS = "LEFT JOIN labels ON labels.run = runs.id"
 # what damaged bytes make of a row: RequestError and others are of values, IndexError of columns

@@ -13,6 +13,8 @@ from spmd_core.results import (
     Failed,
     Failure,
     Finished,
+    Measured,
+    NoTrace,
     Phase,
     Points,
     Progress,
@@ -22,6 +24,7 @@ from spmd_core.results import (
     RunStatus,
     StrategyResult,
     Texts,
+    Trace,
     next_process,
     with_process,
 )
@@ -64,6 +67,7 @@ class ActiveRun:
         self.again: tuple[str, ...] = ()  # what a further process is to measure
         self.process = 1
         self._before: RunEnd | None = None  # of the processes before this one
+        self._measured: Result | None = None  # before a profiler began
         self._settings = settings
         self._timeout_s = settings.longest_s(self._is_compiling)
         if status.experiment.is_mixed:  # measured, then compiled
@@ -112,6 +116,8 @@ class ActiveRun:
                 )
             case Texts():
                 self.texts.setdefault(event.strategy, {}).update(event.texts)
+            case Measured():
+                self._measured = event.result
             case Finished():
                 self.outcome = self._finished(event)
             case Failed():
@@ -199,6 +205,11 @@ class ActiveRun:
         if self._before:
             self.outcome = self._before
             return
+        if (
+            self._measured and not self.status.experiment.is_mixed
+        ):  # the profiler took the process with it
+            self.outcome = RunEnd("succeeded", without_trace(self._measured))
+            return
         phase = f" in {self.status.phase}" if self.status.phase else " while it started"
         strategy = f" of {self.status.strategy}" if self.status.strategy else ""
         own = (
@@ -251,7 +262,11 @@ class ActiveRun:
         )
 
     def _partial(self) -> Result | None:
-        """What was measured before the end: provisional medians, points of a sweep."""
+        """What was measured before the end: all of it before a profiler began, provisional medians,
+        points of a sweep.
+        """
+        if self._measured:
+            return without_trace(self._measured)
         if not self.environment or not (self.status.medians_s or self.status.points):
             return None
         if self.status.points:
@@ -277,3 +292,15 @@ class ActiveRun:
             strategies=outcomes,
             partial=True,
         )
+
+
+def without_trace(result: Result) -> Result:
+    """A result whose process ended under a profiler; untraced strategies name that reason."""
+    untraced = Trace(reason=NoTrace.ENDED)
+    outcomes = {
+        name: outcome.model_copy(update={"trace": untraced})
+        if outcome.status == "ok" and outcome.trace is None
+        else outcome
+        for name, outcome in result.strategies.items()
+    }
+    return result.model_copy(update={"strategies": outcomes})

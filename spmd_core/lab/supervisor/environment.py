@@ -14,7 +14,9 @@ _NEEDED = frozenset(
         *("SPMD_LAB_DATA", "HOME", "XDG_DATA_HOME"),  # where the data folder is
     )
 )
-_NEEDED_BEGINNINGS = ("LC_", "TPU_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_")
+_NEEDED_BEGINNINGS = ("LC_", "TPU_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_", "XLA_PYTHON_CLIENT_")
+# JAX takes 75 % of each GPU at once, and holds it while its process idles; others get none of it
+_PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 _OF_THE_SLICE = (
     "TPU_PROCESS_ADDRESSES",
     "TPU_PROCESS_PORT",
@@ -75,7 +77,8 @@ def worker_environment(
     parsed = parse_target(target)
     environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
     if parsed.is_simulated and parsed.device_count:
-        return environ | _COMPILER | simulated_devices(parsed.device_count, hardware.cores)
+        each = parsed.device_count // parsed.hosts
+        return environ | _COMPILER | simulated_devices(each, hardware.cores)
     if parsed.is_absent:
         given = " ".join(f"--{name}={value}" for name, value in (flags or {}).items())
         return environ | ENVIRONMENT | {"LIBTPU_INIT_ARGS": given}
@@ -85,6 +88,8 @@ def worker_environment(
     if hardware.accelerator != "tpu":
         environ |= _COMPILER
     environ["JAX_PLATFORMS"] = platforms
+    if hardware.accelerator in ("nvidia", "amd"):
+        environ.setdefault(_PREALLOCATE, "false")
     if hardware.accelerator == "tpu" and hardware.slice_hosts > 1:
         environ = _alone(environ, hardware.chips)
     return environ

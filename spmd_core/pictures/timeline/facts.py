@@ -16,13 +16,24 @@ _COPIES = ("copy", "copy-start", "copy-done", "infeed", "outfeed")
 CONTAINERS = ("while", "call", "conditional")
 _LIBRARIES = re.compile(r"matmul|gemm|\$dot|convolution|\$conv", re.I)
 _NUMBERED = re.compile(r"[._]\d+$")
+# Kernels of NCCL by their own names, and copies, where a profiler lost the instruction
+_NCCL = re.compile(r"^ncclDevKernel_([A-Za-z]+)")
+_NCCL_KINDS = {
+    "AllReduce": "all-reduce",
+    "AllGather": "all-gather",
+    "ReduceScatter": "reduce-scatter",
+    "SendRecv": "collective-permute",
+    "Broadcast": "collective-broadcast",
+}
+_MOVES = ("Memcpy", "Memset")
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """An instruction: its kind of time, and its source.
 
-    `groups` are the devices, by JAX's numbers, that take part together; pairs of a permute.
+    `groups` are the devices, by JAX's numbers, that take part together; pairs of a permute. What
+    ends something asynchronous has none.
     `is_part`: the start or the end of something asynchronous.
     """
 
@@ -86,7 +97,7 @@ class ProgramFacts:
             (known.source if known else None) or source_of(inner) or source_of(each),
             line_of(each),
             nbytes=known.bytes if known else None,
-            groups=known.groups if known and not is_part else None,
+            groups=known.groups if known and not each.opcode.endswith("-done") else None,
             is_part=is_part,
             contains=each.opcode in CONTAINERS,
         )
@@ -116,13 +127,15 @@ class ProgramFacts:
 
 def _by_name(name: str) -> Fact:
     """Facts from the name alone: for an instruction of another program."""
+    if nccl := _NCCL.match(name):
+        return Fact(_NCCL_KINDS.get(nccl[1], "all-reduce"))
     base = name
     while _NUMBERED.search(base):
         base = _NUMBERED.sub("", base)
     kind = kind_of(base.removesuffix("-done"))
-    if base in _COPIES:
+    if base in _COPIES or base.startswith(_MOVES):
         plain = COPY
-    elif base in _PRODUCTS:
+    elif base in _PRODUCTS or _LIBRARIES.search(base):
         plain = MATMUL
     else:
         plain = COMPUTE

@@ -12,6 +12,8 @@ class Event:
     """Something that a device did: seconds on the trace's clock, and the instruction's name.
 
     `beside`: on a track of its own beside the device's operations, such as an asynchronous copy.
+    `stream`: on a stream of a GPU, where an instruction's start is all of what it starts. A kernel
+    that names no instruction is `unattributed`, under its own name.
     """
 
     device: int
@@ -19,6 +21,8 @@ class Event:
     start_s: float
     length_s: float
     beside: bool = False
+    stream: bool = False
+    unattributed: bool = False
 
     @property
     def end_s(self) -> float:

@@ -1,7 +1,7 @@
 """Builds the timeline of one call, and the account of its time, from a profiler's record."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -29,6 +29,7 @@ class Piece:
     end_s: float
     late: int | None = None  # of a wait: the device that came last
     beside: bool = False
+    unattributed: bool = False
 
     @property
     def stretch(self) -> Stretch:
@@ -122,7 +123,9 @@ def _arrivals(
     started: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for device, listed in events.items():
         for event in listed:
-            if facts.of(event.name).groups and not event.beside:
+            fact = facts.of(event.name)
+            # of a stream, a start is all of it; elsewhere it only issues what runs beside
+            if fact.groups and not event.beside and (event.stream or not fact.is_part):
                 started[event.name][device].append(event.start_s)
     arrivals: dict[tuple[int, str, int], tuple[float, int]] = {}
     for name, starts in started.items():
@@ -159,7 +162,17 @@ def _split(event: Event, kind: str, arrival: tuple[float, int] | None) -> list[P
         here = min(arrival[0], end)
         pieces.append(Piece(event.device, event.name, WAIT, start, here, late=arrival[1]))
         start = here
-    pieces.append(Piece(event.device, event.name, kind, start, end, beside=event.beside))
+    pieces.append(
+        Piece(
+            event.device,
+            event.name,
+            kind,
+            start,
+            end,
+            beside=event.beside,
+            unattributed=event.unattributed,
+        )
+    )
     return pieces
 
 
@@ -186,10 +199,21 @@ def account(pieces: Sequence[Piece], facts: ProgramFacts, step_s: float) -> Trac
         skew=(max(computing) - min(computing)) / max(computing)
         if len(computing) > 1 and max(computing)
         else None,
+        unattributed=_unattributed(by_device.values()),
         devices=devices,
         operations=operations[:MOST_OPERATIONS],
         other_operations=max(0, len(operations) - MOST_OPERATIONS),
     )
+
+
+def _unattributed(devices: Iterable[Sequence[Piece]]) -> float:
+    """The share of the devices' busy time in which only kernels run that name no instruction."""
+    lost = busy = 0.0
+    for pieces in devices:
+        known = joined(each.stretch for each in pieces if not each.unattributed)
+        every = joined(each.stretch for each in pieces)
+        lost, busy = lost + covered_s(outside(every, known)), busy + covered_s(every)
+    return lost / busy if busy else 0.0
 
 
 def _device(device: int, pieces: Sequence[Piece], step_s: float) -> TracedDevice:

@@ -27,7 +27,7 @@ _MAX_DEPTH = 64
 Caller = tuple[Computation, Instruction]
 
 
-# On GPUs a pair may be called one after the other: its start says so
+# On GPUs a start and its done may run back to back, which the start is marked with
 _IS_SYNC = re.compile(r'"is_sync":\s*true')
 
 

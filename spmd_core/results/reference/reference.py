@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spmd_core.experiment import STRATEGIES, Experiment, element_count
-from spmd_core.results.reference.bounds import EPS, LARGEST, Arithmetic, Judgement, bound, judge
+from spmd_core.results.reference.bounds import EPS, Arithmetic, Judgement, bound, judge
 from spmd_core.results.reference.formulas import FORMULAS
+from spmd_core.results.result import StoredFact
 
 FULL_FLOPS = 2_000_000_000  # above this, only SAMPLED_ROWS rows are computed
 FULL_ELEMENTS = (
@@ -18,30 +19,10 @@ SAMPLED_ROWS = 64
 FULL_DIGITS_FROM = (
     2.0**-103
 )  # smallest normal float32 over its eps: below it, float32 holds fewer digits, and then none
-# platform -> precision -> eps of what float32 inputs are rounded to before they are multiplied, and
-# the words for it
+# platform -> precision -> eps of what float32 inputs are rounded to before they are multiplied
 _COARSE = {
-    "tpu": {
-        "default": (
-            EPS["bfloat16"],
-            "TPU multiplies float32 in bfloat16 passes at default precision: the error is judged "
-            "by bfloat16 "
-            "(precision=highest avoids it)",
-        ),
-        "high": (
-            2.0**-15,
-            "TPU multiplies float32 in three bfloat16 passes at precision=high: the error is "
-            "judged by these",
-        ),
-    },
-    "gpu": dict.fromkeys(
-        ("default", "high"),
-        (
-            EPS["tfloat32"],
-            "the GPU may multiply float32 as TF32 at this precision: the error is judged by TF32 "
-            "(precision=highest avoids it)",
-        ),
-    ),
+    "tpu": {"default": EPS["bfloat16"], "high": 2.0**-15},
+    "gpu": dict.fromkeys(("default", "high"), EPS["tfloat32"]),
 }
 
 
@@ -138,7 +119,7 @@ def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") 
     """
     what = experiment.what
     dtype = what.result_dtype(experiment.dtype)
-    coarse, _ = _coarse(experiment, platform)
+    *_, coarse = _coarse(experiment, platform)
     present = what.operands[0].present(experiment.sizes) if what.operands else ()
     how = Arithmetic(
         dtype,
@@ -172,19 +153,21 @@ def _parts(experiment: Experiment) -> tuple[tuple[str, int], ...]:
     return tuple((dim, parts) for dim, parts in sorted(shares.items()) if parts > 1)
 
 
-def multiplier_note(experiment: Experiment, platform: str) -> str | None:
-    """Words for a multiplier that rounds float32 inputs; None where it does not."""
-    return _coarse(experiment, platform)[1]
+def multiplier_fact(experiment: Experiment, platform: str) -> StoredFact | None:
+    """That a multiplier rounds float32 inputs; None where it does not."""
+    kind, precision, eps = _coarse(experiment, platform)
+    return StoredFact(kind=f"{kind} multiplier", values={"precision": precision}) if eps else None
 
 
-def _coarse(experiment: Experiment, platform: str) -> tuple[float, str | None]:
+def _coarse(experiment: Experiment, platform: str) -> tuple[str, str, float]:
+    """tpu or gpu, the precision, and the eps that float32 inputs are rounded to; 0: they are not."""
     what = experiment.what
     own = what.source is not None  # which has no option for it, and may multiply at any precision
     if not (what.uses_precision or own) or what.result_dtype(experiment.dtype) != "float32":
-        return 0.0, None
+        return platform, "", 0.0
     platform = "gpu" if platform in ("cuda", "rocm") else platform
-    precision = "default" if own else experiment.option("precision")
-    return _COARSE.get(platform, {}).get(precision, (0.0, None))
+    precision = "default" if own else str(experiment.option("precision"))
+    return platform, precision, _COARSE.get(platform, {}).get(precision, 0.0)
 
 
 def measure_error(expected: Reference, output: np.ndarray) -> Error:
@@ -208,26 +191,18 @@ def uniform(expected: Reference) -> bool:
     return values.size > 1 and float(np.ptp(values)) <= float(bounds.min())
 
 
-def beyond_note(name: str, judged: Judgement, expected: Reference) -> str | None:
-    """What is right because it is beyond the dtype's largest number, and what cannot be judged for
-    which reason; None where there is neither."""
-    dtype, undefined, unresolved = expected.dtype, judged.undefined, expected.unresolved
-    beyond = (
-        f"they are, or come from, numbers beyond {LARGEST.get(dtype, np.inf):.5g}, the "
-        f"largest {dtype}"
-    )
-    where = (
-        (judged.infinite, f"are infinite, and right so: {beyond}"),
-        (judged.unjudged - undefined - unresolved, f"are not judged: {beyond}"),
-        (undefined, "are not judged: they are infinite, or no numbers, in float64 too"),
-        (
-            unresolved,
-            "are not judged: rounding spreads them as far as the values of the reference lie apart",
-        ),
-    )
-    words = [
-        f"{count:,} of {judged.compared:,} elements of {name} {why}"
-        for count, why in where
-        if count
-    ]
-    return "; ".join(words) or None
+def beyond_fact(name: str, judged: Judgement, expected: Reference) -> StoredFact | None:
+    """Counts of elements that are right because they are beyond the dtype's largest number, and of
+    those that cannot be judged, by reason; None where there is neither.
+    """
+    undefined, unresolved = judged.undefined, expected.unresolved
+    counts = {
+        "infinite": judged.infinite,
+        "unjudged": judged.unjudged - undefined - unresolved,
+        "undefined": undefined,
+        "unresolved": unresolved,
+    }
+    if not any(counts.values()):
+        return None
+    beside = {"of": judged.compared, "name": name, "dtype": expected.dtype}
+    return StoredFact(kind="beyond", values=counts | beside)

@@ -101,6 +101,15 @@ class Texts(Frozen):
     texts: dict[str, str]
 
 
+class Measured(Frozen):
+    """Up, before a profiler records a step: the result so far, which a profiler that ends the process
+    does not take with it.
+    """
+
+    event: Literal["measured"] = "measured"
+    result: Result
+
+
 class Finished(Frozen):
     """Up: the run's result; `partial` inside it where the run was cancelled."""
 
@@ -120,7 +129,7 @@ Command = Annotated[
     RunCommand | CancelCommand | PingCommand | RestedCommand, Field(discriminator="command")
 ]
 Event = Annotated[
-    Started | Ready | Phase | Progress | Points | Texts | Finished | Failed | Pong,
+    Started | Ready | Phase | Progress | Points | Texts | Measured | Finished | Failed | Pong,
     Field(discriminator="event"),
 ]
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)

@@ -33,6 +33,9 @@ class Labels:
 NO_LABELS = Labels()
 
 
+EXAMPLES = "examples"  # the installation that results are from which came with the program
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a foreign run is from: the installation (a random mark, no host name) that exported it,

@@ -3,7 +3,6 @@
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,6 +13,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ma
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from spmd_core.script.programs.decoder_config import PROJECTIONS, TRAIN_RULES, Decoder, spec
 from spmd_core.script.programs.decoder_experts import dropless
 from spmd_core.script.programs.decoder_flash import flash_call
 from spmd_core.script.programs.decoder_parts import (
@@ -24,170 +24,36 @@ from spmd_core.script.programs.decoder_parts import (
     rotate,
 )
 
-# dim of a parameter or activation -> mesh axes; an axis that an earlier dim of the same array uses is skipped
-TRAIN_RULES = {
-    "batch": ("data", "fsdp", "fsdp_transpose", "expert"),
-    "expert_batch": ("data", "fsdp", "fsdp_transpose"),  # where experts have the axis
-    "length": ("sequence",),
-    "act_embed": ("tensor",),
-    "act_heads": ("tensor", "sequence"),
-    "act_mlp": ("tensor",),
-    "act_vocab": ("tensor", "sequence"),
-    "embed": ("fsdp", "fsdp_transpose", "sequence", "expert"),
-    "mlp": ("fsdp_transpose", "tensor"),
-    "heads": ("tensor",),
-    "kv_heads": ("tensor",),
-    "vocab": ("tensor",),
-    "norm": ("tensor",),
-    "experts": ("expert",),
-}
 
-
-PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down")
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """Sizes and choices of a decoder; `windows` has one entry per layer of a scanned block: a sliding window, or None for all of the past. Layers that are left over follow the scan."""
-
-    layers: int
-    embed: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    mlp: int
-    vocab: int
-    gated: bool = True
-    activation: str = "silu"
-    norm: str = "rms"
-    post_norms: bool = False
-    positions: int = 0  # rows of a learned position table; 0: rotary embedding
-    tied: bool = False
-    windows: tuple[int | None, ...] = (None,)
-    attention_cap: float | None = None
-    logits_cap: float | None = None
-    logits_float32: bool = True
-    experts: int = 1
-    experts_per_token: int = 1
-    shared_mlp: int = 0
-    qkv_bias: bool = False
-    out_bias: bool = False
-    mlp_bias: bool = False
-    router_bias: bool = False
-    qk_norm: bool = False
-    sinks: bool = False
-    capacity_factor: float = 1.25  # rows that an expert takes, over an even share of them
-    dropless: bool = False
-    group_rows: int = 512  # dropless: of a block of the kernel
-    imbalance: float = 1.0  # dropless: rows that a device takes, over an even share of them
-    remat: str = "full"  # none, minimal (projections are kept) or full
-    save: tuple[str, ...] = ()
-    offload: tuple[str, ...] = ()
-    fused_qkv: bool = False
-    fused_mlp: bool = False
-    attention_blocks: tuple[int, int, int] = (512, 512, 512)  # queries, keys, keys per matmul
-    fused_attention_backward: bool = False
-    gpu: bool = False  # attention by one call, embedding rows by a gather
-    parameter_dtype: str = "float32"
-    moment_dtypes: tuple[str, str] = ("float32", "float32")
-
-
-def parameter_dims(c: Decoder) -> dict:
-    """The tree of parameters: each leaf a tuple of (dim, size)."""
-    embed, heads, kv, head_dim = (
-        ("embed", c.embed),
-        ("heads", c.heads),
-        ("kv_heads", c.kv_heads),
-        ("head_dim", c.head_dim),
+def splash_kernel(c: Decoder, heads: int, length: int, window: int | None):
+    """The splash kernel of a shard: causal, within `window` keys where there is one."""
+    queries, keys, part = (min(block, length) for block in c.attention_blocks)
+    dq: dict[str, Any] = (
+        {} if c.fused_attention_backward else {"block_q_dq": queries, "block_kv_dq": keys}
     )
-    width = (("mlp", c.mlp),) if not c.fused_mlp else (("gate_up", 2), ("mlp", c.mlp))
-    experts = (("experts", c.experts),) if c.experts > 1 else ()
-    block = {
-        "attention_norm": (("norm", c.embed),),
-        "mlp_norm": (("norm", c.embed),),
-        "out": (heads, head_dim, embed),
-        "up": (*experts, embed, *width),
-        "down": (*experts, ("mlp", c.mlp), embed),
-    }
-    if c.fused_qkv:
-        block["qkv"] = (embed, ("qkv", 3), heads, head_dim)
-    else:
-        block |= {
-            "query": (embed, heads, head_dim),
-            "key": (embed, kv, head_dim),
-            "value": (embed, kv, head_dim),
-        }
-    if c.gated and not c.fused_mlp:
-        block["gate"] = (*experts, embed, ("mlp", c.mlp))
-    if experts:
-        block["router"] = (embed, ("router", c.experts))
-    if c.shared_mlp:
-        shared = ("mlp", c.shared_mlp)
-        block |= {"shared_gate": (embed, shared), "shared_up": (embed, shared)}
-        block["shared_down"] = (shared, embed)
-    if c.qkv_bias and c.fused_qkv:
-        block["qkv_bias"] = (("qkv", 3), heads, head_dim)
-    elif c.qkv_bias:
-        block |= {
-            "query_bias": (heads, head_dim),
-            "key_bias": (kv, head_dim),
-            "value_bias": (kv, head_dim),
-        }
-    if c.out_bias:
-        block["out_bias"] = (("norm", c.embed),)
-    if c.mlp_bias:
-        block |= {"up_bias": (*experts, *width), "down_bias": (*experts, ("norm", c.embed))}
-        if c.gated and not c.fused_mlp:
-            block["gate_bias"] = (*experts, ("mlp", c.mlp))
-    if c.router_bias:
-        block["router_bias"] = (("router", c.experts),)
-    if c.qk_norm:
-        block |= {"query_norm": (head_dim,), "key_norm": (head_dim,)}
-    if c.sinks:
-        block["sinks"] = (("act_heads", c.heads),)
-    if c.post_norms:
-        block |= {
-            "attention_post_norm": (("norm", c.embed),),
-            "mlp_post_norm": (("norm", c.embed),),
-        }
-    if c.norm == "layer":
-        block |= {
-            "attention_norm_bias": (("norm", c.embed),),
-            "mlp_norm_bias": (("norm", c.embed),),
-        }
-    stacked = {
-        name: (("layers", c.layers // len(c.windows)), *dims) for name, dims in block.items()
-    }
-    tree = {
-        "embedding": (("vocab", c.vocab), embed),
-        "blocks": [stacked for _ in c.windows],
-        "final_norm": (("norm", c.embed),),
-    }
-    if rest := c.layers % len(c.windows):
-        tree["tail"] = [block for _ in range(rest)]
-    if not c.tied:
-        tree["logits"] = (embed, ("vocab", c.vocab))
-    if c.positions:
-        tree["position_embedding"] = (("positions", c.positions), embed)
-    return tree
-
-
-def spec(dims: tuple[tuple[str, int], ...], rules: Mapping[str, tuple[str, ...]], mesh: Mesh) -> P:
-    """The PartitionSpec of an array by the table; axes that are not in the mesh, used already or that do not divide are left out."""
-    used: set[str] = set()
-    entries = []
-    for dim, size in dims:
-        axes = []
-        for axis in rules.get(dim, ()):
-            if (
-                axis in mesh.shape
-                and axis not in used
-                and size % (mesh.shape[axis] * math.prod(mesh.shape[a] for a in axes)) == 0
-            ):
-                axes.append(axis)
-        used.update(axes)
-        entries.append(None if not axes else axes[0] if len(axes) == 1 else tuple(axes))
-    return P(*entries)
+    sizes = splash.BlockSizes(
+        block_q=queries,
+        block_kv=keys,
+        block_kv_compute=part,
+        block_q_dkv=queries,
+        block_kv_dkv=keys,
+        block_kv_dkv_compute=part,
+        use_fused_bwd_kernel=c.fused_attention_backward,
+        **dq,
+    )
+    mask = (
+        masks.CausalMask((length, length))
+        if window is None or window >= length
+        else masks.LocalMask((length, length), (window - 1, 0), 0)
+    )
+    return splash.make_splash_mha(
+        mask=masks.MultiHeadMask([mask] * heads),
+        head_shards=1,
+        q_seq_shards=1,
+        block_sizes=sizes,
+        attn_logits_soft_cap=c.attention_cap,
+        residual_checkpoint_name="attention",
+    )
 
 
 class Model:
@@ -229,34 +95,7 @@ class Model:
         def shard(query, key, value, segments, *sinks):
             if c.gpu:
                 return flash_call(query, key, value, window or 0)
-            length = query.shape[2]
-            queries, keys, part = (min(block, length) for block in c.attention_blocks)
-            dq: dict[str, Any] = (
-                {} if c.fused_attention_backward else {"block_q_dq": queries, "block_kv_dq": keys}
-            )
-            sizes = splash.BlockSizes(
-                block_q=queries,
-                block_kv=keys,
-                block_kv_compute=part,
-                block_q_dkv=queries,
-                block_kv_dkv=keys,
-                block_kv_dkv_compute=part,
-                use_fused_bwd_kernel=c.fused_attention_backward,
-                **dq,
-            )
-            mask = (
-                masks.CausalMask((length, length))
-                if window is None or window >= length
-                else masks.LocalMask((length, length), (window - 1, 0), 0)
-            )
-            attend = splash.make_splash_mha(
-                mask=masks.MultiHeadMask([mask] * query.shape[1]),
-                head_shards=1,
-                q_seq_shards=1,
-                block_sizes=sizes,
-                attn_logits_soft_cap=c.attention_cap,
-                residual_checkpoint_name="attention",
-            )
+            attend = splash_kernel(c, query.shape[1], query.shape[2], window)
             if sinks:
                 attend = functools.partial(attend, sinks=sinks[0])
             return jax.vmap(attend)(
@@ -291,17 +130,7 @@ class Model:
 
     def attention(self, x, weights, positions, segments, window):
         c = self.config
-        if c.fused_qkv:
-            with jax.named_scope("qkv"):
-                both = jnp.einsum("bse,eqhd->bsqhd", x, weights["qkv"].astype(x.dtype))
-                query, key, value = jnp.moveaxis(self.biased(both, weights, "qkv"), 2, 0)
-        else:
-            with jax.named_scope("query"):
-                query = self.projected(x, weights, "query")
-            with jax.named_scope("key"):
-                key = self.projected(x, weights, "key")
-            with jax.named_scope("value"):
-                value = self.projected(x, weights, "value")
+        query, key, value = self.query_key_value(x, weights)
         if c.qk_norm:
             query = rms_norm(query, weights["query_norm"])
             key = rms_norm(key, weights["key_norm"])
@@ -330,6 +159,19 @@ class Model:
         with jax.named_scope("out"):
             out = jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype))
             return checkpoint_name(self.biased(out, weights, "out"), "out")
+
+    def query_key_value(self, x, weights):
+        """Heads of queries, keys and values, by one matmul or by three."""
+        if self.config.fused_qkv:
+            with jax.named_scope("qkv"):
+                both = jnp.einsum("bse,eqhd->bsqhd", x, weights["qkv"].astype(x.dtype))
+                return jnp.moveaxis(self.biased(both, weights, "qkv"), 2, 0)
+        with jax.named_scope("query"):
+            query = self.projected(x, weights, "query")
+        with jax.named_scope("key"):
+            key = self.projected(x, weights, "key")
+        with jax.named_scope("value"):
+            return query, key, self.projected(x, weights, "value")
 
     def projected(self, x, weights, name):
         """Heads of queries, keys or values."""

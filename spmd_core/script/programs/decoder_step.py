@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.script.programs.decoder import TRAIN_RULES, Decoder, Model, parameter_dims, spec
+from spmd_core.script.programs.decoder import Model
+from spmd_core.script.programs.decoder_config import TRAIN_RULES, Decoder, parameter_dims, spec
 
 RATE, DECAY, FIRST, SECOND, EPSILON, CLIP = 3e-5, 0.1, 0.9, 0.95, 1e-8, 1.0
 

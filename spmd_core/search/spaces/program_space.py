@@ -35,7 +35,7 @@ Specs = tuple[tuple[str, Spec], ...]
 
 @dataclass(frozen=True)
 class ProgramPoint:
-    """A program on a mesh with specs by pattern; `kind` is the classic that it is, "" for none."""
+    """A program on a mesh with specs by pattern; `kind`: data, fsdp, tensor, mixed; "" for none."""
 
     question: ArrayQuestion
     target: str
@@ -93,22 +93,22 @@ class ProgramSpace:
                     yield ProgramPoint(self.question, target, mesh, specs, kind)
 
     def _choices(self, mesh: Mesh) -> Iterator[tuple[str, Specs]]:
-        """Its file's specs; where specs are searched also the classics, and each group changed."""
+        """Its file's specs; where specs are searched also the standard ones, and each group."""
         given = dict(self.question.spec.get("specs") or {})
         yield "", tuple((name, tuple(map(_axes, spec))) for name, spec in given.items())
         if "specs" not in self.question.searched:
             return
         axes = tuple(name for name, size in mesh if size > 1)
-        for kind, rows, weights in _CLASSICS:
+        for kind, rows, weights in _STANDARDS:
             if kind != "mixed" or len(axes) > 1:
-                yield kind, self._classic(mesh, rows(axes), weights(axes))
+                yield kind, self._standard(mesh, rows(axes), weights(axes))
         program = Program(self._described, mesh, (), self._dims)
         for group, leaves in self._described.groups.items():
             if leaves[0].path in self._parameters:
                 for spec in _specs(program.shape(leaves[0]), mesh):
                     yield "", self._with_state(group, spec)
 
-    def _classic(self, mesh: Mesh, rows: Axes, weights: tuple[Axes, ...]) -> Specs:
+    def _standard(self, mesh: Mesh, rows: Axes, weights: tuple[Axes, ...]) -> Specs:
         """Specs of all groups: the batch's first dim over `rows`, parameters over `weights`: the
         largest dim that divides over the first of these, the next over the second.
         """
@@ -225,7 +225,7 @@ def rules_text(experiment: Experiment) -> str:
     return "\n".join([f"# mesh: {mesh_text(experiment.mesh)}", rest, *rows, *[")"] * bool(rows)])
 
 
-_CLASSICS: tuple[tuple[str, Callable[[Axes], Axes], Callable[[Axes], tuple[Axes, ...]]], ...] = (
+_STANDARDS: tuple[tuple[str, Callable[[Axes], Axes], Callable[[Axes], tuple[Axes, ...]]], ...] = (
     ("data", lambda axes: axes, lambda axes: ()),
     ("fsdp", lambda axes: axes, lambda axes: (axes,)),
     ("tensor", lambda axes: (), lambda axes: (axes,)),

@@ -1,5 +1,5 @@
-"""The topology of attached TPUs, read off their devices, for the cost
-programs that run there.
+"""The topology of attached TPUs and GPUs, read off their devices, for the cost of programs that run
+there.
 """
 
 import math
@@ -66,7 +66,7 @@ def _chip(device_kind: str) -> Chip:
     if device_kind not in BY_DEVICE_KIND:
         raise refuse(
             f"device kind {shorten(device_kind)}",
-            "is not a TPU whose rates are known",
+            "is none whose data sheet is here",
             f"use one of {', '.join(BY_DEVICE_KIND)}",
         )
     return CHIPS[BY_DEVICE_KIND[device_kind]]

@@ -48,7 +48,6 @@ class CompiledText:
     collectives: tuple[Collective, ...] | None = None
     # how far the compiler had come: its schedule, or all of its code
     program: Literal["scheduled", "final"] | None = None
-    notes: tuple[str, ...] = ()
 
 
 def is_current(result: Result) -> bool:
@@ -161,13 +160,7 @@ def _with_compile(
     prediction: Prediction, answer: CompiledText, facts: dict[str, object]
 ) -> Prediction:
     """A prediction with what is known of its compile."""
-    return prediction.model_copy(
-        update={
-            "compile": facts,
-            "program": answer.program,
-            "notes": (*prediction.notes, *answer.notes),
-        }
-    )
+    return prediction.model_copy(update={"compile": facts, "program": answer.program})
 
 
 def _refused(answer: CompiledText, capacity: int) -> Prediction:

@@ -9,7 +9,7 @@ from spmd_core.time.gpu.constants import FLASH_AGAIN
 from spmd_core.time.gpu.matmuls import flash_s, peak_of, tiled_s
 
 _GEMM = ("__cublas$gemm", "__cublas$lt$matmul", "__cublas$lt$matmul$f8", "__triton_gemm")
-# cuDNN's own call, and the one that stands for it in a decoder's step
+# cuDNN's own call, and the opaque call of a decoder's step
 _FLASH = ("__cudnn$fmha", "flash_attention_")
 _WINDOW = re.compile(r"window = (\d+)")
 

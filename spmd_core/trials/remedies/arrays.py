@@ -17,7 +17,7 @@ from spmd_core.experiment import (
 from spmd_core.results import Change, Collective
 from spmd_core.script import program_text
 from spmd_core.time import TimeModel, closed_form_s, formula_of, least_s, time_model
-from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, SUMS, Candidate, summed_dims
+from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, SUMS, RemedyCandidate, summed_dims
 from spmd_core.words import remedies as words
 
 BEST_PLACES = 2  # dims that are tried in place of one before other changes are
@@ -32,14 +32,14 @@ def candidates(
     times: TimeModel | None = None,
     cores: int = 1,
     below_s: float = math.inf,
-) -> list[Candidate]:
+) -> list[RemedyCandidate]:
     """Changes to try for one collective of a strategy: the MOST that are nearest to what causes it,
     then MOST_MORE others whose lower bound is below `below_s`, both the cheapest first by a closed
     form; without those that the rules refuse or the strategy cannot express. `times`: what is known
     of the target.
     """
     base = experiment.vary(strategies=[strategy])
-    kept: list[Candidate] = []
+    kept: list[RemedyCandidate] = []
     seen: dict[str, None] = {}
     formula = formula_of(base, times or time_model(base), cores)
     for changes, text, fields in _moves(base, strategy, frozenset(collective.axes)):
@@ -52,7 +52,9 @@ def candidates(
         if varied.id in seen or varied.id == base.id:
             continue
         seen[varied.id] = None
-        kept.append(Candidate(varied, name, changes, text, closed_form_s(formula, varied, name)))
+        kept.append(
+            RemedyCandidate(varied, name, changes, text, closed_form_s(formula, varied, name))
+        )
     first = sorted(_nearest(experiment, collective, kept), key=lambda each: each.seconds)
     rest = [
         each
@@ -63,8 +65,8 @@ def candidates(
 
 
 def _nearest(
-    experiment: Experiment, collective: Collective, kept: list[Candidate]
-) -> list[Candidate]:
+    experiment: Experiment, collective: Collective, kept: list[RemedyCandidate]
+) -> list[RemedyCandidate]:
     """The MOST that are nearest to the cause; of equally near ones the cheapest, and of dims in
     whose place others may be sharded the two best of each before the rest.
     """

@@ -14,7 +14,7 @@ WORTH = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RemedyCandidate:
     """An experiment with one strategy that differs from another in `changes`, described by `words`;
     `seconds` is what a closed form expects of it, infinite where none does.
     """
@@ -27,7 +27,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AlikeCollectives:
     """Collectives that look the same to a reader, by their numbers in a program's list, and the
     seconds that the devices wait for them.
     """

@@ -14,7 +14,12 @@ from spmd_core.results import (
     StrategyResult,
 )
 from spmd_core.time import ProgramTime
-from spmd_core.trials.remedies.candidate import WORTH, Candidate, Target, summed_dims
+from spmd_core.trials.remedies.candidate import (
+    WORTH,
+    AlikeCollectives,
+    RemedyCandidate,
+    summed_dims,
+)
 from spmd_core.trials.remedies.side_by_side import SideBySide
 from spmd_core.words import remedies as words
 
@@ -27,12 +32,12 @@ class Tried:
     known.
     """
 
-    candidate: Candidate
+    candidate: RemedyCandidate
     outcome: StrategyResult | None = None
     costs: ProgramTime | None = None
 
 
-def targets(outcome: StrategyResult, costs: ProgramTime) -> list[Target]:
+def targets(outcome: StrategyResult, costs: ProgramTime) -> list[AlikeCollectives]:
     """The collectives worth more than WORTH of a program's time, alike ones together, the longest
     first.
     """
@@ -43,11 +48,11 @@ def targets(outcome: StrategyResult, costs: ProgramTime) -> list[Target]:
         numbers = tuple(number[id(each)] for each in row.members)
         seconds = sum(costs.each_s[place] for place in numbers)
         if not row.rest and seconds > WORTH * costs.total_s:
-            kept.append(Target(numbers, row.first, seconds))
+            kept.append(AlikeCollectives(numbers, row.first, seconds))
     return sorted(kept, key=lambda each: -each.seconds)
 
 
-def untried(outcome: StrategyResult, tried: Sequence[Target]) -> dict[int, Nothing]:
+def untried(outcome: StrategyResult, tried: Sequence[AlikeCollectives]) -> dict[int, Nothing]:
     """Number -> why nothing was tried, of the collectives that are no targets."""
     taken = {number for each in tried for number in each.numbers}
     return {
@@ -113,7 +118,7 @@ class Verdict:
         return not self.left
 
 
-def verdict(target: Target, base: StrategyResult, tried: Tried) -> Verdict | None:
+def verdict(target: AlikeCollectives, base: StrategyResult, tried: Tried) -> Verdict | None:
     """None where the candidate did not compile, or nothing predicts its time."""
     if tried.outcome is None or tried.costs is None:
         return None
@@ -133,7 +138,9 @@ def verdict(target: Target, base: StrategyResult, tried: Tried) -> Verdict | Non
     )
 
 
-def _is_merged(target: Target, before: Sequence[Collective], after: Sequence[Collective]) -> bool:
+def _is_merged(
+    target: AlikeCollectives, before: Sequence[Collective], after: Sequence[Collective]
+) -> bool:
     """Whether another collective carries what the target did: there are fewer, and of as many
     bytes.
     """
@@ -145,14 +152,14 @@ def _is_merged(target: Target, before: Sequence[Collective], after: Sequence[Col
     return was - now < own / 2
 
 
-def helps(target: Target, costs: ProgramTime, verdict: Verdict) -> bool:
+def helps(target: AlikeCollectives, costs: ProgramTime, verdict: Verdict) -> bool:
     """Whether a candidate removes a target, or makes it less, in less time."""
     if verdict.tried.costs is None or not verdict.tried.costs.is_less_than(costs):
         return False
     return verdict.removes or verdict.left_s < LESS * target.seconds
 
 
-def settles(target: Target, costs: ProgramTime, verdict: Verdict | None) -> bool:
+def settles(target: AlikeCollectives, costs: ProgramTime, verdict: Verdict | None) -> bool:
     """Whether no further candidate needs to be tried: nothing is left of the target, nothing came
     in its place, and it takes less time.
     """
@@ -168,7 +175,7 @@ def answer(
     experiment: Experiment,
     base: StrategyResult,
     costs: ProgramTime,
-    target: Target,
+    target: AlikeCollectives,
     tried: Sequence[Tried],
     timed: SideBySide | None = None,
 ) -> Remedy | Nothing:
@@ -198,13 +205,14 @@ def answer(
             len(tried) - len(verdicts),
             best_words,
             words.not_faster_words(timed.ratio, *_seconds(timed)) if timed else "",
+            bool(timed) and timed.ratio.verdict == "cannot tell",
         )
     )
 
 
 def doubtful(
-    target: Target, base: StrategyResult, costs: ProgramTime, tried: Sequence[Tried]
-) -> Candidate | None:
+    target: AlikeCollectives, base: StrategyResult, costs: ProgramTime, tried: Sequence[Tried]
+) -> RemedyCandidate | None:
     """The change that may remove a target in less time, where predictions leave that open beside the
     program and no other change helps.
     """
@@ -232,7 +240,7 @@ def _remedy(
     experiment: Experiment,
     base: StrategyResult,
     costs: ProgramTime,
-    target: Target,
+    target: AlikeCollectives,
     verdict: Verdict,
     timed: SideBySide | None = None,
 ) -> Remedy:
@@ -274,7 +282,7 @@ def held_bytes(outcome: StrategyResult) -> int | None:
     return held.argument + (held.output or 0) + (held.temp or 0) - (donated or 0)
 
 
-def _opened(experiment: Experiment, candidate: Candidate) -> Experiment:
+def _opened(experiment: Experiment, candidate: RemedyCandidate) -> Experiment:
     """What one click opens: on absent devices what was compiled, and is stored; on those that are
     here all strategies, to be timed side by side.
     """

@@ -9,13 +9,13 @@ from spmd_core.program import is_ring
 from spmd_core.results import Change, Collective
 from spmd_core.search import best_neighbors
 from spmd_core.time import NearestFit, estimate_step
-from spmd_core.trials.remedies.candidate import MOST, Candidate
+from spmd_core.trials.remedies.candidate import MOST, RemedyCandidate
 from spmd_core.words import changes, listed
 
 FLAGS = "compiler_flags"
 
 
-def candidates(plan: Plan, collective: Collective) -> list[Candidate]:
+def candidates(plan: Plan, collective: Collective) -> list[RemedyCandidate]:
     """At most MOST plans to try for one collective, the fastest first by the instant estimate; all
     train on as many tokens, so that their times compare.
     """
@@ -29,9 +29,9 @@ def candidates(plan: Plan, collective: Collective) -> list[Candidate]:
     return [flag, *near][:MOST]
 
 
-def _candidate(plan: Plan, other: Plan, per_token_s: float) -> Candidate:
+def _candidate(plan: Plan, other: Plan, per_token_s: float) -> RemedyCandidate:
     near = NearestFit(other, estimate_step(other))
-    return Candidate(
+    return RemedyCandidate(
         near.experiment,
         near.experiment.strategies[0],
         _changes(plan, other),

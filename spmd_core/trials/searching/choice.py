@@ -8,9 +8,9 @@ from functools import cached_property
 from spmd_core.search import DRAWN, Answer, ArrayQuestion, Candidate, Question, rejudged, trust
 from spmd_core.trials.searching.outcomes import run_key
 
-# runs after which the classics are tried, so that the winner is never behind: of shardings, and of
+# runs after which the standard shardings are tried, so that the winner is never behind: of arrays, of
 # models, of which one takes a minute
-CLASSICS_AFTER, CLASSICS_OF_MODELS_AFTER = 3, 1
+STANDARDS_AFTER, STANDARDS_OF_MODELS_AFTER = 3, 1
 DRAWN_EACH = 2  # of so many runs one is drawn at random, until enough are: the others are the best
 
 
@@ -32,7 +32,7 @@ class CandidateChoice:
         known = [
             each.seconds / each.tokens
             for each in candidates
-            if each.fate in ("measured", "compiled") and each.seconds is not None
+            if each.stage in ("measured", "compiled") and each.seconds is not None
         ]
         if not known or self._question.minimize != "time":
             return []
@@ -40,12 +40,12 @@ class CandidateChoice:
         late = [
             replace(
                 each,
-                fate="pruned",
+                stage="pruned",
                 reason="lower bound above the best",
                 detail="its lower bound is above the best time that is known",
             )
             for each in candidates
-            if each.fate == "estimated"
+            if each.stage == "estimated"
             and each.bound_s is not None
             and each.bound_s / each.tokens > best
         ]
@@ -54,18 +54,18 @@ class CandidateChoice:
     def _far_behind(self, candidates: Sequence[Candidate], best: float) -> list[Candidate]:
         if not self._draws:
             return []
-        drawn = {run_key(each) for each in candidates if each.fate == "compiled"} & self._drawn
+        drawn = {run_key(each) for each in candidates if each.stage == "compiled"} & self._drawn
         judged = trust(candidates, len(drawn))
         return rejudged(candidates, judged, best) if judged and judged.drawn >= DRAWN else []
 
     def next(self, answer: Answer) -> list[Candidate]:
-        """Candidates of the best that was not tried; of the classics first, once others were."""
+        """Candidates of the best that was not tried; of the standard shardings first, once others were."""
         ranked = [entry.candidate for entry in answer.ranking]
         is_array = isinstance(self._question, ArrayQuestion)
-        if len(self.tried) >= (CLASSICS_AFTER if is_array else CLASSICS_OF_MODELS_AFTER):
-            ranked = [each.candidate for each in answer.classics if each.candidate] + ranked
+        if len(self.tried) >= (STANDARDS_AFTER if is_array else STANDARDS_OF_MODELS_AFTER):
+            ranked = [each.candidate for each in answer.standards if each.candidate] + ranked
         left = [
-            each for each in ranked if each.fate == "estimated" and run_key(each) not in self.tried
+            each for each in ranked if each.stage == "estimated" and run_key(each) not in self.tried
         ]
         if not left:
             return []
@@ -75,7 +75,7 @@ class CandidateChoice:
         return [
             each
             for each in answer.found
-            if each.fate == "estimated" and each.target == first.target and run_key(each) == key
+            if each.stage == "estimated" and each.target == first.target and run_key(each) == key
         ]
 
     def _draw(self, left: Sequence[Candidate]) -> Candidate | None:

@@ -9,7 +9,8 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import INEXPRESSIBLE, PROGRAM, Estimate, Result, StrategyResult
 from spmd_core.search import Candidate
 
-_STORED = ("fate", "reason", "detail", "memory_bytes", "run", "measured_s", "fingerprint", "study")
+_STORED = ("stage", "reason", "detail", "memory_bytes", "run", "measured_s", "fingerprint", "study")
+_KEYS = {"stage": "fate"}  # stored under the name that older versions gave it
 
 
 def answered(candidates: Sequence[Candidate], result: Result) -> list[Candidate]:
@@ -24,19 +25,19 @@ def within(candidate: Candidate, most: int | None) -> Candidate:
         most is None
         or held is None
         or held <= most
-        or candidate.fate not in ("compiled", "measured")
+        or candidate.stage not in ("compiled", "measured")
     ):
         return candidate
     detail = (
         f"{bytes_text(held)} per device by the compiler is more than the {bytes_text(most)} allowed"
     )
-    return replace(candidate, fate="pruned", reason="does not fit", detail=detail, fits="no")
+    return replace(candidate, stage="pruned", reason="does not fit", detail=detail, fits="no")
 
 
 def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) -> list[Candidate]:
     """The candidates, each failed for one reason."""
     return [
-        replace(each, fate="failed", detail=" ".join(why.split())[:400], run=run)
+        replace(each, stage="failed", detail=" ".join(why.split())[:400], run=run)
         for each in candidates
     ]
 
@@ -47,7 +48,7 @@ def _one(candidate: Candidate, run: str, outcome: StrategyResult | None) -> Cand
         if error and error.kind == INEXPRESSIBLE:  # a rule of the strategy, and no failure
             return replace(
                 candidate,
-                fate="pruned",
+                stage="pruned",
                 reason="not expressible under its strategy",
                 detail=error.message,
                 run=run,
@@ -63,7 +64,7 @@ def _one(candidate: Candidate, run: str, outcome: StrategyResult | None) -> Cand
     memory = outcome.memory_bytes.peak if outcome.memory_bytes else None
     return replace(
         candidate,
-        fate="measured",
+        stage="measured",
         run=run,
         measured_s=outcome.median_s,
         interval_s=outcome.ci95_s,
@@ -83,7 +84,7 @@ def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candi
         )
         return replace(
             candidate,
-            fate="pruned",
+            stage="pruned",
             reason="does not fit",
             detail=detail,
             run=run,
@@ -94,23 +95,25 @@ def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candi
     program = prediction.compile.get(PROGRAM)
     return replace(
         candidate,
-        fate="compiled",
+        stage="compiled",
         run=run,
         predicted=prediction.predicted_s,
         memory_bytes=memory.peak or candidate.memory_bytes,
         memory_span=None,
         fits="yes",
         fingerprint=str(program) if program else None,
+        parts=tuple(prediction.shares_s.items()) if candidate.step else candidate.parts,
     )
 
 
 def to_stored(candidate: Candidate) -> dict[str, object]:
     """What a search keeps of a candidate that is further than estimated."""
-    body = {name: getattr(candidate, name) for name in _STORED}
+    body = {_KEYS.get(name, name): getattr(candidate, name) for name in _STORED}
     span = candidate.predicted
     return body | {
         "interval_s": candidate.interval_s,
         "predicted": span.model_dump() if span else None,
+        "parts": candidate.parts if candidate.step else (),
     }
 
 
@@ -119,19 +122,20 @@ def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
     predicted, interval = stored.get("predicted"), stored.get("interval_s")
     return replace(
         candidate,
-        **{name: stored.get(name) for name in _STORED},
+        **{name: stored.get(_KEYS.get(name, name)) for name in _STORED},
         memory_span=None,
         fits=stored.get("fits") or ("no" if stored.get("reason") == "does not fit" else "yes"),
         interval_s=tuple(interval) if interval else None,
         predicted=Estimate(**predicted) if predicted else candidate.predicted,
+        parts=tuple((name, value) for name, value in stored.get("parts") or candidate.parts),
     )
 
 
 def candidate_row(candidate: Candidate) -> list[Any]:
-    """A candidate in the list of all fates: name, fate, reason, detail, seconds, bytes."""
+    """A candidate in the list of all: name, stage, reason, detail, seconds, bytes."""
     return [
         candidate.name,
-        candidate.fate,
+        candidate.stage,
         candidate.reason or "",
         candidate.detail,
         candidate.seconds,

@@ -21,7 +21,7 @@ NEAR = 1.5  # times the best: what took longer is not near it
 
 
 def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
-    """The best few of those that were measured, and the best classic, in the order of the space;
+    """The best few of those that were measured, and the best standard sharding, in the order of the space;
     none where there are no two on the winner's target. The winner that was proven and its ties stay
     among them.
     """
@@ -51,7 +51,7 @@ def best_baseline(answer: Answer) -> Candidate | None:
     """The fastest of the measured shardings that everyone knows; None where there is none."""
     known = [
         each.candidate
-        for each in answer.classics
+        for each in answer.standards
         if each.candidate and each.candidate.measured_s is not None
     ]
     return min(known, key=_seconds, default=None)

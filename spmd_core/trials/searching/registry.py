@@ -1,4 +1,4 @@
-"""The searches, or the tryouts, of this process: each runs in a thread of its own."""
+"""The searches, or the searches for remedies, of this process: each runs in a thread of its own."""
 
 import threading
 from collections.abc import Callable, Sequence

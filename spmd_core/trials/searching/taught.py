@@ -29,7 +29,7 @@ def taught(
         return []
     changed = []
     for each in candidates:
-        if each.fate == "estimated" and each.plan is not None:
+        if each.stage == "estimated" and each.plan is not None:
             own = [ratio for key in _keys(each) for ratio in ratios.get(key, ())]
             if own and (now := _scaled(each, max(own), most)) != each:
                 changed.append(now)
@@ -62,4 +62,4 @@ def _scaled(candidate: Candidate, ratio: float, most: int | None) -> Candidate:
         f"{bytes_text(memory.peak)} per device, as compiled neighbors took, is more than the "
         f"{bytes_text(limit)} {'of a chip' if limit == capacity else 'allowed'}"
     )
-    return replace(now, fate="pruned", reason="does not fit", detail=detail)
+    return replace(now, stage="pruned", reason="does not fit", detail=detail)

@@ -1,4 +1,4 @@
-"""The answers of a tryout in the form in which they are stored with their run."""
+"""The answers of a search for remedies in the form in which they are stored with their run."""
 
 from pydantic import TypeAdapter, ValidationError
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from spmd_core.experiment import Row
 from spmd_core.results import Removal, StrategyResult
 from spmd_core.time import ProgramTime
-from spmd_core.trials.remedies.candidate import MOST, Candidate, Target
+from spmd_core.trials.remedies.candidate import MOST, AlikeCollectives, RemedyCandidate
 from spmd_core.trials.remedies.judged import Tried, answer, doubtful, helps, settles, verdict
 from spmd_core.trials.remedies.side_by_side import SideBySide
 
@@ -17,13 +17,13 @@ class RemedyTrial:
 
     row: Row
     base: StrategyResult
-    target: Target
+    target: AlikeCollectives
     expected: ProgramTime
-    candidates: Sequence[Candidate]
+    candidates: Sequence[RemedyCandidate]
     _tried: list[Tried] = field(default_factory=list)
     _is_settled: bool = False
     _is_helped: bool = False
-    _timed: tuple[Candidate, SideBySide | None] | None = (
+    _timed: tuple[RemedyCandidate, SideBySide | None] | None = (
         None  # the doubtful one, beside the program
     )
 
@@ -41,7 +41,7 @@ class RemedyTrial:
         return self._is_helped and len(self._tried) >= MOST
 
     @property
-    def wanted(self) -> Sequence[Candidate]:
+    def wanted(self) -> Sequence[RemedyCandidate]:
         """Candidates to compile, the next to be judged first. It is the likeliest to settle it, so
         that others are compiled beside it only once the first one did not.
         """
@@ -66,7 +66,7 @@ class RemedyTrial:
         )
 
     @property
-    def wants_timed(self) -> Candidate | None:
+    def wants_timed(self) -> RemedyCandidate | None:
         """What is to be timed beside the program, on devices that are here: once the MOST nearest
         are judged, and once all are.
         """
@@ -76,12 +76,12 @@ class RemedyTrial:
         candidate = self._doubtful
         return None if self._timed and self._timed[0] is candidate else candidate
 
-    def time(self, candidate: Candidate, timed: SideBySide | None) -> None:
+    def time(self, candidate: RemedyCandidate, timed: SideBySide | None) -> None:
         """Take what timing it beside the program gave; None where it could not be timed."""
         self._timed = candidate, timed
 
     @property
-    def _doubtful(self) -> Candidate | None:
+    def _doubtful(self) -> RemedyCandidate | None:
         return doubtful(self.target, self.base, self.expected, self._tried)
 
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from spmd_core.base import visible
-from spmd_core.results import Origin, RunSummary
+from spmd_core.results import EXAMPLES, Origin, RunSummary
 
 _TERM = re.compile(r'(?<!\S)(tag|note|name|by|is):("[^"]*"|\S+)', re.IGNORECASE)
-PINNED, FOREIGN = "pinned", "foreign"
+PINNED, FOREIGN, EXAMPLE = "pinned", "foreign", "example"
 
 
 def terms(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
@@ -27,12 +27,26 @@ def fits(run: RunSummary, wanted: Sequence[tuple[str, str]]) -> bool:
     return all(_fits(run, field, value) for field, value in wanted)
 
 
+def asks_for_examples(text: str) -> bool:
+    """Whether a search names `is:example`: results that came with the program are in no other."""
+    return ("is", EXAMPLE) in terms(text)[0]
+
+
+def is_example(run: RunSummary) -> bool:
+    """Whether a run came with the program."""
+    return run.origin is not None and run.origin.installation == EXAMPLES
+
+
 def _fits(run: RunSummary, field: str, value: str) -> bool:
     labels = run.labels
     if field == "tag":
         return value.removeprefix("#") in (tag.casefold() for tag in labels.tags)
     if field == "is":
-        return {PINNED: labels.is_pinned, FOREIGN: run.origin is not None}.get(value, False)
+        return {
+            PINNED: labels.is_pinned,
+            FOREIGN: run.origin is not None,
+            EXAMPLE: is_example(run),
+        }.get(value, False)
     texts: Mapping[str, str] = {"note": labels.note, "name": labels.name, "by": run.owner}
     return value in " ".join(texts[field].lower().split())
 
@@ -42,7 +56,7 @@ def labels_words(run: RunSummary) -> str:
     labels = run.labels
     parts = [
         "★" if labels.is_pinned else "",
-        "(foreign)" if run.origin else "",
+        ("(example)" if is_example(run) else "(foreign)") if run.origin else "",
         visible(labels.name),
         *(f"#{visible(tag)}" for tag in labels.tags),
     ]
@@ -51,6 +65,11 @@ def labels_words(run: RunSummary) -> str:
 
 def origin_words(origin: Origin, device: str) -> str:
     """Where a foreign run was measured, as a sentence. `device`: the kind of its devices."""
+    if origin.installation == EXAMPLES:
+        return (
+            f"An example that came with the program: it was run elsewhere, on {visible(device)}. "
+            "It answers for that machine, not for this one."
+        )
     day = datetime.fromtimestamp(origin.imported_at, UTC).strftime("%Y-%m-%d")
     return (
         f"A foreign run: it was run on another installation ({visible(origin.installation)}), "

@@ -1,15 +1,22 @@
 """How two runs compare, as a sentence; a verdict always with what else differs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from spmd_core.base import seconds_text
 from spmd_core.results import Between
 from spmd_core.words.strategies import factor_text
 
-INDEPENDENT = (
-    "Runs are compared by their samples over different processes, so smaller differences "
-    "than inside one run cannot be seen."
-)
+_BASES = {
+    "measured": "Measured runs are compared by their samples over different processes, so smaller "
+    "differences than inside one run cannot be seen.",
+    "predicted": "Predictions are compared by their intervals: nothing was executed.",
+}
+
+
+def basis_words(pairs: Iterable[Between]) -> str:
+    """What the comparisons rest on, a sentence for each basis; empty where none has a verdict."""
+    bases = {pair.basis for pair in pairs}
+    return " ".join(sentence for basis, sentence in _BASES.items() if basis in bases)
 
 
 def between_words(

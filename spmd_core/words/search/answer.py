@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
-from spmd_core.machine import parse_target
+from spmd_core.machine import get_topology, parse_target
 from spmd_core.search import (
     Answer,
     AnyQuestion,
@@ -12,11 +12,12 @@ from spmd_core.search import (
     Candidate,
     Goal,
     Proof,
+    price_per_billion,
     score,
 )
 from spmd_core.words.costs import money_text
 from spmd_core.words.names import processes_words
-from spmd_core.words.search.candidates import FATES, memory_words, time_words
+from spmd_core.words.search.candidates import STAGES, memory_words, time_words
 from spmd_core.words.strategies import paired_words
 
 _STATE_WORDS = {
@@ -73,9 +74,14 @@ def search_headline(answer: Answer) -> str:
     winner = answer.winner
     if winner is None:
         return nothing_left(answer)
-    price = dict(answer.question.price)
-    least = minimized_words(winner, answer.question.minimize, price)
-    return f"{time_words(winner)}{least and f', {least}'}: {winner.name}. {sure_words(answer)}"
+    price, goal = dict(answer.question.price), answer.question.minimize
+    least = minimized_words(winner, "price" if winner.step and price else goal, price)
+    parts = [winner.name, sure_words(answer), risk_words(answer)]
+    return (
+        f"{time_words(winner)}{least and f', {least}'}: {'. '.join(filter(None, parts))}".replace(
+            "..", "."
+        )
+    )
 
 
 def minimized_words(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
@@ -149,9 +155,9 @@ def disturbed_words(count: int) -> str:
 
 def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = None) -> str:
     """The current phase of a search, its progress, and the time left, in one line."""
-    counts = Counter(each.fate for each in answer.found)
+    counts = Counter(each.stage for each in answer.found)
     known = [
-        f"{count_text(counts[state])} {FATES[state]}"
+        f"{count_text(counts[state])} {STAGES[state]}"
         for state in ("measured", "compiled", "failed")
         if counts[state]
     ]
@@ -175,7 +181,7 @@ def sure_words(answer: Answer) -> str:
     if (proof := answer.proof_of_winner) is not None:
         return proof_words(proof)
     how = {"measured": "Measured", "compiled": "Predicted from the compiled program"}.get(
-        winner.fate, "Estimated, nothing was compiled"
+        winner.stage, "Estimated, nothing was compiled"
     )
     if not near:
         several = len(answer.ranking) > 1
@@ -185,7 +191,25 @@ def sure_words(answer: Answer) -> str:
     others = f"{len(near)} other{'s' if len(near) > 1 else ''}"
     if answer.question.minimize == "memory":
         return f"{how}: {most}{others} {'use' if len(near) > 1 else 'uses'} as little."
-    return f"{how}: a tie with {most}{others} by the intervals."
+    return f"{how}: cannot tell it from {most}{others}, since the intervals overlap."
+
+
+def risk_words(answer: Answer) -> str:
+    """What the winner of a model's search costs at the worst that its intervals allow, and whether a
+    device holds it; "" of a computation.
+    """
+    winner = answer.winner
+    if winner is None or winner.step is None or winner.span is None:
+        return ""
+    worst, capacity = winner.span[1], get_topology(winner.target).chip.device_hbm_bytes
+    ends = [f"{seconds_text(worst)} a step"]
+    price = price_per_billion(winner, dict(answer.question.price))
+    if price is not None:
+        ends.append(f"{money_text(price * worst / (winner.seconds or worst))} for a billion tokens")
+    held = winner.memory_span[1] if winner.memory_span else winner.memory_bytes or 0
+    by = "" if winner.memory_span else " by the compiler"
+    ends.append(f"{bytes_text(held)} of the {bytes_text(capacity)} of a device{by}")
+    return f"At worst {', '.join(ends[:-1])}, and {ends[-1]}."
 
 
 def proof_words(proof: Proof) -> str:
@@ -219,7 +243,7 @@ def nothing_left(answer: Answer) -> str:
             f"{time_words(first)} and {memory_words(first)}: compile it, use more chips, or a "
             "smaller batch."
         )
-    if failed := [each for each in answer.found if each.fate == "failed"]:
+    if failed := [each for each in answer.found if each.stage == "failed"]:
         return (
             f"None of {count_text(answer.space)} candidates can run: {count_text(len(failed))} "
             f"failed, the first of them {failed[0].name} ({failed[0].detail.rstrip('.')})."
@@ -250,7 +274,7 @@ def next_words(answer: Answer) -> str:
     winner = answer.winner
     if winner is None:
         return ""
-    if winner.fate == "estimated":
+    if winner.stage == "estimated":
         return (
             "Next: compile the best few (a large model takes about a minute each)."
             if winner.step
@@ -274,7 +298,7 @@ def next_words(answer: Answer) -> str:
 
 def state_words(answer: Answer) -> str:
     """Whether a candidate that could win was left out, the search's duration, and what failed."""
-    failed = [each for each in answer.found if each.fate == "failed"]
+    failed = [each for each in answer.found if each.stage == "failed"]
     why = (
         f" {count_text(len(failed))} failed, the first of them {failed[0].name} "
         f"({failed[0].detail.rstrip('.')})."
@@ -296,7 +320,7 @@ def _left_words(answer: Answer) -> str:
     left = answer.space - len(answer.found)
     if left:
         return f"Not complete: {count_text(left)} candidates were not looked at{took}."
-    estimated = sum(1 for each in answer.found if each.fate == "estimated")
+    estimated = sum(1 for each in answer.found if each.stage == "estimated")
     return f"Not complete: {count_text(estimated)} candidates are only estimated{took}."
 
 

@@ -9,10 +9,10 @@ from spmd_core.results import Estimate, Ratio, Verdict, predicted_verdict
 from spmd_core.search import (
     Answer,
     Candidate,
-    Classic,
     Difference,
     Goal,
     Proof,
+    StandardSharding,
     compared,
     price_per_billion,
 )
@@ -20,7 +20,7 @@ from spmd_core.words.costs import money_text
 from spmd_core.words.predictions import share_words
 from spmd_core.words.strategies import near_words, paired_words
 
-FATES = {
+STAGES = {
     "measured": "measured",
     "compiled": "compiled",
     "estimated": "estimate",
@@ -28,7 +28,7 @@ FATES = {
     "pruned": "pruned",
 }
 _ALONE = (
-    "but alone and not beside the winner: the difference may be luck, and searching on "
+    "but alone and not beside the first: the difference may be luck, and searching on "
     "measures both side by side"
 )
 _MOST = 3  # kinds of time that a sentence names
@@ -75,8 +75,18 @@ def best_row(candidate: Candidate, answer: Answer) -> tuple[str, ...]:
         memory_words(candidate),
         seconds_text(candidate.seconds),
         candidate.fits,
-        candidate.name,
+        candidate.name.removesuffix(f" · {candidate.target.removeprefix('tpu:')}"),
     )
+
+
+def batches_words(best: Sequence[Candidate]) -> str:
+    """MFU against the batch, of the best plan of each; "" for one batch."""
+    parts = [
+        f"{each.plan.batch_per_device:g} per device {each.mfu:.1%}"
+        for each in best
+        if each.plan is not None and each.mfu is not None
+    ]
+    return f"MFU of the best plan by batch: {', '.join(parts)}." if len(parts) > 1 else ""
 
 
 def beats(
@@ -166,25 +176,28 @@ def _memory_apart(difference: Difference) -> list[str]:
 
 def known_by(candidate: Candidate, proof: Proof | None) -> str:
     """The source of its time; `proof` is that of the winner."""
-    return "side by side" if proof and candidate.number in proof.numbers else FATES[candidate.fate]
+    return (
+        "side by side" if proof and candidate.number in proof.numbers else STAGES[candidate.stage]
+    )
 
 
 def why_not(answer: Answer, other: Candidate) -> str:
     """The cost of a candidate, and where it first loses against the winner."""
     winner, proof = answer.winner, answer.proof_of_winner
-    if other.fate == "pruned":
+    if other.stage == "pruned":
         return f"{other.name}: {other.reason}. {_capital(other.detail)}.".replace("..", ".")
-    if other.fate == "failed":
+    if other.stage == "failed":
         return f"{other.name}: failed. {_capital(other.detail)}"
     if winner is None or other.seconds is None:
         return f"{other.name}: not estimated yet."
     if other.number == winner.number:
-        return f"{other.name} is the winner: {time_words(other)}."
+        place = "comes first of those that tie" if answer.ties else "is the winner"
+        return f"{other.name} {place}: {time_words(other)}."
     difference = compared(winner, other)
     if _is_guess_beside(winner, other) and not difference.by_formula:
         return (
             f"{other.name}: {time_words(other)}; not measured, so that it is not known how it "
-            "compares with the winner."
+            f"compares with {lead_words(answer)}."
         )
     if _is_alone_beside(winner, other, proof):
         return f"{other.name}: {time_words(other)}{_memory(other)}; {_ALONE}."
@@ -196,12 +209,13 @@ def why_not(answer: Answer, other: Candidate) -> str:
     )
     judged = _verdict(winner, other, difference)
     if judged == "the same" or difference.ratio == 1:
-        slower = "the same time as the winner's"
+        slower = f"the same time as {lead_words(answer)}"
     else:
-        slower = f"{_times(difference.ratio)} the winner's time{_unsure(winner, other, difference)}"
+        unsure = _unsure(winner, other, difference)
+        slower = f"{_times(difference.ratio)} the time of {lead_words(answer)}{unsure}"
     if difference.by_formula:
-        known = winner if other.fate == "estimated" else other
-        slower = f"not {FATES[known.fate]}, and by the formula alone {slower}"
+        known = winner if other.stage == "estimated" else other
+        slower = f"not {STAGES[known.stage]}, and by the formula alone {slower}"
     if proof and (ratio := proof.ratio_of(other.name)):
         slower = paired_words(ratio) if ratio.differs else near_words(ratio)
         first = first if ratio.differs else ""
@@ -213,35 +227,34 @@ def _memory(candidate: Candidate) -> str:
     return f", {bytes_text(held)} per device" if held else ""
 
 
-def classic_words(answer: Answer, classic: Classic) -> str:
+def standard_words(answer: Answer, standard: StandardSharding) -> str:
     """A baseline compared with the winner, in a sentence: by the proof if it was measured there.
     ValueError if the answer has no winner.
     """
     winner, proof = answer.winner, answer.proof_of_winner
     if winner is None:
-        raise ValueError("there is no winner to set a classic against")
-    if classic.candidate is None and not classic.why and answer.counts["not looked at"]:
-        return f"{classic.title}: not among the candidates that were looked at."
-    if classic.candidate is None:
-        why = _capital(classic.why) if classic.why else "no mesh of these devices is one"
-        what = "cannot win" if classic.is_slow else "cannot run"
-        return f"{classic.title}: {what}. {_capital(why)}.".replace("..", ".")
-    if classic.candidate.number == winner.number:
-        return f"{classic.title}: the winner is one."
-    if _is_guess_beside(winner, classic.candidate):
+        raise ValueError("there is no winner to compare a standard sharding with")
+    if standard.candidate is None and not standard.why and answer.counts["not looked at"]:
+        return f"{standard.title}: not among the candidates that were looked at."
+    if standard.candidate is None:
+        why = _capital(standard.why) if standard.why else "no mesh of these devices is one"
+        what = "cannot win" if standard.is_slow else "cannot run"
+        return f"{standard.title}: {what}. {_capital(why)}.".replace("..", ".")
+    if standard.candidate.number == winner.number:
+        return f"{standard.title}: {lead_words(answer)} is one."
+    if _is_guess_beside(winner, standard.candidate):
         return (
-            f"{classic.title}: {classic.candidate.name}. Not measured; estimated at "
-            f"{seconds_text(classic.candidate.seconds)}."
+            f"{standard.title}: {standard.candidate.name}. Not measured; estimated at "
+            f"{seconds_text(standard.candidate.seconds)}."
         )
-    if _is_alone_beside(winner, classic.candidate, proof):
-        return (
-            f"{classic.title}: {classic.candidate.name}. {time_words(classic.candidate)}, {_ALONE}."
-        )
-    ratio = proof.ratio_of(classic.candidate.name) if proof else None
+    if _is_alone_beside(winner, standard.candidate, proof):
+        return f"{standard.title}: {standard.candidate.name}. {time_words(standard.candidate)}, {_ALONE}."
+    ratio = proof.ratio_of(standard.candidate.name) if proof else None
     if ratio is not None and not ratio.differs:
-        return f"{classic.title}: {classic.candidate.name}. {_capital(near_words(ratio))}."
-    text = beats(winner, classic.candidate, "it", ratio, answer.question.minimize)
-    return f"{classic.title}: {classic.candidate.name}. The winner {text[:1].lower()}{text[1:]}"
+        return f"{standard.title}: {standard.candidate.name}. {_capital(near_words(ratio))}."
+    text = beats(winner, standard.candidate, "it", ratio, answer.question.minimize)
+    lead = _capital(lead_words(answer))
+    return f"{standard.title}: {standard.candidate.name}. {lead} {text[:1].lower()}{text[1:]}"
 
 
 def _times(ratio: float) -> str:
@@ -253,13 +266,18 @@ def _capital(text: str) -> str:
     return text if "=" in first or "_" in first else f"{text[:1].upper()}{text[1:]}"
 
 
+def lead_words(answer: Answer) -> str:
+    """What stands first: no winner, where it ties with others."""
+    return "the first" if answer.ties else "the winner"
+
+
 def ties_words(ties: Sequence[Candidate], most: int = 3) -> str:
-    """Who ties with the winner; "" where nobody does."""
+    """Who ties with the first; "" where nobody does."""
     if not ties:
         return ""
     names = "; ".join(each.name for each in ties[:most])
     more = f" and {len(ties) - most} more" if len(ties) > most else ""
-    return f"Tied with the winner: {names}{more}."
+    return f"Tied with the first: {names}{more}."
 
 
 def _is_guess_beside(winner: Candidate, other: Candidate) -> bool:

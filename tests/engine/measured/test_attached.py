@@ -2,6 +2,8 @@
 from topologies of the compiler.
 """
 
+from pathlib import Path
+
 import jax
 import pytest
 
@@ -15,6 +17,7 @@ from spmd_core.machine.topologies import get_topology
 from spmd_core.results.prediction import Prediction
 from spmd_core.time.cost.predict import Useful
 from spmd_core.time.cost.predicting import CompiledText, of_experiment
+from tests.program import hlo
 
 pytestmark = pytest.mark.this_python
 
@@ -90,13 +93,46 @@ class Chip:
             (x, 0, 0),
             0,
         )
+        self.id = x
+
+
+class Gpu:
+    """A GPU as JAX shows it: no coordinates."""
+
+    def __init__(self, number, process, kind):
+        self.id, self.process_index, self.device_kind = number, process, kind
+        self.platform = "gpu"
 
 
 def test_what_cannot_be_priced_is_a_note_and_never_an_error():
     chips = [Chip(0), Chip(1)]
-    assert attached.price((("x", 2),), Refusing(), chips, chips) == "not predicted: no text here"
+    assert attached.price((("x", 2),), Refusing(), chips, chips) == "no text here"
     strangers = [Chip(0, "TPU v99")]
-    assert "not predicted: device kind" in str(attached.price((), Refusing(), strangers, strangers))
+    assert "device kind" in str(attached.price((), Refusing(), strangers, strangers))
+
+
+class Compiled:
+    """A program as XLA compiled it for 2 hosts of 8 H100."""
+
+    def as_text(self):
+        return (Path(hlo.__file__).parent / "product_gpu_0.10.2.hlo").read_text()
+
+    def memory_analysis(self):
+        return None
+
+
+@pytest.mark.parametrize("kind", ["NVIDIA H100 80GB HBM3", "NVIDIA H200"])
+def test_gpus_are_known_by_their_name_and_give_mfu(kind):
+    gpus = [Gpu(number, number // 8, kind) for number in range(16)]
+    useful = Useful(2 * 2 * 2048 * 4096 * 8192)
+    found = attached.price((("x", 2), ("y", 8)), Compiled(), gpus, gpus, useful=useful)
+    assert isinstance(found, Prediction) and found.predicted_s is not None
+    assert found.mfu == pytest.approx(useful.flops / 16 / 989e12 / found.predicted_s.estimate)
+    assert found.collectives[0].route == "8 GPUs over NVLink"
+    strange = [Gpu(0, 0, "NVIDIA GeForce RTX 4090")]
+    assert "RTX 4090' is none whose data sheet is here" in str(
+        attached.price((), Compiled(), strange, strange)
+    )
 
 
 def test_other_devices_are_not_priced(run):
@@ -134,7 +170,7 @@ def test_a_run_keeps_the_prediction_beside_its_measurement(run, monkeypatch):
         attached,
         "price",
         lambda mesh, compiled, used, every, collectives, keep, useful: (
-            made if len(used) == len(every) else "not predicted: why"
+            made if len(used) == len(every) else "why"
         ),
     )
     found = run(**spec).result.strategies
@@ -143,7 +179,7 @@ def test_a_run_keeps_the_prediction_beside_its_measurement(run, monkeypatch):
         and found["auto"].prediction == made
         and found["auto"].median_s
     )
-    monkeypatch.setattr(attached, "price", lambda *_: "not predicted: why")
+    monkeypatch.setattr(attached, "price", lambda *_: "why")
     found = run(**spec).result.strategies["auto"]
     assert (
         "not predicted: why" in found.notes

@@ -9,9 +9,9 @@ from bench.judging import Case
 from bench.own_faults import OWN, OWN_FUNCTIONS, passed
 from bench.planted_faults import DTYPES, FAULTS, caught
 from bench.right_answers import SPECS, SUM_NEAR_0, experiment_of, judged, kinds_of_data
-from spmd_core.engine.measured.check import ALIKE
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.catalog import WORKLOADS
+from spmd_core.words.results import fact_words
 
 pytestmark = pytest.mark.this_python
 
@@ -71,9 +71,9 @@ def test_a_chaotic_function_is_not_judged_for_the_reason_that_it_has(own_functio
     assert (
         "4,096 of 4,096 elements of y are not judged: rounding spreads them as far as the "
         "values of "
-        "the reference lie apart" in trial.notes
+        "the reference lie apart" in map(fact_words, trial.facts)
     )
-    assert ALIKE not in trial.notes
+    assert all(fact.kind != "values alike" for fact in trial.facts)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
@@ -89,7 +89,7 @@ def test_operands_that_float16_cannot_hold_leave_nothing_to_judge():
     }
     (trial,) = Case(parse_experiment(spec)).judged()
     assert trial.correct is None
-    assert any("4 of 4 elements of y are not judged" in note for note in trial.notes)
+    assert any("4 of 4 elements of y are not judged" in fact_words(fact) for fact in trial.facts)
 
 
 # in one dtype each, float16 where its sums are long: bench/right_answers.py has them all

@@ -4,11 +4,13 @@ import jax
 import pytest
 
 from spmd_core.engine.measured import tracing
+from spmd_core.pictures.timeline.facts import ProgramFacts
 from spmd_core.pictures.timeline.recorded import Event
 from spmd_core.pictures.timeline.text import TRACED, from_text
+from spmd_core.pictures.timeline.traced import of_recorded
 from spmd_core.program.ir.shardings import NAME
 from spmd_core.results.shardings import NoShardings, Shardings
-from spmd_core.words.results import in_words
+from spmd_core.words.traces import unattributed_words
 
 LAYER = {
     "workload": "layer",
@@ -50,8 +52,8 @@ def test_a_trace_follows_the_timing_and_says_what_each_device_did(run):
     found = finished.result.strategies["auto"]
     assert found.status == "ok" and found.trace.reason is None
     assert [each.device for each in found.trace.devices] == list(range(8))
-    assert not found.trace.sentence and len(found.trace.calls_s) == 3, "facts, and no words"
-    trace = in_words(finished.result).strategies["auto"].trace
+    assert len(found.trace.calls_s) == 3
+    trace = found.trace
     assert trace.sentence.startswith("step ") and trace.notes[0].startswith("3 calls traced")
     assert {"all-reduce", "matmul"} <= {each.kind for each in found.trace.operations}
     product = next(each for each in found.trace.operations if each.kind == "matmul")
@@ -70,7 +72,7 @@ def test_a_trace_follows_the_timing_and_says_what_each_device_did(run):
 def test_a_profiler_that_runs_already_costs_the_trace_alone(run, tmp_path):
     jax.profiler.start_trace(str(tmp_path))
     try:
-        found = in_words(run(**LAYER).result).strategies["auto"]
+        found = run(**LAYER).result.strategies["auto"]
     finally:
         jax.profiler.stop_trace()
     assert found.status == "ok" and found.median_s > 0 and found.trace.step_s is None
@@ -79,7 +81,7 @@ def test_a_profiler_that_runs_already_costs_the_trace_alone(run, tmp_path):
 
 def test_a_profile_without_events_says_so_and_keeps_what_was_measured(run, monkeypatch):
     monkeypatch.setattr(tracing, "read", lambda data: tracing.Recorded((), ()))
-    found = in_words(run(**LAYER).result).strategies["auto"]
+    found = run(**LAYER).result.strategies["auto"]
     assert found.status == "ok" and found.trace.devices == ()
     assert "recorded nothing, neither of the devices nor of the host" in found.trace.sentence
 
@@ -104,6 +106,30 @@ def test_the_planes_of_a_tpu_and_of_a_gpu_are_read(device, line, stats, beside):
     assert event.start_s == pytest.approx(2e-6) and event.length_s == pytest.approx(5e-7)
     assert found.calls[0] == pytest.approx((1e-6, 1e-5))
     assert [type(each) for each in found.host] == [Event] and found.host[0].name == "Execute"
+
+
+def test_kernels_that_name_no_instruction_count_under_their_own_names():
+    """As CUPTI records a command buffer: no `hlo_op`. Copies and collectives tell their kind."""
+    events = [
+        ("fusion.1", 2000, 500, {"hlo_op": "fusion.1"}),
+        ("sm90_xmma_gemm_bf16bf16", 2500, 500, {}),
+        ("MemcpyD2D", 3000, 250, {}),
+        ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 3250, 750, {}),
+    ]
+    text = plane("/device:GPU:0", "Stream #14(Compute)", events)
+    text += plane("/host:CPU", "python", [("spmd_lab_call", 1000, 9000, {})])
+    found = tracing.read(jax.profiler.ProfileData.from_text_proto(text))
+    assert [each.unattributed for each in found.events] == [False, True, True, True]
+    _, trace = of_recorded(found, ProgramFacts(None))
+    assert trace.unattributed == pytest.approx(0.75)
+    kinds = {each.name.partition("_")[0]: each.kind for each in trace.operations}
+    assert kinds == {
+        "fusion.1": "compute",
+        "sm90": "matmul",
+        "MemcpyD2D": "copy",
+        "ncclDevKernel": "all-gather",
+    }
+    assert "75 % of the busy time" in unattributed_words(trace.unattributed)
 
 
 def test_shardings_of_the_steps_are_read_after_the_timing_and_change_nothing(run):

@@ -18,8 +18,8 @@ from spmd_core.search.array_question import read_array_question
 from spmd_core.search.sweep.runs import Asked, look, start
 from spmd_core.search.sweep.sweep import parse_sweep, variants
 from spmd_core.trials.searching.search import Search
-from spmd_core.trials.trying.tryout import Tryout
-from spmd_core.trials.trying.tryouts import store as tried
+from spmd_core.trials.trying.remedy_search import RemedySearch
+from spmd_core.trials.trying.remedy_searches import store as tried
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 
@@ -71,7 +71,7 @@ def begun(cluster, search):
     thread = threading.Thread(target=search.run)
     thread.start()
     cluster.allow(1)
-    until(lambda: any(each.fate == "measured" for each in search.answer.found))
+    until(lambda: any(each.stage == "measured" for each in search.answer.found))
     return thread
 
 
@@ -87,7 +87,7 @@ def test_a_worker_that_dies_costs_a_try_and_what_was_found_is_stored(cluster, op
     cluster.allow(MANY)
     thread.join(PATIENCE_S)
     assert found.state == "done" and not found.problem
-    assert [each.fate for each in found.answer.found] == ["measured"] * 3
+    assert [each.stage for each in found.answer.found] == ["measured"] * 3
     runs = [each.run for each in found.answer.found]
     assert {each.run for each in lab.history(searched=True)} == set(runs)
     result = lab.result(runs[0])
@@ -125,9 +125,9 @@ def test_what_would_remove_a_collective_is_compiled_there_too(cluster, open_lab)
     given = absent(standin.SUMS, **SUM, target="tpu:v5e:2x4", mesh={"x": 8})
     run = lab.submit(given, Asker(batch="a"))
     assert lab.wait(run, PATIENCE_S).state == "succeeded"
-    tryout = Tryout(lab, tried(lab), lab.result(run))
-    found = tryout.run()["auto"][0]
-    assert tryout.state == "done" and isinstance(found, Remedy) and found.removes
+    search = RemedySearch(lab, tried(lab), lab.result(run))
+    found = search.run()["auto"][0]
+    assert search.state == "done" and isinstance(found, Remedy) and found.removes
     stored = lab.latest(found.experiment)
     assert stored in {each.run for each in lab.history(searched=True)}
     assert lab.texts(stored, "single") and lab.compiler_pid is None
@@ -146,7 +146,7 @@ def test_where_the_scheduler_goes_a_search_pauses_and_a_sweep_waits_until_it_is_
     cluster.end()
     thread.join(PATIENCE_S)
     assert found.state == "paused" and "is gone: start it again" in found.problem
-    assert found.answer.ranking[0].candidate.fate == "measured"  # what was found is kept
+    assert found.answer.ranking[0].candidate.stage == "measured"  # what was found is kept
     until(lambda: all(each.words == found.problem for each in look(lab, points, asked)))
     assert {each.state for each in look(lab, points, asked)} == {"waiting"}
     assert lab.status(runs[0]).waiting_for == f"the cluster: {found.problem}"

@@ -73,6 +73,18 @@ def test_killing_the_worker_in_any_phase_is_a_crash(lab, phase, monkeypatch):
     assert lab.wait(following, PATIENCE_S).state == "succeeded"
 
 
+def test_a_profiler_that_ends_the_worker_costs_the_trace_and_not_the_result(lab, monkeypatch):
+    killed = _killed_in(lab, "profile", monkeypatch)
+    run = lab.submit(layer(options={"trace": True}, strategies=["auto", "shard_map"]))
+    status = lab.wait(run, PATIENCE_S)
+    assert killed and (status.state, status.error) == ("succeeded", None)
+    result = lab.result(run)
+    assert not result.partial and all(each.correct for each in result.strategies.values())
+    assert all(len(each.samples_s) == 20 for each in result.strategies.values())
+    sentence = result.strategies["auto"].trace.sentence
+    assert sentence.startswith("not traced: JAX's profiler ended the worker process")
+
+
 def _killed_in(lab, phase, monkeypatch):
     """Has the worker of each run killed as the supervisor hears of a phase: whoever asks for the
     run's status misses one of a millisecond. The list takes the worker's id.

@@ -10,7 +10,7 @@ import pytest
 from spmd_core.base.errors import StorageError, WorkerError
 from spmd_core.base.settings import read_settings
 from spmd_core.lab.store.store import Store
-from spmd_core.lab.supervisor.environment import worker_environment
+from spmd_core.lab.supervisor.environment import without_secrets, worker_environment
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME, FolderLock
 from spmd_core.lab.supervisor.queue_lock import QueueLock
 from spmd_core.machine.hardware import Hardware
@@ -149,6 +149,14 @@ def test_the_platform_of_this_machine_is_always_explicit(kind, platforms):
     assert environ["JAX_PLATFORMS"] == platforms
     # whoever owns TPU chips must be alone
     assert ("ALLOW_MULTIPLE_LIBTPU_LOAD" in environ) == (kind != "tpu")
+
+
+def test_a_gpu_s_memory_is_not_taken_in_advance_unless_it_is_asked_for():
+    name = "XLA_PYTHON_CLIENT_PREALLOCATE"
+    assert worker_environment("local", machine("nvidia"), {})[name] == "false"
+    assert worker_environment("local", machine("nvidia"), {name: "true"})[name] == "true"
+    assert name in without_secrets({name: "true"})
+    assert name not in worker_environment("local", machine("tpu"), {})
 
 
 def test_a_compile_only_worker_shares_libtpu_and_asks_no_metadata_server():

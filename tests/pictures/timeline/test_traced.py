@@ -218,3 +218,33 @@ def test_an_asynchronous_operation_counts_once_and_over_the_devices_that_recorde
     assert (copy.count, copy.mean_s, copy.device_s) == (1, 6.0, (6.0, None, None, None))
     assert trace.asynchronous_on == 1
     assert "1 of 4 devices recorded asynchronous operations" in asynchronous_words(1, 4)
+
+
+def test_on_streams_of_gpus_a_start_is_all_of_its_collective():
+    """A kernel of NCCL runs from its own start until the last device has come and all is sent; on
+    a TPU a start only issues what runs beside.
+    """
+    text = PROGRAM.replace("ROOT %all-reduce = ", "%all-reduce-start = ").replace(
+        " all-reduce(", " all-reduce-start("
+    )
+    text = text.replace(
+        "\n}\n", "\n  ROOT %done = f32[8,8]{1,0} all-reduce-done(%all-reduce-start)\n}\n"
+    )
+    started = SUM.model_copy(update={"name": "all-reduce-start"})
+    facts = ProgramFacts(parse_module(_last_only(text)), (started,))
+    for stream, waits in ((True, (2, 0)), (False, (0, 0))):
+        events = (
+            Event(0, "fusion", 0.0, 2.0, stream=stream),
+            Event(0, "all-reduce-start", 2.0, 3.0, stream=stream),
+            Event(1, "fusion", 0.0, 4.0, stream=stream),
+            Event(1, "all-reduce-start", 4.0, 1.0, stream=stream),
+        )
+        _, trace = of_recorded(Recorded(events, ()), facts)
+        assert tuple(each.waits_s for each in trace.devices) == waits
+        assert {each.kind for each in trace.operations} >= {"matmul", "all-reduce"}
+
+
+def _last_only(text: str) -> str:
+    """The done in the entry alone."""
+    done = "\n  ROOT %done = f32[8,8]{1,0} all-reduce-done(%all-reduce-start)"
+    return text.replace(done, "", text.count(done) - 1)

@@ -12,12 +12,13 @@ from spmd_core.results.reference.reference import (
     Error,
     Reference,
     arithmetic,
-    beyond_note,
+    beyond_fact,
     measure_error,
-    multiplier_note,
+    multiplier_fact,
     reference,
     uniform,
 )
+from spmd_core.words.results import fact_words
 
 
 def experiment(workload, **spec):
@@ -240,9 +241,16 @@ def test_partial_sums_that_the_compiler_rounds_widen_the_bound_by_themselves():
 )
 def test_coarser_multiplication_is_said_rather_than_called_wrong(platform, spec, eps, words):
     chosen = experiment("layer", **spec)
-    note = multiplier_note(chosen, platform)
+    fact = multiplier_fact(chosen, platform)
+    note = fact and fact_words(fact)
     assert arithmetic(chosen, platform).multiplier == eps
     assert note is None if words is None else note is not None and words in note
+
+
+def beyond_words(*judged):
+    """The sentence of what is beyond a dtype; "" where nothing is."""
+    fact = beyond_fact(*judged)
+    return fact_words(fact) if fact else ""
 
 
 def layer_operands(x):
@@ -341,7 +349,7 @@ def test_infinity_is_right_where_the_value_is_beyond_the_dtype_and_said():
     big = plain([7e4, 65_000.0, -7e4], 100.0, "float16")
     right = big.judge(np.array([np.inf, 65_000.0, -np.inf]))
     assert (right.correct, right.infinite) == (True, 2)
-    assert beyond_note("y", right, big) == (
+    assert beyond_words("y", right, big) == (
         "2 of 3 elements of y are infinite, and right so: they are, or come from, numbers beyond "
         "65504, the largest float16"
     )
@@ -361,7 +369,7 @@ def test_what_comes_from_numbers_beyond_the_dtype_is_not_judged_and_said():
     expected = reference(chosen, {"x": x, "w1": w1} | rest)
     found = expected.judge(np.array([[np.nan]]))
     assert (found.correct, found.unjudged) == (None, 1)
-    assert "1 of 1 elements of y are not judged" in (beyond_note("y", found, expected) or "")
+    assert "1 of 1 elements of y are not judged" in beyond_words("y", found, expected)
 
 
 def test_no_function_makes_sure_again_of_what_may_be_no_number():
@@ -391,7 +399,7 @@ def test_values_that_are_no_number_in_float64_are_not_judged_and_said():
     expected = reference(chosen, operands)
     judged = expected.judge(np.full((1, 2), np.nan))
     assert (judged.correct, judged.undefined, judged.wrong) == (None, 2, 0)
-    assert beyond_note("y", judged, expected) == (
+    assert beyond_words("y", judged, expected) == (
         "2 of 2 elements of y are not judged: they are infinite, or no numbers, in float64 too"
     )
 

@@ -34,12 +34,12 @@ def compiled(candidate, share):
     """As if its program took this share of its estimate."""
     seconds = share * estimate_s(candidate)
     return replace(
-        candidate, fate="compiled", predicted=Estimate(low=seconds, estimate=seconds, high=seconds)
+        candidate, stage="compiled", predicted=Estimate(low=seconds, estimate=seconds, high=seconds)
     )
 
 
 def test_how_far_below_its_estimate_a_program_was():
-    left = [each for each in candidates() if each.fate == "estimated"]
+    left = [each for each in candidates() if each.stage == "estimated"]
     assert trust(left, 0) is None
     known = trust([compiled(left[0], 1.5), compiled(left[1], 0.8), *left[2:]], 2)
     assert known == Trust(2, 2, pytest.approx(0.8)) and known.limit == pytest.approx(0.8 / MARGIN)
@@ -47,14 +47,14 @@ def test_how_far_below_its_estimate_a_program_was():
 
 def test_what_is_too_far_above_is_ruled_out_and_comes_back_where_an_estimate_proves_wrong():
     every = candidates()
-    left = [each for each in every if each.fate == "estimated"]
+    left = [each for each in every if each.stage == "estimated"]
     best = min(map(estimate_s, left))
     out = rejudged(every, Trust(30, DRAWN, 1.0), best)
     limit = MARGIN * best
     assert {each.number for each in out} == {
         each.number for each in left if estimate_s(each) > limit
     }
-    assert out and all(each.fate == "pruned" and each.reason == REASON for each in out)
+    assert out and all(each.stage == "pruned" and each.reason == REASON for each in out)
     assert "of 30 compiled candidates, 20 of them drawn at random" in out[0].detail
     for each in out:
         every[each.number] = each
@@ -63,7 +63,7 @@ def test_what_is_too_far_above_is_ruled_out_and_comes_back_where_an_estimate_pro
     back = rejudged(every, Trust(31, DRAWN, limit / near), best)
     assert 0 < len(back) < len(out)
     assert all(
-        each.fate == "estimated"
+        each.stage == "estimated"
         and each.reason is None
         and not each.detail
         and estimate_s(each) <= 1.001 * near
@@ -75,7 +75,7 @@ def test_nothing_is_ruled_out_by_estimates_before_enough_were_drawn(monkeypatch)
     monkeypatch.setattr(choosing, "DRAWN", 4)
     found = [replace(each, bound_s=None) for each in candidates()]
     chosen, runs = CandidateChoice(QUESTION, 10**4, draws=True), 0
-    best = min(estimate_s(each) for each in found if each.fate == "estimated")
+    best = min(estimate_s(each) for each in found if each.stage == "estimated")
     while not (ruled := chosen.ruled_out(found)):
         for each in chosen.next(Answer(QUESTION, len(found), tuple(found), False)):
             found[each.number] = compiled(each, 1.0)
@@ -89,7 +89,7 @@ def test_nothing_is_ruled_out_by_estimates_before_enough_were_drawn(monkeypatch)
 def test_attached_devices_and_other_goals_draw_nothing():
     found = candidates()
     found = [
-        compiled(each, 1.0) if each.fate == "estimated" and each.number % 2 else each
+        compiled(each, 1.0) if each.stage == "estimated" and each.number % 2 else each
         for each in found
     ]
     for choice in (
@@ -103,7 +103,7 @@ def test_attached_devices_and_other_goals_draw_nothing():
 
 def test_what_is_ruled_out_by_estimates_is_said_apart():
     found = candidates()
-    best = min(each.seconds for each in found if each.fate == "estimated")
+    best = min(each.seconds for each in found if each.stage == "estimated")
     for each in rejudged(found, Trust(30, DRAWN, 1.0), best):
         found[each.number] = each
     answer = Answer(QUESTION, len(found), tuple(found), True)
@@ -128,6 +128,6 @@ def test_a_sharding_that_a_strategy_cannot_write_is_ruled_out_and_has_not_failed
         }
     )
     (ruled_out,) = answered([each], found)
-    assert (ruled_out.fate, ruled_out.detail) == ("pruned", "needs whole rows")
+    assert (ruled_out.stage, ruled_out.detail) == ("pruned", "needs whole rows")
     said = words.space_words(Answer(QUESTION, 1, [ruled_out], True))
     assert said.endswith("Pruned: 1 cannot be written under their strategy.")

@@ -50,7 +50,7 @@ def test_what_is_called_equal_compiles_to_the_same_time_and_memory(programs, pai
     one, other = (found[f"{words} · {strategy}"] for words in pair)
     first = {each.name: each.number if each.equal is None else each.equal for each in every}
     assert first[one.name] == first[other.name]
-    assert one.fate == other.fate == "compiled"
+    assert one.stage == other.stage == "compiled"
     assert one.seconds == pytest.approx(other.seconds, rel=0.02)
     assert one.memory_bytes == pytest.approx(other.memory_bytes, rel=0.02)
 

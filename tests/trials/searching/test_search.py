@@ -16,7 +16,7 @@ from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.runs import Runs, spread
 from spmd_core.trials.searching.search import Search
 from spmd_core.trials.searching.searches import watch_search
-from spmd_core.words.search import disturbed_words, search_headline
+from spmd_core.words.search import disturbed_words, next_words, search_headline, state_words
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 
 SPEC = {
@@ -60,14 +60,14 @@ def test_the_best_is_measured_proven_and_remembered(lab, store):
     first = search(lab, store)
     answer = first.run()
     assert first.state == "done" and answer.complete
-    assert answer.winner.fate == "measured" and len(answer.winner.experiment.mesh) == 1
+    assert answer.winner.stage == "measured" and len(answer.winner.experiment.mesh) == 1
     # the stand-in's times are alike where the meshes have as many axes
     assert answer.proof.rounds == 100 and answer.proof.faster == answer.winner.name
     assert [each.name for each in answer.ties] == list(answer.proof.comparison.tied)
     proven = [each for each in answer.found if each.study == answer.proof.run]
     assert {each.number for each in proven} == set(answer.proof.numbers)
     assert answer.proof.experiment.variants and lab.result(answer.proof.run).comparison
-    assert {each.fate for each in answer.found} == {"measured", "pruned"}
+    assert {each.stage for each in answer.found} == {"measured", "pruned"}
     assert sum(answer.pruned.values()) + len(answer.ranking) == answer.space
     stored = store.find(first.question.id)
     assert stored.state == "done" and answer.winner.name in stored.words
@@ -80,15 +80,15 @@ def test_the_best_is_measured_proven_and_remembered(lab, store):
     assert again.proof == answer.proof and again.ties == answer.ties
     on = search(lab, store).run()  # all was measured and proven: nothing is left to do
     assert runs(lab) == before and on.proof == answer.proof
-    assert [each.name for each in again.found if each.fate == "measured"] == [
-        each.name for each in answer.found if each.fate == "measured"
+    assert [each.name for each in again.found if each.stage == "measured"] == [
+        each.name for each in answer.found if each.stage == "measured"
     ]
 
 
 def test_what_crashes_is_recorded_and_the_others_are_tried(lab, store):
     answer = search(lab, store, mesh={"x": 8}, seed=ABORT, strategies=["auto"]).run()
     assert answer.winner is None
-    failed = [each for each in answer.found if each.fate == "failed"]
+    failed = [each for each in answer.found if each.stage == "failed"]
     assert len(failed) == 3 and all(each.run and each.detail for each in failed)
     assert search_headline(answer).startswith(
         f"None of {answer.space} candidates can run: 3 failed, the first of them {failed[0].name}"
@@ -113,7 +113,7 @@ def test_candidates_of_an_absent_target_go_to_a_pool_and_are_runs_of_the_search(
     found = search(lab, store, target="tpu:v5e:2x2", strategies=["auto"])
     answer = found.run()
     assert found.state == "done" and answer.complete
-    assert {each.fate for each in answer.found} <= {"measured", "compiled", "pruned"}
+    assert {each.stage for each in answer.found} <= {"measured", "compiled", "pruned"}
     own = lab.history(searched=True)
     assert {each.run for each in own} == {each.run for each in answer.found if each.run}
     assert not lab.history(searched=False)
@@ -169,15 +169,26 @@ def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, 
     answer = watch_search(
         Search(lab, store, question, None), lambda one: seen.append(one.state), 0.05
     )
-    assert answer.complete and answer.winner.fate == "estimated" and runs(lab) == 0
+    assert answer.complete and answer.winner.stage == "estimated" and runs(lab) == 0
     assert seen[0] == "running"  # its end may come between two looks
+
+
+@pytest.mark.parametrize("few", [1, 60])
+def test_a_search_opened_again_says_what_it_said(lab, store, few, monkeypatch):
+    monkeypatch.setattr("spmd_core.trials.searching.search.MOST_RUNS", few)
+    first = search(lab, store)
+    said = first.run()
+    again = Search(lab, store, first.question, None).run()
+    assert search_headline(again) == search_headline(said)
+    assert (state_words(again), next_words(again)) == (state_words(said), next_words(said))
+    assert again.to_json() == said.to_json() and said.complete == (few > 1)
 
 
 def test_what_cannot_win_is_pruned_by_its_bound_and_by_nothing_else(lab, store):
     one = search(lab, store)
     one._enumerate(1e9)
-    best = next(each for each in one.answer.found if each.fate == "estimated")
-    lowest = min(each.bound_s for each in one.answer.found if each.fate == "estimated")
+    best = next(each for each in one.answer.found if each.stage == "estimated")
+    lowest = min(each.bound_s for each in one.answer.found if each.stage == "estimated")
     one._keep(
         [
             type(best)(
@@ -195,7 +206,7 @@ def test_what_cannot_win_is_pruned_by_its_bound_and_by_nothing_else(lab, store):
     for each in one.answer.found:
         if each.reason == "lower bound above the best":
             assert each.bound_s > lowest * 1.5
-        elif each.fate == "estimated":
+        elif each.stage == "estimated":
             assert each.bound_s <= lowest * 1.5
 
 

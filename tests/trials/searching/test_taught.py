@@ -12,10 +12,10 @@ QUESTION = read_question(
 
 
 def test_neighbors_take_as_much_more_as_a_compiled_plan_did():
-    found = [each for each in models.candidates(QUESTION) if each.fate == "estimated"]
+    found = [each for each in models.candidates(QUESTION) if each.stage == "estimated"]
     first = found[0]
     over = replace(
-        first, fate="pruned", reason="does not fit", run="r", memory_bytes=3 * first.memory_bytes
+        first, stage="pruned", reason="does not fit", run="r", memory_bytes=3 * first.memory_bytes
     )
     changed = {each.number: each for each in taught([over], found[1:], None)}
     same = [each for each in found[1:] if each.plan.mesh == first.plan.mesh]

@@ -17,7 +17,7 @@ from tests.labs import ROOT
 def lab(data_folder, monkeypatch):
     """A Lab that works no queue: what is asked for waits there."""
     lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
     yield lab
     lab.close()
 

@@ -21,7 +21,7 @@ LAYER = result({"auto": strategy(1e-5)}).experiment
 @pytest.fixture
 def lab(data_folder, monkeypatch):
     lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
     yield lab
     lab.close()
 

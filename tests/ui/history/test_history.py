@@ -24,7 +24,7 @@ MEASURED, FIRST, SECOND = (
 def opened(data_folder, monkeypatch):
     """A function that opens History over a measured run and two predictions."""
     lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
     store(data_folder, result({"auto": strategy(1e-5)}, run=MEASURED))
     store(data_folder, predicted(run=FIRST))
     store(

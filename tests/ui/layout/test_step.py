@@ -111,7 +111,7 @@ def test_pasted_code_that_does_not_fit_gets_a_sentence(text, arrays, said):
 
 
 def test_arrays_are_drawn_to_one_scale_with_a_block_for_each_shard():
-    arrays = product.drawn(STEP)
+    arrays = together.drawn(STEP)
     blocks = together.chart(STEP, arrays)["layer"][0]["data"]["values"]
     assert [sum(block["array"] == array.name for block in blocks) for array in arrays] == [2, 8, 8]
     assert together.is_to_scale(STEP, arrays)

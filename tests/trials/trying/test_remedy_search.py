@@ -8,10 +8,10 @@ from spmd_core.results.remedy import Remedy
 from spmd_core.results.runs.states import COMPILING
 from spmd_core.trials.remedies import arrays
 from spmd_core.trials.remedies.attached import with_remedies
-from spmd_core.trials.remedies.candidate import Target
-from spmd_core.trials.trying import tryout as tryout_module
-from spmd_core.trials.trying.tryout import Tryout
-from spmd_core.trials.trying.tryouts import known, store, watch_tryout
+from spmd_core.trials.remedies.candidate import AlikeCollectives
+from spmd_core.trials.trying import remedy_search as search_module
+from spmd_core.trials.trying.remedy_search import RemedySearch
+from spmd_core.trials.trying.remedy_searches import known, store, watch_remedies
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 
@@ -42,33 +42,33 @@ def compiled(lab, **changes):
 
 def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
     result = compiled(lab)
-    tryout = Tryout(lab, store(lab), result)
+    search = RemedySearch(lab, store(lab), result)
     fatal, *_ = arrays.candidates(result.experiment, "auto", SUM_OVER_X)
     assert "cols" in dict(fatal.experiment.sharding), "the first one"
-    tryout.run()
-    assert tryout.state == "done" and tryout._compiled[fatal.experiment.id] is None
-    found, *_ = with_remedies(result, tryout.answers).strategies["auto"].collectives or ()
+    search.run()
+    assert search.state == "done" and search._compiled[fatal.experiment.id] is None
+    found, *_ = with_remedies(result, search.answers).strategies["auto"].collectives or ()
     assert isinstance(found.remove, Remedy) and found.remove.removes
     assert found.remove.memory_bytes == 2**20
     assert found.remove.predicted_s.after < found.remove.predicted_s.before
     assert found.remove.sentence.startswith(
         "store `x` sharded over `x` along `cols`: no all-reduce over `x`; +1.0 MiB per device"
     )
-    assert known(lab, result.run) == ("done", tryout.answers), "as stored"
+    assert known(lab, result.run) == ("done", search.answers), "as stored"
     assert lab.history() == () and lab.latest(result.experiment) is None
 
 
 def test_candidates_for_absent_devices_are_compiled_ahead_and_judged_in_their_order(
     lab, monkeypatch
 ):
-    monkeypatch.setattr(tryout_module, "is_current", lambda result: True)
+    monkeypatch.setattr(search_module, "is_current", lambda result: True)
     result = compiled(lab)
     absent = result.experiment.vary(target="tpu:v5e:2x4")
-    tryout = Tryout(lab, store(lab), result.model_copy(update={"experiment": absent}))
-    given = tryout._candidates(absent.rows[0], Target((0,), SUM_OVER_X, 1.0))
-    tryout.run()
-    assert tryout.state == "done" and not lab.active()
-    found = tryout.answers["auto"][0]
+    search = RemedySearch(lab, store(lab), result.model_copy(update={"experiment": absent}))
+    given = search._candidates(absent.rows[0], AlikeCollectives((0,), SUM_OVER_X, 1.0))
+    search.run()
+    assert search.state == "done" and not lab.active()
+    found = search.answers["auto"][0]
     assert isinstance(found, Remedy) and found.removes
     names = [each.experiment.id for each in given]
     assert names.index(found.experiment.id) == 1, (
@@ -78,30 +78,43 @@ def test_candidates_for_absent_devices_are_compiled_ahead_and_judged_in_their_or
     compiled_ = {each.experiment.id for each in runs}
     assert {*names[:2]} <= compiled_ <= {*names[:4]}, "at most two ahead of it"
     assert lab.latest(found.experiment)
-    again = Tryout(lab, store(lab), result.model_copy(update={"experiment": absent}))
-    assert again.run() == tryout.answers
+    again = RemedySearch(lab, store(lab), result.model_copy(update={"experiment": absent}))
+    assert again.run() == search.answers
     assert len(lab.history(searched=True)) == len(runs) + 1, "all but the fatal one are known"
 
 
 def test_without_a_predicted_time_nothing_is_tried_and_it_says_what_to_do(lab):
     result = compiled(lab)
     unknown = result.environment.model_copy(update={"simulated": False})
-    tryout = Tryout(lab, store(lab), result.model_copy(update={"environment": unknown}))
-    assert tryout.run() == {} and tryout.state == "stopped"
-    assert "calibrate it with this mesh first" in tryout.problem
+    search = RemedySearch(lab, store(lab), result.model_copy(update={"environment": unknown}))
+    assert search.run() == {} and search.state == "stopped"
+    assert "calibrate it with this mesh first" in search.problem
     assert known(lab, result.run) is None, "nothing is kept"
 
 
 def test_what_was_found_stays_when_it_is_cancelled(lab):
     result = compiled(lab)
     slow = result.model_copy(update={"experiment": result.experiment.vary(seed=standin.ROUNDS)})
-    tryout = Tryout(lab, store(lab), slow)
+    search = RemedySearch(lab, store(lab), slow)
 
     def interrupt(_):
         if lab.active():
             raise KeyboardInterrupt
 
-    assert watch_tryout(tryout, interrupt) == {}
-    assert tryout.state == "cancelled" and tryout.answers == {}
+    assert watch_remedies(search, interrupt) == {}
+    assert search.state == "cancelled" and search.answers == {}
     until(lambda: not lab.active())
     assert known(lab, result.run) == ("cancelled", {})
+
+
+def test_what_the_time_leaves_is_tried_by_the_next_one(lab):
+    result = compiled(lab)
+    search = RemedySearch(lab, store(lab), result, seconds=0.0)
+    assert search.run() == {} and search.state == "stopped"
+    assert search.problem.startswith("1 of 1 collectives are left")
+    further = RemedySearch(lab, store(lab), result, known=search.answers, before=search)
+    assert further.run() and further.state == "done"
+    again = RemedySearch(
+        lab, store(lab), result, seconds=0.0, known=further.answers, before=further
+    )
+    assert again.run() == further.answers and again.state == "done", "nothing is left"

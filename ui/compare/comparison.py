@@ -26,7 +26,7 @@ from ui.charts.base import Spec as VegaSpec
 from ui.compare import sizes, small_program, study, trace
 from ui.compare.view import View
 from ui.ir import viewer
-from ui.layout import picture
+from ui.layout import picture, together
 from ui.markdown import plain
 from ui.shell import draw_table, failure, refusal
 from ui.tables import sheet
@@ -319,6 +319,7 @@ def before(experiment: Experiment) -> None:
             "Nothing has been computed yet. Press Run to time these strategies side by side.",
             icon=":material/play_circle:",
         )
+    together.show(experiment)
     for name in experiment.strategies:
         strategy = STRATEGIES[name]
         beware = (

@@ -3,6 +3,8 @@ any moment.
 """
 
 import contextlib
+import time
+from collections.abc import Sequence
 from itertools import takewhile
 from math import inf
 
@@ -21,32 +23,51 @@ from spmd_core.time import (
 )
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import Answers
-from spmd_core.trials.remedies.candidate import Candidate, Target
+from spmd_core.trials.remedies.candidate import AlikeCollectives, RemedyCandidate
 from spmd_core.trials.remedies.judged import Tried, targets, untried
 from spmd_core.trials.remedies.side_by_side import SideBySide, timed_of
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.stored import to_stored
 from spmd_core.trials.trying.trial import RemedyTrial
+from spmd_core.words import remedies as words
+
+PROCESSES = 3  # in which a program and its change are timed: enough for what is worth changing
 
 
-class Tryout(Work):
+class RemedySearch(Work):
     """The collectives of a run being tried. Every method may be called from any thread; `run` once.
 
-    `state`: running, done, cancelled or stopped (then `problem` is the reason).
+    `state`: running, done, cancelled or stopped (then `problem` is the reason). It begins nothing
+    after `seconds`. `known`: the answers of an earlier one that did not try all; `before`: that one,
+    where it was of this process.
     """
 
-    def __init__(self, lab: Lab, store: Remedies, result: Result, asker: Asker = COMMAND_LINE):
+    def __init__(
+        self,
+        lab: Lab,
+        store: Remedies,
+        result: Result,
+        asker: Asker = COMMAND_LINE,
+        seconds: float = inf,
+        known: Answers | None = None,
+        before: "RemedySearch | None" = None,
+    ):
         super().__init__()
-        self.result, self.problem = result, ""
+        self.result, self.problem, self.seconds = result, "", seconds
         self.done, self.of, self.doing = 0, 0, ""  # collectives judged, of how many; what compiles
         self._lab, self._store = lab, store
         self._unpredicted = False  # what communicates, and takes nobody knows how long
         # as of a search, so that they are out of the way on History
         batch = f"search remedies {result.run}"
+        self._until = inf
         self._runs = Batch(lab, asker, batch, lambda: self.is_cancelled)
-        self._answers: dict[str, dict[int, Removal]] = {}
+        self._answers: dict[str, dict[int, Removal]] = {
+            name: dict(each) for name, each in (known or {}).items()
+        }
         self._times: dict[tuple[Mesh, str], TimeModel] = {}  # by mesh and dtype
-        self._compiled: dict[str, StrategyResult | None] = {}  # by id of the experiment
+        # by id of the experiment; what was timed is a study
+        self._compiled: dict[str, StrategyResult | None] = before._compiled if before else {}
+        self._measured: dict[str, SideBySide | None] = before._measured if before else {}
 
     @property
     def answers(self) -> Answers:
@@ -56,6 +77,7 @@ class Tryout(Work):
     def run(self) -> Answers:
         """Try the collectives that are worth it, strategy by strategy, the longest first."""
         state = "stopped"
+        self._until = time.monotonic() + self.seconds
         try:
             work = [
                 (self.result.row(name), each)
@@ -65,8 +87,17 @@ class Tryout(Work):
             self.of = len(work)
             if not work and self._unpredicted:
                 raise RequestError(NOT_CALIBRATED.reason)
-            self._work_off([self._trial(row, target) for row, target in work])
-            state = "cancelled" if self.is_cancelled else "done"
+            left = [
+                (row, target) for row, target in work if not self._has_answers(row, target.numbers)
+            ]
+            self.done = self.of - len(left)
+            self._work_off([self._trial(row, target) for row, target in left])
+            if not self.is_cancelled and self.done < self.of:
+                self.problem = words.out_of_time(self.seconds, self.of - self.done, self.of)
+            elif not self.is_cancelled:
+                state = "done"
+            else:
+                state = "cancelled"
             self._keep(state)
         except LabError as error:
             self.problem = str(error)
@@ -76,7 +107,12 @@ class Tryout(Work):
             self.doing, self.state = "", state
         return self.answers
 
-    def _targets(self, row: Row, outcome: StrategyResult) -> list[Target]:
+    @property
+    def _is_ended(self) -> bool:
+        """Whether nothing more is begun."""
+        return self.is_cancelled or time.monotonic() >= self._until
+
+    def _targets(self, row: Row, outcome: StrategyResult) -> list[AlikeCollectives]:
         kind = STRATEGIES[row.strategy]
         if kind.is_single_device or kind.is_map or outcome.status != "ok":
             return []
@@ -86,8 +122,11 @@ class Tryout(Work):
             return []
         large = targets(outcome, expected)
         if small := untried(outcome, large):
-            self._answers[row.key] = {**small}
+            self._answers.setdefault(row.key, {}).update(small)
         return large
+
+    def _has_answers(self, row: Row, numbers: Sequence[int]) -> bool:
+        return set(numbers) <= self._answers.get(row.key, {}).keys()
 
     def _expected(
         self, experiment: Experiment, name: str, outcome: StrategyResult
@@ -102,7 +141,7 @@ class Tryout(Work):
             self._times[key] = times_where_run(experiment, self.result.environment, known)
         return self._times[key]
 
-    def _trial(self, row: Row, target: Target) -> RemedyTrial:
+    def _trial(self, row: Row, target: AlikeCollectives) -> RemedyTrial:
         base = self.result.strategies[row.key]
         expected = self._expected(row.experiment, row.strategy, base)
         assert expected is not None
@@ -112,11 +151,11 @@ class Tryout(Work):
         """Judge each trial's candidates in their order, until one settles it; the best is the
         answer. What several trials need next is compiled side by side.
         """
-        while trials and not self.is_cancelled:
+        while trials and not self._is_ended:
             changes = [each.words for trial in trials for each in trial.wanted]
             self.doing = f"compiling: {changes[0]}" if changes else ""
             trials = [each for each in trials if not self._is_answered(each)]
-            if self.is_cancelled:
+            if self._is_ended:
                 return
             wanted = {each.experiment.id for trial in trials for each in trial.wanted}
             self._runs.cancel(lambda each, wanted=wanted: each.experiment.id not in wanted)
@@ -127,16 +166,16 @@ class Tryout(Work):
 
     def _is_answered(self, trial: RemedyTrial) -> bool:
         """Judge what is known of a trial by now; whether it is over."""
-        while trial.wanted and not self.is_cancelled:
+        while trial.wanted and not self._is_ended:
             candidate = trial.wanted[0]
             if not self._is_known(candidate):
                 if candidate.experiment.place.is_absent:
                     return False
                 self._compile_here(candidate)
             trial.judge(self._tried(candidate, trial.base.operations is not None))
-            if not self.is_cancelled and (doubtful := trial.wants_timed) is not None:
+            if not self._is_ended and (doubtful := trial.wants_timed) is not None:
                 trial.time(doubtful, self._timed(trial.row, doubtful))
-        if not trial.is_over or self.is_cancelled:
+        if self.is_cancelled or not trial.is_over or trial.wants_timed is not None:
             return False
         answers = dict.fromkeys(trial.target.numbers, trial.answer)
         self._answers.setdefault(trial.row.key, {}).update(answers)
@@ -165,7 +204,7 @@ class Tryout(Work):
                 except RequestError:
                     self._take(candidate, None)
 
-    def _candidates(self, row: Row, target: Target) -> list[Candidate]:
+    def _candidates(self, row: Row, target: AlikeCollectives) -> list[RemedyCandidate]:
         if row.experiment.plan:
             return plans.candidates(row.experiment.plan, target.first)
         times, cores = self._known(row.experiment), self.result.environment.cores or 1
@@ -173,7 +212,7 @@ class Tryout(Work):
         below_s = base.total_s if base else inf
         return arrays.candidates(row.experiment, row.strategy, target.first, times, cores, below_s)
 
-    def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
+    def _tried(self, candidate: RemedyCandidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of
         the program as it is was: earlier results do not have its operations.
         """
@@ -186,8 +225,8 @@ class Tryout(Work):
             candidate, outcome, self._expected(candidate.experiment, candidate.strategy, outcome)
         )
 
-    def _is_known(self, candidate: Candidate) -> bool:
-        """Whether it was compiled: for this tryout, beside what is tried, or before."""
+    def _is_known(self, candidate: RemedyCandidate) -> bool:
+        """Whether it was compiled: for this search, beside what is tried, or before."""
         if candidate.experiment.id not in self._compiled:
             if outcome := self._beside(candidate):
                 self._compiled[candidate.experiment.id] = outcome
@@ -197,7 +236,7 @@ class Tryout(Work):
                     self._take(candidate, result)
         return candidate.experiment.id in self._compiled
 
-    def _take(self, candidate: Candidate, result: Result | None) -> None:
+    def _take(self, candidate: RemedyCandidate, result: Result | None) -> None:
         """Keep the program of a candidate; None where it cannot be compiled, whatever that cost the
         compiler's process.
         """
@@ -205,8 +244,9 @@ class Tryout(Work):
             result.strategies.get(candidate.strategy) if result else None
         )
 
-    def _compile_here(self, candidate: Candidate) -> None:
+    def _compile_here(self, candidate: RemedyCandidate) -> None:
         """Compile it for devices that are here, and wait for that."""
+        self.doing = f"compiling: {candidate.words}"
         result = None
         with contextlib.suppress(RequestError):
             status, result = self._runs.run(candidate.experiment, compile_only=True)
@@ -214,18 +254,23 @@ class Tryout(Work):
                 self._lab.delete([status.run])
         self._take(candidate, result)
 
-    def _timed(self, row: Row, candidate: Candidate) -> SideBySide | None:
+    def _timed(self, row: Row, candidate: RemedyCandidate) -> SideBySide | None:
         """A change and the program that it changes, timed side by side as a study."""
         self.doing = f"timing both: {candidate.words}"
-        result = None
+        timing = {"processes": PROCESSES} | row.experiment.to_json()["timing"]
+        now = row.experiment.vary(strategies=[row.strategy], timing=timing)
         with contextlib.suppress(RequestError):
-            now = row.experiment.vary(strategies=[row.strategy])
-            status, result = self._runs.run(study_of([(None, now), (None, candidate.experiment)]))
-            if status is not None:
+            study = study_of([(None, now), (None, candidate.experiment.vary(timing=timing))])
+            if study.id not in self._measured:
+                status, result = self._runs.run(study)
+                if status is None:
+                    return None
                 self._lab.delete([status.run])
-        return timed_of(result)
+                self._measured[study.id] = timed_of(result)
+            return self._measured[study.id]
+        return None
 
-    def _beside(self, candidate: Candidate) -> StrategyResult | None:
+    def _beside(self, candidate: RemedyCandidate) -> StrategyResult | None:
         """The candidate where it ran beside what is tried, such as another strategy."""
         for row in self.result.experiment.rows:
             if (

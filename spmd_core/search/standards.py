@@ -14,8 +14,8 @@ Mesh = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Classic:
-    """A classic and the best candidate of its kind: None where all of them were ruled out, `why`
+class StandardSharding:
+    """A standard sharding and its best candidate: None where all of them were ruled out, `why`
     being what ruled out the smallest. `is_slow`: it can run, and cannot win.
     """
 
@@ -36,16 +36,16 @@ _OF_ARRAYS = ("data", "fsdp", "tensor", "mixed")
 
 
 def kind_of(candidate: Candidate) -> str:
-    """Which classic a candidate is; "" for none of them."""
+    """Which standard sharding a candidate is; "" for none of them."""
     if candidate.point is not None:
         return candidate.point.kind
     return _OF_MODELS.get(tuple(name for name, size in _mesh_of(candidate) if size > 1), "")
 
 
-def classics(
+def standards(
     entries: Iterable[Ranked], pruned: Iterable[Candidate], model: str, winner: Candidate
-) -> list[Classic]:
-    """Each classic's best on the winner's topology, and the published recipe where there is one."""
+) -> list[StandardSharding]:
+    """The best of each on the winner's topology, and the published recipe where there is one."""
     target = winner.target
     ranked = [each.candidate for each in entries if each.candidate.target == target]
     ruled = [each for each in pruned if each.target == target]
@@ -57,16 +57,16 @@ def classics(
     return [*best, *([published] if published else [])]
 
 
-def _best(title: str, ranked: list[Candidate], pruned: list[Candidate]) -> Classic:
+def _best(title: str, ranked: list[Candidate], pruned: list[Candidate]) -> StandardSharding:
     best = next((each for each in ranked if kind_of(each) == title), None)
     if best is not None:
-        return Classic(title, best)
+        return StandardSharding(title, best)
     ruled = [each for each in pruned if each.equal is None and kind_of(each) == title]
     first = min(ruled, key=lambda each: each.memory_bytes or 0, default=None)
     slow = next((each for each in ruled if each.reason in _SLOW), None)  # of those some may run
     if slow is not None:
-        return Classic(title, None, slow.detail, is_slow=True)
-    return Classic(title, None, first.detail if first else "")
+        return StandardSharding(title, None, slow.detail, is_slow=True)
+    return StandardSharding(title, None, first.detail if first else "")
 
 
 def _mesh_of(candidate: Candidate) -> Mesh:
@@ -79,7 +79,7 @@ def _mesh_of(candidate: Candidate) -> Mesh:
 
 def _published(
     model: str, winner: Candidate, ranked: list[Candidate], pruned: list[Candidate]
-) -> Classic | None:
+) -> StandardSharding | None:
     topology = get_topology(winner.target)
     recipe = recipe_for(model, topology)
     if recipe is None:
@@ -98,6 +98,8 @@ def _published(
         and set(step.policy.offload) == set(wanted["offload"])
     ]
     if not alike:
-        return Classic(title, None, "its batch or what it saves is not tried here")
+        return StandardSharding(title, None, "its batch or what it saves is not tried here")
     first = alike[0]
-    return Classic(title, first if first.is_ranked else None, first.detail, first.reason in _SLOW)
+    return StandardSharding(
+        title, first if first.is_ranked else None, first.detail, first.reason in _SLOW
+    )

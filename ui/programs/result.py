@@ -17,13 +17,12 @@ from spmd_core.results import RunStatus
 from spmd_core.script import spec_text
 from spmd_core.words import ago, findings_lines, program_headline
 from ui import remedies
-from ui.compare import answer as measured
-from ui.compare import communication
+from ui.compare import communication, comparison
 from ui.compare import view as views
 from ui.lab import lab
 from ui.layout import picture
 from ui.markdown import plain
-from ui.predict import answer as predicted
+from ui.predict import prediction
 from ui.programs import treemap
 from ui.shell import draw_table
 from ui.tables import sheet
@@ -136,25 +135,25 @@ def after(status: RunStatus) -> None:
     """The answer of a run, as Predict and Compare show it."""
     when = ago(status.finished_at or status.submitted_at)
     if status.experiment.place.is_absent:
-        result = predicted.result_of(status, status.experiment)
+        result = prediction.result_of(status, status.experiment)
         if result is None:
             return
-        predicted.headline(result, when)
-        chosen = predicted.choose(result)
+        prediction.headline(result, when)
+        chosen = prediction.choose(result)
         if chosen is not None:
-            predicted.numbers(result, chosen)
-            predicted.details(result, chosen)
+            prediction.numbers(result, chosen)
+            prediction.details(result, chosen)
             remedies.draw(result, [chosen])
         return
     view = views.view(status.run)
     if view is None:
         return
-    measured.headline(view, when)
+    comparison.headline(view, when)
     for at, (chart, alt) in enumerate(view.times):
         st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
     if view.times:
         draw_table(view.times_table)
-    measured.notes(lab().result(status.run) or view.result)
+    comparison.notes(lab().result(status.run) or view.result)
     if len(view.collectives):
         communication.draw(view)
-    measured.details(view)
+    comparison.details(view)

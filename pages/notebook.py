@@ -1,0 +1,15 @@
+"""The Notebook screen: collections, the pages of runs, searches and text that a team reads."""
+
+import streamlit as st
+
+from ui import links, shell
+from ui.notebook import collection, collections
+
+share = shell.open_page("notebook")
+shown = collections.opened()
+if shown is None:
+    st.title("Notebook")
+    collections.listed()
+else:
+    collection.draw(shown)
+links.share_box(share, "notebook")

@@ -1,0 +1,132 @@
+"""The gate of collections: who may make, change and delete them, and what one may hold."""
+
+import json
+import time
+from collections.abc import Callable
+
+from spmd_core.base import Settings, bytes_text, refuse, shorten
+from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act, check_owner
+from spmd_core.lab.store.searches import StoredSearch
+from spmd_core.lab.store.store import Store
+from spmd_core.results import (
+    RUN,
+    TEXT,
+    Collection,
+    checked_title,
+    moved,
+    new_collection_id,
+    new_item,
+    retitled,
+    rewritten,
+    with_items,
+    without_item,
+)
+
+MOST = 500  # collections of a data folder, beyond which a viewer makes no more
+
+
+class Collections:
+    """The collections of a data folder. `allow(asker, action, subject)` refuses who may only look."""
+
+    def __init__(self, store: Store, settings: Settings, allow: Callable[[Asker, str, str], None]):
+        self._store, self._settings, self._allow = store, settings, allow
+
+    def find(self, collection: str) -> Collection:
+        """The collection of that id; RequestError where there is none."""
+        return self._store.collection(collection)
+
+    def listed(self, run: str | None = None) -> tuple[Collection, ...]:
+        """Every collection, or those with a run, the one changed last first."""
+        return self._store.collections(run)
+
+    def create(self, title: str, asker: Asker = COMMAND_LINE) -> Collection:
+        """A new collection without parts."""
+        self._check_room(asker)
+        now, by = time.time(), asker.who if asker.is_logged_in else ""
+        new = Collection(new_collection_id(), checked_title(title), (), by, now, now)
+        check_may_act(self._settings, asker)
+        self._store.add_collection(new, asker.owner, asker.viewer)
+        self._allow(asker, "create collection", new.id)
+        return new
+
+    def add_text(
+        self, collection: str, text: str, asker: Asker = COMMAND_LINE, at: int | None = None
+    ) -> Collection:
+        """Add a text, before the part at `at`, else at the end."""
+        item = new_item(TEXT, text)
+        return self._change(collection, asker, lambda of: with_items(of, [item], at))
+
+    def add_runs(self, collection: str, *runs: str, asker: Asker = COMMAND_LINE) -> Collection:
+        """Add stored runs at the end; those that it has stay where they are."""
+        for run in runs:
+            if self._store.status(run) is None:
+                raise refuse(f"run {shorten(run)}", "is not stored here", "see the history")
+
+        def added(of: Collection) -> Collection:
+            new = [run for run in dict.fromkeys(runs) if run not in of.runs]
+            return with_items(of, [new_item(RUN, run) for run in new])
+
+        return self._change(collection, asker, added)
+
+    def add_search(
+        self, collection: str, search: StoredSearch, asker: Asker = COMMAND_LINE
+    ) -> Collection:
+        """Add a search at the end, with its question and its answer as they are now."""
+        about = {"question": search.question, "words": search.words, "at": search.updated_at}
+        item = new_item("search", search.id, json.dumps(about))
+        return self._change(collection, asker, lambda of: with_items(of, [item]))
+
+    def rewrite(
+        self,
+        collection: str,
+        item: str,
+        text: str,
+        asker: Asker = COMMAND_LINE,
+        was: str | None = None,
+    ) -> Collection:
+        """Change a text, which was `was` when its editor saw it."""
+        return self._change(collection, asker, lambda of: rewritten(of, item, text, was))
+
+    def move(self, collection: str, item: str, by: int, asker: Asker = COMMAND_LINE) -> Collection:
+        """Move a part so many places down, or up where `by` is negative."""
+        return self._change(collection, asker, lambda of: moved(of, item, by))
+
+    def remove(self, collection: str, item: str, asker: Asker = COMMAND_LINE) -> Collection:
+        """Remove a part; a run stays stored."""
+        return self._change(collection, asker, lambda of: without_item(of, item))
+
+    def rename(
+        self, collection: str, title: str, asker: Asker = COMMAND_LINE, was: str | None = None
+    ) -> Collection:
+        """Give a collection another title; only its owner and admins may."""
+        self._check_owner(collection, asker)
+        return self._change(collection, asker, lambda of: retitled(of, title, was))
+
+    def delete(self, collection: str, asker: Asker = COMMAND_LINE) -> None:
+        """Delete a collection, not its runs; only its owner and admins may."""
+        self._check_owner(collection, asker)
+        self._store.delete_collection(collection)
+        self._allow(asker, "delete collection", collection)
+
+    def _change(
+        self, collection: str, asker: Asker, change: Callable[[Collection], Collection]
+    ) -> Collection:
+        check_may_act(self._settings, asker)
+        after = self._store.change_collection(collection, change)
+        self._allow(asker, "edit collection", collection)  # notes what was done
+        return after
+
+    def _check_owner(self, collection: str, asker: Asker) -> None:
+        self._store.collection(collection)
+        owner = self._store.owner_of_collection(collection)
+        check_owner(self._settings, asker, f"collection {collection}", owner)
+
+    def _check_room(self, asker: Asker) -> None:
+        """RequestError where a viewer's collection would pass what this server stores."""
+        if asker.viewer is None:
+            return
+        if len(self._store.collections()) >= MOST:
+            raise refuse(f"{MOST} collections", "are as many as fit here", "delete one")
+        if self._store.used_bytes() >= self._settings.stored_most_bytes:
+            most = bytes_text(self._settings.stored_most_bytes)
+            raise refuse("this server", f"stores at most {most}", "delete runs on History")

@@ -1,0 +1,67 @@
+"""Searches for remedies of this process: each runs in its own thread, and is kept by its run."""
+
+from collections.abc import Callable
+from math import inf
+
+from spmd_core.lab import COMMAND_LINE, Asker, Lab, Remedies
+from spmd_core.results import Result
+from spmd_core.trials.remedies.attached import Answers, with_remedies
+from spmd_core.trials.searching.registry import Registry
+from spmd_core.trials.searching.work import carried_out
+from spmd_core.trials.trying.remedy_search import RemedySearch
+from spmd_core.trials.trying.stored import from_stored
+
+SECONDS = 60.0  # of one that somebody waits for
+KEPT = 8  # in memory; the answers of others are read from the data folder
+
+_searches = Registry[RemedySearch, Remedies]("remedies", lambda over: KEPT, Remedies)
+
+
+def store(lab: Lab) -> Remedies:
+    """What is kept in the Lab's folder."""
+    return _searches.store(lab.folder)
+
+
+def find(lab: Lab, run: str) -> RemedySearch | None:
+    """The search for remedies of a run in this process, at work or over."""
+    return _searches.find(lab.folder, run)
+
+
+def known(lab: Lab, run: str) -> tuple[str, Answers] | None:
+    """(state, answers) of a run, from this process or stored; None where nothing was tried. One
+    that another process left is `cancelled`: whether that is still at work is not known.
+    """
+    search = find(lab, run)
+    if search is not None:
+        return search.state, search.answers
+    stored = from_stored(store(lab).of(run))
+    if stored is None:
+        return None
+    return ("cancelled" if stored[0] == "running" else stored[0]), stored[1]
+
+
+def with_stored_remedies(lab: Lab, result: Result) -> Result:
+    """A result with what removes its collectives, so far."""
+    answers = known(lab, result.run)
+    return with_remedies(result, answers[1]) if answers else result
+
+
+def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> RemedySearch:
+    """Begin to try; the search that is at work already where one is. On devices that are here it
+    begins nothing after SECONDS, and the next one goes on with what that left.
+    """
+    place, before, answered = store(lab), find(lab, result.run), known(lab, result.run)
+    seconds = inf if result.experiment.place.is_absent else SECONDS
+    answers = answered[1] if answered else None
+
+    def made() -> RemedySearch:
+        return RemedySearch(lab, place, result, asker, seconds, answers, before)
+
+    return _searches.start(lab.folder, result.run, made)
+
+
+def watch_remedies(
+    search: RemedySearch, on_change: Callable[[RemedySearch], None], every_s: float = 0.2
+) -> Answers:
+    """Try in a thread of its own and report its progress; Ctrl-C ends it and keeps the answers."""
+    return carried_out(search, "remedies", on_change, every_s).answers

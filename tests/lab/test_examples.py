@@ -1,0 +1,63 @@
+"""Results that came with the program: there from the start, and never an answer for this machine."""
+
+import json
+
+import pytest
+
+from spmd_core.base import Settings
+from spmd_core.commands.notebook.named import run_named
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Lab, examples
+from spmd_core.recipes import get_recipe
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    lab = Lab.open(tmp_path / "data", serve=False, settings=Settings())
+    yield lab
+    lab.close()
+
+
+def test_a_new_folder_takes_ten_in_once(fresh):
+    taken = fresh.archives.take_examples()
+    assert len(taken) == 10 and set(taken) == set(examples.run_ids())
+    assert fresh.archives.take_examples() == ()
+    fresh.delete(taken)
+    assert fresh.archives.take_examples() == ()  # who deleted them has done with them
+
+
+def test_a_folder_with_a_run_takes_none(fresh):
+    fresh.submit(get_recipe("psum").experiment)
+    assert fresh.archives.take_examples() == ()
+
+
+def test_they_are_of_the_experiments_that_the_texts_name(fresh):
+    fresh.archives.take_examples()
+    entries = json.loads(examples.SPECS.read_text("utf-8"))["runs"]
+    for run, entry in zip(examples.run_ids(), entries, strict=True):
+        spec = entry.get("spec")
+        asked = parse_experiment(spec) if spec else get_recipe(entry["recipe"]).experiment
+        status, result = fresh.status(run), fresh.result(run)
+        assert (status.experiment, status.state) == (asked, "succeeded")
+        assert result and all(each.status == "ok" for each in result.strategies.values())
+        assert fresh.notebook.labels(run).name == entry["name"]
+
+
+def test_they_answer_for_nothing_here(fresh):
+    runs = fresh.archives.take_examples()
+    experiments = [fresh.status(run).experiment for run in runs]
+    assert [fresh.latest(each) for each in experiments] == [None] * 10
+    assert [fresh.last_took_s(each) for each in experiments] == [None] * 10
+    assert fresh.succeeded() == frozenset() and fresh.archives.every() == ()
+    assert fresh.history() == () and fresh.history(source="here") == ()
+    assert len(fresh.history(source="examples")) == len(fresh.history(text="is:example")) == 10
+    with pytest.raises(Exception, match="0 are stored"):
+        run_named(fresh, "last")
+
+
+def test_the_tour_is_of_five_clicks_over_them():
+    stops = examples.tour()
+    assert len(stops) == 5
+    assert {run for stop in stops for run in stop.runs} <= set(examples.run_ids())

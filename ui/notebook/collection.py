@@ -1,0 +1,264 @@
+"""One collection: read, and edited in place."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from spmd_core.base import RequestError
+from spmd_core.reports import (
+    Heading,
+    Paragraph,
+    Subject,
+    about,
+    collection_document,
+    html_text,
+    markdown_text,
+    marked,
+    run_title,
+    search_words,
+    strategies_table,
+    text_blocks,
+)
+from spmd_core.results import RUN, TEXT, Collection, CollectionItem
+from spmd_core.search import link as question_link
+from spmd_core.trials import searches as running
+from spmd_core.words import ago, experiment_words, run_headline
+from ui import cards, exports, shell
+from ui.entrance.short import COLLECTION
+from ui.lab import edit_collection, lab, may_act
+from ui.markdown import code, plain
+from ui.notebook import labels
+from ui.notebook.collections import link_of
+from ui.tables import table_frame
+
+_EDIT = "edit"  # of the query string
+_OFFERED = 100  # runs that can be added from here
+_HELP = "A line that begins with # is a heading, with - a point; **bold** and `code` are shown so."
+
+
+def draw(page: Collection) -> None:
+    """The page; and with Edit on, what changes each of its parts."""
+    st.page_link("pages/notebook.py", label="All collections", icon=":material/arrow_back:")
+    st.title(plain(page.title))
+    by = f", by {page.owner_name}" if page.owner_name else ""
+    foreign = "A foreign collection, imported here. " * bool(page.origin)
+    st.caption(plain(f"{foreign}Changed {ago(page.updated_at)}{by}."))
+    subjects = {
+        each.run: Subject(each, lab().result(each.run))
+        for each in (lab().history(runs=page.runs) if page.runs else ())
+    }
+    editing = False
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if may_act():
+            editing = st.toggle("Edit", key=_EDIT, bind="query-params", value=not page.items)
+        _downloads(page, subjects)
+    st.code(link_of(page.id), language=None)
+    for at, item in enumerate(page.items):
+        _part(item, subjects)
+        if editing:
+            _tools(page, at)
+    if not page.items:
+        st.caption("It has no parts yet: add text and runs below.")
+    if editing:
+        _add(page)
+        _title(page)
+
+
+def _part(item: CollectionItem, subjects: dict[str, Subject]) -> None:
+    if item.kind == TEXT:
+        _text(item.text)
+    elif item.kind == RUN and item.text in subjects:
+        _run(subjects[item.text])
+    elif item.kind == RUN:
+        words = f"Run {item.text} is not stored here: it was deleted, or is in another archive."
+        st.info(plain(words), icon=":material/link_off:")
+    else:
+        _search(item)
+
+
+def _text(text: str) -> None:
+    """A text of people: headings, points, bold and code; all else word for word."""
+    lines = []
+    for block in text_blocks(text):
+        if isinstance(block, Heading):
+            lines.append(f"{'##' if block.level == 2 else '####'} {plain(block.text)}")
+        elif isinstance(block, Paragraph):
+            point = block.text.startswith("• ")
+            shown = "".join(
+                _marked(kind, part) for kind, part in marked(block.text.removeprefix("• "))
+            )
+            lines.append(f"- {shown}" if point else shown)
+    st.markdown("\n\n".join(lines))
+
+
+def _marked(kind: str, text: str) -> str:
+    """A part of a line; the spaces at its ends are those between words."""
+    if kind == "code":
+        return code(text)
+    if kind == "bold":
+        return f"**{plain(text)}**" if text.strip() else ""
+    left, right = " " * text[:1].isspace(), " " * text[-1:].isspace()
+    return f"{left}{plain(text)}{right}"
+
+
+def _run(subject: Subject) -> None:
+    """A run as a card: its name, its answer, its times, and the link that opens it."""
+    summary, result = subject.summary, subject.result
+    with st.container(border=True, key=f"part-{summary.run}"):
+        st.page_link(
+            cards.page_of(summary.experiment),
+            label=f"**{plain(run_title(subject))}**",
+            icon=":material/open_in_new:",
+            query_params=cards.query(summary.experiment, summary.run),
+        )
+        if result:
+            st.markdown(f"**{plain(run_headline(result, None))}**")
+        else:
+            st.caption("This run left no result.")
+        if summary.labels.name:
+            st.markdown(plain(experiment_words(summary.experiment)))
+        facts = [ago(summary.submitted_at), summary.owner, "foreign" * bool(summary.origin)]
+        st.caption(plain(", ".join(part for part in facts if part)))
+        if result and (table := strategies_table(result)).rows:
+            shell.draw_table(table_frame(table))
+        if summary.labels.note:
+            st.markdown(labels.note_markdown(summary.labels.note))
+
+
+def _search(item: CollectionItem) -> None:
+    """A search as a card: its answer when it was added, and the link that opens its question."""
+    with st.container(border=True, key=f"part-{item.id}"):
+        st.markdown(f":material/travel_explore: **{plain(search_words(item))}**")
+        question = about(item).get("question")
+        try:
+            query = {"search": question_link.encode(question_link.question_of(question))}
+        except (RequestError, ValueError, TypeError):  # of another version
+            query = {}
+        st.page_link(
+            "pages/search.py",
+            label="Open its question",
+            icon=":material/open_in_new:",
+            query_params=query,
+        )
+
+
+def _tools(page: Collection, at: int) -> None:
+    """What moves, edits and removes a part."""
+    item, change = page.items[at], lab().collections
+    with st.container(horizontal=True, horizontal_alignment="right", key=f"tools-{item.id}"):
+        if item.kind == TEXT:
+            with st.popover("Edit the text", icon=":material/edit:"):
+                _rewriting(page, item)
+        for label, icon, by, possible in (
+            ("Up", "arrow_upward", -1, at > 0),
+            ("Down", "arrow_downward", 1, at + 1 < len(page.items)),
+        ):
+            icon = f":material/{icon}:"
+            if st.button(label, key=f"move:{label}:{item.id}", icon=icon, disabled=not possible):
+                _do(lambda by=by: edit_collection(change.move, page.id, item.id, by))
+        if st.button("Remove", key=f"remove:{item.id}", icon=":material/close:"):
+            _do(lambda: edit_collection(change.remove, page.id, item.id))
+
+
+def _rewriting(page: Collection, item: CollectionItem) -> None:
+    """A text as it was when the form was first drawn: what another person saves meanwhile is
+    reported, and not undone.
+    """
+    kept = f"rewriting:{item.id}"
+    was, number = st.session_state.setdefault(kept, (item.text, hash(item.text)))
+    with st.form(f"rewriting:{item.id}:{number}", border=False):
+        text = st.text_area(
+            "Text", was, key=f"rewriting:text:{item.id}:{number}", height=220, help=_HELP
+        )
+        if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
+            return
+    change = lab().collections.rewrite
+    sentence = shell.attempt(lambda: edit_collection(change, page.id, item.id, text, was=was))
+    if sentence:  # the next edit begins at what is stored now, with the text that was typed
+        st.session_state[kept] = (item.text, number)
+        shell.refusal(sentence)
+        return
+    st.session_state.pop(kept, None)
+    st.rerun()
+
+
+def _add(page: Collection) -> None:
+    change = lab().collections
+    with st.container(border=True, key="collection-add"):
+        with st.form("add:text", border=False, clear_on_submit=True):
+            text = st.text_area("Add text", height=120, help=_HELP)
+            if st.form_submit_button("Add the text", icon=":material/notes:") and text.strip():
+                _do(lambda: edit_collection(change.add_text, page.id, text))
+        runs = {
+            each.run: each
+            for each in lab().history(over=True, limit=_OFFERED, searched=False)
+            if each.run not in page.runs
+        }
+        with st.form("add:runs", border=False, clear_on_submit=True):
+            chosen = st.multiselect(
+                "Add runs, the newest first",
+                list(runs),
+                format_func=lambda run: f"{run_title(Subject(runs[run], None))} ({run})",
+                placeholder="Type a name, a size or a mesh",
+            )
+            if st.form_submit_button("Add the runs", icon=":material/add:") and chosen:
+                _do(lambda: edit_collection(change.add_runs, page.id, *chosen))
+        searches = {each.id: each for each in running.latest(lab()) if each.words}
+        if searches:
+            with st.form("add:search", border=False, clear_on_submit=True):
+                search = st.selectbox(
+                    "Add a search",
+                    list(searches),
+                    index=None,
+                    format_func=lambda each: searches[each].words,
+                )
+                if st.form_submit_button("Add the search", icon=":material/add:") and search:
+                    _do(lambda: edit_collection(change.add_search, page.id, searches[search]))
+
+
+def _title(page: Collection) -> None:
+    """What renames and deletes the collection."""
+    change = lab().collections
+    with st.container(horizontal=True):
+        with st.popover("Rename", icon=":material/edit:"), st.form("rename", border=False):
+            title = st.text_input("Title", page.title, max_chars=120)
+            if st.form_submit_button("Save", type="primary"):
+                _do(lambda: edit_collection(change.rename, page.id, title, was=page.title))
+        with st.popover("Delete", icon=":material/delete:"):
+            st.markdown("Delete this collection? Its runs stay.")
+            if st.button("Delete this collection for good", key="delete:page", type="primary"):
+                sentence = shell.attempt(edit_collection, change.delete, page.id)
+                if sentence:
+                    shell.refusal(sentence)
+                else:
+                    st.query_params.pop(COLLECTION, None)
+                    st.rerun()
+
+
+def _do(action: Callable[[], object]) -> None:
+    """Change the collection, and draw it anew; the sentence where that is refused."""
+    if sentence := shell.attempt(action):
+        shell.refusal(sentence)
+    else:
+        st.rerun()
+
+
+def _downloads(page: Collection, subjects: dict[str, Subject]) -> None:
+    exports.file_button(
+        "Report",
+        lambda: html_text(collection_document(page, subjects)),
+        f"{page.id}.html",
+        "One HTML file to read, print or send.",
+    )
+    exports.file_button(
+        "Markdown",
+        lambda: markdown_text(collection_document(page, subjects)),
+        f"{page.id}.md",
+        "To paste into a review.",
+    )
+    exports.file_button(
+        "Archive",
+        lambda: exports.archive_of([page.id]),
+        f"{page.id}.spmdlab",
+        "With its runs, to import elsewhere.",
+    )

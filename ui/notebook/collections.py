@@ -1,0 +1,119 @@
+"""The list of collections; which one a link opens; and a place to add runs to one."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from spmd_core.base import RequestError, shorten
+from spmd_core.results import COLLECTION_ID, Collection
+from spmd_core.words import ago
+from ui import links, shell
+from ui.entrance.short import COLLECTION
+from ui.lab import edit_collection, lab, may_act
+from ui.markdown import plain
+
+_NEW = ""  # of the choice of a collection: one that is begun for it
+_WHAT = (
+    "A collection is a page that a team reads: runs, studies, predictions and searches in order, "
+    "with text between them, under one link."
+)
+
+
+def opened() -> Collection | None:
+    """The collection that the address names; a sentence where it is not stored here."""
+    name = st.query_params.get(COLLECTION, "")
+    if not name:
+        return None
+    if COLLECTION_ID.fullmatch(name):
+        try:
+            return lab().collections.find(name)
+        except RequestError:
+            pass
+    shown = shorten(name, 40).strip("'")
+    st.info(
+        plain(
+            f"The link names collection {shown}, not stored here: it was deleted, or is of another "
+            "machine. Ask for its archive, and drop it on History."
+        ),
+        icon=":material/link_off:",
+    )
+    return None
+
+
+def listed() -> None:
+    """Every collection, the one changed last first; and a field that begins a new one."""
+    st.caption(_WHAT)
+    pages = lab().collections.listed()
+    for each in pages:
+        with st.container(horizontal=True, vertical_alignment="center", key=f"line-{each.id}"):
+            st.page_link(
+                "pages/notebook.py",
+                label=f"**{plain(each.title)}**",
+                icon=":material/article:",
+                query_params={COLLECTION: each.id},
+            )
+            st.caption(plain(_facts(each)))
+    if not pages:
+        st.info("No collection yet: begin one here, or tick runs on History and add them to one.")
+    if may_act():
+        with st.form("collection:new", border=False, clear_on_submit=True):
+            title = st.text_input(
+                "New collection", max_chars=120, placeholder="Sharding of block 3, week 47"
+            )
+            if st.form_submit_button("Begin", icon=":material/add:"):
+                _begin(title)
+
+
+def _begin(title: str, runs: Sequence[str] = ()) -> None:
+    """Make a collection, and open it."""
+    made: list[Collection] = []
+
+    def make() -> None:
+        new = edit_collection(lab().collections.create, title)
+        assert new is not None
+        made.append(new)
+        if runs:
+            edit_collection(lab().collections.add_runs, new.id, *runs)
+
+    if sentence := shell.attempt(make):
+        shell.refusal(sentence)
+    else:
+        st.switch_page("pages/notebook.py", query_params={COLLECTION: made[0].id})
+
+
+def _facts(each: Collection) -> str:
+    count = f"{len(each.items)} part{'' if len(each.items) == 1 else 's'}"
+    by = f"by {each.owner_name}" if each.owner_name else ""
+    foreign = "foreign" if each.origin else ""
+    return ", ".join(part for part in (count, ago(each.updated_at), by, foreign) if part)
+
+
+def add(runs: Sequence[str]) -> None:
+    """A button that adds runs to a collection, or to one that is begun with them."""
+    if not may_act():
+        return
+    with st.popover("Add to a collection", icon=":material/post_add:"):
+        pages = {each.id: each for each in lab().collections.listed()}
+        chosen = st.selectbox(
+            "Collection",
+            [_NEW, *pages],
+            format_func=lambda each: pages[each].title if each else "a new one",
+            key="collection:which",
+        )
+        title = ""
+        if not chosen:
+            title = st.text_input("Title", key="collection:title", max_chars=120)
+        if st.button("Add", key="collection:add", type="primary"):
+            if not chosen:
+                _begin(title, runs)
+                return
+            sentence = shell.attempt(edit_collection, lab().collections.add_runs, chosen, *runs)
+            if sentence:
+                shell.refusal(sentence)
+            else:
+                st.switch_page("pages/notebook.py", query_params={COLLECTION: chosen})
+
+
+def link_of(collection: str) -> str:
+    """The short link of a collection."""
+    return f"{links.base_address('notebook')}/c/{collection}"

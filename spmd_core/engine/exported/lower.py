@@ -155,6 +155,8 @@ def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
         if inlined or described.symbols or len(exported.platforms) > 1:
             # which also leaves out the branches of other platforms, as JAX does
             module = mlir.refine_polymorphic_shapes(module)
+            if len(exported.platforms) > 1 and modules.pass_into_manual(module):
+                module = mlir.refine_polymorphic_shapes(module)
         return module
 
 

@@ -11,6 +11,7 @@ from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from spmd_core.engine.exported.allowed import operations
 from spmd_core.experiment import Mesh, Spec, programs
 
 _FILE = re.compile(r'(loc\(")((?:[^"\\]|\\.)*)(":\d)')
@@ -67,6 +68,26 @@ def _resized(line: str, sizes: dict[str, int]) -> str:
         line = re.sub(rf"{quoted}=\d+", f"{quoted}={size}", line)
         line = re.sub(rf"(name = {quoted}, size = )\d+", rf"\g<1>{size}", line)
     return line
+
+
+def pass_into_manual(module: ir.Module) -> bool:
+    """Put constants that choose a branch in the place of the arguments by which `shard_map` takes
+    them; whether there were any. Branches of other platforms stay in its region otherwise.
+    """
+    found = False
+    for op in list(operations(module.operation)):
+        if op.name != "sdy.manual_computation":
+            continue
+        block = op.regions[0].blocks[0]
+        for given, argument in zip(op.operands, block.arguments, strict=True):
+            made = getattr(given.owner, "operation", None)
+            is_constant = made is not None and made.name == "stablehlo.constant"
+            if is_constant and not ir.RankedTensorType(given.type).shape and list(argument.uses):
+                with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown(module.context):
+                    inner = stablehlo.constant(made.attributes["value"])
+                argument.replace_all_uses_with(inner)
+                found = True
+    return found
 
 
 class Main:

@@ -59,7 +59,7 @@ def test_on_another_mesh_it_is_what_its_python_would_be(mesh, specs, step):
     assert account(found) == account(again)
 
 
-def piped(sizes):
+def piped(sizes, platforms):
     """A step whose `shard_map` passes results on over `stage` and leaves `data` to the compiler."""
     mesh, stages = abstract_mesh(sizes), sizes["stage"]
 
@@ -75,15 +75,16 @@ def piped(sizes):
         name: jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, P(axis)))
         for name, shape, axis in (("w", (2, 64, 64), "stage"), ("x", (64, 64), "data"))
     }
-    return written(lambda w, x: by_hand(w, x), given)
+    return written(lambda w, x: by_hand(w, x), given, platforms)
 
 
 @pytest.mark.parametrize("order", [("stage", "data"), ("data", "stage")])
 def test_what_it_communicates_by_hand_is_that_of_another_mesh(order):
     before, after = ({axis: {"stage": 2, "data": data}[axis] for axis in order} for data in (4, 2))
-    assert programs.take(piped(before)).manual_axes == ("stage",)
-    _, _, found = compiled(piped(before), mesh=after)
-    _, _, again = compiled(piped(after), mesh=after)
+    given = piped(before, ("cpu", "tpu"))
+    assert programs.take(given).manual_axes == ("stage",)
+    _, _, found = compiled(given, mesh=after)
+    _, _, again = compiled(piped(after, ("cpu",)), mesh=after)
     pairs, numbers = (
         re.compile(r"source_target_pairs=\S+|replica_groups=\S+"),
         re.compile(r"u32\[\]\S* constant\(\d+\)"),

@@ -71,7 +71,6 @@ def estimate_step(plan: Plan) -> Prediction:
     missing = max(0, memory.peak - capacity)
     late = (work.total.seconds + exposed.seconds) * straggling(topology)
     shares = _shares(work, moved, exposed, late)
-    flops = plan.flops
     return Prediction(
         compiled=False,
         fits=not missing,
@@ -81,16 +80,13 @@ def estimate_step(plan: Plan) -> Prediction:
         predicted_s=time,
         bounds_s=_bounds(work, moved, seconds),
         mfu=step_mfu(plan, seconds),
-        tflops_per_chip=flops / topology.chips / seconds / 1e12,
+        tflops_per_chip=plan.flops / topology.chips / seconds / 1e12,
         tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
         chip_seconds=topology.chips * seconds,
         binds=_binds(shares),
         shares_s=shares,
         collectives=_collectives(moved, exposed),
-        notes=(
-            NOTE,
-            *filter(None, [shapes.has_rings and RING_NOTE, _above(shapes, memory.host)[1]]),
-        ),
+        notes=_notes(shapes, memory.host),
         before_compiling={
             "peak": memory.peak,
             "low": memory.low,
@@ -100,6 +96,11 @@ def estimate_step(plan: Plan) -> Prediction:
             "notes": plan_notes(plan),
         },
     )
+
+
+def _notes(shapes: Shapes, offloaded: int) -> tuple[str, ...]:
+    rings = RING_NOTE if shapes.has_rings else ""
+    return tuple(filter(None, (NOTE, rings, _above(shapes, offloaded)[1])))
 
 
 def step_mfu(plan: Plan, seconds: float) -> float:

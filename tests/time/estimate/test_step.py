@@ -249,4 +249,4 @@ def test_what_compiles_far_slower_has_a_wide_interval_and_a_note():
     )
     assert plain.predicted_s.high < 2 * plain.predicted_s.estimate
     assert wide.predicted_s.high > 5 * wide.predicted_s.estimate
-    assert "offload beside sequence" in wide.notes[-1] and len(wide.notes) > len(plain.notes) - 1
+    assert "offload beside sequence" in wide.notes[-1]

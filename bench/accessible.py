@@ -88,6 +88,7 @@ def look(page: Page, server: Server, axe: str, wanted: list[str]) -> tuple[Count
             continue
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 1000})
+            print(f"{name} at {width}", file=sys.stderr, flush=True)
             settled(visit(page, server.url + address))
             page.wait_for_timeout(700)
             for rule, path, html in faults(page, axe):

@@ -42,6 +42,18 @@ _CSS = """<style>
   [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {{ flex-wrap: nowrap; }}
   [data-testid="stSidebar"] [data-testid="stColumn"] {{ min-width: 0; }}
 }}
+[data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] :is(p, em, li) {{
+  color: light-dark(#4f5b6b, #a9b5c4) !important; opacity: 1;
+}}
+[data-testid="stMarkdownContainer"] :not(pre) > code {{ color: light-dark(#0b5c2b, #8fe0ad) !important; }}
+[data-testid="stBaseButton-primary"] p, [data-testid="stBaseButton-primary"] span,
+[data-testid="stBaseButton-primaryFormSubmit"] p, [data-testid="stBaseButton-primaryFormSubmit"] span {{
+  color: light-dark(#ffffff, #0b1420) !important;
+}}
+.token:is(.keyword, .boolean, .important) {{ color: light-dark(#8b1a6b, #f0a6d8) !important; }}
+.token:is(.string, .char, .attr-value) {{ color: light-dark(#0b5c2b, #8fe0ad) !important; }}
+.token:is(.function, .class-name, .builtin, .number) {{ color: light-dark(#1f4f9f, #9cc4ff) !important; }}
+.token:is(.comment, .punctuation, .operator) {{ color: light-dark(#4f5b6b, #a9b5c4) !important; }}
 @media (min-width: 641px) {{ .st-key-run-cards {{ display: none; }} }}
 @media (max-width: 640px) {{
   .st-key-run-table {{ display: none; }}

@@ -128,6 +128,7 @@ PRODUCT = Workload(
     flops=lambda sizes: 2 * sizes["m"] * sizes["k"] * sizes["n"],
     strategies=ALL_STRATEGIES,
     default_strategies=WITH_MAP,
+    program=Program(file="matmul"),
     contracted=("k",),
     integer_result=True,
     uses_precision=True,

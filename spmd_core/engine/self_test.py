@@ -95,7 +95,12 @@ def _copy() -> Facts:
     there = jax.device_put(values, device)
     # a new array each time: the host's copy of an array is kept with it
     back = _fastest(lambda array: np.asarray(array), lambda: (there + 0).block_until_ready())
-    return {"bytes": COPY_BYTES, "to_device_s": to_device, "to_host_s": back}
+    return {
+        "bytes": COPY_BYTES,
+        "to_device_s": to_device,
+        "to_host_s": back,
+        "is_shared": device.platform == "cpu",
+    }
 
 
 def _psum() -> Facts:
@@ -130,7 +135,8 @@ def _dispatch() -> Facts:
 
 
 def _trace() -> Facts:
-    """What the profiler records of a matmul, and how far its clock of the device is from the host's.
+    """What the profiler records of a matmul, and how far its clock of the device is from the
+    host's.
 
     `ahead_s`: seconds by which the first operation of a device seems to begin before the call that
     caused it; 0 where it does not.

@@ -192,8 +192,8 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
 
 
 def read_element(text: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """The index of an element, as in NumPy: `[5, 2]` or `5, -1`. RequestError where an array of this
-    shape has no such element.
+    """The index of an element, as in NumPy: `[5, 2]` or `5, -1`. RequestError where an array of
+    this shape has no such element.
     """
     parts = text.strip().strip("[]()").replace(",", " ").split()
     if any(re.fullmatch("-?[0-9]{1,18}", part, re.ASCII) is None for part in parts):

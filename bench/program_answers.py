@@ -1,14 +1,24 @@
 """The answers on exported programs: our own workloads exported against the built-in ones, searches
 of badly sharded programs, a search's winner against every candidate compiled, and how long it takes
-from a file to its picture. `bench.your_program` runs them by name.
+from a file to its picture.
+
+    python -m bench.program_answers [--only own,bad,exhaustive,speed] [--part K/N]
 """
 
+import argparse
 import json
+import os
+import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
+os.environ["TPU_SKIP_MDS_QUERY"] = os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
+os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-programs-")
 
 import jax
 import jax.numpy as jnp
@@ -162,7 +172,7 @@ def exhaustive(figures: Figures, part: slice) -> None:
 def _searched(lab: Lab, program: str, compiles: int) -> Search:
     form = {"workload": "program_file", "program": program, "target": SMALL}
     question = read_array_question(form | {"mesh": None, "specs": None}, None)
-    search = Search(lab, Searches(Path(mkdtemp())), question, 900.0, compiles=compiles)
+    search = Search(lab, Searches(Path(tempfile.mkdtemp())), question, 900.0, compiles=compiles)
     search.run()
     return search
 
@@ -190,3 +200,22 @@ def _of_leaves(count: int) -> bytes:
 
     arguments = {"params": params, "opt_state": {"mu": params}}
     return written(step, arguments, donated=("params", "opt_state"))
+
+
+def main() -> int:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="own,bad,exhaustive,speed")
+    parser.add_argument("--part", default="1/1", help="K/N: every Nth, from the Kth on")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    figures = Figures(arguments.json)
+    first, every = map(int, arguments.part.split("/"))
+    for name in arguments.only.split(","):
+        measure = {"own": own, "bad": bad, "exhaustive": exhaustive, "speed": speed}[name]
+        measure(figures, slice(first - 1, None, every))
+    return figures.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

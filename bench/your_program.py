@@ -8,7 +8,7 @@ programs. meshes: 30 programs put on another mesh, against the same Python expor
 collectives by kind and bytes, and memory, both compiled here on 8 simulated devices. libraries:
 steps written with Flax, Equinox, optax and plain JAX, taken or refused with a sentence; with
 --topology also compiled for v5e:4x4. doctored: 200 files with changed bytes, each taken or refused
-in one sentence. own, bad, exhaustive, speed: `bench.program_answers`. --part: every Nth of a list.
+in one sentence. --part: every Nth of a list.
 """
 
 import argparse
@@ -25,7 +25,6 @@ from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
-os.environ["TPU_SKIP_MDS_QUERY"] = os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
 os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-programs-")
 
 import jax
@@ -33,7 +32,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from bench import exported_steps, program_answers
+from bench import exported_steps
 from bench.exported import MESH, SHAPES, SPECS, abstract_mesh, sgd, sgd_step, sharded, written
 from bench.figures import Figures
 from spmd_core.base import RequestError
@@ -246,7 +245,7 @@ def _changed(data: bytes, rng: random.Random, count: int) -> Iterator[bytes]:
 def main() -> int:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="accidents,meshes,libraries,doctored,own,bad,exhaustive,speed")  # fmt: skip
+    parser.add_argument("--only", default="accidents,meshes,libraries,doctored")
     parser.add_argument("--topology", action="store_true")
     parser.add_argument("--files", type=int, default=200, help="how many are doctored")
     parser.add_argument("--part", default="1/1", help="K/N: every Nth, from the Kth on")
@@ -260,10 +259,8 @@ def main() -> int:
             libraries(figures, arguments.topology, part)
         elif name == "doctored":
             doctored(figures, arguments.files, part)
-        elif name in ("accidents", "meshes"):
-            {"accidents": accidents, "meshes": meshes}[name](figures)
         else:
-            getattr(program_answers, name)(figures, part)
+            {"accidents": accidents, "meshes": meshes}[name](figures)
     return figures.finish()
 
 

@@ -42,7 +42,7 @@ class _Fixed(Exception):
 
 def fixed_axes(module: ir.Module, mesh: Mesh) -> Axes:
     """The axes whose sizes are part of the program: those that `shard_map` uses; every axis where
-    what it communicates cannot be told for other sizes.
+    what it communicates is not known for other sizes.
     """
     manual: dict[str, None] = {}
     for op in operations(module.operation):
@@ -95,12 +95,12 @@ def on_mesh(rows: _Rows, before: Mesh, after: Mesh, kept: Axes) -> list[list[int
     first, *others = by_place.values()
     if any(set(each) != set(first) for each in others):
         raise _Fixed
-    found, sizes = [], [size for _, size in after]
+    moved, sizes = [], [size for _, size in after]
     for place in itertools.product(*(range(sizes[at]) for at in free)):
         for inner in first:
             coordinates = [dict(zip((*own, *free), (*each, *place), strict=True)) for each in inner]
-            found.append([_number([each[at] for at in range(len(sizes))], sizes) for each in coordinates])  # fmt: skip
-    return found
+            moved.append([_number([each[at] for at in range(len(sizes))], sizes) for each in coordinates])  # fmt: skip
+    return moved
 
 
 def _number(coordinates: Sequence[int], sizes: Sequence[int]) -> int:

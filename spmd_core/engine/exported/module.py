@@ -74,20 +74,20 @@ def pass_into_manual(module: ir.Module) -> bool:
     """Put constants that choose a branch in the place of the arguments by which `shard_map` takes
     them; whether there were any. Branches of other platforms stay in its region otherwise.
     """
-    found = False
+    is_passed = False
     for op in list(operations(module.operation)):
         if op.name != "sdy.manual_computation":
             continue
         block = op.regions[0].blocks[0]
         for given, argument in zip(op.operands, block.arguments, strict=True):
-            made = getattr(given.owner, "operation", None)
+            made: Any = getattr(given.owner, "operation", None)
             is_constant = made is not None and made.name == "stablehlo.constant"
             if is_constant and not ir.RankedTensorType(given.type).shape and list(argument.uses):
                 with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown(module.context):
                     inner = stablehlo.constant(made.attributes["value"])
                 argument.replace_all_uses_with(inner)
-                found = True
-    return found
+                is_passed = True
+    return is_passed
 
 
 class Main:

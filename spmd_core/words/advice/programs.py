@@ -40,18 +40,7 @@ def finding_words(finding: Finding, program: Program) -> str:
                 "give it a spec that shards its largest dim"
             )
         case "resharded_state":
-            where = (
-                f"{path} enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)} in"
-            )
-            if any(leaf.path in others and leaf.spec is None for leaf in program.described.outputs):
-                return (
-                    f"{where} {''.join(others)}, as the compiler chooses, {held} a device: the next call "
-                    "compiles again or reshards it; name it in out_shardings"
-                )
-            return (
-                f"{where} {''.join(others)}, {held} a device: each call reshards it; "
-                "give both one sharding"
-            )
+            return _resharded(finding, program)
         case "missing_donation":
             count = f"{len(others)} arrays" if len(others) > 1 else "".join(others)
             return (
@@ -63,17 +52,36 @@ def finding_words(finding: Finding, program: Program) -> str:
                 f"{path} is float32 where most parameters are bfloat16: {held} a device; "
                 "cast it where the parameters are made"
             )
+        case "rule":
+            return _rule(finding, program)
+
+
+def _resharded(finding: Finding, program: Program) -> str:
+    held, others = bytes_text(finding.bytes_per_device), finding.others
+    where = (
+        f"{finding.path} enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)} in "
+        f"{''.join(others)}"
+    )
+    if any(leaf.path in others and leaf.spec is None for leaf in program.described.outputs):
+        return (
+            f"{where}, as the compiler chooses, {held} a device: the next call compiles again or "
+            "reshards it; name it in out_shardings"
+        )
+    return f"{where}, {held} a device: each call reshards it; give both one sharding"
+
+
+def _rule(finding: Finding, program: Program) -> str:
+    path, others = finding.path, finding.others
     if finding.meant is None:
         return f"{path} matches no argument: correct the pattern, or leave it out"
     if others and others[0] == program.described.optimizer.get(path):
-        return (
-            f"{path} has {_spec(finding.spec)} where its parameter {others[0]} has "
-            f"{_spec(finding.meant)}: check the rule that matches it ({as_regex(path)})"
-        )
-    many = f" and {len(others)} more" if others else ""
+        there = f"where its parameter {others[0]} has"
+    else:
+        there = "where the arrays beside it have"
+        path += f" and {len(others)} more" if others else ""
     return (
-        f"{path}{many} has {_spec(finding.spec)} where the arrays beside it have "
-        f"{_spec(finding.meant)}: check the rule that matches it ({as_regex(path)})"
+        f"{path} has {_spec(finding.spec)} {there} {_spec(finding.meant)}: "
+        f"check the rule that matches it ({as_regex(finding.path)})"
     )
 
 

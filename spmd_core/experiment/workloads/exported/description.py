@@ -106,7 +106,7 @@ def patterns(leaves: Iterable[Leaf]) -> dict[str, str]:
     listed = list(leaves)
     parts = {part for leaf in listed for part in leaf.path.split("/")}
     named = {part[: at + 1] for part in parts for at in range(len(part)) if _is_named(part, at)}
-    found, waiting = dict[str, str](), [(listed, 0)]
+    by_path, waiting = dict[str, str](), [(listed, 0)]
     while waiting:
         some, kept = waiting.pop()
         groups: dict[str, list[Leaf]] = {}
@@ -116,8 +116,8 @@ def patterns(leaves: Iterable[Leaf]) -> dict[str, str]:
             if len({leaf.sizes for leaf in group}) > 1:
                 waiting.append((group, kept + 1))
             else:
-                found |= {leaf.path: pattern for leaf in group}
-    return found
+                by_path |= {leaf.path: pattern for leaf in group}
+    return by_path
 
 
 def _is_named(part: str, at: int) -> bool:

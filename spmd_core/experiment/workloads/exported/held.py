@@ -138,7 +138,7 @@ def findings(program: Program) -> tuple[Finding, ...]:
 
 
 def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding, ...], ...]:
-    """Findings, the most bytes first: together are those that say the same of an array in several
+    """Findings, the most bytes first: together are those of one kind about an array in several
     layers, or of outputs, which one change mends.
     """
     patterns = program.described.patterns

@@ -129,6 +129,17 @@ class Viewer:
             request.rerun_script.widget_states.widgets.add(id=name, string_value=text)
         return await self._asked(request, ForwardMsg.FINISHED_SUCCESSFULLY)
 
+    async def press(self, button: str) -> Drawn:
+        """Press a button of the fragment that the screen wants run now and then."""
+        request = self._look()
+        request.rerun_script.is_auto_rerun = False
+        request.rerun_script.widget_states.widgets.add(id=button, trigger_value=True)
+        return await self._asked(
+            request,
+            ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,
+            ForwardMsg.FINISHED_SUCCESSFULLY,
+        )
+
     async def tick(self) -> Drawn:
         """One run of the fragment that the screen wants run now and then, as its timer would."""
         if self._fragment is None:
@@ -232,13 +243,31 @@ class Visits:
 
 
 def computed(folder: Path) -> tuple[int, int]:
-    """Runs, compiles that no list shows among them, and searches in a data folder."""
+    """Runs of this machine, compiles that no list shows among them, and searches in a data folder."""
+    return _count(folder, "runs WHERE origin IS NULL"), _count(folder, "searches")
+
+
+def busy(folder: Path) -> int:
+    """Runs and searches that are not over in a data folder."""
+    active = "runs WHERE state IN ('queued', 'starting', 'running')"
+    return _count(folder, active) + _count(folder, "searches WHERE state = 'running'")
+
+
+def estimated(folder: Path) -> int:
+    """Searches at work whose estimates are ranked: they compile."""
+    batch = "'search ' || searches.id"
+    return _count(
+        folder,
+        f"searches WHERE state = 'running' AND {batch} IN (SELECT batch FROM runs)",
+    )
+
+
+def _count(folder: Path, of: str) -> int:
     if not (folder / FILE_NAME).exists():
-        return 0, 0
-    db = sqlite3.connect(folder / FILE_NAME)
+        return 0
+    db = sqlite3.connect(folder / FILE_NAME, timeout=60)
     try:
-        counts = [db.execute(f"SELECT count(*) FROM {name}") for name in ("runs", "searches")]
-        return counts[0].fetchone()[0], counts[1].fetchone()[0]
+        return db.execute(f"SELECT count(*) FROM {of}").fetchone()[0]
     finally:
         db.close()
 

@@ -2,7 +2,17 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+def of_part(items: Sequence[Item], part: str) -> list[Item]:
+    """Every so many items: those of a part such as `3/20`."""
+    number, parts = map(int, part.split("/"))
+    return list(items[number - 1 :: parts])
 
 
 @dataclass

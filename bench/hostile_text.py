@@ -1,7 +1,7 @@
 """Text of others in every place that takes some, read in a real browser: it makes no link, picture,
 icon or heading, and nothing is asked of another host.
 
-    .venv/bin/python -m bench.hostile_text [--every 10]
+    .venv/bin/python -m bench.hostile_text [--part 1/1]
 """
 
 import argparse
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Error, Page, Route, sync_playwright
 
 from bench.browser import visit
-from bench.figures import Figures
+from bench.figures import Figures, of_part
 from bench.hostile_links import code_of
 from bench.server import CHROMIUM, Server
 from bench.values import ENVIRONMENT, comparison, strategy
@@ -237,9 +237,9 @@ def cases() -> Iterator[tuple[str, str, str]]:
 def main() -> int:
     """Print what spoke, and each figure beside its goal."""
     ask = argparse.ArgumentParser()
-    ask.add_argument("--every", type=int, default=1, help="only every so many cases")
+    ask.add_argument("--part", default="1/1", help="of the cases, for example 3/20")
     options, figures = ask.parse_args(), Figures()
-    spoke, asked, tried = 0, list[str](), list(cases())[:: options.every]
+    spoke, asked, tried = 0, list[str](), of_part(list(cases()), options.part)
     with tempfile.TemporaryDirectory(prefix="spmd-lab-text-") as name, sync_playwright() as play:
         server = Server(Path(name))
         fill(server.folder / "data")

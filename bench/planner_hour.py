@@ -1,10 +1,11 @@
 """Memory of the Streamlit process after an hour of a planner's day, without the pauses: searches of
 25,000 candidates, predictions and sweeps by the estimate, and some that are compiled.
 
-    python -m bench.planner_hour [--searches 10] [--predictions 12] [--compiles 4] [--json]
+    python -m bench.planner_hour [--searches 10] [--ended 2] [--predictions 12] [--compiles 4]
 
-One viewer over the websocket, in one session, as in one tab. After each search the viewer opens
-`--predictions` plans of its model, and sweeps each third of them.
+One viewer over the websocket, in one session, as in one tab. The first `--ended` searches go on to
+their end, with what they compile; the others are cancelled once their estimates are ranked. After
+each search the viewer opens `--predictions` plans of its model, and sweeps each third of them.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
-from bench.dashboard import Viewer, dashboard, memory_mb, viewer
+from bench.dashboard import Drawn, Viewer, busy, dashboard, estimated, memory_mb, viewer
 from bench.figures import Figures
 from bench.server import Server
 from spmd_core.experiment.link import encode
@@ -54,14 +55,28 @@ def plans(question: ModelQuestion, count: int) -> Iterator[dict[str, Any]]:
         }
 
 
-async def until_over(session: Viewer, page: str, query: str, button: str) -> None:
-    """Open a link, press the button of that label, and look until the screen has no timer."""
+async def press(session: Viewer, page: str, query: str, button: str) -> None:
+    """Open a link and press the button of that label, where there is one."""
     drawn = await session.open(page, query)
-    await session.settle()
     if button in drawn.buttons:
-        await session.open(page, query, press=drawn.buttons[button])
-        await session.settle()
-    drawn = await session.open(page, query)
+        drawn = await session.open(page, query, press=drawn.buttons[button])
+    _check(page, drawn)
+
+
+async def until_over(session: Viewer, server: Server, page: str, cancel: bool = False) -> None:
+    """Look as the screen's timers do until nothing is at work; with `cancel` only until a search has
+    its estimates, and cancel it then.
+    """
+    while busy(server.folder / "data"):
+        drawn = await session.tick()
+        _check(page, drawn)
+        if cancel and estimated(server.folder / "data") and "Cancel" in drawn.buttons:
+            await session.press(drawn.buttons["Cancel"])
+            cancel = False
+        await asyncio.sleep(0.5)
+
+
+def _check(page: str, drawn: Drawn) -> None:
     if drawn.exceptions:
         raise SystemExit(f"{page} shows {drawn.exceptions[0]}")
 
@@ -74,22 +89,24 @@ async def play(server: Server, options: argparse.Namespace) -> dict[str, float]:
         await session.rerun()
         marks["before"] = memory_mb(pid)
         asked = list(questions(options.searches))
-        for question in asked:
-            await until_over(
-                session, "search", urlencode({"search": link.encode(question)}), "Search"
-            )
+        for number, question in enumerate(asked):
+            code = urlencode({"search": link.encode(question)})
+            await press(session, "search", code, "Search")
+            await until_over(session, server, "search", cancel=number >= options.ended)
+            _check("search", await session.open("search", code))
             print(f"{question.model} {question.chips[0]}: {memory_mb(pid):.0f} MB", flush=True)
         marks["after searches"] = memory_mb(pid)
         for question in asked:
             for number, plan in enumerate(plans(question, options.predictions)):
                 code = encode(experiment_of(parse_plan(plan)))
-                await until_over(session, "predict", urlencode({"experiment": code}), "")
+                await press(session, "predict", urlencode({"experiment": code}), "")
                 if number % 3 == 0:
                     view = {"experiment": code, "sweep": "chips", "scaling": "weak"}
-                    await until_over(session, "predict", urlencode(view), "")
+                    await press(session, "predict", urlencode(view), "")
             if compiled < options.compiles:
                 compiled += 1
-                await until_over(session, "predict", urlencode({"experiment": code}), "Predict")
+                await press(session, "predict", urlencode({"experiment": code}), "Predict")
+                await until_over(session, server, "predict")
             print(f"{question.model}, predicted: {memory_mb(pid):.0f} MB", flush=True)
         marks["after predictions"] = memory_mb(pid)
     return marks
@@ -100,6 +117,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     ask.add_argument("--searches", type=int, default=10)
+    ask.add_argument("--ended", type=int, default=2, help="searches that go on to their end")
     ask.add_argument("--predictions", type=int, default=12, help="of each search's model")
     ask.add_argument("--compiles", type=int, default=4)
     ask.add_argument("--json", action="store_true")

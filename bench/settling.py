@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.dashboard import LAYER, MOST_RUNS, Drawn, Viewer, Visits, computed, dashboard, viewer
-from bench.figures import Figures
+from bench.figures import Figures, of_part
 from bench.hostile_links import QUESTIONS, SCREENS, code_of
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
@@ -73,12 +73,9 @@ def queries(run: str) -> Iterator[dict[str, str]]:
     yield from WORDS
 
 
-async def visit(server: Server, run: str, count: Visits, part: int, parts: int) -> None:
-    """Open each link on each screen, and from there each screen by the menu; of all of these the
-    part of that number, from 1.
-    """
-    ways = itertools.product(MENU, queries(run), MENU)
-    left = [way for number, way in enumerate(ways) if number % parts == part - 1]
+async def visit(server: Server, run: str, count: Visits, part: str) -> None:
+    """Open each link on each screen, and from there each screen by the menu; of all of these a part."""
+    left = of_part(list(itertools.product(MENU, queries(run), MENU)), part)
     while left:  # anew after one that ran for ever: its session is of no more use
         async with viewer(server, "", "") as session:
             while left and await _visited(session, *left.pop(0), count):
@@ -119,10 +116,9 @@ def main() -> int:
     ask.add_argument("--json", action="store_true")
     ask.add_argument("--part", default="1/1", help="of the visits, for example 3/20")
     options, count = ask.parse_args(), Visits()
-    part, parts = map(int, options.part.split("/"))
     logging.disable(logging.CRITICAL)
     with dashboard([LAYER]) as (server, (run,)):
-        asyncio.run(visit(server, run, count, part, parts))
+        asyncio.run(visit(server, run, count, options.part))
         runs, searches = computed(server.folder / "data")
     for words, times in count.long.most_common(20):
         print(f"{times:5}  {words}")

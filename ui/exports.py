@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from spmd_core.experiment import Experiment
 from spmd_core.reports import Subject, html_text, report_document
 from spmd_core.results import Result, RunSummary, csv_text, json_text
-from spmd_core.script import script_text
+from spmd_core.script import script_text, why_no_script
 from spmd_core.trials import with_stored_remedies
 from ui import run_tables
 from ui.lab import lab
@@ -51,13 +51,13 @@ def buttons(run: str, experiment: Experiment) -> None:
         "One HTML file to read, print or send: charts, tables, the experiment and its script.",
     )
     file_button("Archive", lambda: archive_of([run]), f"{run}.spmdlab", "To import elsewhere.")
-    _button(
-        "Script",
-        lambda: script_text(experiment, lab().result(run)),
-        f"{run}.py",
-        "text/x-python",
-        "A Python script of plain JAX that reproduces the experiment without this project.",
-    )
+    if not why_no_script(experiment):
+        text_button(
+            "Script",
+            lambda: script_text(experiment, lab().result(run)),
+            f"{run}.py",
+            "A Python script of plain JAX that reproduces the experiment without this project.",
+        )
 
 
 def file_button(label: str, make: Callable[[], str | bytes], file: str, words: str) -> None:

@@ -18,3 +18,29 @@ if (!window.spmdSteps) {
     acted = false;
   };
 }
+// A narrow window shows each row of a wide table as a card: its cells need the names of their columns.
+if (!window.spmdCards) {
+  window.spmdCards = true;
+  const name = () => {
+    for (const table of document.querySelectorAll('[data-testid="stTable"] table')) {
+      const heads = [...table.querySelectorAll("thead th")].map((head) => head.innerText.trim());
+      if (heads.length < 3) continue;
+      for (const row of table.querySelectorAll("tbody tr")) {
+        [...row.children].forEach((cell, at) => {
+          const label = at === 0 ? "" : heads[at] || "";
+          if (cell.dataset.label !== label) cell.dataset.label = label;
+        });
+      }
+    }
+  };
+  let waits = false;
+  new MutationObserver(() => {
+    if (waits) return;
+    waits = true;
+    window.requestAnimationFrame(() => {
+      waits = false;
+      name();
+    });
+  }).observe(document.body, { childList: true, subtree: true });
+  name();
+}

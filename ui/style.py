@@ -42,6 +42,41 @@ _CSS = """<style>
   [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {{ flex-wrap: nowrap; }}
   [data-testid="stSidebar"] [data-testid="stColumn"] {{ min-width: 0; }}
 }}
+[data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] :is(p, em, li) {{
+  color: light-dark(#4f5b6b, #a9b5c4) !important; opacity: 1;
+}}
+[data-testid="stMarkdownContainer"] :not(pre) > code {{ color: light-dark(#0b5c2b, #8fe0ad) !important; }}
+[data-testid="stBaseButton-primary"] p, [data-testid="stBaseButton-primary"] span,
+[data-testid="stBaseButton-primaryFormSubmit"] p, [data-testid="stBaseButton-primaryFormSubmit"] span {{
+  color: light-dark(#ffffff, #0b1420) !important;
+}}
+.token:is(.keyword, .boolean, .important) {{ color: light-dark(#8b1a6b, #f0a6d8) !important; }}
+.token:is(.string, .char, .attr-value) {{ color: light-dark(#0b5c2b, #8fe0ad) !important; }}
+.token:is(.function, .class-name, .builtin, .number) {{ color: light-dark(#1f4f9f, #9cc4ff) !important; }}
+.token:is(.comment, .punctuation, .operator) {{ color: light-dark(#4f5b6b, #a9b5c4) !important; }}
+@media (min-width: 641px) {{ .st-key-run-cards {{ display: none; }} }}
+@media (max-width: 640px) {{
+  .st-key-run-table {{ display: none; }}
+  .st-key-run-cards [role="group"], .st-key-run-cards [data-testid="stButtonGroup"] > div {{
+    flex-direction: column; align-items: stretch; width: 100%;
+  }}
+  .st-key-run-cards button {{
+    justify-content: flex-start; text-align: left; width: 100%; max-width: 100%;
+    height: auto; min-height: 3.2rem; border-radius: 0.5rem;
+  }}
+  .st-key-run-cards button > div {{ width: 100%; justify-content: flex-start; }}
+  .st-key-run-cards button p {{ white-space: normal; overflow-wrap: anywhere; }}
+  [data-testid="stTable"] tr:has(> td[data-label]) {{
+    display: block; padding: 0.5rem 0; border-bottom: 1px solid light-dark(#d9dfe7, #323c49);
+  }}
+  [data-testid="stTable"] td[data-label] {{
+    display: flex; justify-content: space-between; gap: 1rem; text-align: right;
+    border: none !important; padding: 0.15rem 0; min-width: 0; overflow-wrap: anywhere;
+  }}
+  [data-testid="stTable"] td[data-label=""] {{ justify-content: flex-start; text-align: left; font-weight: 600; }}
+  [data-testid="stTable"] td[data-label]::before {{ content: attr(data-label); opacity: 0.75; text-align: left; }}
+  [data-testid="stTable"] table:has(td[data-label]) thead {{ display: none; }}
+}}
 @media print {{
   [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],
   .st-key-menu, [data-testid="stButton"], [data-testid="stPopover"],

@@ -1,7 +1,7 @@
 """The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
 from spmd_core.base import login, threads
-from spmd_core.base.child import ChildAnswer, ask_child, resident_bytes
+from spmd_core.base.child import CLOCK_TIMES, ChildAnswer, ask_child, resident_bytes
 from spmd_core.base.errors import (
     AccessError,
     Inexpressible,
@@ -39,6 +39,7 @@ from spmd_core.base.visible import visible
 
 __all__ = [
     "CLEAR",
+    "CLOCK_TIMES",
     "AccessError",
     "AsObject",
     "ChildAnswer",

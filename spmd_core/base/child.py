@@ -13,7 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TAIL_CHARACTERS = 300
-LOOK_S = 0.02  # between two looks at the memory that it holds
+LOOK_S = 0.02  # between two looks at what it has taken
+# seconds of the clock for each second of a core: a child that waits, on a machine with other work
+CLOCK_TIMES = 6
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,9 @@ def ask_child(
     most_bytes: int | None = None,
 ) -> ChildAnswer:
     """Run `python -P -m MODULE FD ARGUMENTS…` and wait for its answer. `environ` is its full
-    environment, to which the path of this project is added; `most_bytes` bounds its resident memory
-    (a limit of address space breaks XLA).
+    environment, to which the path of this project is added; `seconds` of a core end it, and
+    CLOCK_TIMES as many of the clock; `most_bytes` bounds its resident memory (a limit of address
+    space breaks XLA).
     """
     path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
     with (
@@ -63,7 +67,7 @@ def ask_child(
             start_new_session=True,
         ) as child:
             try:
-                stopped = _watch(child, time.monotonic() + seconds, most_bytes)
+                stopped = _watch(child, seconds, most_bytes)
             finally:
                 if child.poll() is None:
                     os.killpg(child.pid, signal.SIGKILL)
@@ -72,15 +76,27 @@ def ask_child(
         return ChildAnswer(answer.read(), child.returncode, errors.read(), stopped)
 
 
-def _watch(child: subprocess.Popen[bytes], until: float, most_bytes: int | None) -> str:
+def _watch(child: subprocess.Popen[bytes], seconds: float, most_bytes: int | None) -> str:
     """Wait for its end, or for the limit that it passes first."""
-    while time.monotonic() < until:
+    until = time.monotonic() + CLOCK_TIMES * seconds
+    while time.monotonic() < until and core_s(child.pid) < seconds:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(LOOK_S if most_bytes else until - time.monotonic())
+            child.wait(LOOK_S)
             return ""
         if most_bytes and resident_bytes(child.pid) > most_bytes:
             return "memory"
     return "time"
+
+
+def core_s(pid: int) -> float:
+    """Seconds of a core that a process and the children it waited for have used; 0 where the system
+    does not report it, or it is gone.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS_A_SECOND
 
 
 def resident_bytes(pid: int) -> int:

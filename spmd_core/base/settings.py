@@ -19,7 +19,7 @@ _TLS_FILES = ("SPMD_LAB_DASK_CA", "SPMD_LAB_DASK_CERT", "SPMD_LAB_DASK_KEY")
 UPLOADS = ("off", "compile", "run", "kernels")  # each allows what those before it do
 ROLES = ("viewer", "runner", "admin")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
-_PERSON = re.compile(r"[^@\s#]+@[\w-]+(\.[\w-]+)+|\S+#\S+")
+_PERSON = re.compile(r"[^@\s#]+@[\w-]+(\.[\w-]+)+|\S+#\S+|\*")
 _MEMBER = re.compile(r"([^@\s]+@|@)?[\w-]+(\.[\w-]+)+")
 
 
@@ -51,7 +51,7 @@ class Settings:
     dask_tls: tuple[str, ...] = ()
     # e-mail addresses and domains that a login lets in; *: whoever the identity provider knows
     members: tuple[str, ...] = ()
-    # e-mail addresses, and `issuer#sub`, of who logs in as an admin or a runner; all others view
+    # e-mail addresses, and `issuer#sub`, of who logs in as an admin or a runner, *: everybody; all others view
     admins: tuple[str, ...] = ()
     runners: tuple[str, ...] = ()
     anonymous: str = (

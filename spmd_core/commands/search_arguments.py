@@ -54,7 +54,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--chips": {
         "metavar": "v5p:64",
         "action": "append",
-        "help": "a number of chips, up to one (v5e:..256), or a topology "
+        "help": "a number of chips, up to one (v5e:..256, any:..64), or a topology "
         "(v5p:4x4x4*2); commas, or again, for several",
     },
     "--global-batch": {"type": int, "metavar": "N", "help": "sequences in a step"},

@@ -13,6 +13,7 @@ from spmd_core.experiment.experiment import (
     parse_experiment_text,
     study_of,
 )
+from spmd_core.experiment.json_text import load_json
 from spmd_core.experiment.layout import (
     Layout,
     device_numbers,
@@ -49,7 +50,6 @@ from spmd_core.experiment.plan.sharding import (
     plan_notes,
 )
 from spmd_core.experiment.plans import compiler_flags, experiment_of, own_flags
-from spmd_core.experiment.reading import load_json
 from spmd_core.experiment.resized import axes_left, on_topology, resized
 from spmd_core.experiment.rules import (
     MAX_MESH_AXES,

@@ -2,14 +2,13 @@
 rule and a fix.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 
-from spmd_core.base import RequestError, refuse, shorten, suffixed_sizes
+from spmd_core.base import refuse, shorten, suffixed_sizes
 from spmd_core.experiment.types import MemoryKind
 from spmd_core.experiment.workloads.workload import DRAWS
 
@@ -269,30 +268,3 @@ def read_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         for field, read in READERS.items()
         if field in given
     }
-
-
-def load_json(text: str | bytes) -> Any:
-    """The value of a JSON text; RequestError if it is invalid, has NaN or infinity, or a duplicate
-    key.
-    """
-    try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-    except RequestError:
-        raise
-    except (ValueError, RecursionError):
-        start = text[:80].decode("utf-8", "replace") if isinstance(text, bytes) else text[:80]
-        raise refuse(
-            f"text {shorten(start, 40)}",
-            "is not JSON",
-            'write for example {"workload": "layer", "mesh": {"x": 8}}',
-        ) from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
-    if (twice := first_twice(name for name, _ in pairs)) is not None:
-        raise refuse(f"key {shorten(twice)}", "appears twice in one object", "write it once")
-    return dict(pairs)
-
-
-def _no_constant(name: str) -> Any:
-    raise refuse(f"number {name}", "is not JSON", "use a finite number, or leave the field out")

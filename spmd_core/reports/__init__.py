@@ -16,9 +16,18 @@ from spmd_core.reports.comparison_document import (
     runs_table,
     verdict_sentences,
 )
-from spmd_core.reports.document import Document, Heading, Paragraph, Table, csv_of, marked
+from spmd_core.reports.document import (
+    Document,
+    Heading,
+    Paragraph,
+    Table,
+    chosen_columns,
+    csv_of,
+    json_of,
+    marked,
+)
 from spmd_core.reports.html import html_text
-from spmd_core.reports.markdown import markdown_text, plain_text
+from spmd_core.reports.markdown import markdown_text, plain_text, table_markdown, table_text
 from spmd_core.reports.result_tables import strategies_table
 from spmd_core.reports.run_document import report_document, run_title
 
@@ -32,6 +41,7 @@ __all__ = [
     "Subject",
     "Table",
     "about",
+    "chosen_columns",
     "collection_document",
     "collectives_table",
     "compare_runs",
@@ -39,6 +49,7 @@ __all__ = [
     "comparison_json",
     "csv_of",
     "html_text",
+    "json_of",
     "markdown_text",
     "marked",
     "plain_text",
@@ -47,6 +58,8 @@ __all__ = [
     "runs_table",
     "search_words",
     "strategies_table",
+    "table_markdown",
+    "table_text",
     "text_blocks",
     "verdict_sentences",
 ]

@@ -4,11 +4,13 @@ Markdown and text of it; no writer decides what is in it.
 
 import csv
 import io
+import json
 import re
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import bytes_text, refuse, seconds_text, shorten
 from spmd_core.results import safe_cell
 
 NONE = "–"
@@ -129,6 +131,36 @@ def table_of(rows: list[dict[str, Cell]]) -> Table:
     empty = Cell(NONE)
     kept = [name for name in columns if any(row.get(name, empty) != empty for row in rows)]
     return Table(tuple(kept), tuple(tuple(row.get(name, empty) for name in kept) for row in rows))
+
+
+def chosen_columns(table: Table, names: Sequence[str]) -> Table:
+    """A table with some of its columns, in the order named, the first one always. RequestError where
+    it has none of a name; all columns where none is named.
+    """
+    if not names:
+        return table
+    for name in names:
+        if name not in table.columns:
+            fix = f"use one of {', '.join(each for each in table.columns if each)}"
+            raise refuse(f"column {shorten(name)}", "is not in the table", fix)
+    places = [0, *(table.columns.index(name) for name in dict.fromkeys(names))]
+    places = list(dict.fromkeys(places))
+    return Table(
+        tuple(table.columns[at] for at in places),
+        tuple(tuple(row[at] for at in places) for row in table.rows),
+    )
+
+
+def json_of(table: Table) -> str:
+    """A table as a JSON list of rows: exact numbers where there are some."""
+    rows = [
+        {
+            name or "letter": cell.text if cell.value is None else cell.value
+            for name, cell in zip(table.columns, row, strict=True)
+        }
+        for row in table.rows
+    ]
+    return json.dumps(rows, ensure_ascii=False, indent=1)
 
 
 def reported(text: str) -> str:

@@ -72,10 +72,20 @@ def _marked(kind: str, text: str) -> str:
     return f"{ends[0]}{_line(text)}{ends[1]}"
 
 
+def table_markdown(table: Table) -> str:
+    """A table alone, to paste into a review."""
+    return _table(table)
+
+
 def _table(table: Table) -> str:
     rows = [table.columns, *(tuple(cell.text for cell in row) for row in table.rows)]
     lines = ["| " + " | ".join(_line(cell) or " " for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * len(table.columns), *lines[1:]])
+
+
+def table_text(table: Table) -> str:
+    """A table alone, for a terminal."""
+    return _aligned(table)
 
 
 def _aligned(table: Table) -> str:

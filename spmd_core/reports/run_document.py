@@ -28,7 +28,7 @@ from spmd_core.reports.result_tables import (
     times_chart,
 )
 from spmd_core.results import Result
-from spmd_core.script import script_text
+from spmd_core.script import script_text, why_no_script
 from spmd_core.words import (
     environment_words,
     experiment_words,
@@ -169,10 +169,11 @@ def _remarks(result: Result) -> list[Block]:
 
 
 def _made_of(subject: Subject) -> list[Block]:
-    """The experiment as a spec, and as a script of plain JAX, to run it again."""
+    """The experiment as a spec, and where there is one as a script of plain JAX."""
     experiment = subject.summary.experiment
     spec = json.dumps(experiment.to_json(), indent=1)
-    return [
-        Folded("The experiment as a spec", reported(spec)),
-        Folded("A script that reproduces it", reported(script_text(experiment, subject.result))),
-    ]
+    made_of: list[Block] = [Folded("The experiment as a spec", reported(spec))]
+    if not why_no_script(experiment):
+        script = reported(script_text(experiment, subject.result))
+        made_of.append(Folded("A script that reproduces it", script))
+    return made_of

@@ -26,6 +26,7 @@ class Point(Frozen):
     predicted_s: float | None = None
     correct: bool | None = None
     error: str | None = None
+    in_program: bool = False  # of one within a program, rather than a call that does nothing else
 
 
 class Fit(Frozen):

@@ -1,7 +1,7 @@
 """The plain-JAX text that runs, is shown, and is exported."""
 
 from spmd_core.script import export, program
-from spmd_core.script.export import script_text
+from spmd_core.script.export import script_text, why_no_script
 from spmd_core.script.parts import mesh_lines, spec_text, three_lines
 from spmd_core.script.program import program_text
 from spmd_core.script.source import computation_lines
@@ -15,4 +15,5 @@ __all__ = [
     "script_text",
     "spec_text",
     "three_lines",
+    "why_no_script",
 ]

@@ -2,7 +2,7 @@
 
 import json
 
-from spmd_core.base import Inexpressible, RequestError, mesh_text
+from spmd_core.base import Inexpressible, RequestError, mesh_text, refuse
 from spmd_core.experiment import STRATEGIES, Experiment, compiler_flags, encode
 from spmd_core.results import Result
 from spmd_core.script.absent import absent_cells
@@ -71,8 +71,11 @@ _WRONG = "wrong = []  # what was found wrong\n"
 
 def script_text(experiment: Experiment, result: Result | None = None) -> str:
     """A Python script in cells (`# %%`): what each strategy runs, its time and its values, compared
-    with those of the result. Of a study one variant after the other, each by itself.
+    with those of the result. Of a study one variant after the other, each by itself. RequestError
+    where there is none.
     """
+    if reason := why_no_script(experiment):
+        raise reason
     parts = [
         _head(experiment, result),
         *(_of_study(experiment, result) if experiment.variants else _cells(experiment, result)),
@@ -80,6 +83,19 @@ def script_text(experiment: Experiment, result: Result | None = None) -> str:
     if any(part.startswith("# %% measuring") for part in parts):
         parts.append('# %% verdict\nif wrong:\n    raise SystemExit("\\n".join(wrong))')
     return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def why_no_script(experiment: Experiment) -> RequestError | None:
+    """Why no script of plain JAX reproduces an experiment; None where one does."""
+    for each in [variant.experiment for variant in experiment.variants] or [experiment]:
+        shown = f"a script of workload {each.workload}"
+        if each.program:
+            fix = "send the file itself, and the experiment as a link or a spec"
+            return refuse(shown, "would need the file of the program, which is no Python", fix)
+        if each.place.is_absent and "as_written" in each.strategies:
+            fix = "use a target that is attached or simulated, such as cpu:8"
+            return refuse(shown, f"measures devices, and {each.target} has none here", fix)
+    return None
 
 
 def _of_study(experiment: Experiment, result: Result | None) -> list[str]:

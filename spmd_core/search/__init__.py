@@ -22,7 +22,7 @@ from spmd_core.search.question import (
     read_prices,
     read_question,
 )
-from spmd_core.search.ranking import Ranked, price_per_billion, score
+from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
 from spmd_core.search.standards import StandardSharding
@@ -46,6 +46,7 @@ __all__ = [
     "MOST",
     "MOST_GIB",
     "REMATS",
+    "SAME",
     "TOP",
     "VARIABLES",
     "Answer",

@@ -85,7 +85,7 @@ class Candidate:
     memory_span: tuple[int, int] | None = None
     fits: Fits = "yes"
     bound_s: float | None = None
-    parts: tuple[tuple[str, float], ...] = ()  # seconds by kind, of an array program's formula
+    parts: tuple[tuple[str, float], ...] = ()  # seconds by kind: of a formula, or as compiled
     step: TrainingStep | None = field(default=None, repr=False)
     point: Runnable | None = field(default=None, repr=False)  # what it is, of an array program
     run: str | None = None

@@ -1,4 +1,4 @@
-"""Which topologies a search may use, from `v5p:64`, `v5e:..256` or `v5p:4x4x4*2`."""
+"""Which topologies a search may use, from `v5p:64`, `any:..64` or `v5p:4x4x4*2`."""
 
 import math
 import re
@@ -10,7 +10,8 @@ from spmd_core.machine import CHIPS, Topology, get_topology, legal_shapes
 
 MAX_SLICES = 256
 _COUNT = re.compile(r"([a-z0-9]+):(?:([0-9]{1,6}))?(\.\.)?([0-9]{1,6})?")
-_FIX = "write for example v5p:64, v5e:..256 for up to 256, or v5p:4x4x4"
+ANY, CURRENT = "any", ("v5e", "v5p", "v6e", "tpu7x")  # of them any may be
+_FIX = "write for example v5p:64, v5e:..256 for up to 256, any:..64, or v5p:4x4x4"
 
 
 def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
@@ -27,7 +28,7 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     if match is None:
         return (get_topology(f"tpu:{words}"),)
     generation, first, dots, last = match.groups()
-    if generation not in CHIPS:
+    if generation not in (*CHIPS, ANY):
         get_topology(f"tpu:{generation}:1x1")  # refuses, with the nearest generation
     if (not first and not last) or (last and not dots):
         raise refuse(f"chips {shorten(text)}", "is not a number of chips", _FIX)
@@ -38,15 +39,17 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
         most = least
     else:
         most = 10**6
-    topologies = tuple(_topologies(generation, least, most, slices))
+    named = CURRENT if generation == ANY else (generation,)
+    topologies = tuple(each for name in named for each in _topologies(name, least, most, slices))
     if not topologies:
+        title = ", ".join(CURRENT) if generation == ANY else CHIPS[generation].title
         near = sorted(
-            {topology.chips for topology in _topologies(generation, 1, 10**5, slices)},
+            {each.chips for name in named for each in _topologies(name, 1, 10**5, slices)},
             key=lambda chips: abs(math.log(chips / max(1, most))),
         )[:2]
         raise refuse(
             f"chips {shorten(text)}",
-            f"is no number of chips of {CHIPS[generation].title}"
+            f"is no number of chips of {title}"
             f"{'' if slices in ('fewest', 'any') else f' in {slices} slices'}",
             f"use {' or '.join(f'{generation}:{chips}' for chips in sorted(near))}",
         )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from spmd_core.experiment import Plan
 from spmd_core.search.candidate import Candidate
 from spmd_core.time import estimate_step
 
@@ -26,7 +27,11 @@ def compared(one: Candidate, other: Candidate) -> Difference:
     if one.seconds is None or other.seconds is None:
         raise ValueError(f"{(one if one.seconds is None else other).name} has no time")
     scale = one.tokens / other.tokens
-    mine, theirs = _shares(one), _shares(other)
+    is_compiled = one.stage == other.stage == "compiled" and bool(one.parts and other.parts)
+    mine, theirs = (
+        dict(each.parts) if is_compiled or each.step is None else _shares(each.step.plan)
+        for each in (one, other)
+    )
     by_formula = one.stage != other.stage and bool(mine and theirs)
     first = _estimate(one, mine) if by_formula else one.seconds
     second = _estimate(other, theirs) if by_formula else other.seconds
@@ -54,8 +59,6 @@ def _estimate(candidate: Candidate, shares: dict[str, float]) -> float:
     return sum(shares.values())
 
 
-def _shares(candidate: Candidate) -> dict[str, float]:
-    """Seconds by kind; of a program without a plan what its formula is made of."""
-    if candidate.step is not None:
-        return estimate_step(candidate.step.plan).shares_s
-    return dict(candidate.parts)
+def _shares(plan: Plan) -> dict[str, float]:
+    """Seconds by kind, by the estimate."""
+    return estimate_step(plan).shares_s

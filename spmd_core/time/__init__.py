@@ -4,7 +4,7 @@ from spmd_core.time.bandwidth.accuracy import FEWEST_RANKED, Pair, median_error,
 from spmd_core.time.bandwidth.cases import Case, cases
 from spmd_core.time.bandwidth.ceilings import ceiling, noted
 from spmd_core.time.bandwidth.fits import fits
-from spmd_core.time.bandwidth.operations import operations_of
+from spmd_core.time.bandwidth.operations import operations_of, operations_of_turn
 from spmd_core.time.bandwidth.predicted import on_topology
 from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
 from spmd_core.time.bandwidth.roofline import TOO_HIGH, with_roofline
@@ -94,6 +94,7 @@ __all__ = [
     "of_experiment",
     "on_topology",
     "operations_of",
+    "operations_of_turn",
     "pairs_of",
     "predict",
     "program_time",

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from spmd_core import __main__ as command_line
+from spmd_core.engine.ceilings import calibration, operations, slopes
 from spmd_core.engine.devices import describe
-from spmd_core.engine.measured import calibration, operations
 from spmd_core.engine.measured.run import run_experiment
 from spmd_core.lab.lab import Lab
 from tests.ui.predictions import store
@@ -29,7 +29,8 @@ def said(data_folder, capsys):
 
 SMALLER = {
     calibration: {"COPY_BYTES": 2**20, "FIRST_SIDE": 64, "MOST_SIDE": 128, "ITEM_S": 0.01},
-    operations: {"SIDES": (32, 128), "LOOPS": (64, 128), "MOVED_BYTES": (2**14,), "POINT_S": 0.01},
+    operations: {"SIDES": (32, 128), "LOOPS": (64, 128), "POINT_S": 0.01},
+    slopes: {"BETWEEN_S": 1e-3},
 }
 
 
@@ -72,9 +73,13 @@ def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(engine_h
         "--dtype",
         "bfloat16",
     )
-    assert code == 0 and len(swept["points"]) == 15 and len(swept["fits"]) == 5
-    for point in swept["points"]:
+    assert code == 0 and len(swept["points"]) == 15
+    timed = [point for point in swept["points"] if point["error"] is None]
+    for point in swept["points"]:  # on a busy machine some are refused
+        assert point["error"] is None or "measure again when nothing else runs" in point["error"]
+    for point in timed:
         assert point["correct"] is True and point["time_s"] > 0 and point["predicted_s"] > 0
+        assert point["in_program"]
         assert point["algbw"] == pytest.approx(point["bytes"] / point["time_s"])
 
 

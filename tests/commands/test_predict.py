@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-from spmd_core.base.units import bytes_text
 from spmd_core.lab.lab import Lab
 from spmd_core.results.result import Result
 from tests.commands.calls import told
@@ -164,62 +163,6 @@ def test_a_bad_request_for_a_model_is_one_sentence(words, said):
         and done.stdout == ""
         and said in done.stderr
         and done.stderr.count("\n") == 1
-    )
-
-
-def test_a_train_step_is_predicted_from_the_command_line(tmp_path):
-    kept, spec = tmp_path / "plan.json", tmp_path / "spec.json"
-    small = {
-        "batch": 4,
-        "sequence": 256,
-        "layers": 2,
-        "embed": 256,
-        "heads": 2,
-        "kv_heads": 2,
-        "mlp": 512,
-        "vocab": 512,
-    }
-    spec.write_text(
-        json.dumps(
-            {
-                "workload": "decoder",
-                "target": "tpu:v5e:2x2",
-                "mesh": {"fsdp": 2, "tensor": 2},
-                "dims": small,
-                "options": {"model": "scaled:1", "remat": "minimal"},
-            }
-        )
-    )
-    words = [str(spec), "--keep", str(kept), "--json"]
-    done = told("predict", *words)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["fits"] is True
-    assert (
-        found["predicted_s"]["low"]
-        <= found["predicted_s"]["estimate"]
-        <= found["predicted_s"]["high"]
-    )
-    assert 0 < found["mfu"] < 1
-    assert found["tflops_per_chip"] == pytest.approx(197 * found["mfu"])
-    assert {axis for each in found["collectives"] for axis in each["axes"]} == {"fsdp", "tensor"}
-    assert found["shares_s"]["kernel"] > 0, "the attention kernel's"
-    assert found["timeline"] == [], "no screen read it; the key stays"
-    kept_plan = json.loads(kept.read_text())
-    assert kept_plan["plan"]["remat"] == "minimal"
-    assert kept_plan["estimate_s"] == found["predicted_s"]["estimate"]
-    kind, axes, size, count = kept_plan["collectives"][0]
-    kept.write_text(
-        json.dumps(
-            kept_plan
-            | {"collectives": [[kind, axes, size, count + 1], *kept_plan["collectives"][1:]]}
-        )
-    )
-    again = told("predict", "--baseline", str(kept))
-    assert again.returncode == 1, again.stderr
-    assert (
-        again.stdout
-        == f"{kind} over {', '.join(axes)} of {bytes_text(size)}: {count + 1} before, {count} now\n"
     )
 
 

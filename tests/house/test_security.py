@@ -66,7 +66,7 @@ HELD = {
     "or what the teammate's role allows": ("lab/store/test_roles.py", "test_each_role_may_do_so_much"),
     "list e-mail addresses that the provider confirms, or": (
         "lab/store/test_roles.py", "test_the_role_of_each"),
-    "all others are viewers, who look and estimate": (
+    "All others are viewers, who look and estimate; so is everybody where nobody is listed": (
         "lab/store/test_roles.py", "test_the_role_of_each"),
     "A runner also runs, cancels, imports, tags and releases": (
         "lab/store/test_roles.py", "test_each_role_may_do_so_much"),

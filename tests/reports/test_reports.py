@@ -7,14 +7,16 @@ from html.parser import HTMLParser
 
 import pytest
 
+from bench.hostile_links import hold_example
 from bench.values import result, strategy
 from spmd_core.base.errors import RequestError
+from spmd_core.experiment import parse_experiment, programs
 from spmd_core.lab.lab import Lab
 from spmd_core.reports.comparison import Subject, compare_runs
 from spmd_core.reports.comparison_document import comparison_document, comparison_json, runs_table
-from spmd_core.reports.document import csv_of, reported
+from spmd_core.reports.document import chosen_columns, csv_of, json_of, reported
 from spmd_core.reports.html import html_text
-from spmd_core.reports.markdown import markdown_text, plain_text
+from spmd_core.reports.markdown import markdown_text, plain_text, table_markdown
 from spmd_core.reports.run_document import report_document
 from spmd_core.results.result import Failure
 from tests.commands.calls import told
@@ -161,3 +163,29 @@ def test_several_runs_have_one_report(lab):
         report_document(subjects(lab, HERE, HERE))
     text = html_text(report_document(subjects(lab, HERE, "predicted")))
     assert text.count("<h2>") >= 4 and "Comparison of 2 runs" in text
+
+
+def test_a_run_of_a_program_that_was_handed_in_has_a_report_without_a_script(data_folder):
+    hold_example(data_folder)
+    (held,) = programs.held()
+    spec = {"workload": "program_file", "program": held.program, "mesh": held.mesh}
+    run = "20260101-000002-cccccc"
+    found = result({"auto": strategy(1e-5)}, run=run, experiment=parse_experiment(spec))
+    lab = Lab.open(data_folder, serve=False)
+    try:
+        store(data_folder, found)
+        text = html_text(report_document(subjects(lab, run)))
+        assert "as a spec" in text and "A script that reproduces it" not in text
+    finally:
+        lab.close()
+
+
+def test_columns_are_chosen_and_a_table_is_written_in_three_forms(lab):
+    table = runs_table(compare_runs(subjects(lab, HERE, THERE)))
+    chosen = chosen_columns(table, ["Time", "Run"])
+    assert chosen.columns == ("", "Time", "Run")
+    assert [row["Time"] for row in json.loads(json_of(chosen))] == [1e-5, 2e-5 / 3]
+    assert csv_of(chosen).splitlines()[1] == f"A,1e-05,{HERE}"
+    assert table_markdown(chosen).splitlines()[0] == "|   | Time | Run |"
+    with pytest.raises(RequestError, match="'Tine' is not in the table"):
+        chosen_columns(table, ["Tine"])

@@ -2,6 +2,7 @@
 Lab priced.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import Settings
+from spmd_core.base.units import bytes_text
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.lab.lab import Lab
@@ -19,6 +21,7 @@ from spmd_core.results.result import Result
 from spmd_core.script.decoder import configuration, decoder_text
 from spmd_core.script.export import script_text
 from spmd_core.script.program import program_text
+from tests.commands.calls import told
 
 pytest.importorskip("libtpu")
 
@@ -50,9 +53,13 @@ COLLECTIVE = re.compile(
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    lab = Lab.open(tmp_path_factory.mktemp("data"), settings=Settings(predict_timeout_s=500))
-    yield lab
-    lab.close()
+    """One Lab, which the commands of this file find too."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("data")
+        patch.setenv("SPMD_LAB_DATA", str(folder))
+        lab = Lab.open(folder, settings=Settings(predict_timeout_s=500))
+        yield lab
+        lab.close()
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec["workload"])
@@ -111,6 +118,39 @@ def test_a_script_compiles_the_module_that_was_priced(lab, spec, tmp_path):
         float(row[name]) for name in ("predicted_low_s", "predicted_s", "predicted_high_s")
     ] == [time.low, time.estimate, time.high]
     assert row["seconds"] == ""
+
+
+def test_the_command_line_answers_with_what_was_priced_and_keeps_it(lab, tmp_path):
+    """The decoder of above, which is compiled once."""
+    kept, spec = tmp_path / "plan.json", tmp_path / "spec.json"
+    spec.write_text(json.dumps(SPECS[1]))
+    done = told("predict", str(spec), "--keep", str(kept), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["fits"] is True
+    assert (
+        found["predicted_s"]["low"]
+        <= found["predicted_s"]["estimate"]
+        <= found["predicted_s"]["high"]
+    )
+    assert 0 < found["mfu"] < 1
+    assert found["tflops_per_chip"] == pytest.approx(197 * found["mfu"])
+    assert {axis for each in found["collectives"] for axis in each["axes"]} == {"fsdp", "tensor"}
+    assert found["shares_s"]["kernel"] > 0, "the attention kernel's"
+    assert found["timeline"] == [], "no screen read it; the key stays"
+    kept_plan = json.loads(kept.read_text())
+    assert kept_plan["plan"]["remat"] == "full"
+    assert kept_plan["estimate_s"] == found["predicted_s"]["estimate"]
+    kind, axes, size, count = kept_plan["collectives"][0]
+    more = [[kind, axes, size, count + 1], *kept_plan["collectives"][1:]]
+    kept.write_text(json.dumps(kept_plan | {"collectives": more}))
+    again = told("predict", "--baseline", str(kept))
+    assert again.returncode == 1, again.stderr
+    assert (
+        again.stdout
+        == f"{kind} over {', '.join(axes)} of {bytes_text(size)}: {count + 1} before, {count} now\n"
+    )
+    assert len(lab.history()) == len(SPECS) + 1, "no further run but the one that is compared"
 
 
 def test_the_environment_is_set_before_jax_is_imported():

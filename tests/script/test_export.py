@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.hostile_links import hold_example, specs
+from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.plans import compiler_flags
 from spmd_core.experiment.workloads.catalog import workload_names
@@ -22,7 +24,7 @@ from spmd_core.results.environment import Environment
 from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
 from spmd_core.results.result import Failure, Result, StrategyResult, Unsharded
 from spmd_core.script.bodies import body_text
-from spmd_core.script.export import script_text
+from spmd_core.script.export import script_text, why_no_script
 from tests.needs import newer_python
 
 QUICK = {"samples": 3, "min_seconds": 0}
@@ -332,3 +334,20 @@ def test_each_variant_of_a_study_computes_even_where_its_program_is_that_of_anot
     alone = text.count("run it in a process of its own")
     flags = [tuple(sorted(compiler_flags(each.experiment).items())) for each in study.variants[:3]]
     assert alone == sum(each != flags[0] for each in flags)
+
+
+def test_every_kind_of_experiment_has_a_script_or_a_sentence(data_folder):
+    hold_example(data_folder)
+    told, first = set(), {(spec.get("workload"), spec.get("target")): spec for spec in specs()}
+    for spec in first.values():
+        try:
+            experiment = parse_experiment(spec)
+            assert script_text(experiment).startswith('"""')
+            assert why_no_script(experiment) is None
+        except RequestError as error:
+            told.add(str(error))
+    for sentence in (
+        "workload program_file would need the file of the program, which is no Python: send",
+        "workload collectives measures devices, and tpu:v5e:2x4 has none here: use a target",
+    ):
+        assert any(sentence in each for each in told)

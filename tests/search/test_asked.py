@@ -1,5 +1,6 @@
 """What may be asked of a search: each bad word is one sentence, and each limit is kept."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from spmd_core.search.compared import compared
 from spmd_core.search.link import decode, encode, question_of
 from spmd_core.search.models import candidates
 from spmd_core.search.question import bytes_of, read_prices, read_question
-from spmd_core.trials.searching.outcomes import within
+from spmd_core.trials.searching.outcomes import restored, to_stored, within
 from spmd_core.words import search as words
 
 MLP = {
@@ -175,6 +176,29 @@ def test_a_measured_time_is_not_set_against_an_estimate():
     assert "not measured, and by the formula alone" in words.why_not(
         Answer(answer.question, 2, [slow, other], False), other
     )
+
+
+def test_a_tie_has_no_winner_in_any_sentence_and_reasons_are_of_what_was_compiled():
+    question = read_question(MODEL)
+    answer = Answer(question, 9, tuple(candidates(question)), True)
+    first, other = (entry.candidate for entry in answer.ranking[:2])
+    assert other in answer.ties
+    said = [*lines(answer, 3), words.why_not(answer, first), words.why_not(answer, other)]
+    assert "cannot tell it" in said[0] and "first of those that tie" in said[-2]
+    assert not any("winner" in each for each in said)
+    waits = [(("matmul", 1.0), ("wait: all-gather", wait)) for wait in (0.0, 2.0)]
+    one, slow = (
+        replace(each, stage="compiled", parts=parts, tokens=1, predicted=exact(1.0 + parts[1][1]))
+        for each, parts in zip((first, other), waits, strict=True)
+    )
+    assert words.beats(one, slow).startswith(
+        f"Beats {slow.name} by 3×: 2 s less exposed all-gather"
+    )
+    assert restored(first, json.loads(json.dumps(to_stored(one)))).parts == one.parts
+
+
+def exact(seconds: float) -> Estimate:
+    return Estimate(low=seconds, estimate=seconds, high=seconds)
 
 
 def test_one_estimate_beats_another_only_where_their_intervals_do_not_meet():

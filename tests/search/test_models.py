@@ -162,6 +162,10 @@ def test_what_is_fixed_stays_and_up_to_so_many_chips_means_all_of_them():
     assert all(dict(each.plan.mesh).get("data") == 2 for each in fixed.found if each.is_ranked)
     chips = {each.chips for each in answer_of(chips=["v5e:..16", "v5p:4"]).found}
     assert chips == {1, 4, 8, 16}
+    kinds = {
+        each.chip.generation for each in read_question(SMALL | {"chips": ["any:8"]}).topologies
+    }
+    assert kinds == {"v5e", "v5p", "v6e", "tpu7x"}
     slices = read_question(SMALL | {"chips": ["v5e:512"]}).topologies
     assert [each.target for each in slices] == ["tpu:v5e:16x16*2"]
 
@@ -198,7 +202,7 @@ def test_the_answer_in_words_and_json(small):
     published = answer_of(model="scaled:32", chips=["v5p:64"], global_batch=384)
     assert published.standards[-1].candidate.plan.mesh == (("fsdp", 16), ("tensor", 4))
     lost = published.ranking[-1].candidate
-    assert "the winner's time. It first loses by" in words.why_not(published, lost)
+    assert "It first loses by" in words.why_not(published, lost)
 
 
 def test_the_winner_as_maxtext_and_flax_write_it():

@@ -33,7 +33,11 @@ from spmd_core.time.model.stored_results import times_where_run, with_expected
 from tests.layers import ROOT, source_files
 from tests.time.bandwidth.test_expected import machine
 
-TARGETS = ("cpu:8", "local", "tpu:v5e:2x4", "tpu:v5p:2x2x2", "tpu:v5e:4x4", "tpu:v4:2x2x4")
+TARGETS = (
+    *("cpu:8", "local", "tpu:v5e:2x4", "tpu:v5p:2x2x2", "tpu:v5e:4x4", "tpu:v4:2x2x4"),
+    *("gpu:h100:8", "gpu:h100:8x2", "gpu:a100:8"),
+)
+ABSENT = ("tpu", "gpu")
 FLOOR_S = 5e-5
 CORES = 2
 BODIES = {
@@ -117,13 +121,13 @@ class Asked:
 
 def draw(random_: random.Random) -> Asked:
     target = random_.choice(TARGETS)
-    devices = get_topology(target).devices if target.startswith("tpu") else 8
+    devices = get_topology(target).devices if target.startswith(ABSENT) else 8
     meshes = [(devices,), (2, devices // 2), (devices // 2, 2), (2, 2, devices // 4)]
     mesh = tuple(zip("xyz", random_.choice(meshes), strict=False))
     axes = tuple(axis for axis, _ in mesh if random_.random() < 0.6) or ("x",)
     nbytes = 4 * devices * random_.randint(1, 2**17)
     known = None
-    if not target.startswith("tpu") and random_.random() < 0.7:
+    if not target.startswith(ABSENT) and random_.random() < 0.7:
         known = calibration(random_, mesh)
     return Asked(target, mesh, random_.choice(COLLECTIVES), axes, nbytes, known)
 
@@ -260,7 +264,7 @@ def test_two_hundred_questions_have_one_answer_each_whoever_asks(monkeypatch):
             continue
         assert answer.low <= answer.seconds <= answer.high
         sources.append("stand-in" if answer.stand_in else answer.source)
-        if asked.target.startswith("tpu"):
+        if asked.target.startswith(ABSENT):
             others = on_collectives(asked), by_predict(asked)
         elif asked.known:
             assert answer.floor_s == FLOOR_S
@@ -276,14 +280,15 @@ def test_two_hundred_questions_have_one_answer_each_whoever_asks(monkeypatch):
 RATES = {
     *("peak_flops", "device_flops", "hbm_bandwidth", "device_hbm_bandwidth", "link_bandwidth"),
     *("dcn_bandwidth", "host_bandwidth", "device_host_bandwidth"),
-    *("latency_s", "move_costs", "ceilings"),
+    *("latency_s", "move_costs", "ceilings", "fp8_flops", "float32_flops"),
+    *("matmul_share", "hbm_share", "ring_share", "switch_share"),
 }
 # What makes a calibration, or shows what was measured as a table, a sentence or JSON: no seconds
 # are made of it there.
 SHOWN = {
     "spmd_core/commands/calibrate.py",
     "spmd_core/commands/printed/report.py",
-    "spmd_core/engine/measured/calibration.py",
+    "spmd_core/engine/ceilings/calibration.py",
     "spmd_core/reports/result_tables.py",
     "spmd_core/words/bandwidth.py",
     "ui/collectives/bandwidths.py",

@@ -86,7 +86,8 @@ def _closed(secrets: login.Secrets) -> str | None:
             login.keep(folder)
         except StorageError as error:
             return str(error)
-    return login.closed(secrets, kept, _has_library())
+    has_library = secrets.auth is None or _has_library()  # a search of files, at every look
+    return login.closed(secrets, kept, has_library)
 
 
 def _has_library() -> bool:

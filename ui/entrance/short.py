@@ -74,7 +74,9 @@ def _is_previewing(scope: MutableMapping[str, Any]) -> bool:
 def _experiment(code: str) -> str:
     """The experiment of a link in words; nothing where the link has none."""
     try:
-        return experiment_words(link.decode(code))
+        experiment = link.decode(code)
+        # the name of a program is stored, and not in the link
+        return experiment.what.title if experiment.program else experiment_words(experiment)
     except RequestError:
         return ""
 

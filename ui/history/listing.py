@@ -7,7 +7,14 @@ from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, shorten
 from spmd_core.results import RunSummary
-from spmd_core.words import experiment_words, searched_words, ticked_words
+from spmd_core.words import (
+    ago,
+    answer_words,
+    experiment_words,
+    outcome_words,
+    searched_words,
+    ticked_words,
+)
 from ui import cards, exports, run_tables, shell, state, tables
 from ui.compare import view
 from ui.lab import delete, lab, room
@@ -16,6 +23,7 @@ from ui.notebook import archives, collections, labels
 from ui.tables import sheet
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
+_MOST_CARDS = 30
 _ROWS, _TALL = 20, 700  # more rows than these scroll within so many pixels
 _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
@@ -86,28 +94,65 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
         state.set_aside("history", "opened", (state.aside("history", "opened") or 0) + 1)
     # rows are picked by number: a table with other rows must not inherit the numbers
     key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
-    event = st.dataframe(
-        sheet(run_tables.runs_table(runs)),
-        key=key,
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="multi-row",
-        selection_default={"selection": {"rows": rows}},
-        height=_TALL if len(runs) > _ROWS else "content",
-        column_config=_columns(),
-        placeholder=tables.NONE,
-        alt=_ALT,
-    )
+    with st.container(key="run-table"):
+        event = st.dataframe(
+            sheet(run_tables.runs_table(runs)),
+            key=key,
+            hide_index=True,
+            on_select="rerun",
+            selection_mode="multi-row",
+            selection_default={"selection": {"rows": rows}},
+            height=_TALL if len(runs) > _ROWS else "content",
+            column_config=_columns(),
+            placeholder=tables.NONE,
+            alt=_ALT,
+        )
     picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)] + hidden
     if sentence := ticked_words(len(picked), len(hidden)):
         st.caption(plain(sentence))
     ticked = [run.run for run in picked]
     state.set_aside("history", "ticked", ticked)
+    _cards(runs, ticked)
     if ticked and ticked != asked:
         st.query_params[_RUNS] = ",".join(ticked)
     elif not ticked:
         st.query_params.pop(_RUNS, None)
     return picked
+
+
+def _cards(runs: Sequence[RunSummary], ticked: Sequence[str]) -> None:
+    """The same runs as cards to tick, which a narrow window shows in the place of the table."""
+    shown = {run.run: run for run in runs[:_MOST_CARDS]}
+    st.session_state["cards"] = [run for run in ticked if run in shown]
+    with st.container(key="run-cards"):
+        st.pills(
+            "Stored runs: tap to tick",
+            list(shown),
+            selection_mode="multi",
+            format_func=lambda run: _card(shown[run]),
+            key="cards",
+            on_change=_tick,
+            args=(tuple(shown),),
+        )
+        if len(runs) > _MOST_CARDS:
+            st.caption(f"The first {_MOST_CARDS} of {len(runs)}: search for others.")
+
+
+def _tick(shown: Sequence[str]) -> None:
+    """Take the cards that are ticked into the address; runs that no card shows stay ticked."""
+    asked = [name for name in st.query_params.get(_RUNS, "").split(",") if name]
+    ticked = [*st.session_state["cards"], *(name for name in asked if name not in shown)]
+    if ticked:
+        st.query_params[_RUNS] = ",".join(ticked)
+    else:
+        st.query_params.pop(_RUNS, None)
+
+
+def _card(run: RunSummary) -> str:
+    """A run as the label of a card: what it is, what came out, when."""
+    name = run.labels.name or experiment_words(run.experiment)
+    facts = [answer_words(run) or outcome_words(run), ago(run.submitted_at)]
+    return f"**{plain(name)}** {plain(' · '.join(facts))}"
 
 
 def _columns() -> dict[str, ColumnConfig]:

@@ -1,5 +1,6 @@
 """Two to eight stored runs side by side: the verdicts, their times in one chart, and what differs."""
 
+import json
 from collections.abc import Sequence
 
 import streamlit as st
@@ -10,19 +11,24 @@ from spmd_core.reports import (
     MOST,
     Compared,
     Subject,
+    Table,
+    chosen_columns,
     collectives_table,
     compare_runs,
     comparison_document,
+    comparison_json,
     csv_of,
     html_text,
+    json_of,
     markdown_text,
     report_document,
     runs_table,
+    table_markdown,
     verdict_sentences,
 )
 from spmd_core.results import Result, RunSummary
 from spmd_core.words import ago, basis_words, experiment_words, run_headline
-from ui import exports, price, run_tables
+from ui import choices, exports, price, run_tables
 from ui.charts import by_strategy
 from ui.lab import lab
 from ui.markdown import plain
@@ -30,6 +36,19 @@ from ui.notebook import labels
 from ui.shell import draw_table
 from ui.tables import sheet, table_frame
 
+_FORMS = {"Markdown": table_markdown, "CSV": csv_of, "JSON": json_of}
+# of the table that is copied, where a viewer chooses no others
+_USUAL = (
+    "Run",
+    "Name and tags",
+    "Experiment",
+    "On",
+    "Time",
+    "Low",
+    "High",
+    "Against the baseline",
+    "Peak per device",
+)
 _CARDS = 4  # more runs do not fit beside one another
 _BASELINE = "baseline"  # of the query string, so that a link shows the same
 __all__ = ["FEWEST", "MOST", "draw"]
@@ -64,6 +83,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
         st.markdown("**What differs in the collectives of the fastest strategies, per device**")
         draw_table(table_frame(collectives))
     _downloads(compared)
+    _to_copy(runs_table(compared))
 
 
 def _baseline(runs: Sequence[RunSummary]) -> str:
@@ -117,6 +137,16 @@ def _times(results: Sequence[tuple[str, Result]]) -> None:
     draw_table(answers)
 
 
+def _to_copy(table: Table) -> None:
+    """The table of the runs with columns that one chooses, as text to copy."""
+    columns = [name for name in table.columns if name]
+    usual = [name for name in _USUAL if name in columns]
+    with st.expander("The table, to copy", icon=":material/content_copy:"):
+        names = st.multiselect("Columns", columns, usual, key="columns", bind="query-params")
+        form = choices.one_of("Format", tuple(_FORMS), "form")
+        st.code(_FORMS[form](chosen_columns(table, names)), language=None)
+
+
 def _downloads(compared: Compared) -> None:
     """The comparison to paste into a review, to calculate with, and to send."""
     with st.container(horizontal=True):
@@ -128,6 +158,12 @@ def _downloads(compared: Compared) -> None:
         )
         exports.file_button(
             "CSV", lambda: csv_of(runs_table(compared)), "comparison.csv", "A row for each run."
+        )
+        exports.file_button(
+            "JSON",
+            lambda: json.dumps(comparison_json(compared)),
+            "comparison.json",
+            "Everything, with exact numbers.",
         )
         exports.file_button(
             "Report",

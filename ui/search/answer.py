@@ -5,7 +5,7 @@ import streamlit as st
 
 from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.script import script_text
-from spmd_core.search import Answer, Candidate, axis_rules, price_per_billion
+from spmd_core.search import SAME, Answer, Candidate, axis_rules, price_per_billion
 from spmd_core.trials import Search
 from spmd_core.words import predict_command
 from spmd_core.words import search as words
@@ -18,6 +18,7 @@ from ui.tables import sheet
 
 ROWS, MOST_LISTED = 15, 200
 INTERVAL_S = 1.0
+_SHARED = ("Batch", "Chips", "Target", "Strategy")  # a column where rows differ in it
 _TITLES = {"compare": "Compare", "predict": "Predict"}
 
 
@@ -73,24 +74,25 @@ def headline(answer: Answer) -> None:
         (f"{'Time of a step' if winner.step else 'Time'}, {known}", seconds_text(winner.seconds)),
         ("Memory per device", bytes_text(winner.memory_bytes)),
     )
-    cost = words.cost_title(winner, goal), words.cost_text(winner, goal, price)
+    paid = "price" if goal == "time" and winner.step and price else goal
+    cost = words.cost_title(winner, paid), words.cost_text(winner, paid, price)
+    costs = [cost] if cost[0] else []
+    share = [("MFU", f"{winner.mfu:.1%}")] if winner.mfu else []
     # what is minimized comes first
-    if goal == "memory":
-        figures = [memory, time]
-    elif cost[0]:
-        figures = [cost, time, memory]
-    else:
-        figures = [time, memory]
-    figures.append(("Candidates", count_text(answer.space)))
+    of_goal = {"memory": [memory, time, *share], "time": [time, *costs, *share, memory]}
+    figures = of_goal.get(goal, [*costs, time, *share, memory])
+    if len(figures) < 3:
+        figures.append(("Candidates", count_text(answer.space)))
     for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(plain(title), plain(value))
+    st.markdown(plain(" ".join([words.sure_words(answer), words.risk_words(answer)])))
     if len(answer.best_by_target) > 1:
         rows = [words.best_row(each, answer) for each in answer.best_by_target.values()]
         table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
         st.markdown("**Best of each target**")
         st.dataframe(sheet(table if price else table.drop(columns="Price")), hide_index=True)
-    sentences = [words.sure_words(answer), words.next_words(answer)]
-    st.markdown(plain(" ".join(f"{each.rstrip('.')}." for each in sentences if each)))
+    if following := words.next_words(answer):
+        st.markdown(plain(following))
     if (proof := answer.proof_of_winner) is not None:
         st.page_link(
             "pages/compare.py",
@@ -115,8 +117,8 @@ def details(answer: Answer) -> None:
     actions(chosen)
     if (chart := charts.batch_chart(answer.best_by_batch)) is not None:
         st.subheader("MFU against the batch", anchor=False)
-        batches = "; ".join(f"{each.name}: {each.mfu:.1%}" for each in answer.best_by_batch)
-        st.vega_lite_chart(chart, alt=batches, key="search:batch")
+        alt = words.batches_words(answer.best_by_batch)
+        st.vega_lite_chart(chart, alt=alt, key="search:batch")
     if answer.standards:
         st.subheader("Against the standard shardings", anchor=False)
         for each in answer.standards:
@@ -151,9 +153,10 @@ def _ranking(answer: Answer) -> Candidate | None:
         on_select="rerun",
         selection_mode="single-row",
     )
-    rest = len(answer.ranking) - len(shown)
+    rest, first = len(answer.ranking) - len(shown), shown[0].candidate
     more = f" {coded(words.ranked_words(answer))}" if rest > 0 else ""
-    st.caption(f"Choose a row to see what it costs, and to open it.{more}")
+    same = f" Of times within {SAME:.1%} of the best the simplest is first." if first.step else ""
+    st.caption(f"Choose a row to see what it costs, and to open it.{same}{more}")
     rows = event["selection"]["rows"]
     return shown[rows[0]].candidate if rows and rows[0] < len(shown) else None
 
@@ -174,7 +177,7 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
                 "Known by": words.known_by(each, proof),
                 **columns(each),
                 **figures(each, price),
-                "Memory": words.memory_words(each),
+                "Memory": bytes_text(each.memory_bytes),
                 "Fits": each.fits if each.plan else "",
                 "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",
                 "Others": f"{count_text(len(entry.alike))} alike" if entry.alike else "",
@@ -186,8 +189,9 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
     return table.drop(
         columns=[
             name
-            for name in ("Cost", "Others", "Fits", "MFU", "$ per billion tokens")
-            if name in table and not any(table[name])
+            for name in ("Cost", "Others", "Fits", "MFU", "$ per billion tokens", *_SHARED)
+            if name in table
+            and (not any(table[name]) or (name in _SHARED and len({*table[name]}) == 1 < len(rows)))
         ]
     )
 

@@ -108,7 +108,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
         "Chips",
         key=_key("chips", ", ".join(now.chips)),
         max_chars=1000,
-        help="`v5p:64` is 64 chips, `v5e:..256` any number up to 256, "
+        help="`v5p:64` is 64 chips, `any:..64` at most 64 of any kind, "
         "`v5p:4x4x4*2` one topology. Commas between several.",
     )
     chips = _parts(text)

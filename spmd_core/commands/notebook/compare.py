@@ -6,16 +6,21 @@ from argparse import ArgumentParser, Namespace
 from spmd_core.commands.notebook.named import RUN_HELP, run_named, subjects
 from spmd_core.lab import Lab
 from spmd_core.reports import (
+    chosen_columns,
     compare_runs,
     comparison_document,
     comparison_json,
     csv_of,
+    json_of,
     markdown_text,
     plain_text,
     runs_table,
+    table_markdown,
+    table_text,
 )
 
 FORMATS = ("text", "md", "csv")
+_WRITERS = {"text": table_text, "md": table_markdown, "csv": csv_of}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,6 +35,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="text",
         help="md to paste into a review; csv of the runs",
     )
+    parser.add_argument(
+        "--columns",
+        metavar="NAME,NAME",
+        help="the table of the runs alone, with these columns, such as Run,Time",
+    )
 
 
 def main(arguments: Namespace) -> int:
@@ -38,7 +48,12 @@ def main(arguments: Namespace) -> int:
     runs = [run_named(lab, each) for each in arguments.runs]
     base = None if arguments.baseline is None else run_named(lab, arguments.baseline)
     compared = compare_runs(subjects(lab, runs), base)
-    if arguments.json:
+    if arguments.columns is not None:
+        names = [name.strip() for name in arguments.columns.split(",") if name.strip()]
+        table = chosen_columns(runs_table(compared), names)
+        write = json_of if arguments.json else _WRITERS[arguments.format]
+        print(write(table).rstrip("\n"))
+    elif arguments.json:
         print(json.dumps(comparison_json(compared)))
     elif arguments.format == "csv":
         print(csv_of(runs_table(compared)), end="")

@@ -10,9 +10,13 @@ from spmd_core.base import refuse
 from spmd_core.lab import Lab
 from spmd_core.reports import Subject
 from spmd_core.results import Labels
+from spmd_core.trials import searches
 
 LAST = re.compile(r"last(?:~([0-9]{1,4}))?")
-RUN_HELP = "the id of a run, or last: the newest run that is over; last~1: the one before"
+RUN_HELP = (
+    "the id of a run, or of a search (its best run), or last: the newest run that is over; "
+    "last~1: the one before"
+)
 
 
 def add_run(parser: ArgumentParser) -> None:
@@ -23,7 +27,7 @@ def add_run(parser: ArgumentParser) -> None:
 def run_named(lab: Lab, word: str) -> str:
     """The id that a word means; RequestError where no such run is stored."""
     if (named := LAST.fullmatch(word)) is None:
-        return lab.status(word).run
+        return _of_search(lab, word) or lab.status(word).run
     before = int(named[1] or 0)
     newest = lab.history(over=True, limit=before + 1, searched=False, source="here")
     if len(newest) <= before:
@@ -31,6 +35,16 @@ def run_named(lab: Lab, word: str) -> str:
             f"run {word}", f"does not exist: {len(newest)} are stored", "run something first"
         )
     return newest[before].run
+
+
+def _of_search(lab: Lab, word: str) -> str | None:
+    """The run that answers for a search of that id; None where there is no such search."""
+    if (search := searches.stored(lab).find(word)) is None:
+        return None
+    if (run := searches.best_run(lab, search.id)) is None:
+        rule = "has no candidate that was compiled or measured"
+        raise refuse(f"search {word}", rule, "give it seconds, and search on")
+    return run
 
 
 def text_of(word: str) -> str:

@@ -43,21 +43,27 @@ def lines(answer: Answer, top: int) -> list[str]:
     ]
     if near := words.ties_words(answer.ties):
         printed.append(near)
-    price = dict(answer.question.price)
-    printed += [
-        front
-        for front in (
-            words.front_words(answer.front),
-            words.front_words(answer.front_of_price, price),
-        )
-        if front
-    ]
+    printed += _curves(answer)
     if answer.proof_of_winner:
         printed.append(words.proof_run_words(answer.proof_of_winner))
     printed.append(words.space_words(answer))
     printed.append(words.state_words(answer))
     printed += [following] if (following := words.next_words(answer)) else []
     return [*printed, *(f"note: {note}" for note in answer.notes)]
+
+
+def _curves(answer: Answer) -> list[str]:
+    """MFU by batch, and time against memory and price, where there are several to choose from."""
+    price = dict(answer.question.price)
+    return [
+        line
+        for line in (
+            words.batches_words(answer.best_by_batch),
+            words.front_words(answer.front),
+            words.front_words(answer.front_of_price, price),
+        )
+        if line
+    ]
 
 
 def _row(place: int, entry: Ranked, answer: Answer) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import refuse, shorten
+from spmd_core.experiment.json_text import load_json
 from spmd_core.experiment.plan.architectures import (
     ARCHITECTURES,
     MAXTEXT_BLOCKS,
@@ -19,7 +20,6 @@ from spmd_core.experiment.plan.architectures import (
 )
 from spmd_core.experiment.plan.model_size import MAX_LAYERS, MOST, ModelSize
 from spmd_core.experiment.plan.models import own_model
-from spmd_core.experiment.reading import load_json
 
 Values = Mapping[str, Any]  # of fields, by name
 MAX_CONFIG_BYTES = 256 * 1024

@@ -20,7 +20,7 @@ SCHEMA = 1
 FORMAT, SUFFIX = "spmd-lab archive", ".spmdlab"
 MANIFEST = "manifest.json"
 MOST_INFLATED_BYTES, MOST_RATIO = 2**30, 100
-MOST_MEMBERS = 60_000
+MOST_MEMBERS, MOST_MEMBER_BYTES = 60_000, 2**27
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MEMBER = re.compile(rf"(?:runs|texts|collections)/({RUN_ID.pattern})\.json")
 _MOST_MANIFEST_BYTES = 16 * 2**20
@@ -68,7 +68,8 @@ def write(
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in members:
             size += len(data)
-            if size > MOST_INFLATED_BYTES or len(digests) >= MOST_MEMBERS:
+            is_large = size > MOST_INFLATED_BYTES or len(data) > MOST_MEMBER_BYTES
+            if is_large or len(digests) >= MOST_MEMBERS:
                 most = f"{bytes_text(MOST_INFLATED_BYTES)} and {MOST_MEMBERS:,} members"
                 raise refuse("the archive", f"would pass {most}", "export the runs in parts")
             digests[name] = hashlib.sha256(data).hexdigest()
@@ -163,6 +164,9 @@ class Archive:
             raise self._bad(f"has the member {shown}, which no archive of runs has")
         if each.flag_bits & _ENCRYPTED or each.compress_type not in _METHODS:
             raise self._bad(f"has the member {shown}, which is encrypted or oddly compressed")
+        if each.file_size > MOST_MEMBER_BYTES:
+            most = bytes_text(MOST_MEMBER_BYTES)
+            raise self._bad(f"has the member {shown}, which is larger than {most}")
         if each.file_size > MOST_RATIO * max(1, each.compress_size):
             raise self._bad(f"has the member {shown}, which inflates over {MOST_RATIO} times")
 

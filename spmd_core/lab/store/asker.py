@@ -8,6 +8,7 @@ from spmd_core.base import Settings, refuse, shorten
 from spmd_core.lab.store.store import Store
 
 VIEWER, RUNNER, ADMIN = ("viewer", "runner", "admin")
+EVERYBODY = "*"  # of a list: whoever is logged in
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +38,14 @@ COMMAND_LINE = Asker()
 
 def role_of(settings: Settings, asker: Asker) -> str:
     """The role of somebody: the command line is an admin; by login as SPMD_LAB_ADMINS and
-    SPMD_LAB_RUNNERS list them, everybody where both are empty; else SPMD_LAB_ANONYMOUS, by default
+    SPMD_LAB_RUNNERS list them, a viewer whom neither lists; else SPMD_LAB_ANONYMOUS, by default
     an admin where only this machine can reach the dashboard, and a viewer elsewhere.
     """
     if asker.viewer is None:
         return ADMIN
     if not asker.is_logged_in:
         return settings.anonymous or (VIEWER if asker.is_exposed else ADMIN)
-    if not settings.admins and not settings.runners:
-        return ADMIN
-    names = {name.lower() for name in asker.names}
+    names = {name.lower() for name in asker.names} | {EVERYBODY}
     if names & set(settings.admins):
         return ADMIN
     return RUNNER if names & set(settings.runners) else VIEWER
@@ -58,7 +57,8 @@ def check_may_act(settings: Settings, asker: Asker) -> None:
         raise refuse(
             "a viewer" if asker.is_logged_in else "a visitor without a login",
             "may only look and estimate here",
-            "ask whoever runs this dashboard",
+            "ask whoever runs this dashboard"
+            + (" to list you in SPMD_LAB_RUNNERS or SPMD_LAB_ADMINS" if asker.is_logged_in else ""),
         )
 
 

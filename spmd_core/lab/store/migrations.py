@@ -172,4 +172,5 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
                 origin TEXT)""",
         ),
     ),
+    ("0013 lists by moment", ("CREATE INDEX runs_by_moment ON runs(submitted_at, seq)",)),
 )

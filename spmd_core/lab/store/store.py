@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 from spmd_core.base import UnreadableRun
@@ -20,8 +21,9 @@ from spmd_core.lab.store.rows import LABELS, WITH_LABELS, Request, Unread
 from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, RunSummary
 
 T = TypeVar("T")
+_SUMMARIES_KEPT = 20_000  # about 20 MB
 _SUMMARY = f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest,
-    partial, error_kind, error_message, owner_name, spec, {LABELS} FROM runs
+    partial, error_kind, error_message, owner_name, {LABELS}, spec FROM runs
     JOIN experiments ON experiments.id = runs.experiment {WITH_LABELS}"""
 
 _SOURCES = {
@@ -33,6 +35,11 @@ _SOURCES = {
 
 class Store(ArchivedRuns):
     """What the tables of a data folder hold, as values."""
+
+    def __init__(self, folder: Path):
+        super().__init__(folder)
+        self._summaries: dict[tuple[object, ...], RunSummary] = {}
+        self._unread: tuple[tuple[object, ...], tuple[Unread, ...]] = ((), ())
 
     # Runs
     # -----------------------------------------------------------------------------------------------------------
@@ -222,19 +229,34 @@ class Store(ArchivedRuns):
                 seq DESC LIMIT ?""",
             (*values, limit if where is None else -1),
         )
-        readable = _readable(read.summary_of, rows)
+        readable = _readable(self._summary, rows)
         return tuple(islice(filter(where, readable) if where else readable, limit))
 
     def unread(self) -> tuple[Unread, ...]:
         """Runs that this version cannot read, newest first: `history` leaves them out."""
-        rows = self._rows(f"{_SUMMARY} ORDER BY seq DESC")
-        unread = []
-        for row in rows:
+        stored = tuple(self._rows("SELECT COUNT(*), MAX(seq) FROM runs")[0])
+        if self._unread[0] != stored:  # rows are read once: each screen asks for this
+            self._unread = stored, tuple(self._unreadable())
+        return self._unread[1]
+
+    def _unreadable(self) -> Iterator[Unread]:
+        for row in self._rows(f"{_SUMMARY} ORDER BY seq DESC"):
             try:
-                read.summary_of(row)
+                self._summary(row)
             except UnreadableRun as error:
-                unread.append(Unread(str(row["id"]), str(row["state"]), str(error)))
-        return tuple(unread)
+                yield Unread(str(row["id"]), str(row["state"]), str(error))
+
+    def _summary(self, row: sqlite3.Row) -> RunSummary:
+        """A run of a list; those that are over are read once, and again when their row changes."""
+        *others, spec = row  # as `_SUMMARY` orders them: long texts are compared by their hash
+        if row["state"] not in TERMINAL:
+            return read.summary_of(row)
+        key = (*others, hash(spec))
+        if key not in self._summaries:
+            if len(self._summaries) >= _SUMMARIES_KEPT:
+                self._summaries.clear()
+            self._summaries[key] = read.summary_of(row)
+        return self._summaries[key]
 
     def delete(self, runs: Sequence[str]) -> int:
         """Delete runs that are over, and experiments that no run is left of; how many runs were

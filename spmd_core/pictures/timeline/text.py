@@ -5,13 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields as fields_of
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from spmd_core.base import RequestError
+from spmd_core.experiment import load_json
 from spmd_core.pictures.timeline.values import Span, Timeline, TimelineScene
 
 NAME = "timeline"  # beside the program texts of a strategy
 TRACED = "trace"  # likewise, of what the devices did
 _VERSION = 1
 _DEFAULTS = {each.name: each.default for each in fields_of(Span)}
+_TIMELINE = TypeAdapter(Timeline)
+_MOST = 1e30
 _SCENE = tuple(each.name for each in fields_of(TimelineScene) if each.name != "spans")
 
 
@@ -46,29 +51,67 @@ def _short(value: Any) -> Any:
 
 
 def from_text(text: str) -> Timeline:
-    """The timeline of such a text; RequestError if this version cannot read it."""
+    """The timeline of such a text; RequestError if this version cannot read it, or it does not hold
+    together, as in an archive that was doctored.
+    """
     try:
-        given = json.loads(text)
+        given = load_json(text)
+        _check_numbers(given)
         if given["version"] != _VERSION:
             raise ValueError
-        return Timeline(tuple(map(_scene, given["scenes"])), bool(given["predicted"]))
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+        scenes = [scene | {"spans": _spans(scene["spans"])} for scene in given["scenes"]]
+        fields = {"scenes": scenes, "predicted": given["predicted"]}
+        timeline = _TIMELINE.validate_python(fields)
+        _check(timeline)
+        return timeline
+    except (
+        RequestError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise RequestError("this timeline was stored by another version: predict again") from error
 
 
-def _scene(given: Mapping[str, Any]) -> TimelineScene:
-    fields = {name: given[name] for name in _SCENE if name in given}
-    fields["rows"] = tuple(given["rows"])
-    return TimelineScene(spans=_spans(given["spans"]), **fields)
+def _check_numbers(value: object) -> None:
+    """ValueError for a number that no time, size or count is."""
+    if isinstance(value, int | float):
+        if not abs(value) < _MOST:
+            raise ValueError
+        return
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            _check_numbers(each)
 
 
-def _spans(columns: Mapping[str, Sequence[Any]]) -> tuple[Span, ...]:
+def _check(timeline: Timeline) -> None:
+    """ValueError for a number of a row, span or scene that is not there; a scene is behind the one
+    that it is in.
+    """
+    if not timeline.scenes:
+        raise ValueError
+    for number, scene in enumerate(timeline.scenes):
+        spans = [
+            index
+            for span in scene.spans
+            for index in (span.waits_for, span.waiter, *span.needs)
+            if index is not None
+        ]
+        inside = [span.inside for span in scene.spans if span.inside is not None]
+        for indices, most in (
+            ([span.row for span in scene.spans], len(scene.rows)),
+            (spans, len(scene.spans)),
+            (inside, len(timeline.scenes)),
+            ([scene.parent or 0] if number else [], number),
+        ):
+            if not all(0 <= index < most for index in indices):
+                raise ValueError
+    if timeline.scenes[0].parent is not None:
+        raise ValueError
+
+
+def _spans(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, object]]:
     known = {name: columns[name] for name in _DEFAULTS if name in columns}
-    return tuple(
-        Span(**{name: _tuple(value) for name, value in zip(known, row, strict=True)})
-        for row in zip(*known.values(), strict=True)
-    )
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(_tuple(each) for each in value) if isinstance(value, list) else value
+    return [dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True)]

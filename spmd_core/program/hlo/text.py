@@ -14,6 +14,7 @@ _ARRAY = re.compile(r"(?P<element>[a-z]\w*)\[(?P<dims>[^\]]*)\](?:\{(?P<layout>.
 _START = re.compile(r"(?P<root>ROOT )?%?(?P<name>[^\s=]+) = ", re.DOTALL)
 _COMPUTATION = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[^\s(]+) (?=\(|\{)")
 _TABLE_ROW = re.compile(r"(\d+) (.*)")
+_DEEPEST = 200  # frames of a chain: JAX writes ten
 _FIELD = re.compile(r"(\w+)=(-?\d+)")
 _METADATA = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|[^\s}]+)', re.DOTALL)
 _MEMORY_SPACE = re.compile(r"S\((\d+)\)")
@@ -298,7 +299,7 @@ def frame_chains(tables: dict[str, dict[int, str]]) -> dict[int, tuple[Frame, ..
     chains: dict[int, tuple[Frame, ...]] = {}
     for number in links:
         chain, at = [], number
-        while at in links and len(chain) < len(links):
+        while at in links and len(chain) < min(len(links), _DEEPEST):
             chain.append(places[links[at]["file_location_id"]])
             at = links[at].get("parent_frame_id", 0) - offset
         chains[number] = tuple(chain)

@@ -142,8 +142,8 @@ def _reading_order(lines: tuple[str, ...], computations: dict[str, Section]) -> 
     its users.
     """
     notes, ordered = dict[str, str](), list[Section]()
-    waiting = [section.name for section in computations.values() if section.is_entry]
-    waiting += [name for name in reversed(computations) if name not in waiting]
+    entries = {section.name for section in computations.values() if section.is_entry}
+    waiting = list(entries) + [name for name in reversed(computations) if name not in entries]
     waiting.reverse()
     seen = set[str]()
     while waiting:

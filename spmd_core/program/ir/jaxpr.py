@@ -35,8 +35,10 @@ _PRIMITIVE = re.compile(r"(?:^|[ =])([a-z_]\w*)\[\s*$")
 _OPENING = re.compile(r"([\w.]+)\s?=\s?\(?$")
 _NAME = re.compile(r"\bname=([^\s\]]+)")
 _COMMENT = re.compile(
-    r"\s+# ?(?:(?P<file>[^#]*?):(?P<line>\d+)(?::\d+)?(?: \((?P<function>[^#]*)\))?)?$"
+    r"(?<!\s)\s+# ?(?:(?P<file>[^#]*?):(?P<line>\d+)(?::\d+)?(?: \((?P<function>[^#()]*)\))?)?$"
 )
+# so far a line, the lines before it and nesting are looked at: others' texts may have no end
+_LOOKED_AT, _LINES_BACK, _DEEPEST = 2000, 2000, 100
 
 
 def read_jaxpr(text: str) -> ProgramText:
@@ -52,7 +54,7 @@ def read_jaxpr(text: str) -> ProgramText:
         )
     ops: list[list[Op]] = [[] for _ in ranges]
     for at, line in enumerate(lines):
-        number, match = owners[at], _EQUATION.search(quiet(line))
+        number, match = owners[at], _EQUATION.search(quiet(line)[:_LOOKED_AT])
         if match and number is not None:
             ops[number].append(Op(at, match[1], match[2], _frames(line), match[2] in COLLECTIVES))
     entry = max((number for number, each in enumerate(ranges) if each[2] == 0), default=None)
@@ -71,6 +73,7 @@ def _ranges(lines: tuple[str, ...]) -> list[tuple[int, int, int, str, str]]:
     outermost.
     """
     ranges, braces = list[tuple[int, int, int, str, str]](), list[int | None]()
+    depth = 0
     for at, full in enumerate(lines):
         line = quiet(full)
         for match in _BRACE.finditer(line):
@@ -79,8 +82,8 @@ def _ranges(lines: tuple[str, ...]) -> list[tuple[int, int, int, str, str]]:
                 if opened is not None:
                     start, _, depth, name, note = ranges[opened]
                     ranges[opened] = (start, at + 1, depth, name, note)
-            elif match[0] == "{ lambda" and not any(start == at for start, *_ in ranges):
-                parameter = _OPENING.search(line[: match.start()])
+            elif match[0] == "{ lambda" and depth < _DEEPEST and (not ranges or ranges[-1][0] < at):
+                parameter = _OPENING.search(line[max(0, match.start() - 200) : match.start()])
                 inside = _use(lines, at)
                 name = (
                     inside[1]
@@ -93,9 +96,8 @@ def _ranges(lines: tuple[str, ...]) -> list[tuple[int, int, int, str, str]]:
                     else "shared"
                 )
                 braces.append(len(ranges))
-                ranges.append(
-                    (at, len(lines), sum(each is not None for each in braces) - 1, name, note)
-                )
+                ranges.append((at, len(lines), depth, name, note))
+                depth += 1
             else:
                 braces.append(None)
     return ranges
@@ -106,7 +108,7 @@ def _use(lines: tuple[str, ...], at: int) -> tuple[str, str]:
     where there is none.
     """
     indent, name = len(lines[at]) - len(lines[at].lstrip()), ""
-    for line in reversed(lines[:at]):
+    for line in reversed(lines[max(0, at - _LINES_BACK) : at]):
         if not line.strip() or len(line) - len(line.lstrip()) > indent:
             continue
         if len(line) - len(line.lstrip()) == indent:

@@ -11,14 +11,17 @@ from spmd_core.program.ir.jaxpr import read_jaxpr
 from spmd_core.program.ir.stablehlo import read_stablehlo
 from spmd_core.program.ir.text import ProgramText, Section
 
+# of a text that is not what JAX writes, as in an archive that was doctored
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
-def _read_program(text: str) -> ProgramText:
+
+def _as_it_is(text: str, kind: str = "program", name: str = "The program") -> ProgramText:
     lines = tuple(text.splitlines())
-    return ProgramText("program", lines, (Section("The program", 0, len(lines), is_entry=True),))
+    return ProgramText(kind, lines, (Section(name, 0, len(lines), is_entry=True),))
 
 
 _READERS: dict[str, Callable[[str], ProgramText]] = {
-    "program": _read_program,
+    "program": _as_it_is,
     "jaxpr": read_jaxpr,
     "stablehlo": read_stablehlo,
     "hlo": read_hlo,
@@ -26,8 +29,13 @@ _READERS: dict[str, Callable[[str], ProgramText]] = {
 
 
 def read_text(text: str, kind: str) -> ProgramText:
-    """A text of a program by its kind: program, jaxpr, stablehlo or hlo."""
-    return _READERS[kind](text)
+    """A text of a program by its kind: program, jaxpr, stablehlo or hlo. One that cannot be read as
+    that has its lines alone.
+    """
+    try:
+        return _READERS[kind](text)
+    except _UNREADABLE:
+        return _as_it_is(text, kind, "The text, which is not as JAX writes it")
 
 
 @dataclass(frozen=True, slots=True)

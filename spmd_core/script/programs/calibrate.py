@@ -1,10 +1,8 @@
 """Ceilings of this machine: copies, matmuls and host transfers on all devices of a mesh at once, each on its own data."""
 
-import math
 from time import perf_counter
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -23,106 +21,79 @@ def filled(mesh, shape, dtype, memory="device"):
     return jax.make_array_from_callback(total, everywhere(mesh, memory), lambda index: part)
 
 
-def copied(mesh):
+def repeated(mesh, once, operands, count=None):
+    """A program that runs `once` on each device as often as its first argument says, each time on the result of the time before; its other operands stay. Where `count` is
+    given, the compiler knows how often that is.
+    """
+
+    def run(times, first, *others):
+        times = times if count is None else count
+        return jax.lax.fori_loop(0, times, lambda turn, x: once(x, *others), first)
+
+    return jax.jit(on_each(mesh, run, operands), donate_argnums=1)
+
+
+def copied(pair):
+    """One array read and another written, there and back: twice the bytes of the pair. The barrier keeps the compiler from reading the first array for both."""
+    there = jax.lax.optimization_barrier(pair[0] + 1)
+    return there + 1, there
+
+
+def added(x):
+    """Reads and writes each byte once, the result in the operand's memory."""
+    return x + 1
+
+
+def across(x):
+    """A loop that reads in the order of memory and writes across it."""
+    return x.T + 1
+
+
+def products(a, b, c):
+    """Two matmuls that wait for one another: a [rows, inner] by b [inner, columns] and c [columns, inner]."""
+    return (a @ b) @ c
+
+
+def fresh(mesh):
     """Reads and writes each byte once, into a fresh array."""
     return jax.jit(lambda x: x + 1, out_shardings=everywhere(mesh))
 
 
-def copied_in_place(mesh):
-    """Reads and writes each byte once, the result in the operand's memory."""
-    return jax.jit(lambda x: x + 1, out_shardings=everywhere(mesh), donate_argnums=0)
-
-
-def multiplied(mesh):
-    """A matmul on each device: [devices, n, n] by [devices, n, n]."""
-    return jax.jit(lambda a, b: jnp.einsum("dij,djk->dik", a, b), out_shardings=everywhere(mesh))
-
-
-def products(mesh, count):
-    """On each device `count` times a product of a [rows, inner], b [inner, columns] and
-    c [columns, inner], each of two matmuls that wait for one another.
-    """
-
-    def chained(a, b, c):
-        for _ in range(count):
-            a = (a @ b) @ c
-        return a
-
-    return jax.jit(on_each(mesh, chained, 3))
-
-
-def moves(mesh, kind, axes, count):
-    """On each device `count` collectives over mesh axes, each on the result of the one before."""
-    size = math.prod(mesh.shape[axis] for axis in axes)
-    following = [(place, (place + 1) % size) for place in range(size)]
-
-    def once(x):
-        if kind == "all-gather":
-            return jax.lax.all_gather(x[: x.size // size], axes, tiled=True)
-        if kind == "all-reduce":
-            return jax.lax.psum(x, axes)
-        if kind == "all-to-all":
-            return jax.lax.all_to_all(x, axes, 0, 0, tiled=True)
-        return jax.lax.ppermute(x, axes, following)
-
-    def chained(x):
-        for _ in range(count):
-            x = once(x)
-        return x
-
-    return jax.jit(on_each(mesh, chained, 1))
-
-
-def loops(mesh, across, count):
-    """On each device `count` loops over an array, in the order of memory or across it. A value known only at run time chooses between two equal loops, so that
-    the compiler does not merge them.
-    """
-
-    def once(x, added):
-        return (x.T if across else x) + added
-
-    def chained(which, x):
-        for _ in range(count):
-            x = jax.lax.cond(which[0] > 0, lambda x: once(x, 1), lambda x: once(x, 2), x)
-        return x
-
-    return jax.jit(on_each(mesh, chained, 2))
-
-
-def sigmoids(mesh):
-    """A transcendental function of each element."""
-    return jax.jit(on_each(mesh, jax.nn.sigmoid, 1))
-
-
 def on_each(mesh, function, operands):
-    """A function of each device's shard of its operands, which `filled` makes."""
+    """A function of a number and of each device's shard of its operands, which `filled` makes."""
     whole = P(mesh.axis_names)
+
+    def on_one(number, *parts):
+        parts = jax.tree.map(lambda part: part[0], parts)
+        return jax.tree.map(lambda part: part[None], function(number, *parts))
+
     return jax.shard_map(
-        lambda *parts: function(*(part[0] for part in parts))[None],
+        on_one,
         mesh=mesh,
-        in_specs=(whole,) * operands,
+        in_specs=(P(),) + (whole,) * operands,
         out_specs=whole,
         check_vma=False,
     )
 
 
-def best_seconds(call, *arguments, repeats=9):
-    """The fastest of a few calls, each waited for."""
-    jax.block_until_ready(call(*arguments))
-    times = []
+def seconds_each(mesh, once, first, *others, more=8, repeats=7):
+    """Seconds of one repetition: what a call of many takes beyond a call of one, the fastest of a few."""
+    program = repeated(mesh, once, 1 + len(others))
+    took = {1: [], 1 + more: []}
     for _ in range(repeats):
-        start = perf_counter()
-        jax.block_until_ready(call(*arguments))
-        times.append(perf_counter() - start)
-    return min(times)
+        for count in took:
+            start = perf_counter()
+            first = jax.block_until_ready(program(count, first, *others))
+            took[count].append(perf_counter() - start)
+    return (min(took[1 + more]) - min(took[1][1:])) / more
 
 
 def ceilings(mesh, nbytes=32 * 2**20, side=1024):
     """Name -> the rate that a device reaches while all devices work."""
-    numbers = filled(mesh, (nbytes // 4,), "float32")
-    found = {"copy": f"{2 * nbytes / best_seconds(copied(mesh), numbers) / 1e9:.3g} GB/s a device"}
+    seconds = seconds_each(mesh, added, filled(mesh, (nbytes // 4,), "float32"))
+    found = {"copy in place": f"{2 * nbytes / seconds / 1e9:.3g} GB/s a device"}
     for dtype in ("float32", "bfloat16", "float16"):
-        factor = filled(mesh, (side, side), dtype)
-        rate = 2 * side**3 / best_seconds(multiplied(mesh), factor, factor)
+        factors = [filled(mesh, (side, side), dtype) for _ in range(3)]
+        rate = 4 * side**3 / seconds_each(mesh, products, *factors)
         found[f"matmul in {dtype}"] = f"{rate / 1e9:.3g} GFLOP/s a device"
     return found

@@ -31,6 +31,37 @@ def body(kind, mesh, axes):
     }[kind]
 
 
+def chained(kind, mesh, axes):
+    """What one device repeats within a program: the collective twice, each on the result of the one before, from arrays of one size to arrays of that size."""
+    size, once = group_size(mesh, axes), body(kind, mesh, axes)
+
+    def one(x):
+        if kind == "all-gather":
+            return once(x[: x.size // size])
+        if kind == "reduce-scatter":
+            return x.at[: x.size // size].set(once(x))
+        return once(x)
+
+    return lambda x: one(one(x))
+
+
+def repeated(mesh, once, operands=1, count=None):
+    """A program that runs `once` on each device as often as its first argument says, each time on the result of the time before. Where `count` is given, the compiler knows how
+    often that is.
+    """
+    everywhere = P(mesh.axis_names)
+
+    def run(times, x):
+        return jax.lax.fori_loop(0, times if count is None else count, lambda turn, x: once(x), x)
+
+    return jax.jit(
+        jax.shard_map(
+            run, mesh=mesh, in_specs=(P(), everywhere), out_specs=everywhere, check_vma=False
+        ),
+        donate_argnums=1,
+    )
+
+
 def transfer(kind, mesh, axes):
     """The Python function to compile: from arrays sharded over all devices to arrays sharded the same way."""
     everywhere = P(mesh.axis_names)
@@ -53,6 +84,11 @@ def element_count(kind, mesh, axes, nbytes, dtype):
     size, each = group_size(mesh, axes), np.dtype(dtype).itemsize
     whole = max(1, round(nbytes / each / size)) * size
     return whole // size if kind == "all-gather" else whole
+
+
+def whole_count(kind, mesh, axes, count):
+    """Elements of the array that is handed from one repetition to the next."""
+    return count * group_size(mesh, axes) if kind == "all-gather" else count
 
 
 def values(device, count, dtype):
@@ -107,28 +143,44 @@ def is_right(kind, mesh, axes, output, count, dtype, devices=2):
     return True
 
 
-def seconds_per_call(call, argument, samples=10):
-    """The median of a few calls, each waited for."""
+def seconds_each(call, argument, repeats=7):
+    """Seconds of a call that is waited for: the median of a few."""
     jax.block_until_ready(call(argument))
     times = []
-    for _ in range(samples):
+    for _ in range(repeats):
         start = perf_counter()
         jax.block_until_ready(call(argument))
         times.append(perf_counter() - start)
     return float(np.median(times))
 
 
+def seconds_within(mesh, once, whole, more=8, repeats=7):
+    """Seconds of one collective within a program: what 1 + `more` repetitions of two take beyond one, the fastest of a few."""
+    program, took = repeated(mesh, once), {1: [], 1 + more: []}
+    for _ in range(repeats):
+        for count in took:
+            start = perf_counter()
+            whole = jax.block_until_ready(program(count, whole))
+            took[count].append(perf_counter() - start)
+    return (min(took[1 + more]) - min(took[1][1:])) / (2 * more)
+
+
 def sweep(mesh, kinds, axes_of, sizes, dtype):
     """Kind, axes and bytes -> seconds and algorithm bandwidth, measured one after another."""
     found = {}
     for kind in kinds:
-        for axes in axes_of if "host" not in kind else [()]:
+        is_host = "host" in kind
+        for axes in [()] if is_host else axes_of:
             call = transfer(kind, mesh, axes)
             for nbytes in sizes:
                 count = element_count(kind, mesh, axes, nbytes, dtype)
                 argument = operand(kind, mesh, count, dtype)
                 right = is_right(kind, mesh, axes, call(argument), count, dtype)
-                seconds = seconds_per_call(call, argument)
+                if is_host:
+                    seconds = seconds_each(call, argument)
+                else:
+                    whole = operand(kind, mesh, whole_count(kind, mesh, axes, count), dtype)
+                    seconds = seconds_within(mesh, chained(kind, mesh, axes), whole)
                 name = f"{kind} over {'+'.join(axes) or 'every device'}, {nbytes} bytes"
                 found[name] = (
                     f"{seconds * 1e6:.1f} us, {nbytes / seconds / 1e9:.3g} GB/s"

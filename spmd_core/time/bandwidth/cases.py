@@ -50,6 +50,7 @@ class Case:
             predicted_s=predicted_s,
             correct=correct,
             error=error,
+            in_program=time_s is not None and TRANSFERS[self.kind].between_devices,
         )
 
 

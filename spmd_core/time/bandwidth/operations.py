@@ -46,6 +46,7 @@ _TRANSCENDENTAL = frozenset(
         "atan2",
     )
 )
+_COUNTER_BYTES = 16  # that a loop's own counter reads and writes
 Entry = tuple[str, tuple[int, ...]]
 
 
@@ -60,6 +61,20 @@ def operations_of(module: Module) -> tuple[Operation, ...] | None:
     return tuple(
         Operation.model_validate({"kind": kind, "sizes": sizes, "count": count})
         for (kind, sizes), count in entries.items()
+    )
+
+
+def operations_of_turn(module: Module) -> tuple[Operation, ...]:
+    """The operations of one turn of a program's only loop, without those that count its turns."""
+    entries: Counter[Entry] = Counter()
+    for computation in module.computations:
+        for each in computation.instructions:
+            if each.opcode == "while" and (body := module.callee(each, "body")):
+                _walk(module, body, 1, entries)
+    return tuple(
+        Operation.model_validate({"kind": kind, "sizes": sizes, "count": count})
+        for (kind, sizes), count in entries.items()
+        if max(sizes) > _COUNTER_BYTES
     )
 
 

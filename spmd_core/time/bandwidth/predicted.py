@@ -1,4 +1,4 @@
-"""What is expected of the points of a sweep of collectives: each is a program of its own."""
+"""What is expected of the points of a sweep of collectives."""
 
 from collections.abc import Iterable
 
@@ -16,11 +16,11 @@ def on_topology(experiment: Experiment) -> tuple[Point, ...]:
 
 
 def with_times(points: Iterable[Point], mesh: Mesh, times: TimeModel) -> tuple[Point, ...]:
-    """The points with the seconds that a call of each is expected to take, the dispatch floor
-    included; as they are where that is not known.
+    """The points with the seconds that each is expected to take, the dispatch floor included where
+    it is a call of its own; as they are where that is not known.
     """
     return tuple(
-        point.model_copy(update={"predicted_s": time.alone_s})
+        point.model_copy(update={"predicted_s": time.seconds if point.in_program else time.alone_s})
         if point.predicted_s is None
         and isinstance(
             time := times.collective(point.kind, mesh, point.axes, point.bytes), Duration

@@ -15,6 +15,8 @@ from spmd_core.experiment import Plan, batch_shards, parameter_share
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
 
 _BYTES = {"float32": 4, "bfloat16": 2}
+_HEADS = {"query", "key", "value"}
+_TURNED = "saved arrays in another layout"
 LANES = 128  # the attention kernel leaves its row sums once per lane; they are kept once
 # How far the peak may be off, either way: the worst of compiled plans, with some to spare. More of
 # it may be missing where the compiler moves arrays to the host, and heads for the sequence with them
@@ -75,31 +77,47 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
         "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
         "kept by the forward pass": stored,
     }
-    gradients, (block, spare) = parameters * _BYTES[plan.parameter_dtype], _block(plan, arrays)
-    logits, of_logits = _logits(plan, arrays)
-    turned, may_turn = _turned(plan, arrays)
-    # a loop that offloads has one block's backward pass outside of it, beside that of the logits
-    first = block - 2 * arrays.weights if plan.offload and _gathered_by(plan) <= RING else 0.0
-    if plan.topology.slices > 1:
-        both = _rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
-        parts |= {"gradients": gradients, "one block's backward pass": block, "logits": both}
-        spare += both  # or after it
-    elif block + gradients >= logits + turned + first:
-        parts |= {"gradients": gradients, "one block's backward pass": block}
-    else:
-        parts |= {"logits and output table": logits, "one block's backward pass": first}
-        spare = of_logits + first
-    if turned and ("gradients" not in parts or plan.topology.slices > 1):
-        parts["saved arrays in another layout"] = turned
+    gradients = parameters * _BYTES[plan.parameter_dtype]
+    worst, spare, may_turn = _worst_moment(plan, arrays, gradients)
+    parts |= worst
+    turned, off = parts.get(_TURNED, 0.0), OFF_OFFLOADED if plan.offload else OFF
     peak = _squeezed(plan, sum(parts.values()), spare)
-    least = min(peak, peak - parts.get("saved arrays in another layout", 0.0))
     return MemoryEstimate(
         int(peak),
-        int(least * (1 - OFF)),
+        int((peak - turned) * (1 - off)),
         int((peak + may_turn - turned) * (1 + _more(plan))),
         int(host),
         {name: int(value) for name, value in parts.items()},
     )
+
+
+def _worst_moment(
+    plan: Plan, arrays: Arrays, gradients: float
+) -> tuple[dict[str, float], float, float]:
+    """What is live beside the state and what is kept at the worst moment, by name; the bytes of it
+    that the compiler can do without; and the most that it may copy to another layout.
+    """
+    block, spare = _block(plan, arrays)
+    logits, of_logits = _logits(plan, arrays)
+    heads, gate, may_turn = _turned(plan, arrays)
+    # a loop that offloads has one block's backward pass outside of it, beside that of the logits
+    first = block - 2 * arrays.weights if plan.offload and _gathered_by(plan) <= RING else 0.0
+    turned = heads
+    if plan.topology.slices > 1:
+        both = _rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
+        parts = {"gradients": gradients, "one block's backward pass": block, "logits": both}
+        spare += both  # or after it
+    elif gate and gradients + gate > (logits + first) / 2:
+        # the copy is made in that block, beside the gradient of the logits
+        parts = {"gradients": gradients, "logits and output table": logits / 2}
+        parts |= {"one block's backward pass": first / 2}
+        turned += gate
+    elif block + gradients >= logits + first:
+        parts = {"gradients": gradients, "one block's backward pass": block}
+    else:
+        parts = {"logits and output table": logits, "one block's backward pass": first}
+        spare = of_logits + first
+    return parts | ({_TURNED: turned} if turned else {}), spare, may_turn
 
 
 def _more(plan: Plan) -> float:
@@ -200,40 +218,34 @@ def _block(plan: Plan, a: Arrays) -> tuple[float, float]:
     if plan.fused_attention_backward:
         block += a.query * (plan.sequence // plan.kernel_blocks[1])
     named = _named(plan, a)
-    # one set at work, one on its way to or from the host unless memory is short
+    # those at work are counted; one set is on its way to or from the host unless memory is short
     offloaded = sum(named[name] for name in plan.offload)
-    return block + 2 * offloaded, offloaded + 4 * a.stream + (
-        a.wide if plan.size.experts == 1 else 0.0
-    )
+    return block + offloaded, offloaded + 4 * a.stream + (a.wide if plan.size.experts == 1 else 0.0)
 
 
-def _turned(plan: Plan, a: Arrays) -> tuple[float, float]:
-    """Bytes of the arrays kept by all layers that the compiler is expected to copy to another layout
-    between the passes, and of those that it may: in programs that offload some, where the loop of
-    the backward pass reads them as a matmul takes them.
+def _turned(plan: Plan, a: Arrays) -> tuple[float, float, float]:
+    """Bytes of the arrays kept by all layers that a program which offloads some copies to another
+    layout: heads, the gate, and the most that it may copy.
 
-    The input is expected, where no matmul of the forward pass is computed again from it; the gate,
-    without `mlp_up` beside it; and heads from the host that change places with the sequence, which
-    takes two copies. Which of the others are copied is not known: some of the same plans on other meshes
-    are, and some are not.
+    Heads: where none of them is computed again and attention comes from the host, the saved ones are
+    all that changes places with the sequence. The gate: TPU7x converts layouts by its SparseCores, a
+    slice at a time in the loop and all layers at once in the block outside of it, unless `mlp_up` is
+    read beside it. Which others are copied is not known: some of the same plans on other meshes are.
     """
     if not plan.offload:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     axes, named, layers = plan.axis_sizes, _named(plan, a), plan.size.layers
     on_device = _saved_names(plan) - set(plan.offload)
-    again = {"query", "key", "value", "mlp_up", *(["mlp_gate"] if plan.size.gated else [])}
-    again -= on_device | set(plan.offload)
     is_sequence = axes.get("sequence", 1) > 1
-    turned: set[str] = set()
-    if axes.get("tensor", 1) == 1 and (not again or "input" in plan.save):
-        turned.add("input")
-    if "mlp_up" not in on_device and plan.remat == "full" and not is_sequence:
-        turned.add("mlp_gate")
-    heads = 2 * named["query"] if is_sequence else 0.0
-    expected = sum(named[name] for name in turned & on_device)
-    expected += heads if "query" in plan.offload and axes.get("tensor", 1) == 1 else 0.0
+    changing = is_sequence and "attention" in plan.offload
+    changing &= on_device | set(plan.offload) >= _HEADS
+    heads = sum(named[name] for name in _HEADS & on_device) if changing else 0.0
+    is_alone = "mlp_gate" in on_device and "mlp_up" not in on_device and plan.remat == "full"
+    is_alone &= not is_sequence
+    gate = named["mlp_gate"] if is_alone and plan.topology.chip.generation == "tpu7x" else 0.0
     most = sum(named[name] for name in ("input", "mlp_up", "mlp_gate") if name in on_device)
-    return layers * expected, layers * max(expected, most + heads)
+    most += 2 * named["query"] if is_sequence else 0.0
+    return layers * heads, layers * gate, layers * max(heads + gate, most)
 
 
 def _gathered_by(plan: Plan) -> int:

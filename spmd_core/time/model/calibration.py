@@ -127,9 +127,15 @@ class Calibration:
 
     @cached_property
     def _points(self) -> dict[str, dict[Case, Curve]]:
-        """Of collectives that are programs of their own, without their floor."""
+        """Of collectives on their own, without the floor of those that are a call each."""
         return _by_kind(
-            (each.kind, each.axes, each.devices, each.bytes, each.time_s - self.floor_s)
+            (
+                each.kind,
+                each.axes,
+                each.devices,
+                each.bytes,
+                each.time_s - (0.0 if each.in_program else self.floor_s),
+            )
             for each in self.outcome.points
             if each.time_s and each.correct is not False
         )

@@ -102,6 +102,7 @@ def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candi
         memory_span=None,
         fits="yes",
         fingerprint=str(program) if program else None,
+        parts=tuple(prediction.shares_s.items()) if candidate.step else candidate.parts,
     )
 
 
@@ -112,6 +113,7 @@ def to_stored(candidate: Candidate) -> dict[str, object]:
     return body | {
         "interval_s": candidate.interval_s,
         "predicted": span.model_dump() if span else None,
+        "parts": candidate.parts if candidate.step else (),
     }
 
 
@@ -125,6 +127,7 @@ def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
         fits=stored.get("fits") or ("no" if stored.get("reason") == "does not fit" else "yes"),
         interval_s=tuple(interval) if interval else None,
         predicted=Estimate(**predicted) if predicted else candidate.predicted,
+        parts=tuple((name, value) for name, value in stored.get("parts") or candidate.parts),
     )
 
 

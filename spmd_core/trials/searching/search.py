@@ -71,6 +71,7 @@ class Search(Work):
         self.space, self.doing = 0, "estimating"
         self.problem = ""
         self._begun, self._spent, self._version = time.monotonic(), 0.0, 0
+        self._took_s = 0.0  # before it was opened again
         self._answer: tuple[int, Answer] | None = None
         self._glance: tuple[float, Answer] | None = None
         self._left_out, self._batch = True, f"search {question.id}"
@@ -113,6 +114,9 @@ class Search(Work):
     def run(self) -> Answer:
         """Carry it out, going on from where an earlier search of the same question stopped."""
         deadline = self._begun + (self.budget_s or 1e9)
+        earlier = self._store.find(self.question.id)
+        if self.budget_s is None and earlier is not None:  # opened again: it took what it took
+            self._took_s = earlier.spent_s
         try:
             self._enumerate(deadline)
             if self.budget_s is not None and not self.is_cancelled:
@@ -120,7 +124,6 @@ class Search(Work):
                     Runs(self._lab, self._asker, self._batch, lambda: self.is_cancelled, deadline)
                 )
             self._left_out |= self._is_open
-            self._left_out |= self.is_cancelled
             self._end("cancelled" if self.is_cancelled else "done")
         except LabError as error:
             self.problem, self._left_out = str(error), True
@@ -315,6 +318,6 @@ class Search(Work):
 
     def _end(self, state: str) -> None:
         with self._guard:
-            self._spent, self.state = time.monotonic() - self._begun, state
+            self._spent, self.state = self._took_s or time.monotonic() - self._begun, state
             self._version += 1
         self._store.note(self.question.id, state, self._spent, search_headline(self.answer))

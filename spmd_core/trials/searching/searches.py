@@ -65,6 +65,23 @@ def latest(lab: Lab, limit: int = 8) -> tuple[StoredSearch, ...]:
     return stored(lab).latest(limit)
 
 
+def best_run(lab: Lab, search: str) -> str | None:
+    """The run that answers for a stored search: of its candidates that were measured, else of those
+    that were compiled, the one with the lowest time. None where none of them is stored.
+    """
+    outcomes = stored(lab).outcomes(search).values()
+    for stage in ("measured", "compiled"):
+        runs = {str(each["run"]) for each in outcomes if each.get("fate") == stage and each["run"]}
+        timed = [
+            (each.answer[1], each.run)
+            for each in (lab.history(runs=sorted(runs), limit=len(runs)) if runs else ())
+            if each.answer
+        ]
+        if timed:
+            return min(timed)[1]
+    return None
+
+
 def watch_search(
     search: Search, on_change: Callable[[Search], None], every_s: float = 0.5
 ) -> Answer:

@@ -5,12 +5,15 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from spmd_core.base import seconds_text
+from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import RunSummary
 from spmd_core.words.experiments import experiment_words, model_words, sharding_words
 from spmd_core.words.history.added import fits, labels_words, terms
 from spmd_core.words.names import mesh_words, outcome_words, title, workload_title
+
+_ROWS_KEPT = 20_000  # texts of rows, of about 400 characters
+_row_texts: dict[tuple[object, ...], str] = {}
 
 
 def shape_words(experiment: Experiment) -> dict[str, str]:
@@ -59,10 +62,22 @@ def matches(text: str, zone: str | None = None) -> Callable[[RunSummary], bool]:
     """
     wanted, phrase = terms(text)
     rest = _plain(phrase)
-    return lambda run: fits(run, wanted) and (not rest or rest in _plain(_row_text(run, zone)))
+    return lambda run: fits(run, wanted) and (not rest or rest in _row_text(run, zone))
 
 
 def _row_text(run: RunSummary, zone: str | None) -> str:
+    """What a row shows, in small letters; made once for each run as it is."""
+    moments = (run.submitted_at, run.finished_at)
+    is_foreign = run.origin is not None
+    key = (run.run, moments, run.state, run.fastest, run.labels, is_foreign, run.experiment, zone)
+    if key not in _row_texts:
+        if len(_row_texts) >= _ROWS_KEPT:
+            _row_texts.clear()
+        _row_texts[key] = _plain(_made_row_text(run, zone))
+    return _row_texts[key]
+
+
+def _made_row_text(run: RunSummary, zone: str | None) -> str:
     cells = [
         run.run,
         when_words(run.submitted_at, zone),
@@ -78,7 +93,9 @@ def _experiment_text(experiment: Experiment) -> str:
     bytes_ = operand_bytes(experiment)
     cells = [
         *shape_words(experiment).values(),
-        "" if bytes_ is None else str(bytes_),
+        ""
+        if bytes_ is None
+        else f"{bytes_text(bytes_)}, {count_text(bytes_ // 2**10)} KiB, {bytes_} B",
         experiment.workload,
         experiment_words(experiment),
     ]

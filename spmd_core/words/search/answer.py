@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
-from spmd_core.machine import parse_target
+from spmd_core.machine import get_topology, parse_target
 from spmd_core.search import (
     Answer,
     AnyQuestion,
@@ -12,6 +12,7 @@ from spmd_core.search import (
     Candidate,
     Goal,
     Proof,
+    price_per_billion,
     score,
 )
 from spmd_core.words.costs import money_text
@@ -73,9 +74,14 @@ def search_headline(answer: Answer) -> str:
     winner = answer.winner
     if winner is None:
         return nothing_left(answer)
-    price = dict(answer.question.price)
-    least = minimized_words(winner, answer.question.minimize, price)
-    return f"{time_words(winner)}{least and f', {least}'}: {winner.name}. {sure_words(answer)}"
+    price, goal = dict(answer.question.price), answer.question.minimize
+    least = minimized_words(winner, "price" if winner.step and price else goal, price)
+    parts = [winner.name, sure_words(answer), risk_words(answer)]
+    return (
+        f"{time_words(winner)}{least and f', {least}'}: {'. '.join(filter(None, parts))}".replace(
+            "..", "."
+        )
+    )
 
 
 def minimized_words(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
@@ -186,6 +192,24 @@ def sure_words(answer: Answer) -> str:
     if answer.question.minimize == "memory":
         return f"{how}: {most}{others} {'use' if len(near) > 1 else 'uses'} as little."
     return f"{how}: cannot tell it from {most}{others}, since the intervals overlap."
+
+
+def risk_words(answer: Answer) -> str:
+    """What the winner of a model's search costs at the worst that its intervals allow, and whether a
+    device holds it; "" of a computation.
+    """
+    winner = answer.winner
+    if winner is None or winner.step is None or winner.span is None:
+        return ""
+    worst, capacity = winner.span[1], get_topology(winner.target).chip.device_hbm_bytes
+    ends = [f"{seconds_text(worst)} a step"]
+    price = price_per_billion(winner, dict(answer.question.price))
+    if price is not None:
+        ends.append(f"{money_text(price * worst / (winner.seconds or worst))} for a billion tokens")
+    held = winner.memory_span[1] if winner.memory_span else winner.memory_bytes or 0
+    by = "" if winner.memory_span else " by the compiler"
+    ends.append(f"{bytes_text(held)} of the {bytes_text(capacity)} of a device{by}")
+    return f"At worst {', '.join(ends[:-1])}, and {ends[-1]}."
 
 
 def proof_words(proof: Proof) -> str:

@@ -28,7 +28,7 @@ STAGES = {
     "pruned": "pruned",
 }
 _ALONE = (
-    "but alone and not beside the winner: the difference may be luck, and searching on "
+    "but alone and not beside the first: the difference may be luck, and searching on "
     "measures both side by side"
 )
 _MOST = 3  # kinds of time that a sentence names
@@ -75,8 +75,18 @@ def best_row(candidate: Candidate, answer: Answer) -> tuple[str, ...]:
         memory_words(candidate),
         seconds_text(candidate.seconds),
         candidate.fits,
-        candidate.name,
+        candidate.name.removesuffix(f" · {candidate.target.removeprefix('tpu:')}"),
     )
+
+
+def batches_words(best: Sequence[Candidate]) -> str:
+    """MFU against the batch, of the best plan of each; "" for one batch."""
+    parts = [
+        f"{each.plan.batch_per_device:g} per device {each.mfu:.1%}"
+        for each in best
+        if each.plan is not None and each.mfu is not None
+    ]
+    return f"MFU of the best plan by batch: {', '.join(parts)}." if len(parts) > 1 else ""
 
 
 def beats(
@@ -187,7 +197,7 @@ def why_not(answer: Answer, other: Candidate) -> str:
     if _is_guess_beside(winner, other) and not difference.by_formula:
         return (
             f"{other.name}: {time_words(other)}; not measured, so that it is not known how it "
-            "compares with the winner."
+            f"compares with {lead_words(answer)}."
         )
     if _is_alone_beside(winner, other, proof):
         return f"{other.name}: {time_words(other)}{_memory(other)}; {_ALONE}."
@@ -199,9 +209,10 @@ def why_not(answer: Answer, other: Candidate) -> str:
     )
     judged = _verdict(winner, other, difference)
     if judged == "the same" or difference.ratio == 1:
-        slower = "the same time as the winner's"
+        slower = f"the same time as {lead_words(answer)}"
     else:
-        slower = f"{_times(difference.ratio)} the winner's time{_unsure(winner, other, difference)}"
+        unsure = _unsure(winner, other, difference)
+        slower = f"{_times(difference.ratio)} the time of {lead_words(answer)}{unsure}"
     if difference.by_formula:
         known = winner if other.stage == "estimated" else other
         slower = f"not {STAGES[known.stage]}, and by the formula alone {slower}"
@@ -230,7 +241,7 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
         what = "cannot win" if standard.is_slow else "cannot run"
         return f"{standard.title}: {what}. {_capital(why)}.".replace("..", ".")
     if standard.candidate.number == winner.number:
-        return f"{standard.title}: the winner is one."
+        return f"{standard.title}: {lead_words(answer)} is one."
     if _is_guess_beside(winner, standard.candidate):
         return (
             f"{standard.title}: {standard.candidate.name}. Not measured; estimated at "
@@ -242,7 +253,8 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
     if ratio is not None and not ratio.differs:
         return f"{standard.title}: {standard.candidate.name}. {_capital(near_words(ratio))}."
     text = beats(winner, standard.candidate, "it", ratio, answer.question.minimize)
-    return f"{standard.title}: {standard.candidate.name}. The winner {text[:1].lower()}{text[1:]}"
+    lead = _capital(lead_words(answer))
+    return f"{standard.title}: {standard.candidate.name}. {lead} {text[:1].lower()}{text[1:]}"
 
 
 def _times(ratio: float) -> str:
@@ -254,13 +266,18 @@ def _capital(text: str) -> str:
     return text if "=" in first or "_" in first else f"{text[:1].upper()}{text[1:]}"
 
 
+def lead_words(answer: Answer) -> str:
+    """What stands first: no winner, where it ties with others."""
+    return "the first" if answer.ties else "the winner"
+
+
 def ties_words(ties: Sequence[Candidate], most: int = 3) -> str:
-    """Who ties with the winner; "" where nobody does."""
+    """Who ties with the first; "" where nobody does."""
     if not ties:
         return ""
     names = "; ".join(each.name for each in ties[:most])
     more = f" and {len(ties) - most} more" if len(ties) > most else ""
-    return f"Tied with the winner: {names}{more}."
+    return f"Tied with the first: {names}{more}."
 
 
 def _is_guess_beside(winner: Candidate, other: Candidate) -> bool:

@@ -91,6 +91,7 @@ def test_steps_of_every_library_are_taken_as_they_are_sharded(declare):
     assert taken["By rules"].described.leaves["params/blocks/0/up"].is_donated
 
 
+@pytest.mark.this_python
 def test_a_step_that_cannot_be_exported_is_refused_in_one_sentence(declare):
     declare(
         """

@@ -73,6 +73,7 @@ def rewritten(data, change):
     )
 
 
+@pytest.mark.this_python
 @pytest.mark.parametrize("target", ["xla_ffi_python_cpu_callback", "tf.call_tf_function", "mine"])
 def test_a_custom_call_that_is_not_on_the_list_is_refused(target, step):
     line = f"stablehlo.custom_call @{target}() {{has_side_effect = true}} : () -> ()\n    return"
@@ -81,6 +82,7 @@ def test_a_custom_call_that_is_not_on_the_list_is_refused(target, step):
         programs.take(doctored)
 
 
+@pytest.mark.this_python
 def test_a_custom_call_inside_a_loop_is_refused():
     mesh = abstract_mesh({"x": 8})
     given = jax.ShapeDtypeStruct((8, 4), "float32", sharding=NamedSharding(mesh, P("x")))
@@ -94,6 +96,7 @@ def test_a_custom_call_inside_a_loop_is_refused():
         programs.take(doctored)
 
 
+@pytest.mark.this_python
 def test_what_is_no_program_ends_in_one_sentence(step):
     held = len(programs.held())
     for data in (b"", b"no program", step[: len(step) // 2], b"\0" * 4096):
@@ -117,6 +120,7 @@ def test_an_accident_is_found_before_compiling(kind):
     assert kind in {each.kind for each in findings(Program(described, described.mesh))}
 
 
+@pytest.mark.this_python
 @pytest.mark.parametrize(
     ("step", "leaves", "said"),
     [

@@ -98,6 +98,7 @@ def test_symbols_are_given_their_sizes():
     assert "f32[4,4]" in found.as_text()
 
 
+@pytest.mark.this_python
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
@@ -115,6 +116,7 @@ def test_what_does_not_fit_is_refused(fields, sentence, step):
         parse_experiment(given | fields)
 
 
+@pytest.mark.this_python
 def test_a_branch_for_another_platform_is_not_compiled():
     mesh = abstract_mesh({"x": 8})
     given = {"x": jax.ShapeDtypeStruct((8, 64), jnp.float32, sharding=NamedSharding(mesh, P("x")))}
@@ -152,6 +154,7 @@ def judged(data, platform="cpu", change=lambda output: output, **fields):
     return [one.judge(change(np.asarray(result))).wrong for one, result in pairs]
 
 
+@pytest.mark.this_python
 def test_results_on_every_mesh_are_judged_by_those_on_one_device(step):
     for mesh in ({"fsdp": 4, "tensor": 2}, {"fsdp": 1, "tensor": 8}):
         assert sum(judged(step, mesh=mesh)) == 0
@@ -163,6 +166,7 @@ def test_results_on_every_mesh_are_judged_by_those_on_one_device(step):
     assert all(shifted)
 
 
+@pytest.mark.this_python
 def test_what_one_device_cannot_run_is_not_judged():
     mesh = abstract_mesh({"x": 8})
     given = {"x": jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=NamedSharding(mesh, P("x")))}

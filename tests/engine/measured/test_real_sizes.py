@@ -40,8 +40,10 @@ def own_function(tmp_path_factory):
 
 
 def _parameter(cell: Cell):
-    """NumPy's reference takes most of attention's cell, and is the same on a newer Python."""
-    marks = [pytest.mark.this_python] if cell.shape == "attention" else []
+    """On a newer Python half of the cells; NumPy's reference takes most of attention's."""
+    every = (*TURNS, *FOUND)
+    left_out = cell.shape == "attention" or every.index(cell) % 4 in (1, 2)
+    marks = [pytest.mark.this_python] if left_out else []
     return pytest.param(cell, marks=marks, id=cell.name)
 
 

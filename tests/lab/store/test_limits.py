@@ -60,7 +60,7 @@ def test_a_viewer_and_all_viewers_have_so_many_runs_and_the_command_line_is_not_
 
 
 def test_addresses_are_counted_as_well_as_viewers(open_lab):
-    lab = open_lab(queue_most=9, queue_most_of_viewer=2, queue_most_of_address=3)
+    lab = open_lab(queue_most=9, queue_most_of_viewer=2, queue_most_of_address=3, runners=("*",))
     for number in range(3):
         lab.submit(experiment(), Asker(f"without a cookie {number}", address="127.0.0.2"))
     with pytest.raises(
@@ -76,7 +76,7 @@ def test_addresses_are_counted_as_well_as_viewers(open_lab):
 
 
 def test_who_may_only_look_changes_nothing(open_lab):
-    lab = open_lab(anonymous="viewer")
+    lab = open_lab(anonymous="viewer", admins=("*",))
     run, eve = lab.submit(experiment()), Asker("eve", address="127.0.0.1")
     ann = Asker("ann", who="ann@example.com", is_logged_in=True)
     for act in (

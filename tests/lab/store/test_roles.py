@@ -37,7 +37,9 @@ def lab(data_folder):
         (ROLES, replace(EVE, who="ann@example.com"), "viewer"),  # a name is no identity
         (ROLES, replace(EVE, names=("iss#3",)), "viewer"),  # of an address that is not confirmed
         (ROLES, COMMAND_LINE, "admin"),
-        (HASTY, EVE, "admin"),
+        (HASTY, EVE, "viewer"),
+        (replace(HASTY, admins=(), runners=("*",)), EVE, "runner"),
+        (replace(ROLES, runners=("*",)), replace(EVE, names=()), "runner"),
         (HASTY, VISITOR, "admin"),
         (HASTY, replace(VISITOR, is_exposed=True), "viewer"),
         (replace(HASTY, anonymous="runner"), replace(VISITOR, is_exposed=True), "runner"),

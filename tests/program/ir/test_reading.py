@@ -185,3 +185,25 @@ def test_megabytes_are_read_and_compared_in_bounded_time():
 
 def test_the_name_of_a_program_s_file():
     assert file_name("dot", "pmap(jit)") == "dot_pmap_jit.py"
+
+
+_SIZE = 100_000  # characters: minutes, for what looks at each of them from each of them
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("hlo", "m\nStackFrames\n1 {file_location_id=7 parent_frame_id=1}\nENTRY %a (x) {\n}\n"),
+        ("hlo", "m\n\nENTRY %a (x) {\n" + "  %b = f32[4] add(%c), metadata={" * 3000),
+        ("jaxpr", " " * _SIZE + " #"),
+        ("jaxpr", " a:" * (_SIZE // 3)),
+        ("jaxpr", "a" * _SIZE + "{ lambda"),
+        ("jaxpr", "{ lambda\n" * (_SIZE // 9)),
+        ("jaxpr", " # " + "x:1 (" * (_SIZE // 5)),
+        ("stablehlo", "loc(((" * (_SIZE // 6)),
+    ],
+)
+def test_a_text_that_nobody_has_written_is_shown_as_it_is(kind, text):
+    read = read_text(text, kind)
+    assert read.lines == tuple(text.splitlines()) and read.kind == kind
+    assert len(read.owners) == len(read.quiet) == len(read.lines)

@@ -16,7 +16,7 @@ from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.runs import Runs, spread
 from spmd_core.trials.searching.search import Search
 from spmd_core.trials.searching.searches import watch_search
-from spmd_core.words.search import disturbed_words, search_headline
+from spmd_core.words.search import disturbed_words, next_words, search_headline, state_words
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 
 SPEC = {
@@ -171,6 +171,17 @@ def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, 
     )
     assert answer.complete and answer.winner.stage == "estimated" and runs(lab) == 0
     assert seen[0] == "running"  # its end may come between two looks
+
+
+@pytest.mark.parametrize("few", [1, 60])
+def test_a_search_opened_again_says_what_it_said(lab, store, few, monkeypatch):
+    monkeypatch.setattr("spmd_core.trials.searching.search.MOST_RUNS", few)
+    first = search(lab, store)
+    said = first.run()
+    again = Search(lab, store, first.question, None).run()
+    assert search_headline(again) == search_headline(said)
+    assert (state_words(again), next_words(again)) == (state_words(said), next_words(said))
+    assert again.to_json() == said.to_json() and said.complete == (few > 1)
 
 
 def test_what_cannot_win_is_pruned_by_its_bound_and_by_nothing_else(lab, store):

@@ -2,10 +2,14 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urljoin, urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spmd_core.experiment import link
+from bench.hostile_links import hold_example
+from spmd_core.experiment import link, programs
 from spmd_core.experiment.experiment import parse_experiment
 from ui.entrance import door, short
 
@@ -58,6 +62,15 @@ def test_all_else_is_passed_on(path):
     assert get(path) is None and get("/r/a", method="POST") is None
 
 
+@given(st.text("ab-_/.\\:@?#&=%<>\"' \n\r\té\u202e\U0001f600", max_size=70))
+def test_no_path_leads_to_another_host_or_writes_a_header(text):
+    answer = get(f"/r/{text}")
+    if answer is not None:
+        at = urljoin("http://host/r/a", answer[1]["location"])
+        assert answer[1]["location"].startswith("../") and urlsplit(at).netloc == "host"
+        assert at.isascii() and at.isprintable()
+
+
 def test_a_preview_is_made_of_the_link_and_escaped(monkeypatch):
     monkeypatch.setattr(door, "is_login_set_up", lambda: False)
     text = get("/r/a", agent=b"Slackbot-LinkExpanding 1.0")[2]
@@ -70,6 +83,16 @@ def test_a_preview_is_made_of_the_link_and_escaped(monkeypatch):
     )
     bad = get("/compare", b"experiment=<script>", b"Twitterbot/1.0")
     assert bad[0] == 200 and "script" not in bad[2]
+
+
+def test_a_preview_holds_nothing_that_is_stored(data_folder, monkeypatch):
+    monkeypatch.setattr(door, "is_login_set_up", lambda: False)
+    hold_example(data_folder)
+    (held,) = programs.held()
+    spec = {"workload": "program_file", "program": held.program, "mesh": held.mesh}
+    code = link.encode(parse_experiment(spec)).encode()
+    text = get("/compare", b"experiment=" + code, b"Slackbot 1.0")[2]
+    assert "Exported program" in text and held.name not in text
 
 
 def test_with_a_login_a_preview_names_the_program_alone(monkeypatch):

@@ -30,7 +30,7 @@ MOST_HELD = 200
 MOST_OF_VIEWER = 20
 MOST_OF_ADDRESS = 60  # of all viewers of one network address: each may call itself another
 MOST_NAME = 100
-PARSE_S = 60.0
+PARSE_S = 60.0  # of a core: a busy machine refuses no good program
 LEFT_S = 3600.0  # after which what a process that was killed has left behind is cleared away
 PARSE_BYTES = 4 * 2**30  # of memory that the parser may hold
 HOW = "docs/your_program.md shows the lines that write one"
@@ -185,7 +185,9 @@ def _parse(program: str, data: bytes) -> Described:
         given.write_bytes(data)
         answer = ask_child(_PARSER, [str(given), str(kept)], environ, PARSE_S, PARSE_BYTES)
         if answer.stopped or not answer.text:
-            limit = f"{PARSE_S:g} s" if answer.stopped == "time" else f"{PARSE_BYTES} bytes"
+            limit = (
+                f"{PARSE_S:g} s of a core" if answer.stopped == "time" else f"{PARSE_BYTES} bytes"
+            )
             rule = (
                 f"takes more than {limit} to be read"
                 if answer.stopped

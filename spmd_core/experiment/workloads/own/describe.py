@@ -10,7 +10,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from spmd_core.base import RequestError
+from spmd_core.base import CLOCK_TIMES, RequestError
 from spmd_core.experiment.workloads.own import declare
 from spmd_core.experiment.workloads.own.description import LOAD_S
 from spmd_core.experiment.workloads.own.steps import declared_steps
@@ -23,7 +23,7 @@ def main() -> None:
     answer, path = int(sys.argv[1]), Path(sys.argv[2])
     os.set_inheritable(answer, False)
     # ends this process, even inside native code, if its parent is gone
-    signal.alarm(int(2 * LOAD_S))
+    signal.alarm(int(2 * CLOCK_TIMES * LOAD_S))
     os.write(answer, json.dumps(_described(path)).encode())
     sys.stdout.flush()
     sys.stderr.flush()

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from spmd_core.engine import devices
-from spmd_core.engine.measured.calibration import run_calibration
-from spmd_core.engine.measured.collective_sweep import STRATEGY, run_collectives
+from spmd_core.engine.ceilings.calibration import run_calibration
+from spmd_core.engine.ceilings.collective_sweep import STRATEGY, run_collectives
 from spmd_core.experiment import Experiment
 from spmd_core.results import Environment, Event, Finished, Result
 

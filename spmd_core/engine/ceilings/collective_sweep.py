@@ -6,13 +6,17 @@ from typing import Any
 import jax
 import numpy as np
 
+from spmd_core.engine.ceilings.slopes import Repeated, slope
+from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import failure_of
-from spmd_core.experiment import Experiment
+from spmd_core.engine.members import agreed, gathered
+from spmd_core.experiment import TRANSFERS, Experiment
 from spmd_core.program import file_name
 from spmd_core.results import (
     Event,
+    Operation,
     Phase,
     Point,
     Points,
@@ -22,12 +26,13 @@ from spmd_core.results import (
     summarize,
 )
 from spmd_core.script import program_text
-from spmd_core.time import Case, cases, fits
+from spmd_core.time import Case, cases, fits, operations_of_turn
 
 STRATEGY = "as_written"
 MOST_SAMPLES, LEAST_SAMPLES = 40, 5
 POINT_S = 0.1  # of measuring each point, once it is warm
 WARM_CALLS = 3
+IN_A_TURN = 2
 Emit = Callable[[Event], None]
 Cancelled = Callable[[], bool]
 
@@ -62,24 +67,51 @@ def _result(points: list[Point], total: int) -> StrategyResult:
 
 
 def measure(case: Case, nbytes: int, names: Mapping[str, Any], lasting_s: float = POINT_S) -> Point:
-    """One point, measured for `lasting_s` seconds once it is warm. Whatever the collective raises is the point's error; the others go on."""
+    """One point. Whatever the collective raises is the point's error; the others go on."""
+    return measured(case, nbytes, names, lasting_s)[0]
+
+
+def measured(
+    case: Case, nbytes: int, names: Mapping[str, Any], lasting_s: float
+) -> tuple[Point, tuple[Operation, ...]]:
+    """A point, measured for `lasting_s` seconds once it is warm, and what each device does in a turn
+    beside IN_A_TURN collectives.
+    """
     try:
-        mesh = names["mesh"]
+        mesh, beside = names["mesh"], tuple[Operation, ...]()
         call = names["transfer"](case.kind, mesh, case.axes)
         count = names["element_count"](case.kind, mesh, case.axes, nbytes, case.dtype)
         argument = names["operand"](case.kind, mesh, count, case.dtype)
         compiled = call.lower(argument).compile()
         right = names["is_right"](case.kind, mesh, case.axes, compiled(argument), count, case.dtype)
-        summary = summarize(_samples(compiled, argument, lasting_s))
+        if TRANSFERS[case.kind].between_devices:
+            program = _repeated(case, count, names)
+            samples = [each / IN_A_TURN for each in slope(program, lasting_s)]
+            beside = operations_of_turn(read_module(program.compiled))
+        else:
+            samples = _samples(compiled, argument, lasting_s)
+        summary = summarize(samples)
     except Exception as error:  # the compiler's, or memory's
-        return case.point(nbytes, error=failure_of(error).message)
-    return case.point(nbytes, summary.median_s, summary.ci95_s, correct=right)
+        return case.point(nbytes, error=failure_of(error).message), ()
+    return case.point(
+        nbytes, summary.median_s, summary.ci95_s, correct=all(gathered(right))
+    ), beside
+
+
+def _repeated(case: Case, count: int, names: Mapping[str, Any]) -> Repeated:
+    """The collective of a case, IN_A_TURN times in a turn: two need no copy in between."""
+    mesh = names["mesh"]
+    whole = names["whole_count"](case.kind, mesh, case.axes, count)
+    once = names["chained"](case.kind, mesh, case.axes)
+    return Repeated(names, mesh, once, [names["operand"](case.kind, mesh, whole, case.dtype)])
 
 
 def _samples(call: Callable[..., Any], argument: jax.Array, lasting_s: float) -> list[float]:
-    """Seconds per call of each sample; one lasts a turn at least, and all of them `lasting_s`."""
+    """Seconds per call of each sample; one lasts a turn at least, and all of them `lasting_s`. No
+    program copies from or to its host repeatedly.
+    """
     with timing.quiet():
-        fastest = min(timing.time_calls(call, (argument,), 1) for _ in range(WARM_CALLS))
+        fastest = agreed(min(timing.time_calls(call, (argument,), 1) for _ in range(WARM_CALLS)))
         calls = max(1, int(np.ceil(timing.TURN_S / fastest)))
         count = int(np.clip(lasting_s / (calls * fastest), LEAST_SAMPLES, MOST_SAMPLES))
         return [timing.time_calls(call, (argument,), calls) for _ in range(count)]

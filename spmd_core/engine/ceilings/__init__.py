@@ -1,0 +1,1 @@
+"""Measures a machine itself: its ceilings, single operations and collectives."""

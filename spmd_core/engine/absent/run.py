@@ -13,7 +13,7 @@ from time import perf_counter
 import jax
 
 from spmd_core.base import LabError
-from spmd_core.engine.absent.early import COMPILE, Scheduled, compile_early
+from spmd_core.engine.absent.early import COMPILE, Scheduled, compile_known
 from spmd_core.engine.absent.lower import Ahead, lower_experiment
 from spmd_core.engine.absent.topology import compiled_program, explain, scheduled_program
 from spmd_core.engine.absent.topology_devices import describe
@@ -23,7 +23,7 @@ from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.experiment import STRATEGIES, Experiment, Row, own_flags
+from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Row, own_flags
 from spmd_core.machine import GPU_OPTIONS, Coordinates, dump_folder, get_topology, parse_target
 from spmd_core.pictures import NAME as TIMELINE
 from spmd_core.pictures import timeline_of, to_text
@@ -258,11 +258,16 @@ def _compile(
     """
     topology = get_topology(experiment.target)
     gpu_options = _gpu_options(ahead.is_step) if topology.chip.is_gpu else {}
+    missing: tuple[str, ...] = ()
     with captured() as log:
         begun = steps.clock()
         try:
             if ahead.is_step:
-                compiled = compile_early(ahead.lowered, folder, steps.phase, flags | gpu_options)
+                given = flags | gpu_options
+                optional = OPTIONAL_FLAGS if gpu_options else ()
+                compiled, missing = compile_known(
+                    ahead.lowered, folder, steps.phase, given, optional
+                )
             else:
                 options = compiler_options(folder) | gpu_options
                 compiled = steps("compile", lambda: ahead.lowered.compile(compiler_options=options))
@@ -279,7 +284,7 @@ def _compile(
         answer = compiled_program(ahead.lowered, compiled, ahead.mesh, topology)
         module = read_module(compiled)
     collectives = _collectives(experiment, strategy, ahead, module, answer.devices)
-    warnings = compiler_warnings(log[0])
+    warnings = (*missing, *compiler_warnings(log[0]))
     return replace(answer, collectives=with_warnings(collectives, warnings)), warnings
 
 

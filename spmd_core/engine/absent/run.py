@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import jax
 
@@ -262,15 +263,7 @@ def _compile(
     with captured() as log:
         begun = steps.clock()
         try:
-            if ahead.is_step:
-                given = flags | gpu_options
-                optional = OPTIONAL_FLAGS if gpu_options else ()
-                compiled, missing = compile_known(
-                    ahead.lowered, folder, steps.phase, given, optional
-                )
-            else:
-                options = compiler_options(folder) | gpu_options
-                compiled = steps("compile", lambda: ahead.lowered.compile(compiler_options=options))
+            compiled, missing = _compiled(ahead, steps, folder, flags, gpu_options)
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
@@ -286,6 +279,21 @@ def _compile(
     collectives = _collectives(experiment, strategy, ahead, module, answer.devices)
     warnings = (*missing, *compiler_warnings(log[0]))
     return replace(answer, collectives=with_warnings(collectives, warnings)), warnings
+
+
+def _compiled(
+    ahead: Ahead,
+    steps: Steps,
+    folder: Path,
+    flags: dict[str, object],
+    gpu_options: dict[str, object],
+) -> tuple[Any, tuple[str, ...]]:
+    """What the compiler makes of a program, and sentences on flags that it does not have."""
+    if ahead.is_step:
+        optional = OPTIONAL_FLAGS if gpu_options else ()
+        return compile_known(ahead.lowered, folder, steps.phase, flags | gpu_options, optional)
+    options = compiler_options(folder) | gpu_options
+    return steps("compile", lambda: ahead.lowered.compile(compiler_options=options)), ()
 
 
 def _collectives(

@@ -93,7 +93,8 @@ def _blackwell(
         hbm_share=0.9,
         ring_share=0.73,
         sources=f"{_EACH}, {sources}",
-        **({"max_shape": (8,)} | other),
+        max_shape=other.pop("max_shape", (8,)),
+        **other,
     )
 
 

@@ -58,7 +58,8 @@ elif text or workload or state:
     )
 else:
     st.info(
-        "Nothing has run here yet: open a recipe, or press Run on Compare. Every run is kept here, with its numbers and programs."
+        "Nothing has run here yet: open a recipe, or press Run on Compare. Every run is kept here, "
+        "with its numbers and programs."
     )
     st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
 archives.drop()

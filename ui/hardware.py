@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text
-from spmd_core.machine import Hardware
+from spmd_core.machine import Hardware, parse_target
 from spmd_core.results import Environment
 from spmd_core.words import Check, pool_words
 from ui import tables
@@ -54,7 +54,7 @@ def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[st
 def headline(hardware: Hardware, environment: Environment | None, target: str) -> str:
     """The machine in one sentence."""
     if hardware.accelerator is None:
-        count = target.removeprefix("cpu:")
+        count = parse_target(target).device_count
         return f"No accelerator found here: {count} simulated CPU devices stand in for one."
     count, name = (
         (environment.device_count, environment.device_kind)

@@ -38,12 +38,13 @@ def target_input(screen: str) -> str:
     """
     now = state.draft(screen)["target"]
     offered = [*(["local"] if accelerator_files() else []), "cpu:8", "cpu:16", "cpu:64"]
+    offered.append("cluster:local:2")
     absent = ABSENT if screen in _MEANS_ABSENT else ()
     options = list(dict.fromkeys([now, *offered, *absent]))
     key = state.seed(state.key(screen, "target"), now)
     if st.session_state[key] not in options:
         options.append(st.session_state[key])
-    meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. Type another, e.g. cpu:32."
+    meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. `cluster:local:2` two processes of two. Type another, e.g. cpu:32."
     meaning += _MEANS_ABSENT.get(screen, "")
     return (
         st.selectbox(

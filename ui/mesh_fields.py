@@ -50,8 +50,9 @@ def axis_rows(
     fields: tuple[str, str],
     name_field: NameField,
 ) -> Mesh:
-    """A row for each of `count` axes: its name, by `name_field`, and its size (None: empty). `fields`
-    names the two fields of a row; an axis that is added has the first of `new_names` that is free.
+    """A row for each of `count` axes: its name, by `name_field`, and its size (None: empty).
+    `fields` names the two fields of a row; an axis that is added has the first of `new_names` that
+    is free.
     """
     mesh: Mesh = []
     for position in range(count):

@@ -46,7 +46,7 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     state, answers = known
     _answers(with_remedies(result, answers), shown)
     if trial is not None and trial.problem:
-        refusal(f"Not all was tried: {trial.problem}")
+        st.info(plain(f"Not all was tried: {trial.problem}"), icon=":material/info:")
     if state == "done" and not any(answers.get(name) for name in shown):
         st.caption(plain(NOTHING_WORTH))
     elif state != "done":

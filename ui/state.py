@@ -194,8 +194,8 @@ def seed(widget_key: str, value: Any) -> str:
 
 
 def _is_undrawn(widget_key: str) -> bool:
-    """Whether the browser, which sends the value of each field it has with every rerun, sent none of
-    this one. Streamlit has no public name for what it sent; without it: False.
+    """Whether the browser, which sends the value of each field it has with every rerun, sent none
+    of this one. Streamlit has no public name for what it sent; without it: False.
     """
     context = get_script_run_ctx()
     try:

@@ -1,5 +1,5 @@
-"""What others wrote, on its way in and out: files that are read without end, text that would steer a
-terminal.
+"""What others wrote, on its way in and out: files that are read without end, text that would steer
+a terminal.
 """
 
 import errno

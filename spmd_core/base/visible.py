@@ -6,8 +6,8 @@ _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\
 
 
 def visible(text: str, keep: str = "") -> str:
-    """A text with control characters, and marks that turn the direction of reading, by their number,
-    but for those of `keep`.
+    """A text with control characters, and marks that turn the direction of reading, by their
+    number, but for those of `keep`.
 
     >>> visible("a\\u202eb")
     'a\\\\u202eb'

@@ -88,9 +88,15 @@ def _device(device: JaxDevice) -> Device:
         process=device.process_index,
         coords=None if coords is None else tuple(coords),
         core=getattr(device, "core_on_chip", None),
-        memory_kinds=tuple(memory.kind for memory in device.addressable_memories()),
-        memory_bytes=memory_limit_bytes(device),
+        memory_kinds=tuple(memory.kind for memory in _one_here(device).addressable_memories()),
+        memory_bytes=memory_limit_bytes(_one_here(device)),
     )
+
+
+def _one_here(device: JaxDevice) -> JaxDevice:
+    """The device, or one of this process like it: another's memory cannot be asked for."""
+    is_here = device.process_index == jax.process_index()
+    return device if is_here else jax.local_devices()[0]
 
 
 def memory_limit_bytes(device: JaxDevice) -> int | None:

@@ -78,6 +78,20 @@ def jaxpr_text(jaxpr: Any) -> str:
     )
 
 
+def _arguments(operands: Mapping[str, Any], names: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a program is traced with: shapes alone where an operand is left to the compiler, and
+    there is no device that all processes have.
+    """
+    placed = names["placed"]
+    is_open = any(sharding is None for sharding in placed.values())
+    if not is_open or jax.process_count() == 1 or "mesh" not in names:
+        return place(operands, placed)
+    return tuple(
+        jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=placed[name])
+        for name, value in operands.items()
+    )
+
+
 def lower(
     text: str,
     names: Mapping[str, Any],
@@ -88,7 +102,7 @@ def lower(
     """Trace, lower and compile `program` ahead of time: the compiled program is what is called.
     `options` are the compiler's.
     """
-    arguments, steps = place(operands, names["placed"]), Steps(phase)
+    arguments, steps = _arguments(operands, names), Steps(phase)
     with captured() as log:
         traced = steps("trace", lambda: names["program"].trace(*arguments))
         lowered = steps("lower", traced.lower)
@@ -101,7 +115,7 @@ def lower(
     }
     unsharded = None
     if any(sharding is None for sharding in names["placed"].values()):
-        unsharded = arguments
+        unsharded = arguments if isinstance(arguments[0], jax.Array) else None
         arguments = place(operands, dict(zip(operands, compiled.input_shardings[0], strict=True)))
     return Lowered(
         names["calling"](compiled) if "calling" in names else compiled,

@@ -130,7 +130,8 @@ def _dispatch() -> Facts:
 
 
 def _trace() -> Facts:
-    """What the profiler records of a matmul, and how far its clock of the device is from the host's.
+    """What the profiler records of a matmul, and how far its clock of the device is from the
+    host's.
 
     `ahead_s`: seconds by which the first operation of a device seems to begin before the call that
     caused it; 0 where it does not.

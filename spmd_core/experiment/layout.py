@@ -39,6 +39,12 @@ class Layout:
     parts: tuple[int, ...]
     blocks: Ints
     device_ids: Ints | None = None
+    host_devices: int = 0  # devices of each host, in their order; 0 where all are of one
+
+    @property
+    def hosts(self) -> Ints | None:
+        """The host of each device, [devices]; None where all are of one."""
+        return np.arange(self.device_count) // self.host_devices if self.host_devices else None
 
     @property
     def device_count(self) -> int:
@@ -186,8 +192,8 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
 
 
 def read_element(text: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """The index of an element, as in NumPy: `[5, 2]` or `5, -1`. RequestError where an array of this
-    shape has no such element.
+    """The index of an element, as in NumPy: `[5, 2]` or `5, -1`. RequestError where an array of
+    this shape has no such element.
     """
     parts = text.strip().strip("[]()").replace(",", " ").split()
     if any(re.fullmatch("-?[0-9]{1,18}", part, re.ASCII) is None for part in parts):
@@ -207,7 +213,9 @@ def read_element(text: str, shape: Sequence[int]) -> tuple[int, ...]:
 def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     """The layout of an operand or result of an experiment."""
     shards = layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
-    ids = device_numbers(experiment)
+    ids, place = device_numbers(experiment), experiment.place
+    if place.hosts > 1 and place.device_count:
+        return replace(shards, host_devices=place.device_count // place.hosts)
     return (
         shards
         if ids is None or not parse_target(experiment.target).is_absent

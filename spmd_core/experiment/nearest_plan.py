@@ -106,7 +106,8 @@ def _varied(
     for option, known in words.items():
         if option in chosen and chosen[option] not in ("", *known):
             report(
-                f"{option}={shorten(chosen[option])} is not one of {' and '.join(filter(None, known))}: left out."
+                f"{option}={shorten(chosen[option])} is not one of "
+                f"{' and '.join(filter(None, known))}: left out."
             )
             del chosen[option]
     choices = {
@@ -164,7 +165,8 @@ def _mesh(
         mesh["tensor"] = math.gcd(mesh["tensor"], model.heads, model.mlp, model.embed)
         if mesh["tensor"] != before["tensor"]:
             report(
-                f"tensor={before['tensor']} does not divide the heads, mlp and embed of {model.name}: tensor={mesh['tensor']} is used."
+                f"tensor={before['tensor']} does not divide the heads, mlp and embed of "
+                f"{model.name}: tensor={mesh['tensor']} is used."
             )
             before = dict(mesh)
     filled = dict(resized(tuple(mesh.items()), topology, workload=DECODER.name).mesh)
@@ -183,7 +185,8 @@ def _sequence(sequence: int, shards: int, report: Report) -> int:
     fitting = min(max(unit, sequence // unit * unit), MAX_SEQUENCE // unit * unit)
     if fitting != sequence:
         report(
-            f"sequence={sequence} does not divide into blocks of {BLOCK} over sequence={shards}: sequence={fitting} is used."
+            f"sequence={sequence} does not divide into blocks of {BLOCK} over sequence={shards}: "
+            f"sequence={fitting} is used."
         )
     return fitting
 
@@ -198,7 +201,8 @@ def _batch(batch: int, mesh: Mapping[str, int], report: Report) -> int:
             or "one device"
         )
         report(
-            f"batch={batch} {f'does not divide over {over}' if batch <= most else 'is too large'}: batch={fitting} is used."
+            f"batch={batch} {f'does not divide over {over}' if batch <= most else 'is too large'}: "
+            f"batch={fitting} is used."
         )
     return fitting
 
@@ -213,19 +217,22 @@ def _options(
     known = [flag for flag in flags if flag_refusal(flag) is None and link_refusal(flag) is None]
     if known != flags:
         report(
-            f"Compiler flags leave out {', '.join(shorten(flag) for flag in flags if flag not in known)}: "
+            "Compiler flags leave out "
+            f"{', '.join(shorten(flag) for flag in flags if flag not in known)}: "
             "a link may set only those of a list."
         )
     options["compiler_flags"] = " ".join(known)
     if options.get("fused_qkv") and model.kv_heads != model.heads:
         report(
-            f"fused_qkv needs as many key heads as heads, and {model.name} has {model.kv_heads} of {model.heads}: left out."
+            f"fused_qkv needs as many key heads as heads, and {model.name} has {model.kv_heads} of "
+            f"{model.heads}: left out."
         )
         del options["fused_qkv"]
     for field in ("state_dtype", "parameter_dtype", "second_moment_dtype"):
         if field in options and options[field] not in ("float32", "bfloat16"):
             report(
-                f"{field}={shorten(options[field])} is not one of float32 and bfloat16: float32 is used."
+                f"{field}={shorten(options[field])} is not one of float32 and bfloat16: float32 is "
+                "used."
             )
             del options[field]
     _fit_blocks(options, sequence, report)
@@ -260,7 +267,8 @@ def _fit_blocks(options: dict[str, Any], sequence: int, report: Report) -> None:
         fitting = math.gcd(max(1, block // BLOCK), sequence // BLOCK)
         options["attention_blocks"] = BLOCK * fitting
         report(
-            f"attention_blocks={block} does not fit sequence={sequence}: {options['attention_blocks']} is used."
+            f"attention_blocks={block} does not fit sequence={sequence}: "
+            f"{options['attention_blocks']} is used."
         )
     queries = options.get("attention_blocks") or 0
     for name in ("keys_block", "compute_block"):

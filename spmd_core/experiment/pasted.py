@@ -1,10 +1,10 @@
 """A pasted line of code to specs, a mesh and arrays: read as syntax, never evaluated.
 
 Read are `PartitionSpec(...)` or `P(...)`, a `NamedSharding(...)` that has one (also as JAX prints
-it), a tuple of axis names, and any line with such a call in it: what it is assigned to, or the array
-beside it, names it. A mesh is read off `make_mesh((2, 4), ("x", "y"))`, `AbstractMesh` or `Mesh`;
-shape and dtype off `jnp.zeros((64, 128), jnp.bfloat16)` and the like, or off a type as JAX prints it,
-`f32[8@x,16@y]`, which has its spec.
+it), a tuple of axis names, and any line with such a call in it: what it is assigned to, or the
+array beside it, names it. A mesh is read off `make_mesh((2, 4), ("x", "y"))`, `AbstractMesh` or
+`Mesh`; shape and dtype off `jnp.zeros((64, 128), jnp.bfloat16)` and the like, or off a type as JAX
+prints it, `f32[8@x,16@y]`, which has its spec.
 """
 
 import ast

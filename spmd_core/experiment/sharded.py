@@ -10,7 +10,9 @@ from spmd_core.experiment.workloads.workload import Dims, Workload
 
 @dataclass(frozen=True, slots=True)
 class Sharded:
-    """One way to shard an experiment: `table` names its axes dim by dim, `overrides` array by array."""
+    """One way to shard an experiment: `table` names its axes dim by dim, `overrides` array by
+    array.
+    """
 
     target: str
     mesh: Mesh

@@ -22,8 +22,8 @@ def platform_of(topology: Topology) -> str:
 
 
 def description(topology: Topology) -> tuple[str, dict[str, object]]:
-    """Name and options for `jax.experimental.topologies.get_topology_desc(name, platform, **options)`,
-    whose platform is `platform_of`.
+    """Name and options for `jax.experimental.topologies.get_topology_desc(name, platform,
+    **options)`, whose platform is `platform_of`.
     """
     if isinstance(topology.chip, Gpu):
         config = target_config(topology.chip)

@@ -6,7 +6,9 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """A TPU generation or a GPU. Values are per chip unless noted; bandwidths in bytes per second, one way."""
+    """A TPU generation or a GPU. Values are per chip unless noted; bandwidths in bytes per second,
+    one way.
+    """
 
     generation: str
     title: str

@@ -98,8 +98,8 @@ def device_ids(topology: Topology, places: np.ndarray) -> np.ndarray:
     """JAX's numbers of the devices at coordinates [..., 5], int64 [...].
 
     The TPU compiler numbers the chips of a slice row by row, x fastest, and the devices of a chip
-    one after the other; with several slices, slice s begins at 100,000 (s + 1). Read off libtpu. GPUs are
-    numbered as they are listed.
+    one after the other; with several slices, slice s begins at 100,000 (s + 1). Read off libtpu.
+    GPUs are numbered as they are listed.
     """
     if topology.chip.is_gpu:
         return places[..., 0] + topology.shape[0] * places[..., 4]

@@ -10,6 +10,8 @@ from spmd_core.machine.hardware import device_files
 
 MAX_CPU_DEVICES = 256
 _CPU = re.compile(r"cpu:([0-9]{1,6})")
+_CLUSTER = re.compile(r"cluster:local:([0-9]{1,4})(?:x([0-9]{1,4}))?")
+MAX_MEMBERS, USUAL_DEVICES = 16, 2  # processes of this machine, and simulated devices of each
 _TPU = re.compile(
     r"tpu:(?P<generation>[a-z0-9]{2,8}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})(\*(?P<slices>[0-9]{1,4}))?"
 )
@@ -29,6 +31,7 @@ class Target:
     generation: str | None = None
     topology: tuple[int, ...] = ()
     slices: int = 1
+    hosts: int = 1  # processes, each with an equal share of the simulated devices
 
     @property
     def is_absent(self) -> bool:
@@ -64,6 +67,8 @@ def parse_target(text: str) -> Target:
                 f"use cpu:1 to cpu:{MAX_CPU_DEVICES}",
             )
         return Target("cpu", f"cpu:{count}", count)
+    if match := _CLUSTER.fullmatch(text):
+        return _cluster(text, int(match[1]), int(match[2] or USUAL_DEVICES))
     if match := _TPU.fullmatch(text.lower()):
         shape = tuple(int(part) for part in match["shape"].split("x"))
         return Target(
@@ -83,8 +88,27 @@ def parse_target(text: str) -> Target:
     raise refuse(
         f"target {shorten(text)}",
         "is not a place to run",
-        "use local, cpu:8 or a topology such as tpu:v5e:4x4 or gpu:h100:8",
+        "use local, cpu:8, cluster:local:2 or a topology such as tpu:v5e:4x4 or gpu:h100:8",
     )
+
+
+def _cluster(text: str, hosts: int, devices: int) -> Target:
+    """Processes of this machine that stand in for hosts."""
+    if not 2 <= hosts <= MAX_MEMBERS:
+        raise refuse(
+            f"target {text!r}",
+            f"asks for {hosts} processes",
+            f"use cluster:local:2 to cluster:local:{MAX_MEMBERS}",
+        )
+    count = hosts * devices
+    if not 1 <= count <= MAX_CPU_DEVICES:
+        raise refuse(
+            f"target {text!r}",
+            f"asks for {count} simulated devices",
+            f"use cluster:local:{hosts}x1 to cluster:local:{hosts}x{MAX_CPU_DEVICES // hosts}",
+        )
+    each = "" if devices == USUAL_DEVICES else f"x{devices}"
+    return Target("cpu", f"cluster:local:{hosts}{each}", count, hosts=hosts)
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

@@ -24,8 +24,8 @@ class Between(Frozen):
     """Time of a row over that of the baseline's row, with its interval and verdict, or why there is
     none. Training steps of different batches are compared per token.
 
-    `apart`: what else differs than the experiments, such as the machine: a verdict is never reported
-    without it.
+    `apart`: what else differs than the experiments, such as the machine: a verdict is never
+    reported without it.
     """
 
     run: str

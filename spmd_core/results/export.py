@@ -78,7 +78,8 @@ def csv_text(*results: Result) -> str:
     """One row per sample, in the order taken; a strategy without samples has one row, its sample
     and seconds empty.
 
-    Of a study the first column is the variant. `operands` is `unsharded` for the second timing of `constrained`; seconds are per call.
+    Of a study the first column is the variant. `operands` is `unsharded` for the second timing of
+    `constrained`; seconds are per call.
     """
     text = io.StringIO()
     writer = _Sheet(text)
@@ -107,9 +108,8 @@ def csv_text(*results: Result) -> str:
                 writer.writerow(
                     (*head, "placed", number, seconds, number in outcome.outliers, *predicted)
                 )
-            for number, seconds in enumerate(
-                outcome.from_unsharded.samples_s if outcome.from_unsharded else ()
-            ):
+            again_s = outcome.from_unsharded.samples_s if outcome.from_unsharded else ()
+            for number, seconds in enumerate(again_s):
                 writer.writerow((*head, "unsharded", number, seconds, "", *predicted))
             if not outcome.samples_s:
                 writer.writerow((*head, "", "", "", "", *predicted))

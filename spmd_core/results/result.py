@@ -123,6 +123,17 @@ class StoredFact(Frozen):
     values: dict[str, int | float | str] = {}
 
 
+class HostTime(Frozen):
+    """What one process of a run on several hosts measured: its host, number and devices, and the
+    median seconds of a call there.
+    """
+
+    host: str
+    process: int
+    devices: int
+    median_s: float
+
+
 class StrategyResult(Frozen):
     """One strategy of a run. Sample i of every strategy belongs to round i."""
 
@@ -138,6 +149,7 @@ class StrategyResult(Frozen):
     again_s: tuple[tuple[tuple[float, ...], ...], ...] = ()
     calls_per_sample: int | None = None
     median_s: float | None = None
+    hosts: tuple[HostTime, ...] = ()  # of several: `median_s` is that of the slowest
     iqr_s: float | None = None
     ci95_s: tuple[float, float] | None = None
     outliers: tuple[int, ...] = ()  # indices into samples_s; flagged, never dropped
@@ -241,6 +253,9 @@ class Result(Frozen):
     # of a study over several targets: those beside the experiment's own
     environments: dict[str, Environment] = {}
 
+    # of a run on several hosts: each with its median of the fastest strategy
+    hosts: tuple[HostTime, ...] = ()
+
     @model_serializer(mode="wrap")
     def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what only studies over several targets have, where there is none."""
@@ -248,7 +263,7 @@ class Result(Frozen):
         return {
             name: value
             for name, value in data.items()
-            if value or name not in ("predicted", "environments")
+            if value or name not in ("predicted", "environments", "hosts")
         }
 
     @property

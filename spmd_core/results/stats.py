@@ -270,7 +270,8 @@ def _ratio(name: str, logs: Sequence[np.ndarray], count: int, margin: float) -> 
     """The verdict on a strategy by the log ratios of each process' rounds; `count` are compared.
 
     In one process the interval is that of its rounds, wider on both sides by what placement may
-    make of equal programs. Where paired rounds contradict the order of the medians, it reaches to 1.
+    make of equal programs. Where paired rounds contradict the order of the medians, it reaches to
+    1.
     """
     alpha = corrected(count)
     if len(logs) == 1:

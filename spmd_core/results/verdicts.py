@@ -38,9 +38,9 @@ def over_processes(
 ) -> tuple[float, float, float]:
     """(mean, low, high) of the log of a ratio, from (estimate, standard error) of each process.
 
-    Student's interval of the mean, in which each process weighs by what is expected of its variance:
-    PLACEMENT, and its own error. How far processes are apart is known by themselves alone, since
-    machines differ; where they are nearer than placement lets expect, that decides.
+    Student's interval of the mean, in which each process weighs by what is expected of its
+    variance: PLACEMENT, and its own error. How far processes are apart is known by themselves
+    alone, since machines differ; where they are nearer than placement lets expect, that decides.
     """
     weights = [1 / (PLACEMENT**2 + error**2) for _, error in known]
     total, count = sum(weights), len(known)
@@ -57,8 +57,8 @@ def over_processes(
 
 
 def wants_more(is_open: Sequence[tuple[float, float]], processes: int, margin: float) -> bool:
-    """Whether more than so many processes may well settle a verdict; `is_open`: the intervals of the
-    ratios that they leave open. SURE_PROCESSES look at it first, then MOST_PROCESSES.
+    """Whether more than so many processes may well settle a verdict; `is_open`: the intervals of
+    the ratios that they leave open. SURE_PROCESSES look at it first, then MOST_PROCESSES.
     """
     if processes == SURE_PROCESSES:
         return any(verdict(_with_all(each), margin) != "cannot tell" for each in is_open)

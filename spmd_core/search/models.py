@@ -88,8 +88,9 @@ def space_size(question: ModelQuestion) -> int:
 def candidates(
     question: ModelQuestion, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Candidate]:
-    """Every candidate in the order of the enumeration, pruned or estimated; of a space beyond `WIDE`
-    those of the most promising meshes and batches. Until `stop`, which is called before each mesh.
+    """Every candidate in the order of the enumeration, pruned or estimated; of a space beyond
+    `WIDE` those of the most promising meshes and batches. Until `stop`, which is called before each
+    mesh.
     """
     seen: dict[Key, int] = {}
     is_wide = space_size(question) > WIDE
@@ -100,8 +101,8 @@ def candidates(
 
 
 def _promising(question: ModelQuestion, stop: Callable[[], bool]) -> list[_Point]:
-    """The meshes and batches that are best in a quick look: of each topology its best `EACH`, and of
-    all together as many as make up `WIDE` candidates; in the order of the enumeration.
+    """The meshes and batches that are best in a quick look: of each topology its best `EACH`, and
+    of all together as many as make up `WIDE` candidates; in the order of the enumeration.
     """
     looked: list[tuple[float, _Point]] = []
     for _, of_mesh in groupby(_points(question), lambda point: (point.topology, point.mesh)):

@@ -1,5 +1,5 @@
-"""Plans one change away from a plan: the one neighborhood that Next and remedies ask, and whose plans
-a search has in its space.
+"""Plans one change away from a plan: the one neighborhood that Next and remedies ask, and whose
+plans a search has in its space.
 """
 
 import math
@@ -15,8 +15,8 @@ Mesh = dict[str, int]
 
 
 def neighbors(plan: Plan) -> Iterator[Plan]:
-    """Plans one change away on the same chips, each once: part or all of an axis moved to any other,
-    another policy of a search or of one name, twice or half the sequences.
+    """Plans one change away on the same chips, each once: part or all of an axis moved to any
+    other, another policy of a search or of one name, twice or half the sequences.
     """
     seen = {plan.id}
     for change in _changes(plan):

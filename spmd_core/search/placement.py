@@ -19,9 +19,9 @@ class Placements:
     """The shardings of a topology, distinguished by what their devices hold. `order` is how a mesh
     takes its devices, as an experiment's `device_order`.
 
-    A sharding defines which device has which part: names of axes, axes of no use, and the factors in
-    which one is written mean nothing where every device has the same part of everything. Nor does
-    it matter which of two alike corners of the grid is the first.
+    A sharding defines which device has which part: names of axes, axes of no use, and the factors
+    in which one is written mean nothing where every device has the same part of everything. Nor
+    does it matter which of two alike corners of the grid is the first.
     """
 
     def __init__(self, topology: Topology, order: str = "topology"):

@@ -133,6 +133,21 @@ def sharing_text(layout: Layout) -> str | None:
     return f"{count_text(layout.shard_count)} groups of {count_text(layout.replication)} devices hold the same data: {groups}"
 
 
+def hosts_text(layout: Layout) -> str | None:
+    """Which devices each host has, in a sentence; None where all are of one."""
+    if layout.hosts is None:
+        return None
+    each = [np.flatnonzero(layout.hosts == host) for host in np.unique(layout.hosts)]
+    named = [f"host {host}: {_span(devices)}" for host, devices in enumerate(each)]
+    return f"Devices by host: {' · '.join(named[:_GROUPS])}{' · …' if named[_GROUPS:] else ''}."
+
+
+def _span(devices: np.ndarray) -> str:
+    """Neighboring numbers, as `4 to 7`."""
+    first, last = int(devices[0]), int(devices[-1])
+    return str(first) if first == last else f"{first} to {last}"
+
+
 def holders_text(layout: Layout, element: Sequence[int]) -> str:
     """Which devices hold an element: `Element [5, 2] is on device 4 (mesh x=1, y=0), which holds
     [4:8, 0:4].`

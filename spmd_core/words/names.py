@@ -134,8 +134,8 @@ def environment_words(environment: Environment) -> str:
     cores = (
         f" sharing {environment.cores} cores" if environment.simulated and environment.cores else ""
     )
-    process = f", host {environment.process_index} of {environment.process_count}"
-    host = process if environment.process_count > 1 else ""
+    count = environment.process_count
+    host = f", {count} processes" if count > 1 else ""
     given = {"XLA_FLAGS": environment.xla_flags, "LIBTPU_INIT_ARGS": environment.libtpu_init_args}
     flags = "".join(f", {name}={shorten(text, 80)}" for name, text in given.items() if text)
     return f"{devices}{cores}{host}, JAX {environment.jax}{flags}"

@@ -1,4 +1,6 @@
-"""What a training step is estimated to take, in a line; the nearest plan that fits, and what it changes."""
+"""What a training step is estimated to take, in a line; the nearest plan that fits, and what it
+changes.
+"""
 
 import shlex
 from collections.abc import Iterator

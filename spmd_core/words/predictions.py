@@ -121,7 +121,9 @@ def memory_words(
 
 
 def bound_words(binds: str | None) -> str:
-    """What bounds a program: `compute-bound`, `interconnect-bound`; an en dash where it is not known."""
+    """What bounds a program: `compute-bound`, `interconnect-bound`; an en dash where it is not
+    known.
+    """
     return _BOUND.get(binds or "", binds or "–")
 
 

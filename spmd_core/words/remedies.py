@@ -131,12 +131,14 @@ def nothing_words(
     failed: int,
     best: tuple[str, float, float] | None,
     measured: str = "",
+    is_open: bool = False,
 ) -> str:
     """Why no change removes a collective: what needs it, the changes that were tried, and the time
     of the best that removes it.
 
     `dims`: the contracted dims that it sums; `tried`: each change and its outcome; `best`:
-    change, seconds before and after; `measured`: its times, where it was timed.
+    change, seconds before and after; `measured`: its times, where it was timed; `is_open`:
+    whether these leave open which is faster.
     """
     needs = (
         f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it"
@@ -148,7 +150,8 @@ def nothing_words(
         others = _tried([other for other in tried if other[0] != change])
         lead = f"{needs}; " if needs else ""
         if measured:
-            return f"nothing removes it in less time: {lead}{change}: {measured}{others}"
+            verb = "is proven to remove" if is_open else "removes"
+            return f"nothing {verb} it in less time: {lead}{change}: {measured}{others}"
         if after < before:
             return (
                 f"nothing removes it in clearly less time: {lead}{change}: predicted "

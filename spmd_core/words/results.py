@@ -58,6 +58,9 @@ _WHY = {
 }
 
 
+STRAGGLER = 1.5  # times the median of the other hosts
+
+
 def in_words(result: Result) -> Result:
     """A result with its answer, the notes and the words of the traces of its strategies, and what
     to try next; what an older version stored of these is replaced.
@@ -113,9 +116,26 @@ def _notes(outcome: StrategyResult, experiment: Experiment) -> Iterator[str]:
     yield from map(fact_words, outcome.facts or ())
     if outcome.wrong:
         yield "wrong values: not ranked"
+    yield from _of_hosts(outcome)
     yield from _of_training(outcome, experiment)
     if outcome.median_s is not None and outcome.samples_s:
         yield from _of_samples(outcome, experiment, outcome.median_s)
+
+
+def _of_hosts(outcome: StrategyResult) -> Iterator[str]:
+    """Which host decides the time, where there are several, and whether it falls behind."""
+    if len(outcome.hosts) < 2:
+        return
+    slowest = max(outcome.hosts, key=lambda each: each.median_s)
+    others = median(each.median_s for each in outcome.hosts if each is not slowest)
+    name = f"process {slowest.process} on {slowest.host}"
+    if slowest.median_s > STRAGGLER * others:
+        yield (
+            f"{name} falls behind: {seconds_text(slowest.median_s)} a call, "
+            f"{slowest.median_s / others:.1f} times what the others take"
+        )
+    else:
+        yield f"the time is that of {name}, the slowest of {len(outcome.hosts)}"
 
 
 def _of_training(outcome: StrategyResult, experiment: Experiment) -> Iterator[str]:

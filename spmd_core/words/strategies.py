@@ -20,12 +20,12 @@ from spmd_core.results import (
 from spmd_core.words.names import listed, processes_words, share_text, title
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
-PAIRED_NOTE = (
-    "Rows are in the order of their medians. The paired ratio compares the calls that "
-    "they made side by side in each round, so that a slow stretch of the machine counts "
-    "for all of them: its interval decides the verdict, and it can differ from the quotient of "
-    "the medians."
+RATIO_NOTE = (
+    "The paired ratio compares the calls that rows made side by side in each round, so that a slow "
+    "stretch of the machine counts for all of them: its interval decides the verdict, and it can "
+    "differ from the quotient of the medians."
 )
+PAIRED_NOTE = f"Rows are in the order of their medians. {RATIO_NOTE}"
 MIXED = (
     "Measured rows come first. A measured time and a predicted one are not ranked against each "
     "other: each kind has its own order."

@@ -16,6 +16,10 @@ from spmd_core.words.runs import collectives_words, is_predicted, verdict_words
 NONE = "–"
 PAIRED, RATIO = "Paired ratio per round", "Against the lowest"
 _OPTIONAL = (PAIRED, RATIO, "Time per token", "Tokens/s per chip", "MFU")
+_BY_VARIANT = (
+    "Variants are in the order of their best medians, and so are the strategies within each. "
+    + strategies.RATIO_NOTE
+)
 KINDS = 2  # of collectives with their axes that a row names
 
 
@@ -93,7 +97,8 @@ def explained(result: Result) -> list[str]:
     if result.experiment.is_mixed:
         notes.append(strategies.MIXED)
     if result.comparison and result.comparison.ratios and not is_predicted(result):
-        notes.append(strategies.PAIRED_NOTE)
+        by_variant = bool(result.experiment.variants)
+        notes.append(_BY_VARIANT if by_variant else strategies.PAIRED_NOTE)
     if any(
         each and each.ratios
         for each in (result.predicted, is_predicted(result) and result.comparison)

@@ -100,7 +100,8 @@ def difference_words(difference: TextDifference, left: str, right: str) -> str:
     ]
     if difference.only_left or difference.only_right:
         sentences.append(
-            f"{count(difference.only_left, 'line')} only in {left}, {difference.only_right:,} only in {right}"
+            f"{count(difference.only_left, 'line')} only in {left}, {difference.only_right:,} only "
+            f"in {right}"
         )
     return ". ".join(sentences) + "."
 

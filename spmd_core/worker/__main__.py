@@ -35,6 +35,7 @@ from spmd_core.results import (
     channel_to_parent,
     send,
 )
+from spmd_core.worker.members import Members, free_port
 
 
 class Commands:
@@ -48,6 +49,7 @@ class Commands:
         self.running: RunCommand | None = None  # the last one
         self._cancelled: set[str | None] = set()
         self._rested_s = 0.0
+        self.members: Members | None = None  # whom the first of them tells what to run
         threading.Thread(target=self._read, name="commands", daemon=True).start()
 
     def next_run(self) -> RunCommand:
@@ -79,6 +81,8 @@ class Commands:
                     elif isinstance(command, RestedCommand):
                         self._rested_s += command.seconds
                     else:
+                        if self.members:
+                            self.members.send(command)
                         self._runs.put(command)
         except (OSError, WorkerError) as error:
             print(f"commands ended: {error}", file=sys.stderr, flush=True)
@@ -92,6 +96,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m spmd_core.worker")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--target", required=True)
+    parser.add_argument("--member", type=int, default=0, help="of a run on several hosts")
+    parser.add_argument("--port", type=int, default=0, help="of the first member, on loopback")
     arguments = parser.parse_args()
     channel = channel_to_parent(arguments.fd)
     faulthandler.enable()
@@ -104,6 +110,8 @@ def main() -> int:
     emit(Started())
     commands = Commands(channel, emit)
     try:
+        if parse_target(arguments.target).hosts > 1:
+            _join(arguments, commands)
         if parse_target(arguments.target).is_absent:
             _compile_only(arguments.target, commands, emit)
         _measure(arguments.target, commands, emit)
@@ -114,6 +122,16 @@ def main() -> int:
             traceback.print_exc()
         emit(Failed(error=_failure(error, commands.running)))
         return 1
+
+
+def _join(arguments: argparse.Namespace, commands: Commands) -> None:
+    """Become a member of a run on several hosts; the first starts the others."""
+    port = arguments.port or free_port()
+    if not arguments.member:
+        commands.members = Members(arguments.target, port)
+    from spmd_core.engine import members  # jax, after the thread that watches the parent
+
+    members.join(parse_target(arguments.target).hosts, arguments.member, port)
 
 
 def _failure(error: BaseException, running: RunCommand | None) -> Failure:

@@ -152,10 +152,10 @@ def _arrow(placed: Placed, arrow: Arrow, most: float, is_busiest: bool) -> Spec:
 
 
 def _put_labels(arrows: list[Spec], scene: ArrowScene, step_px: float) -> None:
-    """Give each label its place: below or above the squares of an arrow across, beside an arrow down.
-    Labels that would overlap a square or a label before them, in the narrowest picture that has
-    labels, are emptied.
-    `step_px`: pixels of a step down. The busiest arrows come first and keep theirs.
+    """Give each label its place: below or above the squares of an arrow across, beside an arrow
+    down. Labels that would overlap a square or a label before them, in the narrowest picture that
+    has labels, are emptied. `step_px`: pixels of a step down. The busiest arrows come first and
+    keep theirs.
     """
     taken = [  # center, half the width and half the height, in pixels
         (node.column * _ROOM_PX, node.row * step_px, _HALF * _ROOM_PX, _HALF * step_px)

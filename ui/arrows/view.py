@@ -1,4 +1,6 @@
-"""Who sends to whom, on a screen: the busiest link in a sentence, the picture, the links as a table."""
+"""Who sends to whom, on a screen: the busiest link in a sentence, the picture, the links as a
+table.
+"""
 
 from collections.abc import Sequence
 

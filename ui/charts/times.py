@@ -40,7 +40,9 @@ _SAMPLE_HOVER = hover(row="strategy", time="time", round="round", kind="is")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One timed row of the chart, in seconds."""
+    """One timed row of the chart, in seconds: the samples of every process, one after another;
+    `outliers` are numbers of those of the first.
+    """
 
     label: str
     samples: tuple[float, ...]
@@ -101,7 +103,9 @@ def _rows_of(name: str, strategy: StrategyResult) -> list[_Row]:
     if strategy.samples_s and (median := strategy.median_s) is not None:
         label = title(name) + (" ✗ wrong values" if strategy.correct is False else "")
         interval = strategy.ci95_s or (median, median)
-        rows.append(_Row(label, strategy.samples_s, frozenset(strategy.outliers), median, interval))
+        further = (each for turns in strategy.again_s for turn in turns for each in turn)
+        samples = (*strategy.samples_s, *further)
+        rows.append(_Row(label, samples, frozenset(strategy.outliers), median, interval))
     again = strategy.from_unsharded
     if again is not None and again.samples_s and (median := again.median_s) is not None:
         label = f"{title(name)}, from unsharded"

@@ -1,5 +1,5 @@
-"""A study of training plans on Compare: every row at once by its instant estimate, then compiled row
-by row; what is compiled stays.
+"""A study of training plans on Compare: every row at once by its instant estimate, then compiled
+row by row; what is compiled stays.
 """
 
 from collections.abc import Mapping, Sequence

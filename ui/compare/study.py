@@ -54,7 +54,9 @@ def _ranked_by(name: str) -> str:
 
 
 def _differences(before: Experiment, now: Experiment) -> None:
-    """What the fields changed since the answer, old and new: field by field, and variant by variant."""
+    """What the fields changed since the answer, old and new: field by field, and variant by
+    variant.
+    """
     changed = run_tables.differences_table(
         [before, now], ("In the answer below", "In the fields now")
     )

@@ -19,8 +19,8 @@ _COPY = "Another variant equals {}: change its mesh, sharding or target in the f
 
 
 def name_field() -> None:
-    """In a study, which variant the fields are of, and which fields change the others, too; its name
-    can be changed.
+    """In a study, which variant the fields are of, and which fields change the others, too; its
+    name can be changed.
     """
     listed = state.variants(_SCREEN)
     if not listed:

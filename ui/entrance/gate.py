@@ -48,8 +48,8 @@ class Gate:
     async def _connection(
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
     ) -> None:
-        """A connection that ends with the first message of either side once the dashboard is closed,
-        or once a login is required that was not when it began.
+        """A connection that ends with the first message of either side once the dashboard is
+        closed, or once a login is required that was not when it began.
         """
         had_login = door.is_login_set_up()
         is_ended = False

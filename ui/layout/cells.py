@@ -61,7 +61,6 @@ def mesh_cells(
             [f"within {text}" for text in index_texts(lowest, highest)],
             dtype,
         )
-    devices = np.arange(placed.device_count)
     same, first = group_texts(placed.named_groups), placed.groups[placed.shard_of, 0]
     holds, labels = (
         index_texts(placed.starts, placed.stops),
@@ -73,7 +72,7 @@ def mesh_cells(
         first,
         first if linked else None,
         labels,
-        coordinate_texts(placed, devices),
+        _places(placed),
         holds,
         dtype,
         [
@@ -82,6 +81,14 @@ def mesh_cells(
         ],
     )
     return columns, labels, [text[1:-1] for text in holds]
+
+
+def _places(placed: Layout) -> list[str]:
+    """Where each device is on the mesh, and on which host where there are several."""
+    places = coordinate_texts(placed, np.arange(placed.device_count))
+    if placed.hosts is None:
+        return places
+    return [f"{text}, host {host}" for text, host in zip(places, placed.hosts, strict=True)]
 
 
 def _tile_of(grid: Grid, blocks: Ints) -> Ints:

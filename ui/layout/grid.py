@@ -38,8 +38,8 @@ class Grid:
     """A picture of `counts` blocks along each dim, as tiles in rows and columns of panels.
 
     A tile joins up to `steps[dim]` neighboring blocks along each dim; `tiles`, [tiles, dims],
-    numbers it along each. Widths are in units of WIDTH, heights in pixels. `stretch`: how many times
-    too tall a cell is for its width, 1.0 where it is to scale, None where no scale is meant.
+    numbers it along each. Widths are in units of WIDTH, heights in pixels. `stretch`: how many
+    times too tall a cell is for its width, 1.0 where it is to scale, None where no scale is meant.
     """
 
     counts: tuple[int, ...]
@@ -140,9 +140,9 @@ def arrange(
     """The picture of `counts` blocks along each dim (rank at least 1), with `margin` left free for
     row labels and cells for `letters`.
 
-    The last two dims that are sharded make columns and rows, the others panels; a line too long for its
-    labels goes on in the next. Cells of a plane have the proportions of a `shard`, as far as that
-    can be read.
+    The last two dims that are sharded make columns and rows, the others panels; a line too long for
+    its labels goes on in the next. Cells of a plane have the proportions of a `shard`, as far as
+    that can be read.
     """
     steps = steps_for(counts)
     sizes = tuple(-(-count // step) for count, step in zip(counts, steps, strict=True))

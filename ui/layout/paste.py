@@ -58,8 +58,8 @@ def _read(screen: str, text: str, arrays: Mapping[str, Sequence[str]]) -> str | 
 
 
 def filled(form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequence[str]]) -> Form:
-    """The form with what was pasted. A spec that names no array is of the next one without; shape and
-    dtype are taken where the form has one array.
+    """The form with what was pasted. A spec that names no array is of the next one without; shape
+    and dtype are taken where the form has one array.
 
     RequestError where there are more specs than arrays, or more entries than dims.
     """

@@ -13,6 +13,7 @@ from spmd_core.words import (
     compact,
     dim_text,
     group_texts,
+    hosts_text,
     index_texts,
     layout_headline,
     not_to_scale,
@@ -121,7 +122,7 @@ def joined_note(placed: Layout) -> str | None:
 
 def notes(placed: Layout) -> str:
     """The sentences below the picture, a line each, as markdown."""
-    sentences = (sharing_text(placed), joined_note(placed), scale_note(placed))
+    sentences = (sharing_text(placed), hosts_text(placed), joined_note(placed), scale_note(placed))
     return "  \n".join(plain(sentence) for sentence in sentences if sentence)
 
 
@@ -143,6 +144,8 @@ def table(placed: Layout, dtype: str) -> pa.Table:
     shards, place = np.unique(placed.shard_of[:count], return_inverse=True)
     same = group_texts(placed.named_groups[shards])
     columns: dict[str, object] = {"device": placed.numbers[:count]}
+    if placed.hosts is not None:
+        columns["host"] = placed.hosts[:count]
     columns |= {
         name: placed.coordinates[:count, axis] for axis, (name, _) in enumerate(placed.mesh)
     }

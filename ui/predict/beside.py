@@ -30,7 +30,8 @@ def show(result: Result, name: str) -> None:
     }
     if not offered:
         st.caption(
-            "No other prediction is stored yet. Change the fields, predict that too, and both can be seen side by side here."
+            "No other prediction is stored yet. Change the fields, predict that too, and both can "
+            "be seen side by side here."
         )
         return
     now = state.aside("predict", _KEY)

@@ -1,4 +1,5 @@
-"""Several predictions compiled as runs of their own: what that costs, how far it is, a way to end it.
+"""Several predictions compiled as runs of their own: what that costs, how far it is, a way to end
+it.
 
 What is done stays, whatever ends the others.
 """
@@ -61,7 +62,9 @@ def begin(missing: Sequence[SweepPoint]) -> None:
 
 
 def controls(points: Sequence[SweepPoint], outcomes: Sequence[Outcome], titled: Titled) -> None:
-    """How many compiles are missing and how long they take, before the button; while they run, how far they are."""
+    """How many compiles are missing and how long they take, before the button; while they run, how
+    far they are.
+    """
     missing = to_compile(points, outcomes)
     if any(outcome.state in ("waiting", "running") for outcome in outcomes):
         _watch(points, tuple(outcome.state for outcome in outcomes), titled)

@@ -35,7 +35,9 @@ _SCALING = {"weak": "Batch per chip constant (weak)", "strong": "Total batch con
 
 
 def show(experiment: Experiment) -> None:
-    """The sweep of a valid experiment whose target is a topology. It starts no compile until its button is pressed."""
+    """The sweep of a valid experiment whose target is a topology. It starts no compile until its
+    button is pressed.
+    """
     sweep, sentence = _fields(experiment)
     if sweep is None:
         refusal(sentence or "")
@@ -58,8 +60,8 @@ _VIEWS = {"step": "One prediction", "sweep": "Sweep"}
 
 
 def is_open() -> bool:
-    """Whether the screen shows a sweep. It does where the query has `show=sweep`, or a sweep, or the
-    tab that a sweep had before.
+    """Whether the screen shows a sweep. It does where the query has `show=sweep`, or a sweep, or
+    the tab that a sweep had before.
     """
     return (
         st.query_params.get(choices.SHOWN) == "sweep"

@@ -130,8 +130,8 @@ class _Memory:
 
 
 def memory_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
-    """Peak per device by the compiler, the estimate from the sizes where it is not compiled yet, and
-    the capacity; crosses do not fit.
+    """Peak per device by the compiler, the estimate from the sizes where it is not compiled yet,
+    and the capacity; crosses do not fit.
     """
     limits = [float(row.point.capacity_bytes) for row in rows if row.point.capacity_bytes]
     size, name = unit(limits, BYTES)

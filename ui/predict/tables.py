@@ -127,8 +127,8 @@ def sharding_table(plan: Plan) -> dict[str, list[str]]:
 
 
 def arrays_table(plan: Plan) -> dict[str, list[str]]:
-    """Every array that matters: its dims with the axes that shard them, and the shape that one device
-    holds.
+    """Every array that matters: its dims with the axes that shard them, and the shape that one
+    device holds.
     """
     arrays = sharding.arrays(plan)
     rename = sharding.WORDS

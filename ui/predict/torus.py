@@ -73,8 +73,8 @@ def _axis_field(experiment: Experiment) -> str:
 
 
 def axes_table(axes: tuple[MeshAxis, ...], title: str = "On the torus") -> dict[str, list[str]]:
-    """One row per axis: what it is on the torus, or which links it uses where there is none, how far apart neighbors are, and what gathering
-    over it takes.
+    """One row per axis: what it is on the torus, or which links it uses where there is none, how
+    far apart neighbors are, and what gathering over it takes.
     """
     return {
         "Axis": [nowrap(f"{each.name} {each.size}") for each in axes],

@@ -24,8 +24,10 @@ def draw(experiment: Experiment) -> None:
         if search is None:
             st.caption(
                 plain(
-                    f"Every size of the mesh axes on {experiment.device_count} devices, with the specs of the "
-                    "file, data, fsdp and tensor, and each group of parameters sharded otherwise: compiled, the "
+                    f"Every size of the mesh axes on {experiment.device_count} devices, with the "
+                    "specs of the "
+                    "file, data, fsdp and tensor, and each group of parameters sharded otherwise: "
+                    "compiled, the "
                     f"most promising first, for {BUDGET_S:g} seconds."
                 )
             )

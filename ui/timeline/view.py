@@ -53,7 +53,8 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
 
 
 def place_of(text: str, timeline: Timeline) -> tuple[int, str]:
-    """The scene and the picked operation that a link names; the first scene where there are none such.
+    """The scene and the picked operation that a link names; the first scene where there are none
+    such.
 
     >>> from spmd_core.pictures.timeline.values import Scene
     >>> place_of("7:x", Timeline((Scene("", (), (), 1.0),)))

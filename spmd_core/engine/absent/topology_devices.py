@@ -21,7 +21,9 @@ NOTE = (
 
 
 def describe(target: str) -> Environment:
-    """The environment of a topology; WorkerError where the compiler is missing, does not fit, or refuses."""
+    """The environment of a topology; WorkerError where the compiler is missing, does not fit, or
+    refuses.
+    """
     topology = get_topology(target)
     devices = devices_of(topology)
     listed = zip(devices[:MAX_LISTED_DEVICES], coordinates(devices, topology), strict=False)

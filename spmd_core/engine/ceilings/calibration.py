@@ -9,7 +9,7 @@ import jax
 
 from spmd_core.engine.ceilings.collective_sweep import IN_A_TURN, STRATEGY, measured
 from spmd_core.engine.ceilings.operations import OperationCosts
-from spmd_core.engine.ceilings.slopes import Repeated, slope
+from spmd_core.engine.ceilings.slopes import Repeated, slope, took
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import failure_of
@@ -186,9 +186,10 @@ def _sweep(experiment: Experiment, sheet: Mapping[str, float]) -> Experiment | N
 def _items(names: Mapping[str, Any], sheet: Mapping[str, float]) -> Iterator[Item]:
     """All devices at once, then one alone, then what a call costs at least."""
     mesh = names["mesh"]
-    one = jax.sharding.Mesh(mesh.devices.reshape(-1)[:1], ("one",))
-    for where, title, suffix in ((mesh, "", ""), (one, ", one device alone", ALONE)):
-        yield from _rates(names, where, title, suffix, sheet)
+    yield from _rates(names, mesh, "", "", sheet)
+    if jax.process_count() == 1:  # where there are other processes, they have no part in it
+        one = jax.sharding.Mesh(mesh.devices.reshape(-1)[:1], ("one",))
+        yield from _rates(names, one, ", one device alone", ALONE, sheet)
     yield Item("dispatch_single", "Dispatch floor, one device", "s", lambda: _floor(None, mesh))
     yield Item("dispatch_mesh", "Dispatch floor, all devices", "s", lambda: _floor(mesh, mesh))
 
@@ -245,7 +246,7 @@ def _matmul(
     while True:
         factors = [names["filled"](mesh, (side, side), dtype) for _ in range(3)]
         program = Repeated(names, mesh, names["products"], factors)
-        if side >= MOST_SIDE or min(timing.time_calls(program, (1,), 1) for _ in "ab") >= LONG_S:
+        if side >= MOST_SIDE or min(took(program, 1) for _ in "ab") >= LONG_S:
             return 4.0 * side**3, slope(program, ITEM_S)
         side *= 2
 

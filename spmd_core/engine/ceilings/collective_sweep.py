@@ -11,6 +11,7 @@ from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import failure_of
+from spmd_core.engine.members import agreed, gathered
 from spmd_core.experiment import TRANSFERS, Experiment
 from spmd_core.program import file_name
 from spmd_core.results import (
@@ -92,7 +93,9 @@ def measured(
         summary = summarize(samples)
     except Exception as error:  # the compiler's, or memory's
         return case.point(nbytes, error=failure_of(error).message), ()
-    return case.point(nbytes, summary.median_s, summary.ci95_s, correct=right), beside
+    return case.point(
+        nbytes, summary.median_s, summary.ci95_s, correct=all(gathered(right))
+    ), beside
 
 
 def _repeated(case: Case, count: int, names: Mapping[str, Any]) -> Repeated:
@@ -108,7 +111,7 @@ def _samples(call: Callable[..., Any], argument: jax.Array, lasting_s: float) ->
     program copies from or to its host repeatedly.
     """
     with timing.quiet():
-        fastest = min(timing.time_calls(call, (argument,), 1) for _ in range(WARM_CALLS))
+        fastest = agreed(min(timing.time_calls(call, (argument,), 1) for _ in range(WARM_CALLS)))
         calls = max(1, int(np.ceil(timing.TURN_S / fastest)))
         count = int(np.clip(lasting_s / (calls * fastest), LEAST_SAMPLES, MOST_SAMPLES))
         return [timing.time_calls(call, (argument,), calls) for _ in range(count)]

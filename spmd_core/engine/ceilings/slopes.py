@@ -13,6 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.engine.measured import timing
+from spmd_core.engine.members import agreed, gathered
 
 BETWEEN_S = 4e-3  # of the repetitions between two counts: many times what calls differ by
 MOST_MORE = 2**16  # repetitions beyond one
@@ -87,15 +88,20 @@ class Repeated:
         return self._calls[count]
 
 
+def took(repeat: Repeat, count: int) -> float:
+    """Seconds of a call, in the member of a run on several hosts that took longest."""
+    return max(gathered(timing.time_calls(repeat, (count,), 1)))
+
+
 def _enough(repeat: Repeat, most: int) -> int:
     """Repetitions beyond one that last BETWEEN_S."""
-    timing.time_calls(repeat, (1,), 1)
-    one, more = timing.time_calls(repeat, (1,), 1), 1
+    took(repeat, 1)
+    one, more = took(repeat, 1), 1
     while more < most:
-        took = min(timing.time_calls(repeat, (1 + more,), 1) for _ in range(2 if more > 1 else 1))
-        if took - one >= BETWEEN_S:
+        beyond = min(took(repeat, 1 + more) for _ in range(2 if more > 1 else 1)) - one
+        if beyond >= BETWEEN_S:
             break
-        more = min(most, int(more * np.clip(1.5 * BETWEEN_S / max(took - one, 1e-9), 2, 16)))
+        more = min(most, int(more * np.clip(1.5 * BETWEEN_S / max(beyond, 1e-9), 2, 16)))
     return more
 
 
@@ -106,8 +112,8 @@ def _turns(repeat: Repeat, more: int, lasting_s: float) -> tuple[list[float], li
     one, many, since = list[float](), list[float](), perf_counter()
     while len(one) < MOST_TURNS:
         for count, times in ((1, one), (1 + more, many)):
-            times.append(timing.time_calls(repeat, (count,), 1))
+            times.append(took(repeat, count))
         least = LONG_TURNS if many[-1] > LONG_S else LEAST_TURNS
-        if len(one) >= least and perf_counter() - since > lasting_s:
+        if len(one) >= least and agreed(perf_counter() - since > lasting_s):
             break
     return one, many

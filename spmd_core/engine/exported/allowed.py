@@ -54,7 +54,9 @@ def check_paths(paths: Sequence[str]) -> None:
 
 
 def check_module(module: ir.Module) -> tuple[str, ...]:
-    """The targets of its kernels. RequestError for an operation, in any region, that is not allowed."""
+    """The targets of its kernels. RequestError for an operation, in any region, that is not
+    allowed.
+    """
     kernels: dict[str, None] = {}
     for op in operations(module.operation):
         name = op.name

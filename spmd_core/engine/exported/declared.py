@@ -53,9 +53,9 @@ def exported(step: DeclaredStep) -> bytes:
 
 
 def arguments_of(arguments: Any, rules: Any, step: DeclaredStep) -> Arrays:
-    """Path -> abstract array of each argument. `rules` are pairs of a regular expression on the path
-    and the dims of the array, or pytrees of PartitionSpec by argument; what none names takes the
-    spec of a path that ends alike, such as a parameter's moments, else it is replicated.
+    """Path -> abstract array of each argument. `rules` are pairs of a regular expression on the
+    path and the dims of the array, or pytrees of PartitionSpec by argument; what none names takes
+    the spec of a path that ends alike, such as a parameter's moments, else it is replicated.
     """
     types = (AxisType.Auto,) * len(step.mesh)
     mesh = AbstractMesh(tuple(step.mesh.values()), tuple(step.mesh), axis_types=types)

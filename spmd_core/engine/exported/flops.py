@@ -1,4 +1,6 @@
-"""The floating-point operations of a program's matrix products and convolutions, read off its module."""
+"""The floating-point operations of a program's matrix products and convolutions, read off its
+module.
+"""
 
 import json
 import math

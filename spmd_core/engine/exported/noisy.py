@@ -34,8 +34,8 @@ _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitm
 
 
 def add_noise(module: ir.Module, blocks: int, coarse: float) -> None:
-    """Change the module: its main function takes a seed, uint32, as its last argument. `blocks`: how
-    many devices a sum may be split over; `coarse`: eps that products of float32 are rounded to.
+    """Change the module: its main function takes a seed, uint32, as its last argument. `blocks`:
+    how many devices a sum may be split over; `coarse`: eps that products of float32 are rounded to.
     """
     main: Any = ir.SymbolTable(module.operation)["main"]
     rounding = [op for op in _listed(main.operation) if _rounds(op)]

@@ -90,7 +90,7 @@ def _compiled(
     """The module compiled for one CPU device, as a function of arrays that returns NumPy arrays."""
     shapes = [(program.shape(leaf), jnp.dtype(leaf.dtype)) for leaf in program.described.outputs]
     given = [*operands.values(), *more]
-    with jax.default_device(jax.devices("cpu")[0]), warnings.catch_warnings():
+    with jax.default_device(jax.local_devices(backend="cpu")[0]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         jitted = jax.jit(
             lambda *arrays: tuple(jnp.zeros(shape, dtype) for shape, dtype in shapes),
@@ -102,7 +102,7 @@ def _compiled(
         compiled = lowered.compile()
 
     def call(*arrays: Any) -> list[np.ndarray]:
-        with jax.default_device(jax.devices("cpu")[0]):
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
             return [np.asarray(each) for each in compiled(*arrays)]
 
     return call

@@ -11,6 +11,7 @@ from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.own_reference import own_references
 from spmd_core.engine.measured.trial import Trial, failure_of
+from spmd_core.engine.members import Shards, gathered
 from spmd_core.experiment import Experiment, Program
 from spmd_core.results import (
     Arithmetic,
@@ -51,13 +52,19 @@ class Checker:
 
     def check(self, trial: Trial) -> None:
         """Fill in error, `wrong` and `correct` of a trial whose results wait for it."""
-        results, trial.to_check = trial.to_check, {}
-        if not results or trial.failure is not None:
+        held, trial.to_check = trial.to_check, {}
+        if not held or trial.failure is not None:
             return
         expected, facts = self._expected(trial)
         trial.facts += facts
         if not expected:
             return
+        results = {
+            name: each.among(expected[name], self.experiment.shape(name))
+            if isinstance(each, Shards)
+            else each
+            for name, each in held.items()
+        }
         trial.error = _largest(
             [measure_error(expected[name], result) for name, result in results.items()]
         )
@@ -72,6 +79,8 @@ class Checker:
         ]
         if trial.wrong:
             trial.correct = False
+        if any(isinstance(each, Shards) for each in held.values()):
+            _judge_together(trial)
 
     def check_if_large(self, trial: Trial) -> None:
         """Judge results now that would fill the host's memory if they were kept."""
@@ -121,6 +130,22 @@ class Checker:
         except Exception as error:  # whatever one device cannot do is reported; the timings stay
             failure = failure_of(error)
             return {}, [StoredFact(kind="one device fails", values=failure.model_dump())]
+
+
+def _judge_together(trial: Trial) -> None:
+    """A result is right where every member finds the shards right that it holds."""
+    error = trial.error or Error(None, None)
+    wrong = trial.wrong.model_dump() if trial.wrong else None
+    said = gathered((error.max_abs, error.max_rel, wrong, trial.correct))
+    trial.error = _largest([Error(*each[:2]) for each in said])
+    found = [Wrong(**each[2]) for each in said if each[2]]
+    if found:
+        count = sum(each.count for each in found)
+        worst = max(found, key=lambda each: each.count)
+        trial.wrong = worst.model_copy(update={"count": count, "share": count / worst.of})
+    verdicts = [each[3] for each in said]
+    told = [each for each in verdicts if each is not None]
+    trial.correct = all(told) if told else None
 
 
 def _wrong(

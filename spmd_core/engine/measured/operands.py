@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Sharding
 
 
@@ -29,7 +30,24 @@ class Operands(dict[str, Any]):
         for reference in self._placed[name]:
             array = reference()
             if array is not None and array.sharding.is_equivalent_to(sharding, array.ndim):
-                return jax.device_put(array, sharding)
-        placed = jax.device_put(self[name], sharding)
+                return self._alike(array, sharding)
+        placed = self._on_devices(name, sharding)
         self._placed[name].append(weakref.ref(placed))
         return placed
+
+    @staticmethod
+    def _alike(array: jax.Array, sharding: Sharding) -> jax.Array:
+        """The array's own buffers under another name of its sharding."""
+        if sharding.is_fully_addressable:
+            return jax.device_put(array, sharding)
+        shards = [shard.data for shard in array.addressable_shards]
+        return jax.make_array_from_single_device_arrays(array.shape, sharding, shards)
+
+    def _on_devices(self, name: str, sharding: Sharding) -> jax.Array:
+        """Each process makes the shards of its own devices: every one has drawn the operand."""
+        if sharding.is_fully_addressable:
+            return jax.device_put(self[name], sharding)
+        values = np.asarray(self[name])
+        places = sharding.addressable_devices_indices_map(values.shape)
+        shards = [jax.device_put(values[index], device) for device, index in places.items()]
+        return jax.make_array_from_single_device_arrays(values.shape, sharding, shards)

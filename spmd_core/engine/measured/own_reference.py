@@ -23,7 +23,7 @@ def own_references(
     operands are given in float64."""
     lines, function = computation_lines(experiment, "single", {})
     names = execute(_IMPORTS + "\n".join(lines) + "\n", f"{experiment.workload}_reference.py")
-    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
         arguments = [
             jax.numpy.asarray(value if value.dtype.kind in "iub" else value.astype(np.float64))
             for value in operands.values()

@@ -6,7 +6,6 @@ from time import perf_counter
 from typing import Any
 
 import jax
-import numpy as np
 
 from spmd_core.engine.absent.topology import coordinates
 from spmd_core.engine.devices import JaxDevice
@@ -19,6 +18,7 @@ from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.place import array_report
 from spmd_core.engine.measured.timing import Timed, block
 from spmd_core.engine.measured.trial import Trial, device_order
+from spmd_core.engine.members import nothing, on_host
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import Coordinates
@@ -45,6 +45,9 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
         return
     if not operands:
         operands.update(names["make_operands"]())
+    if STRATEGIES[trial.strategy].is_single_device and jax.process_index() > 0:
+        trial.program = Timed(trial.strategy, nothing, ())  # the first member has the device
+        return
     if trial.strategy == "place":
         _place(trial, names, operands, tell)
     else:
@@ -90,7 +93,7 @@ def _compile(
         experiment, output, result_shapes(experiment, trial.strategy)
     ).items():
         trial.outputs[name] = array_report(array, order, mesh)
-        trial.to_check[name] = np.asarray(array).reshape(experiment.shape(name))
+        trial.to_check[name] = on_host(array, experiment.shape(name))
     trial.program = Timed(trial.strategy, lowered.call, lowered.arguments)
     if lowered.unsharded is not None:
         trial.from_unsharded = Timed(
@@ -108,9 +111,8 @@ def read_program(
     try:
         module = read_module(compiled)
         mesh = () if STRATEGIES[trial.strategy].is_single_device else experiment.mesh
-        positions = tuple(
-            order.index(device) for device in compiled.runtime_executable().local_devices()
-        )
+        used = compiled.runtime_executable().local_devices() if jax.process_count() == 1 else order
+        positions = tuple(map(order.index, used))
         trial.operations = operations_of(module)
         collectives = read_collectives(
             module,
@@ -159,7 +161,7 @@ def _place(trial: Trial, names: Mapping[str, Any], operands: Operands, tell: Tel
     mesh, order = device_order(names)
     array = _first_run(trial, names["program"], tell)
     trial.outputs["array"] = array_report(array, order, mesh)
-    trial.to_check["array"] = np.asarray(array)
+    trial.to_check["array"] = on_host(array, array.shape)
     trial.program = Timed(
         trial.strategy, jax.device_put, (operands["array"], names["placed"]["array"])
     )

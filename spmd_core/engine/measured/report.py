@@ -30,6 +30,7 @@ def strategy_result(
         error=trial.failure,
         phases_s=Phases(**trial.phases_s),
         samples_s=samples,
+        hosts=trial.hosts,
         remeasured_s=every[len(samples) :],
         turns_s=tuple(program.rounds) if program else (),
         calls_per_sample=program.calls_per_turn * program.turns if program and samples else None,

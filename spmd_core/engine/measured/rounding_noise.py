@@ -218,8 +218,9 @@ def _closed(called: Any, signs: Signs, noise: Noise) -> Callable[..., Values]:
 
 
 def _scan(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
-    """A loop over rows. What it takes and returns row by row is what its body has with one dim less:
-    JAX 0.10 counts the others in parameters that 0.12 does not have."""
+    """A loop over rows. What it takes and returns row by row is what its body has with one dim
+    less: JAX 0.10 counts the others in parameters that 0.12 does not have.
+    """
     params, body = equation.params, equation.params["jaxpr"]
     carried = len(equation.outvars) - _rows(equation.outvars, body.out_avals)
     fixed = len(given) - _rows(equation.invars, body.in_avals) - carried

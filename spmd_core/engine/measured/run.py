@@ -9,6 +9,7 @@ from itertools import count
 import jax
 import numpy as np
 
+from spmd_core.base import WorkerError
 from spmd_core.engine import devices, shardings
 from spmd_core.engine.ceilings import machine
 from spmd_core.engine.lower import execute
@@ -18,13 +19,16 @@ from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.prepare import prepare
 from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.sample import Sampler, rankable_rounds
+from spmd_core.engine.measured.timing import Timed
 from spmd_core.engine.measured.train import TrainingRun
 from spmd_core.engine.measured.trial import Trial
+from spmd_core.engine.members import agreed, gathered, here, host_times, nothing
 from spmd_core.experiment import STRATEGIES, Experiment, Row
 from spmd_core.results import (
     OUT_OF_MEMORY,
     Environment,
     Event,
+    Failure,
     Finished,
     Measured,
     Phase,
@@ -48,6 +52,7 @@ def run_experiment(
     strategy stays its own.
     """
     _wake_compiler()
+    own, cancelled = cancelled, lambda: agreed(own())
     if experiment.what.is_of_machine:
         return machine.run(experiment, run_id, environment, emit, cancelled)
     trials = [Trial(row.strategy, row) for row in _rows(experiment)]
@@ -66,6 +71,8 @@ def run_experiment(
     for trial in trials:
         checkers.of(trial).check(trial)
     sampler.remeasure()
+    for trial in trials:
+        _slowest(trial, experiment.timing.samples)
     _train(experiment, trials, sampler)
     result = _result(experiment, run_id, environment, trials, sampler)
     forget_now_and_then()
@@ -85,6 +92,7 @@ def run_again(
     between processes is in the spread of the two. Nothing else of them is reported.
     """
     _wake_compiler()
+    own, cancelled = cancelled, lambda: agreed(own())
     trials = [Trial(row.strategy, row) for row in _rows(experiment) if row.key in again]
     checkers = Checkers(environment.platform)
     sampler = Sampler(experiment, trials, emit, cancelled, process)
@@ -93,6 +101,8 @@ def run_again(
             _prepare(trial, checkers.of(trial).operands, _without_texts(emit))
     sampler.warm_up()
     sampler.measure()
+    for trial in trials:
+        _slowest(trial, experiment.timing.samples)
     result = Result(
         run=run_id,
         experiment=experiment,
@@ -101,6 +111,24 @@ def run_again(
         partial=sampler.stopped,
     )
     return Finished(result=result)
+
+
+def _slowest(trial: Trial, planned: int) -> None:
+    """Keep the rounds of the member that took longest, and each one's median."""
+    if jax.process_count() == 1:
+        return
+    program = trial.program
+    own = program.rounds if program and program.call is not nothing else []
+    said = gathered((*here(), own))
+    trial.hosts = host_times(
+        [
+            (host, count, stats.median_s(rounds[:planned]) if rounds else 0.0)
+            for host, count, rounds in said
+        ]
+    )
+    if program and trial.hosts:
+        slowest = max(trial.hosts, key=lambda each: each.median_s).process
+        program.rounds = [tuple(turns) for turns in said[slowest][2]]
 
 
 def _without_texts(emit: Emit) -> Emit:
@@ -174,7 +202,7 @@ def _of_trials(
     sampler: Sampler,
 ) -> Result:
     """What the trials have now; `floors` are dispatch floors by row."""
-    return Result(
+    result = Result(
         run=run_id,
         experiment=experiment,
         environment=environment,
@@ -189,6 +217,8 @@ def _of_trials(
             rankable_rounds(trials), experiment.timing.samples, margin=experiment.timing.margin
         ),
     )
+    fastest = next((each for _, each in result.ordered if each.hosts), None)
+    return result.model_copy(update={"hosts": fastest.hosts}) if fastest else result
 
 
 def _ran_out(trial: Trial) -> bool:
@@ -225,9 +255,21 @@ def _prepare(trial: Trial, operands: Operands, emit: Emit) -> None:
         Exception
     ) as error:  # whatever a strategy raises is its result, kind and words; the others go on
         trial.fail(error)
+    _fail_together(trial)
     if trial.texts:
         emit(Texts(strategy=trial.key, texts=trial.texts))
         trial.texts = {}  # megabytes, for large programs
+
+
+def _fail_together(trial: Trial) -> None:
+    """What failed in one member fails in all of them, and what one does all do."""
+    failures = gathered(trial.failure and trial.failure.model_dump())
+    failure = next((each for each in failures if each), None)
+    if failure and trial.failure is None:
+        trial.fail(WorkerError(""))
+        trial.failure = Failure(**failure)
+    if agreed(trial.from_unsharded is not None) and trial.from_unsharded is None:
+        trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", nothing, ())
 
 
 class Checkers:

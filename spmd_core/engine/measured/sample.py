@@ -6,6 +6,7 @@ from time import monotonic
 
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import Trial
+from spmd_core.engine.members import agreed
 from spmd_core.experiment import Experiment
 from spmd_core.results import Event, Phase, Progress, stats
 
@@ -55,12 +56,23 @@ class Sampler:
         """Further rounds of the two best of those with right values; in a study of all near
         the fastest whose verdict is open, since many are compared and few rounds settle few pairs.
         """
+        further = agreed(self._further())
+        if further is None or self._stop():
+            return
+        names, count = further
+        planned = self.experiment.timing.samples
+        best = [trial for trial in self.trials if trial.key in names]
+        self.emit(Phase(phase="sample"))
+        self._rounds(best, count, before=planned, of=planned + count)
+
+    def _further(self) -> tuple[Sequence[str], int] | None:
+        """Which strategies are to be sampled further, and how many rounds."""
         rounds = rankable_rounds(self.trials)
         planned = self.experiment.timing.samples
         of_study = bool(self.experiment.variants)
         names = stats.contenders(rounds, planned) if of_study else stats.two_best(rounds)
-        if names is None or self._stop():
-            return
+        if names is None:
+            return None
         alpha = stats.corrected(len(rounds) if of_study else 2)
         count = max(
             stats.rounds_to_add(rounds, (names[0], other), planned, alpha) for other in names[1:]
@@ -69,8 +81,7 @@ class Sampler:
         allowed_s = MORE_ROUNDS_S * len(best) / 2
         if count > planned and count * sum(map(_seconds_of_round, best)) > allowed_s:
             count = planned
-        self.emit(Phase(phase="sample"))
-        self._rounds(best, count, before=planned, of=planned + count)
+        return names, count
 
     def _rounds(self, trials: Sequence[Trial], count: int, *, before: int, of: int) -> None:
         def after_round(done: int) -> None:

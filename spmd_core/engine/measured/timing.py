@@ -18,6 +18,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from spmd_core.engine.devices import JaxDevice
+from spmd_core.engine.members import agreed, nothing
 
 # a reading of perf_counter costs 0.1 µs: 0.01 % of a turn; noise from outside lasts longer, and so
 # hits all alike
@@ -105,7 +106,7 @@ def warm_up(timed: Timed) -> None:
         spent < WARM_UP_S and (blocks < WARM_UP_BLOCKS or calls * fastest < WARM_UP_AT_SPEED_S)
     ):
         count = 1 if blocks < 2 else max(1, min(MAX_CALLS, int(BLOCK_S / fastest)))
-        one = time_calls(timed.call, timed.arguments, count)
+        one = agreed(time_calls(timed.call, timed.arguments, count))
         fastest = min(fastest, one)
         spent, calls, blocks = spent + one * count, calls + count, blocks + 1
     timed.fastest_s = fastest
@@ -157,6 +158,8 @@ def _round(programs: list[Timed], order: random.Random) -> None:
         order.shuffle(present)
         for timed in present:
             try:
+                if jax.process_count() > 1:
+                    block(timed.call(*timed.arguments))  # members begin a turn together
                 turns[id(timed)].append(
                     round(
                         time_calls(timed.call, timed.arguments, timed.calls_per_turn), CLOCK_DIGITS
@@ -176,9 +179,11 @@ def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: JaxDevice) -> float
     sharding = (
         SingleDeviceSharding(device) if mesh is None else NamedSharding(mesh, PartitionSpec())
     )
-    operand = jax.device_put(np.float32(1), sharding)
-    program = jax.jit(lambda value: value + 1, out_shardings=sharding).lower(operand).compile()
-    floor = Timed("dispatch", program, (operand,))
+    floor = Timed("dispatch", nothing, ())
+    if mesh is not None or device.process_index == jax.process_index():
+        operand = jax.device_put(np.float32(1), sharding)
+        program = jax.jit(lambda value: value + 1, out_shardings=sharding).lower(operand).compile()
+        floor = Timed("dispatch", program, (operand,))
     with quiet():
         warm_up(floor)
         plan_turns([floor], TURN_S)

@@ -12,6 +12,7 @@ import numpy as np
 
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import Trial
+from spmd_core.engine.members import nothing
 from spmd_core.experiment import Experiment
 from spmd_core.results import STEP_TIME, Event, Phase, Progress, labelled, thinned
 
@@ -56,7 +57,7 @@ class TrainingRun:
         self._arguments.clear()
 
     def _step(self, trial: Trial) -> None:
-        if trial.failure is not None or trial.program is None:
+        if trial.failure is not None or trial.program is None or trial.program.call is nothing:
             return
         what, curve = self.experiment.what, self.experiment.what.training.curve or ""
         arguments = self._arguments.setdefault(trial.key, list(trial.program.arguments))

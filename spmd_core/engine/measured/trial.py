@@ -12,6 +12,7 @@ import numpy as np
 from spmd_core.base import Inexpressible, WrongResult
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.measured.timing import Timed
+from spmd_core.engine.members import Shards
 from spmd_core.experiment import Row
 from spmd_core.program import with_specs
 from spmd_core.results import (
@@ -21,6 +22,7 @@ from spmd_core.results import (
     Collective,
     Error,
     Failure,
+    HostTime,
     MemoryBytes,
     Operation,
     Prediction,
@@ -58,13 +60,14 @@ class Trial:
     outputs: dict[str, ArrayReport] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)
     # the results on the host, until they are compared with the reference
-    to_check: dict[str, np.ndarray] = field(default_factory=dict)
+    to_check: dict[str, np.ndarray | Shards] = field(default_factory=dict)
     # of a training run: a value for each step
     series: dict[str, list[float]] = field(default_factory=dict)
     error: Error | None = None
     wrong: Wrong | None = None
     correct: bool | None = None
     failure: Failure | None = None
+    hosts: tuple[HostTime, ...] = ()  # of several
 
     @property
     def key(self) -> str:

@@ -70,8 +70,8 @@ SPARSE_CORE_FLAGS = (
     "xla_tpu_enable_sparse_core_collective_offload_reduce_scatter=true",
     "xla_tpu_use_single_sparse_core_for_all_gather_offload=true",
 )
-# From which size on (MiB) a matmul is split into parts, whose operands or sums pass around a ring of
-# devices meanwhile. MaxText's published runs on v6e turn that off by a size that no matmul has.
+# From which size on (MiB) a matmul is split into parts, whose operands or sums pass around a ring
+# of devices meanwhile. MaxText's published runs on v6e turn that off by a size that no matmul has.
 RING_FLAG = "xla_jf_spmd_threshold_for_windowed_einsum_mib"
 WITHOUT_RINGS = f"{RING_FLAG}=1000000"
 LEAST_WITHOUT_MIB = 100_000  # a size from which on no matmul is split

@@ -125,7 +125,9 @@ def _value(usual: Any, text: str) -> Any:
 
 
 def get_model(name: str) -> ModelSize:
-    """The preset, the scaled decoder or the config's of that name; RequestError where there is none."""
+    """The preset, the scaled decoder or the config's of that name; RequestError where there is
+    none.
+    """
     text = name.strip().lower()
     if match := _SCALED.fullmatch(text):
         return scaled(int(match[2]), of_2023=match[1] is not None)

@@ -227,7 +227,8 @@ class Plan(Frozen):
             raise refuse(
                 f"sequence={self.sequence}",
                 f"does not divide into blocks of 128 over sequence={axes.get('sequence', 1)}",
-                f"use {128 * axes.get('sequence', 1) * max(1, self.sequence // (128 * axes.get('sequence', 1)))}",
+                "use "
+                f"{128 * axes.get('sequence', 1) * max(1, self.sequence // (128 * axes.get('sequence', 1)))}",
             )
         tensor = axes.get("tensor", 1)
         for what, size in (("heads", model.heads), ("mlp", model.mlp), ("embed", model.embed)):
@@ -240,7 +241,8 @@ class Plan(Frozen):
         if self.fused_qkv and model.kv_heads != model.heads:
             raise refuse(
                 "fused_qkv",
-                f"needs as many key heads as heads, and {model.title} has {model.kv_heads} of {model.heads}",
+                f"needs as many key heads as heads, and {model.title} has {model.kv_heads} of "
+                f"{model.heads}",
                 "leave it out",
             )
         if self.fused_mlp and not model.gated:
@@ -260,7 +262,8 @@ class Plan(Frozen):
         if self.sizes and nbytes > capacity:
             raise refuse(
                 f"embed={model.embed} by {name}={getattr(model, name)}",
-                f"makes a weight of {bytes_text(nbytes)} in bfloat16, more than the {bytes_text(capacity)} of a {topology.chip.title}",
+                f"makes a weight of {bytes_text(nbytes)} in bfloat16, more than the "
+                f"{bytes_text(capacity)} of a {topology.chip.title}",
                 "make one of them smaller, or tensor larger",
             )
 
@@ -342,7 +345,9 @@ class Plan(Frozen):
 
     @property
     def not_compared(self) -> str | None:
-        """The part of the experts' time that no published step was compared with; None without such."""
+        """The part of the experts' time that no published step was compared with; None without
+        such.
+        """
         if self.size.experts == 1:
             return None
         if self.dropless:

@@ -82,8 +82,8 @@ def _each_and_pairs(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def ladder(options: Mapping[str, Any], unit: int = 1) -> tuple[int, ...]:
-    """Sizes in bytes with equal ratios between them, each a multiple of `unit`; fewer than requested
-    for where several become the same.
+    """Sizes in bytes with equal ratios between them, each a multiple of `unit`; fewer than
+    requested for where several become the same.
     """
     low, high = (options.get(name, default) for name, default in _SIZES.items())
     points = options.get("points", USUAL_POINTS)

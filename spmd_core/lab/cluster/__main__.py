@@ -1,5 +1,5 @@
-"""The process that holds the Dask client. It has nothing of the lab's but a socket of JSON lines, and
-ends with it.
+"""The process that holds the Dask client. It has nothing of the lab's but a socket of JSON lines,
+and ends with it.
 """
 
 import argparse

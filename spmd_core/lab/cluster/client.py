@@ -1,5 +1,5 @@
-"""The Dask client, in the process that `spmd_core.lab.cluster.__main__` is: what comes from a scheduler is
-unpickled here, beside nothing of the lab's.
+"""The Dask client, in the process that `spmd_core.lab.cluster.__main__` is: what comes from a
+scheduler is unpickled here, beside nothing of the lab's.
 """
 
 import asyncio

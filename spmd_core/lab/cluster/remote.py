@@ -12,8 +12,8 @@ def versions_here() -> str:
 
 
 def compiled(run: str, spec: str, timeout_s: float, topic: str) -> bytes:
-    """`Compiled` as deflated JSON. `spec`: the experiment as JSON; events of `topic` report when the
-    run leaves this worker's own queue, and its progress.
+    """`Compiled` as deflated JSON. `spec`: the experiment as JSON; events of `topic` report when
+    the run leaves this worker's own queue, and its progress.
     """
     from distributed import get_worker
 

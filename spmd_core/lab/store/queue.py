@@ -60,9 +60,9 @@ class RunQueue(Database):
         owner: str | None = None,
         owner_name: str | None = None,
     ) -> None:
-        """Put a run into the queue; `viewer` None: of the command line. `client` is the process that
-        waits for it; `lasts`: its place in the queue outlasts that process. `owner`: `issuer#sub` of
-        who submits by login.
+        """Put a run into the queue; `viewer` None: of the command line. `client` is the process
+        that waits for it; `lasts`: its place in the queue outlasts that process. `owner`:
+        `issuer#sub` of who submits by login.
         """
         columns = {
             "id": run,

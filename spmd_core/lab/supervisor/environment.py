@@ -77,7 +77,8 @@ def worker_environment(
     parsed = parse_target(target)
     environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
     if parsed.is_simulated and parsed.device_count:
-        return environ | _COMPILER | simulated_devices(parsed.device_count, hardware.cores)
+        each = parsed.device_count // parsed.hosts
+        return environ | _COMPILER | simulated_devices(each, hardware.cores)
     if parsed.is_absent:
         given = " ".join(f"--{name}={value}" for name, value in (flags or {}).items())
         return environ | ENVIRONMENT | {"LIBTPU_INIT_ARGS": given}

@@ -16,8 +16,8 @@ _LINUX, _MAC = "hhqqi4x", "qqihh"
 
 
 class FolderLock:
-    """A POSIX record lock on `length` bytes from `start` of a file, or to its end. It belongs to the
-    process, so there is one object per file and process.
+    """A POSIX record lock on `length` bytes from `start` of a file, or to its end. It belongs to
+    the process, so there is one object per file and process.
 
     Its file stays open: closing any descriptor of that file would give the lock up. Where the file
     was deleted, `file` names another than the one at its path: see `QueueLock`.

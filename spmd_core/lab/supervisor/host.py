@@ -48,7 +48,8 @@ class WorkerHost:
         if parse_target(target).is_attached and hardware.holders:
             holder = hardware.holders[0]
             raise WorkerError(
-                f"{holder.device_file} is held by process {holder.pid} ({holder.name}): end it, or use cpu:8"
+                f"{holder.device_file} is held by process {holder.pid} ({holder.name}): end it, or "
+                "use cpu:8"
             )
         self._flags, self._program = dict(flags or {}), program
         inherited = without_secrets(os.environ) if program else os.environ

@@ -50,8 +50,8 @@ def _with_worker(run: ActiveRun, worker: Worker) -> RunStatus:
 
 
 class Runner:
-    """The only starter and killer of its worker. It works in one thread; `live` and `problem` may be
-    read from any.
+    """The only starter and killer of its worker. It works in one thread; `live` and `problem` may
+    be read from any.
     """
 
     def __init__(

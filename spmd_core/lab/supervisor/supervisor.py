@@ -98,7 +98,9 @@ class Supervisor:
             lane.wake()
 
     def close(self) -> None:
-        """Stop: runs in progress are given back or interrupted, the workers ended, the lock released."""
+        """Stop: runs in progress are given back or interrupted, the workers ended, the lock
+        released.
+        """
         self._is_stopping = True
         self._wakeup.set()
         self._thread.join()

@@ -18,9 +18,9 @@ from spmd_core.pictures.arrows.placed import Placed
 from spmd_core.time import AxisSpan, hops_between, route
 
 Group = tuple[int, ...]  # positions in `mesh.devices`; of a permute, a pair of source and target
-# (way, from, to): over a torus's link ("x+", ...), the network ("dcn"), within a chip ("chip"), through
-# the switch of an NVLink domain ("nvlink"), or
-# where nothing is known of links (""); ends are chips (x, y, z, slice) of a torus, else positions
+# (way, from, to): over a torus's link ("x+", ...), the network ("dcn"), within a chip ("chip"),
+# through the switch of an NVLink domain ("nvlink"), or where nothing is known of links (""); ends
+# are chips (x, y, z, slice) of a torus, else positions
 Key = tuple[str, Coordinates, Coordinates]
 EXCHANGES = ("all-to-all", "ragged-all-to-all")
 PERMUTE = "collective-permute"

@@ -116,11 +116,13 @@ def collective_matmul(collective: CollectiveFacts) -> str:
     place = _of(place_words(collective.op_name, collective.source))
     if collective.wanted == "reduce-scatter":
         return (
-            f"collective matmul{place}: a reduce-scatter over {names(collective.axes)} in steps; partial "
+            f"collective matmul{place}: a reduce-scatter over {names(collective.axes)} in steps; "
+            "partial "
             f"sums pass around {along} while the matmul works on the next part"
         )
     return (
-        f"collective matmul{place}: an all-gather over {names(collective.axes)} in steps; shards pass "
+        f"collective matmul{place}: an all-gather over {names(collective.axes)} in steps; shards "
+        "pass "
         f"around {along} while the matmul works on those that are there"
     )
 

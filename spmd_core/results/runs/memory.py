@@ -99,8 +99,8 @@ def _machine_bytes(experiment: Experiment) -> int:
 
 
 def _parts(experiment: Experiment, strategy: str) -> list[int]:
-    """Into how many parts each operand and result is split: by its spec, or over all devices where a
-    map splits it. 0 where nothing is run.
+    """Into how many parts each operand and result is split: by its spec, or over all devices where
+    a map splits it. 0 where nothing is run.
     """
     if not STRATEGIES[strategy].is_map:
         return [
@@ -206,7 +206,8 @@ def _too_large(experiment: Experiment, need_bytes: int, limit: str) -> Exception
         )
     sizes = ", ".join(f"{dim}={size}" for dim, size in experiment.dims)
     return refuse(
-        f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and results",
+        f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and "
+        "results",
         f"and does not fit in {limit}",
         "use smaller dims, fewer strategies, or more sharding",
     )

@@ -28,8 +28,8 @@ def lane_of_target(target: str, compile_only: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """The current state of a run. Times are seconds since the epoch; medians and series are provisional
-    until the result is there.
+    """The current state of a run. Times are seconds since the epoch; medians and series are
+    provisional until the result is there.
     """
 
     run: str
@@ -108,8 +108,8 @@ class RunSummary:
 
     @property
     def answer(self) -> tuple[str, float, bool] | None:
-        """The strategy with the lowest median, its seconds per call or step, and whether they are predicted; None
-        where there is no time.
+        """The strategy with the lowest median, its seconds per call or step, and whether they are
+        predicted; None where there is no time.
         """
         if self.fastest is not None and (median := self.medians_s.get(self.fastest)) is not None:
             return self.fastest, median, False

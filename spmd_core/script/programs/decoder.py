@@ -25,6 +25,37 @@ from spmd_core.script.programs.decoder_parts import (
 )
 
 
+def splash_kernel(c: Decoder, heads: int, length: int, window: int | None):
+    """The splash kernel of a shard: causal, within `window` keys where there is one."""
+    queries, keys, part = (min(block, length) for block in c.attention_blocks)
+    dq: dict[str, Any] = (
+        {} if c.fused_attention_backward else {"block_q_dq": queries, "block_kv_dq": keys}
+    )
+    sizes = splash.BlockSizes(
+        block_q=queries,
+        block_kv=keys,
+        block_kv_compute=part,
+        block_q_dkv=queries,
+        block_kv_dkv=keys,
+        block_kv_dkv_compute=part,
+        use_fused_bwd_kernel=c.fused_attention_backward,
+        **dq,
+    )
+    mask = (
+        masks.CausalMask((length, length))
+        if window is None or window >= length
+        else masks.LocalMask((length, length), (window - 1, 0), 0)
+    )
+    return splash.make_splash_mha(
+        mask=masks.MultiHeadMask([mask] * heads),
+        head_shards=1,
+        q_seq_shards=1,
+        block_sizes=sizes,
+        attn_logits_soft_cap=c.attention_cap,
+        residual_checkpoint_name="attention",
+    )
+
+
 class Model:
     """A decoder over a mesh: the functions that need the table of shardings."""
 
@@ -64,34 +95,7 @@ class Model:
         def shard(query, key, value, segments, *sinks):
             if c.gpu:
                 return flash_call(query, key, value, window or 0)
-            length = query.shape[2]
-            queries, keys, part = (min(block, length) for block in c.attention_blocks)
-            dq: dict[str, Any] = (
-                {} if c.fused_attention_backward else {"block_q_dq": queries, "block_kv_dq": keys}
-            )
-            sizes = splash.BlockSizes(
-                block_q=queries,
-                block_kv=keys,
-                block_kv_compute=part,
-                block_q_dkv=queries,
-                block_kv_dkv=keys,
-                block_kv_dkv_compute=part,
-                use_fused_bwd_kernel=c.fused_attention_backward,
-                **dq,
-            )
-            mask = (
-                masks.CausalMask((length, length))
-                if window is None or window >= length
-                else masks.LocalMask((length, length), (window - 1, 0), 0)
-            )
-            attend = splash.make_splash_mha(
-                mask=masks.MultiHeadMask([mask] * query.shape[1]),
-                head_shards=1,
-                q_seq_shards=1,
-                block_sizes=sizes,
-                attn_logits_soft_cap=c.attention_cap,
-                residual_checkpoint_name="attention",
-            )
+            attend = splash_kernel(c, query.shape[1], query.shape[2], window)
             if sinks:
                 attend = functools.partial(attend, sinks=sinks[0])
             return jax.vmap(attend)(
@@ -126,17 +130,7 @@ class Model:
 
     def attention(self, x, weights, positions, segments, window):
         c = self.config
-        if c.fused_qkv:
-            with jax.named_scope("qkv"):
-                both = jnp.einsum("bse,eqhd->bsqhd", x, weights["qkv"].astype(x.dtype))
-                query, key, value = jnp.moveaxis(self.biased(both, weights, "qkv"), 2, 0)
-        else:
-            with jax.named_scope("query"):
-                query = self.projected(x, weights, "query")
-            with jax.named_scope("key"):
-                key = self.projected(x, weights, "key")
-            with jax.named_scope("value"):
-                value = self.projected(x, weights, "value")
+        query, key, value = self.query_key_value(x, weights)
         if c.qk_norm:
             query = rms_norm(query, weights["query_norm"])
             key = rms_norm(key, weights["key_norm"])
@@ -165,6 +159,19 @@ class Model:
         with jax.named_scope("out"):
             out = jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype))
             return checkpoint_name(self.biased(out, weights, "out"), "out")
+
+    def query_key_value(self, x, weights):
+        """Heads of queries, keys and values, by one matmul or by three."""
+        if self.config.fused_qkv:
+            with jax.named_scope("qkv"):
+                both = jnp.einsum("bse,eqhd->bsqhd", x, weights["qkv"].astype(x.dtype))
+                return jnp.moveaxis(self.biased(both, weights, "qkv"), 2, 0)
+        with jax.named_scope("query"):
+            query = self.projected(x, weights, "query")
+        with jax.named_scope("key"):
+            key = self.projected(x, weights, "key")
+        with jax.named_scope("value"):
+            return query, key, self.projected(x, weights, "value")
 
     def projected(self, x, weights, name):
         """Heads of queries, keys or values."""

@@ -75,69 +75,74 @@ class Decoder:
     moment_dtypes: tuple[str, str] = ("float32", "float32")
 
 
-def parameter_dims(c: Decoder) -> dict:
-    """The tree of parameters: each leaf a tuple of (dim, size)."""
-    embed, heads, kv, head_dim = (
-        ("embed", c.embed),
-        ("heads", c.heads),
-        ("kv_heads", c.kv_heads),
-        ("head_dim", c.head_dim),
-    )
+def weight_dims(c: Decoder) -> dict:
+    """The weights of a layer: name -> (dim, size) of each dim."""
+    embed, heads, head_dim = ("embed", c.embed), ("heads", c.heads), ("head_dim", c.head_dim)
+    kv = ("kv_heads", c.kv_heads)
     width = (("mlp", c.mlp),) if not c.fused_mlp else (("gate_up", 2), ("mlp", c.mlp))
     experts = (("experts", c.experts),) if c.experts > 1 else ()
-    block = {
-        "attention_norm": (("norm", c.embed),),
-        "mlp_norm": (("norm", c.embed),),
+    weights = {
         "out": (heads, head_dim, embed),
         "up": (*experts, embed, *width),
         "down": (*experts, ("mlp", c.mlp), embed),
     }
     if c.fused_qkv:
-        block["qkv"] = (embed, ("qkv", 3), heads, head_dim)
+        weights["qkv"] = (embed, ("qkv", 3), heads, head_dim)
     else:
-        block |= {
-            "query": (embed, heads, head_dim),
-            "key": (embed, kv, head_dim),
-            "value": (embed, kv, head_dim),
-        }
+        weights["query"] = (embed, heads, head_dim)
+        weights |= {"key": (embed, kv, head_dim), "value": (embed, kv, head_dim)}
     if c.gated and not c.fused_mlp:
-        block["gate"] = (*experts, embed, ("mlp", c.mlp))
+        weights["gate"] = (*experts, embed, ("mlp", c.mlp))
     if experts:
-        block["router"] = (embed, ("router", c.experts))
+        weights["router"] = (embed, ("router", c.experts))
     if c.shared_mlp:
         shared = ("mlp", c.shared_mlp)
-        block |= {"shared_gate": (embed, shared), "shared_up": (embed, shared)}
-        block["shared_down"] = (shared, embed)
+        weights |= {"shared_gate": (embed, shared), "shared_up": (embed, shared)}
+        weights["shared_down"] = (shared, embed)
+    return weights
+
+
+def bias_dims(c: Decoder) -> dict:
+    """The biases and sinks of a layer, as `weight_dims` has its weights."""
+    heads, head_dim = ("heads", c.heads), ("head_dim", c.head_dim)
+    width = (("mlp", c.mlp),) if not c.fused_mlp else (("gate_up", 2), ("mlp", c.mlp))
+    experts = (("experts", c.experts),) if c.experts > 1 else ()
+    biases = {}
     if c.qkv_bias and c.fused_qkv:
-        block["qkv_bias"] = (("qkv", 3), heads, head_dim)
+        biases["qkv_bias"] = (("qkv", 3), heads, head_dim)
     elif c.qkv_bias:
-        block |= {
-            "query_bias": (heads, head_dim),
-            "key_bias": (kv, head_dim),
-            "value_bias": (kv, head_dim),
-        }
+        kv = (("kv_heads", c.kv_heads), head_dim)
+        biases |= {"query_bias": (heads, head_dim), "key_bias": kv, "value_bias": kv}
     if c.out_bias:
-        block["out_bias"] = (("norm", c.embed),)
+        biases["out_bias"] = (("norm", c.embed),)
     if c.mlp_bias:
-        block |= {"up_bias": (*experts, *width), "down_bias": (*experts, ("norm", c.embed))}
+        biases |= {"up_bias": (*experts, *width), "down_bias": (*experts, ("norm", c.embed))}
         if c.gated and not c.fused_mlp:
-            block["gate_bias"] = (*experts, ("mlp", c.mlp))
+            biases["gate_bias"] = (*experts, ("mlp", c.mlp))
     if c.router_bias:
-        block["router_bias"] = (("router", c.experts),)
-    if c.qk_norm:
-        block |= {"query_norm": (head_dim,), "key_norm": (head_dim,)}
+        biases["router_bias"] = (("router", c.experts),)
     if c.sinks:
-        block["sinks"] = (("act_heads", c.heads),)
+        biases["sinks"] = (("act_heads", c.heads),)
+    return biases
+
+
+def norm_dims(c: Decoder) -> dict:
+    """The scales and biases of a layer's norms, as `weight_dims` has its weights."""
+    names = ["attention_norm", "mlp_norm"]
     if c.post_norms:
-        block |= {
-            "attention_post_norm": (("norm", c.embed),),
-            "mlp_post_norm": (("norm", c.embed),),
-        }
+        names += ["attention_post_norm", "mlp_post_norm"]
     if c.norm == "layer":
-        block |= {
-            "attention_norm_bias": (("norm", c.embed),),
-            "mlp_norm_bias": (("norm", c.embed),),
-        }
+        names += ["attention_norm_bias", "mlp_norm_bias"]
+    norms: dict = dict.fromkeys(names, (("norm", c.embed),))
+    if c.qk_norm:
+        norms |= dict.fromkeys(("query_norm", "key_norm"), (("head_dim", c.head_dim),))
+    return norms
+
+
+def parameter_dims(c: Decoder) -> dict:
+    """The tree of parameters: each leaf a tuple of (dim, size)."""
+    embed = ("embed", c.embed)
+    block = {**norm_dims(c), **weight_dims(c), **bias_dims(c)}
     stacked = {
         name: (("layers", c.layers // len(c.windows)), *dims) for name, dims in block.items()
     }

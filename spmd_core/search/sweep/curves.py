@@ -49,8 +49,8 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a point stands: `numbers` once it is predicted, `words` where it failed or has to wait for
-    more than its turn, `run` where one is stored or under way.
+    """How a point stands: `numbers` once it is predicted, `words` where it failed or has to wait
+    for more than its turn, `run` where one is stored or under way.
     """
 
     state: State

@@ -1,5 +1,5 @@
-"""A lower bound of a sharding's time: it is made of what no program can do without, at rates that no
-device passes, and it alone may rule out.
+"""A lower bound of a sharding's time: it is made of what no program can do without, at rates that
+no device passes, and it alone may rule out.
 """
 
 import math

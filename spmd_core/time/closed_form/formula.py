@@ -1,5 +1,5 @@
-"""The part of a computation's closed form that is the same for all its shardings: sizes, bytes, and which
-arrays a program sums or gathers.
+"""The part of a computation's closed form that is the same for all its shardings: sizes, bytes, and
+which arrays a program sums or gathers.
 """
 
 import itertools
@@ -57,9 +57,9 @@ class Formula:
 
     @cached_property
     def gathered(self) -> list[tuple[Array, str]]:
-        """(array between operands and results, dim along which a program needs it unsharded). Of a dim
-        that another is a multiple of (key heads, of query heads) it is the last array before the
-        other takes its place.
+        """(array between operands and results, dim along which a program needs it unsharded). Of a
+        dim that another is a multiple of (key heads, of query heads) it is the last array before
+        the other takes its place.
         """
         what = self.experiment.what
         gathered = [

@@ -29,7 +29,8 @@ def _priced(each: Collective, comm: Communication | None, tally: Tally) -> Colle
         return each
     walked = tally.communications.get(comm.name) or tally.untaken.get(comm.name)
     _, count, waited = walked or (comm, 0, 0.0)
-    # (a loop's last walked iteration is used for the rest, so a wait may be counted a little too often)
+    # (a loop's last walked iteration is used for the rest, so a wait may be counted a little too
+    # often)
     exposed = min(comm.seconds, waited / count) if count else 0.0
     known = each.count is not None
     return each.model_copy(

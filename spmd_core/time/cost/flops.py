@@ -160,8 +160,9 @@ def valid_positions(
 
 
 def matmul_s(each: Matmul, chip: Chip) -> float:
-    """Seconds of a matmul by the matrix unit alone, on a GPU by its tensor cores: padded to full units, and for each set of
-    weights the rows that fill and empty the unit. The cores of a megacore share the rows.
+    """Seconds of a matmul by the matrix unit alone, on a GPU by its tensor cores: padded to full
+    units, and for each set of weights the rows that fill and empty the unit. The cores of a
+    megacore share the rows.
     """
     if isinstance(chip, Gpu):
         return tiled_s(chip, each.flops, each.rows, each.columns, each.element, each.passes)

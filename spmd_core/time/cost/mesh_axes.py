@@ -16,8 +16,8 @@ GATHERED_BYTES = 2**30  # of the all-gather by which axes are compared
 
 @dataclass(frozen=True, slots=True)
 class MeshAxis:
-    """A mesh axis on the topology. `gather_s`: seconds of an all-gather over it that leaves 1 GiB on
-    every device, None for an axis of size 1.
+    """A mesh axis on the topology. `gather_s`: seconds of an all-gather over it that leaves 1 GiB
+    on every device, None for an axis of size 1.
     """
 
     name: str

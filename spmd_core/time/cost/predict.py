@@ -209,7 +209,8 @@ def _notes(walk: Walk, held: PredictedMemory, collectives: tuple[Collective, ...
         notes.append(f"which branch of {branch} runs is not in the program: the longest is counted")
     if held.peak and not held.host and held.peak > NEARLY_FULL * held.capacity:
         notes.append(
-            f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): there the compiler gives up overlapping "
+            f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): "
+            "there the compiler gives up overlapping "
             "to save it"
         )
     blocking = [
@@ -221,7 +222,8 @@ def _notes(walk: Walk, held: PredictedMemory, collectives: tuple[Collective, ...
         exposed = sum(each[2] for each in blocking)
         kinds = sorted({each[0].kind for each in blocking})
         notes.append(
-            f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the step wait for it"
+            f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the "
+            "step wait for it"
         )
     changed = sorted(
         {
@@ -242,7 +244,8 @@ def _kernel_notes(walk: Walk) -> list[str]:
     for name, seconds in walk.tally.kernels.items():
         shares["grouped matmuls" if is_grouped(name) else "attention kernels"] += seconds
     return [
-        f"{what} are {seconds / walk.seconds:.0%} of the estimate, its least certain part: they carry no cost of their own"
+        f"{what} are {seconds / walk.seconds:.0%} of the estimate, its least certain part: they "
+        "carry no cost of their own"
         for what, seconds in shares.items()
     ]
 
@@ -254,7 +257,9 @@ def _literal_note(literal_s: float, seconds: float) -> list[str]:
     if literal_s - seconds <= NOTABLE * seconds:
         return []
     return [
-        f"the compiler's schedule gave up overlapping: by its own order of starts and dones the step takes {seconds_text(literal_s)}, "
-        f"{(literal_s / seconds - 1):.0%} more than estimated; estimated is the order that hides most of the communication, as a program with "
+        "the compiler's schedule gave up overlapping: by its own order of starts and dones the "
+        f"step takes {seconds_text(literal_s)}, "
+        f"{(literal_s / seconds - 1):.0%} more than estimated; estimated is the order that hides "
+        "most of the communication, as a program with "
         "room in memory has it: free memory or set the flags for asynchronous collectives"
     ]

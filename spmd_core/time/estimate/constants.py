@@ -13,8 +13,8 @@ HEAD_PASSES = 9.6  # of queries, and twice of keys
 WIDE_PASSES = 2.0  # of a projection of the mlp
 WEIGHT_PASSES = 2.0  # of a layer's weights gathered
 # The same of GPUs, where a fusion ends at each sum over a row; read off a step of llama-3.1-8b that
-# XLA compiled for 8 H100: of the stream, of each projection of the mlp, of queries and twice of keys,
-# of what the forward pass saves
+# XLA compiled for 8 H100: of the stream, of each projection of the mlp, of queries and twice of
+# keys, of what the forward pass saves
 GPU_STREAM_PASSES, GPU_WIDE_PASSES, GPU_HEAD_PASSES, GPU_SAVED_PASSES = 30.0, 3.0, 14.0, 3.0
 # of the rows that a token sends to its experts, each way of sorting them, with the way to other
 # devices and back or without; counted in the program
@@ -35,8 +35,8 @@ RING_STEPS = 32  # devices of the largest ring; seen, and the default of XLA's p
 ADDED_PASSES = 3.0
 # over the mlp's width and the stream, forward and backward, of what such a loop keeps unfused
 RING_WIDE, RING_STREAM = (3.0, 8.0), (10.0, 22.0)
-# A sum that passes in a ring is exposed until a part takes so many times as long as its permute, and
-# hidden from the second on; read off
+# A sum that passes in a ring is exposed until a part takes so many times as long as its permute,
+# and hidden from the second on; read off
 CHAINED, UNCHAINED = 1.5, 2.1
 # An array of so many bytes is half in vector memory, where passes over it cost nothing; read off
 # steps of 4 to 16 chips. `LARGE`: arrays from which on all passes count

@@ -25,12 +25,12 @@ class Explained:
 
 
 def gap_parts(prediction: Prediction, measured_s: float) -> tuple[Explained, ...]:
-    """Causes of a step of `measured_s` seconds that took longer than estimated, the largest first and
-    what has no bound last; empty where it took no longer, or nothing was estimated.
+    """Causes of a step of `measured_s` seconds that took longer than estimated, the largest first
+    and what has no bound last; empty where it took no longer, or nothing was estimated.
 
     Communication: every collective exposed in full. Kernels, matmuls and memory: by the factors of
-    the interval. Slices: as much waiting again as is estimated. Input, checkpoints and the host: what
-    none of these explains.
+    the interval. Slices: as much waiting again as is estimated. Input, checkpoints and the host:
+    what none of these explains.
     """
     time = prediction.predicted_s
     if time is None or measured_s <= time.estimate:

@@ -1,5 +1,5 @@
-"""Weights that pass in a ring beside parts of their matmul (collective matmul): what the links and HBM
-hold up.
+"""Weights that pass in a ring beside parts of their matmul (collective matmul): what the links and
+HBM hold up.
 
 On few devices the compiler splits such a matmul into as many parts as there are shards, or half as
 many where two shards arrive at once, from both sides.
@@ -25,7 +25,9 @@ FORWARD, BACKWARD = ("query", "key", "value", "mlp_up", "mlp_gate"), ("out", "ml
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """`steps` parts of a matmul, between which each permute takes `permute_s`; `both`: one each way."""
+    """`steps` parts of a matmul, between which each permute takes `permute_s`; `both`: one each
+    way.
+    """
 
     steps: int
     both: bool

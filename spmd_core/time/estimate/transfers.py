@@ -212,7 +212,8 @@ def _by_rings(
 
 
 def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, str]:
-    """(gather's kind, what hides it, sum's kind, what hides that) for weights sharded over these axes.
+    """(gather's kind, what hides it, sum's kind, what hides that) for weights sharded over these
+    axes.
 
     Read off compiled steps. Over a full slice the compiler makes a reduce-scatter a sum on every
     device, which nothing hides (over fewer than 16 it stays one, as exposed); over three axes of v4

@@ -174,7 +174,8 @@ def _of_experts(shapes: Shapes, inner: float, columns: float) -> float:
 
 def _parts_s(shapes: Shapes) -> float:
     """Seconds that HBM takes longer than the matrix unit, where the matmuls of a layer's inputs are
-    split over `tensor` and among up to 16 other devices, and each part passes over the wide side."""
+    split over `tensor` and among up to 16 other devices, and each part passes over the wide side.
+    """
     parts = shapes.along("fsdp", "fsdp_transpose", "sequence")
     apart = shapes.plan.makes_rings and shapes.tensor > 1 and shapes.chip.generation != "tpu7x"
     if not 2 <= parts <= RING or not apart or shapes.size.experts > 1:

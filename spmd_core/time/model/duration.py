@@ -39,7 +39,8 @@ class Unknown:
 
 NOT_FILLED = Unknown("The mesh does not fill the topology, so that nothing is known of its links.")
 NOT_CALIBRATED = Unknown(
-    "The time is unknown: this target is not calibrated with this mesh; calibrate it with this mesh first, "
+    "The time is unknown: this target is not calibrated with this mesh; calibrate it with this "
+    "mesh first, "
     "on Collectives, or choose a TPU topology as target."
 )
 

@@ -205,6 +205,7 @@ def answer(
             len(tried) - len(verdicts),
             best_words,
             words.not_faster_words(timed.ratio, *_seconds(timed)) if timed else "",
+            bool(timed) and timed.ratio.verdict == "cannot tell",
         )
     )
 

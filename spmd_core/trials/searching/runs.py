@@ -11,8 +11,8 @@ class Runs(Batch):
     disturbed: int = 0  # how many were measured again
 
     def steady(self, experiment: Experiment) -> tuple[RunStatus | None, Result | None]:
-        """The same as `run`, a second time where the times spread as on a busy machine: the steadier of
-        both.
+        """The same as `run`, a second time where the times spread as on a busy machine: the
+        steadier of both.
         """
         first = self.run(experiment)
         if first[1] is None or spread(first[1]) <= SPREAD_WARNING or self.is_over:

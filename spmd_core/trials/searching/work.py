@@ -58,8 +58,8 @@ W = TypeVar("W", bound=Carried)
 
 
 def carried_out(work: W, name: str, on_change: Callable[[W], None], every_s: float) -> W:
-    """The work once it is over, which a thread named `name` carries out; `on_change` is called as it
-    goes on. Ctrl-C ends it, and keeps the results.
+    """The work once it is over, which a thread named `name` carries out; `on_change` is called as
+    it goes on. Ctrl-C ends it, and keeps the results.
     """
     ended = threads.started(work.run, name)
     try:

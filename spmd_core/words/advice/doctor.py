@@ -108,7 +108,8 @@ def _environment(name: str, facts: Facts) -> Check:
         return _warn(
             name,
             value,
-            "compiler flags of the environment change what is compiled, and are stored with results",
+            "compiler flags of the environment change what is compiled, and are stored with "
+            "results",
             "unset LIBTPU_INIT_ARGS and XLA_FLAGS where results of others are to be compared",
         )
     return _ok(name, value, "JAX_ variables are not passed to the worker; the experiment decides")

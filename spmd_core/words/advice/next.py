@@ -7,7 +7,8 @@ from spmd_core.words.advice.plans import next_plan
 from spmd_core.words.advice.removals import remedied
 
 CONFIRM = (
-    f"These verdicts are of one process; another one may place code and buffers otherwise: measure in "
+    "These verdicts are of one process; another one may place code and buffers otherwise: measure "
+    "in "
     f"{SURE_PROCESSES} processes"
 )
 

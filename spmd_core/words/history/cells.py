@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from spmd_core.base import seconds_text
+from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import RunSummary
 from spmd_core.words.experiments import experiment_words, model_words, sharding_words
@@ -93,7 +93,9 @@ def _experiment_text(experiment: Experiment) -> str:
     bytes_ = operand_bytes(experiment)
     cells = [
         *shape_words(experiment).values(),
-        "" if bytes_ is None else str(bytes_),
+        ""
+        if bytes_ is None
+        else f"{bytes_text(bytes_)}, {count_text(bytes_ // 2**10)} KiB, {bytes_} B",
         experiment.workload,
         experiment_words(experiment),
     ]

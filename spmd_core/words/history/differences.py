@@ -27,8 +27,8 @@ _Group = list[_Member | None]  # the corresponding variant of each experiment
 
 
 def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
-    """A row for each part in which experiments differ, and only these; of studies a row for what all
-    variants share, then one for each variant with what differs in it.
+    """A row for each part in which experiments differ, and only these; of studies a row for what
+    all variants share, then one for each variant with what differs in it.
 
     Variants are the same by their names, or by their places where their names differ.
     """

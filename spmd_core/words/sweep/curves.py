@@ -47,7 +47,8 @@ def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
         words += _binding(sweep, timed)
     elif timed:
         words.append(
-            f"At {point_title(sweep, timed[0].point)} a step takes {seconds_text(timed[0].numbers.step_s)}{_mfu(timed[0])}."
+            f"At {point_title(sweep, timed[0].point)} a step takes "
+            f"{seconds_text(timed[0].numbers.step_s)}{_mfu(timed[0])}."
         )
     guessed = sum(row.is_estimated for row in timed)
     if guessed:
@@ -55,7 +56,9 @@ def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
         words.append(f"{guessed} of {len(timed)} points {are}, not compiled.")
     if too_large := [row for row in rows if row.outcome.state in ("too large", "does not fit")]:
         words.append(
-            f"{_list(sweep, too_large)} {'does' if sweep.is_categorical and len(too_large) == 1 else 'do'} not fit in memory."
+            f"{_list(sweep, too_large)} "
+            f"{'does' if sweep.is_categorical and len(too_large) == 1 else 'do'} not fit in "
+            "memory."
         )
     if failed := [row for row in rows if row.outcome.state == "failed"]:
         words.append(f"{_list(sweep, failed)} failed: the table says why.")

@@ -1,5 +1,5 @@
-"""The state among a program's arguments: which output replaces which argument, which are parameters,
-and what an optimizer keeps for each. By their paths: a file has no types.
+"""The state among a program's arguments: which output replaces which argument, which are
+parameters, and what an optimizer keeps for each. By their paths: a file has no types.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -23,8 +23,8 @@ _AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 @dataclass(frozen=True)
 class DeclaredStep:
-    """A function that returns a step, its abstract arguments by name, and the rules that shard them,
-    on a mesh; `axes`: name of a dim -> mesh axes.
+    """A function that returns a step, its abstract arguments by name, and the rules that shard
+    them, on a mesh; `axes`: name of a dim -> mesh axes.
     """
 
     function: Callable[..., Any]

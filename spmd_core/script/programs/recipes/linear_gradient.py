@@ -17,17 +17,13 @@ def loss(weights, x, y):
     return jnp.mean((x @ weights - y) ** 2)
 
 
-def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
-    rng, devices = np.random.default_rng(0), list(mesh.devices.flat)
-    x = rng.normal(size=(8 * mesh.size, 3)).astype(np.float32)
-    y = x @ np.array([1.0, -2.0, 0.5], np.float32) + rng.normal(size=len(x)).astype(np.float32) / 10
-    start = jnp.zeros(3)
+def over_devices(mesh):
+    """The mean of the devices' gradients by pmap, and the gradient of the mean by shard_map."""
+    devices = list(mesh.devices.flat)
 
     @partial(jax.pmap, axis_name="i", in_axes=(None, 0, 0), out_axes=None, devices=devices)
     def by_pmap(weights, x, y):
-        return jax.lax.pmean(
-            jax.grad(loss)(weights, x, y), "i"
-        )  # the mean of the devices' gradients
+        return jax.lax.pmean(jax.grad(loss)(weights, x, y), "i")
 
     @jax.jit
     @partial(
@@ -39,8 +35,17 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     def by_shard_map(weights, x, y):
         return jax.grad(lambda weights: jax.lax.pmean(loss(weights, x, y), mesh.axis_names))(
             weights
-        )  # the gradient of the mean
+        )
 
+    return by_pmap, by_shard_map
+
+
+def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(8 * mesh.size, 3)).astype(np.float32)
+    y = x @ np.array([1.0, -2.0, 0.5], np.float32) + rng.normal(size=len(x)).astype(np.float32) / 10
+    start = jnp.zeros(3)
+    by_pmap, by_shard_map = over_devices(mesh)
     spread = jax.device_put((x, y), NamedSharding(mesh, P(mesh.axis_names)))
     gradients = {
         "one_device": jax.jit(jax.grad(loss))(start, x, y),

@@ -33,8 +33,8 @@ def draw(mesh):
     return jax.tree.map(lambda value: jnp.asarray(value, jnp.float32), params), x, y
 
 
-def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
-    params, x, y = draw(mesh)
+def over_devices(mesh):
+    """Loss and gradient by pmap and by shard_map, and a gradient that is summed once too often."""
     step_of = jax.value_and_grad(loss)
 
     @partial(
@@ -71,6 +71,22 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
             step_of(params, x, y)[1], mesh.axis_names
         )  # these gradients are sums over the devices already
 
+    return by_pmap, by_shard_map, careless
+
+
+def difference(gradient, single):
+    """The largest difference of any parameter's gradient, over that parameter's largest."""
+    pairs = zip(jax.tree.leaves(gradient), jax.tree.leaves(single), strict=True)
+    return max(
+        float(np.abs(np.asarray(one) - np.asarray(other)).max() / np.abs(np.asarray(other)).max())
+        for one, other in pairs
+    )
+
+
+def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
+    params, x, y = draw(mesh)
+    step_of = jax.value_and_grad(loss)
+    by_pmap, by_shard_map, careless = over_devices(mesh)
     spread = jax.device_put((x, y), NamedSharding(mesh, P(mesh.axis_names)))
     single_loss, single = jax.jit(step_of)(params, x, y)
     blocks = x.reshape(mesh.size, -1, 2), y.reshape(mesh.size, -1, 1)
@@ -80,21 +96,12 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         "auto": jax.jit(step_of)(params, *spread)[1],
     }
 
-    def difference(gradient):
-        pairs = zip(jax.tree.leaves(gradient), jax.tree.leaves(single), strict=True)
-        return max(
-            float(
-                np.abs(np.asarray(one) - np.asarray(other)).max() / np.abs(np.asarray(other)).max()
-            )
-            for one, other in pairs
-        )
-
     results: dict[str, jax.Array | str] = {
         "first_loss": single_loss,
         "gradient_of_b2": single["b2"],
     }
     results |= {
-        f"{name} against one device": f"largest difference {difference(gradient):.1e}"
+        f"{name} against one device": f"largest difference {difference(gradient, single):.1e}"
         for name, gradient in gradients.items()
     }
     times = float(careless(params, *spread)["b2"][0] / single["b2"][0])

@@ -1,0 +1,121 @@
+"""What the members of a run on several hosts agree on. Each runs the same steps: the first decides what
+depends on time, and each judges the shards that it holds. In a process of its own all of it is free.
+"""
+
+import itertools
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax._src.distributed import global_state
+from jax.experimental import multihost_utils
+
+from spmd_core.results import HostTime, Reference
+
+# Longer than any run may take: a member that is gone ends the others otherwise
+WAIT_MS = 24 * 3600 * 1000
+HEARTBEAT_S = 24 * 3600  # JAX's own watch would end members that were paused
+T = TypeVar("T")
+_numbers = itertools.count()
+
+
+def join(hosts: int, member: int, port: int) -> None:
+    """Become one of so many members: JAX then lists the devices of all. The first waits for the
+    others at a port of loopback.
+    """
+    address = f"127.0.0.1:{port}"
+    jax.distributed.initialize(
+        address,
+        hosts,
+        member,
+        coordinator_bind_address=address,
+        heartbeat_timeout_seconds=HEARTBEAT_S,
+    )
+
+
+def agreed(value: T) -> T:
+    """The first member's value, in all of them: what JSON holds. All call it at the same step."""
+    if jax.process_count() == 1:
+        return value
+    key = f"spmd_lab/{next(_numbers)}"
+    client: Any = global_state.client
+    if jax.process_index() == 0:
+        client.key_value_set(key, json.dumps(value))
+        return value
+    return json.loads(client.blocking_key_value_get(key, WAIT_MS))
+
+
+def gathered(value: T) -> list[T]:
+    """Every member's value, in their order, in all of them."""
+    if jax.process_count() == 1:
+        return [value]
+    key, client = f"spmd_lab/{next(_numbers)}", global_state.client
+    assert client is not None
+    client.key_value_set(f"{key}/{jax.process_index()}", json.dumps(value))
+    return [
+        json.loads(client.blocking_key_value_get(f"{key}/{member}", WAIT_MS))
+        for member in range(jax.process_count())
+    ]
+
+
+def nothing(*arguments: object) -> None:
+    """What a member calls where a program runs on another's devices alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """The parts of an array that this member holds, each with its place in the whole."""
+
+    parts: tuple[tuple[Any, np.ndarray], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held here."""
+        return sum(part.nbytes for _, part in self.parts)
+
+    def among(self, right: Reference, shape: Sequence[int]) -> np.ndarray:
+        """An array of the full shape that is right wherever it is not held here."""
+        whole = np.zeros(shape)
+        if right.rows is None:
+            whole[...] = right.values.reshape(shape)
+        else:
+            whole[(slice(None),) * right.axis + (right.rows,)] = right.values
+        for index, part in self.parts:
+            whole[index] = part
+        return whole
+
+
+def on_host(array: Any, shape: Sequence[int]) -> np.ndarray | Shards:
+    """An array's values in that shape; the shards that are held here where there are others."""
+    if not isinstance(array, jax.Array) or array.is_fully_addressable:
+        return np.asarray(array).reshape(shape)
+    if array.shape != tuple(shape):
+        return whole(array).reshape(shape)
+    return Shards(
+        tuple((shard.index, np.asarray(shard.data)) for shard in array.addressable_shards)
+    )
+
+
+def whole(array: Any) -> np.ndarray:
+    """An array's values, gathered from all members, all of which call it."""
+    if array.is_fully_addressable or array.is_fully_replicated:
+        return np.asarray(array)
+    return np.asarray(multihost_utils.process_allgather(array, tiled=True))
+
+
+def host_times(medians: Sequence[tuple[str, int, float]]) -> tuple[HostTime, ...]:
+    """Of each member that ran a program its host, devices and median seconds."""
+    return tuple(
+        HostTime(host=host, process=process, devices=devices, median_s=median)
+        for process, (host, devices, median) in enumerate(medians)
+        if median > 0
+    )
+
+
+def here() -> tuple[str, int]:
+    """This member's host, and how many devices it has."""
+    return socket.gethostname(), len(jax.local_devices())

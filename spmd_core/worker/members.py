@@ -1,0 +1,116 @@
+"""The other members of a run on several hosts: workers that the first one starts, tells, and watches.
+
+They belong to its process group and end with it, whatever happens to it; it ends when one of them
+does, so that none waits for a partner that is gone.
+"""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import NoReturn
+
+from spmd_core.base import WorkerError
+from spmd_core.machine import parse_target
+from spmd_core.results import (
+    EVENTS,
+    READ_BYTES,
+    Command,
+    Event,
+    Failed,
+    Lines,
+    PingCommand,
+    encode,
+)
+
+PING_S, SILENT_S = 2.0, 20.0  # a member that does not answer for so long hangs
+
+
+class Members:
+    """The members beside the first, which holds this."""
+
+    def __init__(self, target: str, port: int):
+        self._target, self._sending = target, threading.Lock()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._channels: list[socket.socket] = []
+        for number in range(1, parse_target(target).hosts):
+            ours, theirs = socket.socketpair()
+            with theirs:
+                words = ["--fd", str(theirs.fileno()), "--target", target]
+                words += ["--member", str(number), "--port", str(port)]
+                command = [sys.executable, "-m", "spmd_core.worker", *words]
+                process = subprocess.Popen(command, pass_fds=(theirs.fileno(),))
+            self._processes.append(process)
+            self._channels.append(ours)
+        # started last: a child is killed with the thread that started it, which is the main one
+        threading.Thread(target=self._watch, name="members", daemon=True).start()
+
+    def send(self, command: Command) -> None:
+        """Tell every member."""
+        with self._sending, suppress(OSError):  # the thread that watches says who is gone
+            for channel in self._channels:
+                channel.sendall(encode(command))
+
+    def _watch(self) -> None:
+        lines = [Lines[Event](EVENTS) for _ in self._channels]
+        heard, last = [time.monotonic()] * len(lines), time.monotonic()
+        while True:
+            ready = select.select(self._channels, [], [], PING_S)[0]
+            now = time.monotonic()
+            if now - last > 2 * PING_S:  # this process was paused, and so were they
+                heard = [now] * len(lines)
+            last = now
+            for place, channel in enumerate(self._channels):
+                if channel in ready:
+                    heard[place] = now
+                    self._hear(place, channel, lines[place])
+                elif now - heard[place] > SILENT_S:
+                    self._end(place, f"has not answered for {SILENT_S:.0f} s")
+            if not ready:
+                self.send(PingCommand())
+
+    def _hear(self, place: int, channel: socket.socket, lines: Lines[Event]) -> None:
+        try:
+            data = channel.recv(READ_BYTES)
+            events = list(lines.feed(data)) if data else []
+        except (OSError, WorkerError):
+            data, events = b"", []
+        for event in events:
+            if isinstance(event, Failed):
+                self._end(place, f"failed: {event.error.message}")
+        if not data:
+            with suppress(subprocess.TimeoutExpired):
+                self._processes[place].wait(1.0)
+            self._end(place, _ending(self._processes[place].poll()))
+
+    def _end(self, place: int, how: str) -> NoReturn:
+        """End every member and this process, with a line that names the cause."""
+        process, last = self._processes[place], len(self._processes)
+        print(
+            f"WorkerError: member {place + 1} of {self._target} (members 0 to {last}; host "
+            f"{socket.gethostname()}, process {process.pid}) {how}",
+            file=sys.stderr,
+            flush=True,
+        )
+        for each in self._processes:
+            each.kill()
+        os._exit(1)
+
+
+def _ending(status: int | None) -> str:
+    if status is None or status >= 0:
+        return f"ended with exit status {status}"
+    names = {each.value: each.name for each in signal.Signals}
+    return f"was ended by {names.get(-status, f'signal {-status}')}"
+
+
+def free_port() -> int:
+    """A port of loopback that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

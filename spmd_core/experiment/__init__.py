@@ -33,7 +33,7 @@ from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_cod
 from spmd_core.experiment.pasted_shapes import PastedArray
 from spmd_core.experiment.plan import sharding
 from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
-from spmd_core.experiment.plan.flags import WITHOUT_RINGS, link_refusal
+from spmd_core.experiment.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
 from spmd_core.experiment.plan.model_size import ACTIVATIONS, CHOICES, VARIABLE, ModelSize
 from spmd_core.experiment.plan.models import get_model
@@ -145,6 +145,7 @@ __all__ = [
     "MAX_VARIANTS",
     "NAME",
     "NAMES",
+    "OPTIONAL_FLAGS",
     "PRESETS",
     "PROGRAM_FILE",
     "RULES",

@@ -24,7 +24,7 @@ from spmd_core.words.advice.programs import (
     program_headline,
     program_json,
 )
-from spmd_core.words.arrows import way_words
+from spmd_core.words.arrows import domains_title, domains_words, way_words
 from spmd_core.words.bandwidth import (
     CEILINGS,
     DEFINITIONS,
@@ -272,6 +272,8 @@ __all__ = [
     "disturbed_words",
     "doing",
     "doing_words",
+    "domains_title",
+    "domains_words",
     "environment_words",
     "experiment_size_words",
     "experiment_words",

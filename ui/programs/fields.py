@@ -19,6 +19,7 @@ TOPOLOGIES = (
     "tpu:v6e:4x4",
     "tpu:tpu7x:2x2x2",
     "gpu:h100:8",
+    "gpu:h100:2x8",
 )
 
 
@@ -60,8 +61,8 @@ def _target(now: str) -> str:
         options,
         key=key,
         accept_new_options=True,
-        help="Where it is compiled for: a TPU topology that is not attached, such as tpu:v5p:4x4x4, "
-        "or devices on which it also runs: `local`, or simulated ones such as cpu:8.",
+        help="Where it is compiled for: TPUs or GPUs that are not attached, such as tpu:v5p:4x4x4 and "
+        "gpu:h100:2x8, or devices on which it also runs: `local`, or simulated ones such as cpu:8.",
     )
     return chosen or now
 

@@ -24,6 +24,7 @@ from ui.compare import view as views
 from ui.lab import lab
 from ui.layout import picture
 from ui.markdown import plain
+from ui.notebook import labels
 from ui.predict import prediction
 from ui.programs import treemap
 from ui.shell import draw_table
@@ -142,6 +143,7 @@ def after(status: RunStatus) -> None:
         if result is None:
             return
         prediction.headline(result, when)
+        labels.draw(status.run)
         chosen = prediction.choose(result)
         if chosen is not None:
             prediction.numbers(result, chosen)
@@ -152,6 +154,7 @@ def after(status: RunStatus) -> None:
     if view is None:
         return
     comparison.headline(view, when)
+    labels.draw(status.run)
     for at, (chart, alt) in enumerate(view.times):
         st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
     if view.times:

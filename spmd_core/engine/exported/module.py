@@ -83,6 +83,7 @@ class Main:
         if platform == "gpu":  # as devices call what a file calls by its maker's interface
             platform = next((each for each in platforms if each in _GPUS), platform)
         if platform not in platforms:
+            platform = "cuda" if platform == "gpu" else platform  # as `jax.export` calls it
             raise refuse(
                 f"platform {platform}",
                 f"is none that this program was exported for ({', '.join(platforms)})",

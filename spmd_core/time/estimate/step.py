@@ -20,6 +20,7 @@ from spmd_core.time.cost.constants import (
 )
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
+from spmd_core.time.estimate.as_one import as_one
 from spmd_core.time.estimate.constants import (
     ENDS,
     HEADS_ABOVE,
@@ -114,7 +115,8 @@ def step_mfu(plan: Plan, seconds: float) -> float:
 def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:
     """The work of a step and its transfers, where the backward pass computes these names again."""
     matmuls = {**dict(layer_matmuls(shapes)), "logits": table_s(shapes)}
-    return step_work(shapes, again), transfers(shapes, matmuls, again)
+    moved = transfers(shapes, matmuls, again)
+    return step_work(shapes, again), as_one(shapes, moved) if shapes.chip.is_gpu else moved
 
 
 def step_time(

@@ -20,7 +20,16 @@ from spmd_core.time.cost.constants import (
 )
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
-from spmd_core.time.estimate.constants import ENDS, RING_OFF, SMALL_OFF, WITHOUT_COMPILING
+from spmd_core.time.estimate.as_one import as_one
+from spmd_core.time.estimate.constants import (
+    ENDS,
+    OFFLOADED_ABOVE,
+    RING_OFF,
+    SMALL_OFF,
+    TENSOR_ABOVE,
+    WIDE_TENSOR,
+    WITHOUT_COMPILING,
+)
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import StepTransfer, transfers
 from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work, table_s
@@ -34,6 +43,7 @@ RING_NOTE = (
     "among so few devices the compiler splits matmuls and passes parts around a ring meanwhile "
     f"(collective matmul), which may take much longer: the flag {WITHOUT_RINGS} turns that off"
 )
+_ABOVE = "plans that {} may compile to {:.2g} times their estimate: compile this one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,6 @@ def estimate_step(plan: Plan) -> Prediction:
     missing = max(0, memory.peak - capacity)
     late = (work.total.seconds + exposed.seconds) * straggling(topology)
     shares = _shares(work, moved, exposed, late)
-    flops = plan.flops
     return Prediction(
         compiled=False,
         fits=not missing,
@@ -72,13 +81,13 @@ def estimate_step(plan: Plan) -> Prediction:
         predicted_s=time,
         bounds_s=_bounds(work, moved, seconds),
         mfu=step_mfu(plan, seconds),
-        tflops_per_chip=flops / topology.chips / seconds / 1e12,
+        tflops_per_chip=plan.flops / topology.chips / seconds / 1e12,
         tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
         chip_seconds=topology.chips * seconds,
         binds=_binds(shares),
         shares_s=shares,
         collectives=_collectives(moved, exposed),
-        notes=(NOTE, *([RING_NOTE] if shapes.has_rings else [])),
+        notes=_notes(shapes, memory.host),
         before_compiling={
             "peak": memory.peak,
             "low": memory.low,
@@ -90,6 +99,11 @@ def estimate_step(plan: Plan) -> Prediction:
     )
 
 
+def _notes(shapes: Shapes, offloaded: int) -> tuple[str, ...]:
+    rings = RING_NOTE if shapes.has_rings else ""
+    return tuple(filter(None, (NOTE, rings, _above(shapes, offloaded)[1])))
+
+
 def step_mfu(plan: Plan, seconds: float) -> float:
     """Model FLOPs utilization of a plan's step in so many seconds, by the nominal peak."""
     topology = plan.topology
@@ -99,7 +113,8 @@ def step_mfu(plan: Plan, seconds: float) -> float:
 def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:
     """The work of a step and its transfers, where the backward pass computes these names again."""
     matmuls = {**dict(layer_matmuls(shapes)), "logits": table_s(shapes)}
-    return step_work(shapes, again), transfers(shapes, matmuls, again)
+    moved = transfers(shapes, matmuls, again)
+    return step_work(shapes, again), as_one(shapes, moved) if shapes.chip.is_gpu else moved
 
 
 def step_time(
@@ -112,7 +127,21 @@ def step_time(
     seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology))
     rings = RING_OFF * seconds if shapes.has_rings else 0.0
     low, high = _interval(shapes, work, moved, exposed, seconds, rings)
-    return Estimate(low=low, estimate=seconds, high=high)
+    above = _above(shapes, offloaded)[0]
+    return Estimate(low=low, estimate=seconds, high=max(high, (1 + above) * seconds))
+
+
+def _above(shapes: Shapes, offloaded: int) -> tuple[float, str]:
+    """(share of a step that compiled plans of this kind took above their estimate, a note of it); 0
+    and "" where none did.
+    """
+    among = shapes.topology.slices == 1 or shapes.along("data") % shapes.topology.slices == 0
+    if offloaded and (shapes.along("sequence") > 1 or not among):
+        where = "sequence" if among else "parameters that are sharded over slices"
+        return OFFLOADED_ABOVE, _ABOVE.format(f"offload beside {where}", 1 + OFFLOADED_ABOVE)
+    if shapes.tensor >= WIDE_TENSOR and not shapes.chip.is_gpu:
+        return TENSOR_ABOVE, _ABOVE.format(f"have tensor={shapes.tensor}", 1 + TENSOR_ABOVE)
+    return 0.0, ""
 
 
 def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int) -> _Exposed:

@@ -161,13 +161,16 @@ STRATEGIES = ["auto", "constrained", "shard_map"]
 
 def experiments(count: int) -> Iterator[dict[str, Any]]:
     """Experiments that are small: each workload on each mesh, its first dims sharded."""
-    from spmd_core.experiment import get_workload
+    from spmd_core.experiment import get_workload, parse_experiment
 
     for number in range(count):
         fields, mesh = WORKLOADS[number % len(WORKLOADS)], MESHES[number // len(WORKLOADS) % 3]
         what = get_workload(fields["workload"])
         used = [axis for axis, size in mesh.items() if size > 1]
-        dims = list(what.dims)[: len(used)]
+        sizes = parse_experiment(fields | {"target": ALIKE, "mesh": mesh}).sizes
+        dims = [dim for dim in what.dims if sizes.get(dim, 1) % 4 == 0 and dim in sizes][
+            : len(used)
+        ]
         kept = [name for name in STRATEGIES if name in what.strategies]
         yield fields | {
             "mesh": mesh,

@@ -82,9 +82,16 @@ from spmd_core.experiment.workloads.exported.description import (
     Described,
     Leaf,
     as_regex,
+    patterns,
     with_replaced,
 )
-from spmd_core.experiment.workloads.exported.held import Finding, Held, Program, findings
+from spmd_core.experiment.workloads.exported.held import (
+    Finding,
+    Held,
+    Program,
+    findings,
+    grouped,
+)
 from spmd_core.experiment.workloads.machine import (
     ALL,
     CALIBRATION,
@@ -211,6 +218,7 @@ __all__ = [
     "get_model",
     "get_workload",
     "group_rows",
+    "grouped",
     "has_newer",
     "item_bytes",
     "ladder",
@@ -234,6 +242,7 @@ __all__ = [
     "parse_experiment_text",
     "parse_mesh",
     "parse_plan",
+    "patterns",
     "plan_notes",
     "program_file",
     "program_sizes",

@@ -20,7 +20,7 @@ from spmd_core.words.advice.models import (
 )
 from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
 from spmd_core.words.advice.programs import (
-    finding_words,
+    findings_lines,
     program_headline,
     program_json,
 )
@@ -279,7 +279,7 @@ __all__ = [
     "experiment_words",
     "explained",
     "failures",
-    "finding_words",
+    "findings_lines",
     "fit_words",
     "gap_sentence",
     "gap_table",

@@ -184,7 +184,7 @@ def samples_table(result: Result) -> Table:
     most = min(rounds, max(1, _MOST_SAMPLES // max(1, len(timed))))
     return table_of(
         [
-            {"Round": Cell(str(at + 1), at + 1)}
+            {"Round": Cell(str(at + 1))}
             | {
                 title(name): seconds_cell(samples[at] if at < len(samples) else None)
                 for name, samples in timed.items()

@@ -1,0 +1,73 @@
+"""The Notebook screen without a browser: a collection is begun, read and edited; History's cards tick."""
+
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bench.values import result, strategy
+from spmd_core.lab.lab import Lab
+from tests.labs import ROOT
+from tests.ui.history.test_history import said
+from tests.ui.predictions import store
+
+RUN, OTHER = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb"
+ODD = "# A [link](javascript:x)\n- **fast** <b>\nplain :material/home:"
+
+
+@pytest.fixture
+def lab(data_folder, monkeypatch):
+    lab = Lab.open(serve=False)
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
+    store(data_folder, result({"auto": strategy(1e-5)}, run=RUN))
+    store(data_folder, result({"auto": strategy(2e-5)}, run=OTHER))
+    yield lab
+    lab.close()
+
+
+def opened(page, **query):
+    screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).switch_page(page)
+    for name, value in query.items():
+        screen.query_params[name] = value
+    screen.run()
+    assert not screen.exception
+    return screen
+
+
+def test_a_collection_is_begun_and_found(lab):
+    screen = opened("pages/notebook.py")
+    assert "No collection yet" in said(screen)
+    lab.collections.create("Week 47")
+    screen.run()
+    labels = [link.proto.label.replace("\\", "") for link in screen.get("page_link")]
+    assert "**Week 47**" in labels
+
+
+def test_a_collection_shows_text_as_it_is_and_the_answers_of_its_runs(lab):
+    page = lab.collections.create("Week 47")
+    lab.collections.add_text(page.id, ODD)
+    lab.collections.add_runs(page.id, RUN)
+    screen = opened("pages/notebook.py", collection=page.id)
+    raw = "\n".join(part.value for part in screen.markdown)
+    assert "\\[link\\]" in raw and "**fast** \\<b\\>" in raw and r"plain \:material\/home\:" in raw
+    assert "10 µs" in str(screen.table[0].value.to_numpy())
+    assert f"/c/{page.id}" in screen.code[0].value
+
+
+def test_it_is_edited_in_place(lab):
+    page = lab.collections.add_runs(lab.collections.create("Week 47").id, RUN, OTHER)
+    screen = opened("pages/notebook.py", collection=page.id, edit="true")
+    screen.button(key=f"move:Down:{page.items[0].id}").click().run()
+    assert lab.collections.find(page.id).runs == (OTHER, RUN)
+    screen.button(key=f"remove:{page.items[1].id}").click().run()
+    assert lab.collections.find(page.id).runs == (RUN,) and not screen.exception
+
+
+def test_a_link_to_one_that_is_not_stored_offers_its_archive(lab):
+    assert "drop it on History" in said(opened("pages/notebook.py", collection="c-gone"))
+
+
+def test_cards_tick_what_the_table_ticks(lab):
+    screen = opened("pages/history.py", runs=RUN)
+    cards = screen.get("button_group")[0]
+    assert cards.value == [RUN] and len(cards.options) == 2

@@ -269,6 +269,99 @@ def warm(figures: Figures, count: int) -> None:
             figures.add(f"warm start on {target}", sorted(took[1:])[count // 2], "s", most=3)
 
 
+SLICE = {"TPU_WORKER_HOSTNAMES": "a,b,c,d", "TPU_WORKER_ID": "2", "TPU_TOPOLOGY": "4x4"}
+GKE = SLICE | {"TPU_PROCESS_ADDRESSES": "a:8476,b:8476,c:8476,d:8476", "TPU_HOST_BOUNDS": "2,2,1"}
+NO_METADATA = {"TPU_SKIP_MDS_QUERY": "1"}
+ACCEL, VFIO = "dev/accel{}", "dev/vfio/{}"
+# name, file pattern, files, PCI id, chips on PCI, environment -> title, chips, host, hosts, bounds
+MACHINES: tuple[tuple[Any, ...], ...] = (
+    ("v2-8", ACCEL, 4, "0x0027 0x004e", 4, {}, "TPU v2", 4, None, 1, None),
+    ("v3-8", ACCEL, 4, "0x0027 0x004f", 4, {}, "TPU v3", 4, None, 1, None),
+    ("v4-8", ACCEL, 4, "0x005e", 4, {}, "TPU v4", 4, None, 1, None),
+    ("v4-32 host 2", ACCEL, 4, "0x005e", 4, SLICE, "TPU v4", 4, 2, 4, "2,2,1"),
+    ("v5e-1", ACCEL, 1, "0x0063", 1, {}, "TPU v5e", 1, None, 1, None),
+    ("v5e-4", VFIO, 4, "0x0063", 4, {}, "TPU v5e", 4, None, 1, None),
+    ("v5e-8", VFIO, 8, "0x0063", 8, {}, "TPU v5e", 8, None, 1, None),
+    ("v5e-16 host 2", VFIO, 4, "0x0063", 4, SLICE, "TPU v5e", 4, 2, 4, "2,2,1"),
+    ("v5e-32 of hosts of 8", VFIO, 8, "0x0063", 8, SLICE, "TPU v5e", 8, 2, 4, "2,4,1"),
+    ("v5p-8", VFIO, 4, "0x0062", 4, {}, "TPU v5p", 4, None, 1, None),
+    ("v5p-32 host 2", VFIO, 4, "0x0062", 4, SLICE, "TPU v5p", 4, 2, 4, "2,2,1"),
+    ("v6e-1", VFIO, 1, "0x006f", 1, {}, "TPU v6e", 1, None, 1, None),
+    ("v6e-8", VFIO, 8, "0x006f", 8, {}, "TPU v6e", 8, None, 1, None),
+    ("TPU7x-8", VFIO, 8, "0x0076", 4, {}, "TPU7x", 4, None, 1, None),
+    ("GKE pod, v5e", VFIO, 4, "0x0063", 4, GKE, "TPU v5e", 4, 2, 4, "2,2,1"),
+    ("GKE pod, v6e", VFIO, 4, "0x006f", 4, GKE, "TPU v6e", 4, 2, 4, "2,2,1"),
+    ("GKE pod, one of 4 chips", VFIO, 1, "0x0063", 4, {}, "TPU v5e", 1, None, 1, None),
+    ("NVIDIA", "dev/nvidia{}", 2, "", 0, {}, "NVIDIA GPU", 2, None, 1, None),
+    ("a network card on vfio", "dev/vfio/9{}", 1, "0x101e", 1, {}, None, 0, None, 1, None),
+    ("nothing", "dev/null{}", 1, "", 0, {}, None, 0, None, 1, None),
+)
+
+
+def machines(figures: Figures, count: int) -> None:
+    """Folders that imitate machines: what the lab reads there, and what its worker starts with."""
+    from spmd_core.lab.supervisor.environment import worker_environment
+    from spmd_core.machine import read_hardware
+
+    wrong = list[str]()
+    for name, pattern, files, ids, chips, environ, *expected in MACHINES:
+        with tempfile.TemporaryDirectory() as folder:
+            for number in range(files):
+                written(Path(folder) / pattern.format(number), "")
+            for number in range(chips):
+                card, device, *subsystem = (
+                    Path(folder) / f"sys/bus/pci/devices/0000:00:0{number}.0",
+                    *ids.split(),
+                )
+                written(card / "vendor", "0x15b3\n" if device == "0x101e" else "0x1ae0\n")
+                written(card / "device", f"{device}\n")
+                written(card / "subsystem_device", f"{(*subsystem, '0x0')[0]}\n")
+            hardware = read_hardware(Path(folder), environ | NO_METADATA)
+        given = worker_environment("local", hardware, environ)
+        bounds = given.get("TPU_CHIPS_PER_PROCESS_BOUNDS")
+        left = [key for key in environ if given.get(key) == environ[key]]
+        read = [hardware.name, hardware.chips, hardware.slice_host, hardware.slice_hosts, bounds]
+        if read != expected or left:
+            wrong.append(name)
+            print("differs:", name, read, expected, left, flush=True)
+    figures.add("machines that are read wrong", len(wrong), f"of {len(MACHINES)}", most=0)
+
+
+def written(path: Path, text: str) -> None:
+    """A file of an imitated machine."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def recording(figures: Figures, count: int) -> None:
+    """A profile of TPUs (`SPMD_LAB_RECORDING`), as the lab reads it and by hand: devices, events,
+    executions, busy seconds of each device.
+    """
+    import jax
+
+    from spmd_core.engine.measured.tracing import read
+
+    data = jax.profiler.ProfileData.from_file(os.environ["SPMD_LAB_RECORDING"])
+    read_here = read(data)
+    differences = 0
+    for plane in data.planes:
+        if not plane.name.startswith("/device:TPU:"):
+            continue
+        device = int(plane.name.rpartition(":")[2])
+        lines = {line.name: list(line.events) for line in plane.lines}
+        ours = [each for each in read_here.events if each.device == device and not each.beside]
+        theirs = lines.get("XLA Ops", [])
+        beside = sum(each.device == device and each.beside for each in read_here.events)
+        runs = sum(each.device == device for each in read_here.executions)
+        busy = sum(each.length_s for each in ours), sum(each.duration_ns for each in theirs) / 1e9
+        modules = len(lines.get("XLA Modules", ()))
+        print(plane.name, len(ours), len(theirs), runs, modules, beside, *busy, flush=True)
+        differences += (len(ours), runs) != (len(theirs), modules)
+        differences += beside != len(lines.get("Async XLA Ops", []))
+        differences += not math.isclose(*busy, rel_tol=1e-6)
+    figures.add("devices that are read otherwise than by hand", differences, most=0)
+
+
 @contextmanager
 def opened() -> Iterator[Any]:
     """A lab with a data folder of its own."""
@@ -306,6 +399,8 @@ PARTS: dict[str, Callable[[Figures, int], None]] = {
     "answers": answers,
     "kills": kills,
     "warm": warm,
+    "machines": machines,
+    "recording": recording,
 }
 
 

@@ -23,8 +23,9 @@ from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.estimate.as_one import as_one
 from spmd_core.time.estimate.constants import (
     ENDS,
-    OFFLOADED_ABOVE,
+    HEADS_ABOVE,
     RING_OFF,
+    SLICES_ABOVE,
     SMALL_OFF,
     TENSOR_ABOVE,
     WIDE_TENSOR,
@@ -62,10 +63,11 @@ class _Exposed:
 def estimate_step(plan: Plan) -> Prediction:
     """What compiling a plan would predict of its step, about; see docs/prediction.md for how near."""
     shapes = shapes_of(plan)
-    work, moved = step_parts(shapes, recomputed(plan))
+    again = recomputed(plan)
+    work, moved = step_parts(shapes, again)
     memory = estimate_memory(plan)
     exposed = _exposed(shapes, work, moved, memory.host)
-    time = step_time(shapes, work, moved, memory.host)
+    time = step_time(shapes, work, moved, memory.host, again)
     seconds = time.estimate
     topology, chip = shapes.topology, shapes.chip
     capacity = chip.device_hbm_bytes
@@ -87,7 +89,7 @@ def estimate_step(plan: Plan) -> Prediction:
         binds=_binds(shares),
         shares_s=shares,
         collectives=_collectives(moved, exposed),
-        notes=_notes(shapes, memory.host),
+        notes=_notes(shapes, memory.host, again),
         before_compiling={
             "peak": memory.peak,
             "low": memory.low,
@@ -99,9 +101,9 @@ def estimate_step(plan: Plan) -> Prediction:
     )
 
 
-def _notes(shapes: Shapes, offloaded: int) -> tuple[str, ...]:
+def _notes(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[str, ...]:
     rings = RING_NOTE if shapes.has_rings else ""
-    return tuple(filter(None, (NOTE, rings, _above(shapes, offloaded)[1])))
+    return tuple(filter(None, (NOTE, rings, _above(shapes, offloaded, again)[1])))
 
 
 def step_mfu(plan: Plan, seconds: float) -> float:
@@ -118,27 +120,37 @@ def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[S
 
 
 def step_time(
-    shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int
+    shapes: Shapes,
+    work: StepWork,
+    moved: list[StepTransfer],
+    offloaded: int,
+    again: Collection[str],
 ) -> Estimate:
-    """Seconds of a step with this work and these transfers, and `offloaded` bytes to the host and
-    back: what plans with the same work share is worked out once by who has many of them.
+    """Seconds of a step with this work and these transfers, `offloaded` bytes to the host and
+    back, and names that are computed again: what plans with the same work share is worked out once by who has many of them.
     """
     exposed = _exposed(shapes, work, moved, offloaded)
     seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology))
     rings = RING_OFF * seconds if shapes.has_rings else 0.0
     low, high = _interval(shapes, work, moved, exposed, seconds, rings)
-    above = _above(shapes, offloaded)[0]
+    above = _above(shapes, offloaded, again)[0]
     return Estimate(low=low, estimate=seconds, high=max(high, (1 + above) * seconds))
 
 
-def _above(shapes: Shapes, offloaded: int) -> tuple[float, str]:
+def _above(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[float, str]:
     """(share of a step that compiled plans of this kind took above their estimate, a note of it); 0
     and "" where none did.
+
+    Beside `sequence` the partitioner may put the all-to-all of kept heads before the slice of their
+    layer, so that each pass of the loop moves, and fetches from the host, those of all layers.
     """
-    among = shapes.topology.slices == 1 or shapes.along("data") % shapes.topology.slices == 0
-    if offloaded and (shapes.along("sequence") > 1 or not among):
-        where = "sequence" if among else "parameters that are sharded over slices"
-        return OFFLOADED_ABOVE, _ABOVE.format(f"offload beside {where}", 1 + OFFLOADED_ABOVE)
+    apart = shapes.along("data") % shapes.topology.slices == 0
+    if shapes.along("sequence") > 1 and not {"query", "key", "value"} <= set(again):
+        return HEADS_ABOVE, _ABOVE.format(
+            "keep query, key or value beside sequence", 1 + HEADS_ABOVE
+        )
+    if offloaded and not apart:
+        return SLICES_ABOVE, _ABOVE.format("offload over slices", 1 + SLICES_ABOVE)
     if shapes.tensor >= WIDE_TENSOR and not shapes.chip.is_gpu:
         return TENSOR_ABOVE, _ABOVE.format(f"have tensor={shapes.tensor}", 1 + TENSOR_ABOVE)
     return 0.0, ""

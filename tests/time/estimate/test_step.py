@@ -244,9 +244,9 @@ def test_long_matmuls_hide_their_rings_and_many_devices_make_none():
 def test_what_compiles_far_slower_has_a_wide_interval_and_a_note():
     asked = {"target": "tpu:v5p:2x2x2", "model": "scaled:1", "batch_per_device": 1}
     plain, wide = (
-        estimate_step(parse_plan(asked | {"mesh": {axis: 8}, "offload": ("out",)}))
-        for axis in ("fsdp", "sequence")
+        estimate_step(parse_plan(asked | {"mesh": {"sequence": 8}, "save": (name,)}))
+        for name in ("out", "key")
     )
     assert plain.predicted_s.high < 2 * plain.predicted_s.estimate
     assert wide.predicted_s.high > 5 * wide.predicted_s.estimate
-    assert "offload beside sequence" in wide.notes[-1]
+    assert "beside sequence" in wide.notes[-1]

@@ -38,6 +38,7 @@ from spmd_core.experiment import (
     experiment_of,
     findings,
     parse_experiment,
+    parse_plan,
     programs,
 )
 from spmd_core.lab import Lab, Searches
@@ -64,7 +65,12 @@ OWN: dict[str, dict[str, Any]] = {
         "sharding": {"batch": "x", "hidden": "y"},
     },
     "transformer_block": {"mesh": _MESH},
-    "decoder": {"mesh": {"fsdp": 4, "tensor": 2}, "layers": 2, "batch_per_device": 1},
+    "decoder": {
+        "mesh": {"fsdp": 4, "tensor": 2},
+        "model": "scaled:1",
+        "layers": 2,
+        "batch_per_device": 1,
+    },
 }
 # a mesh of the same axes on four chips, and specs, that somebody hardly meant
 BAD: tuple[tuple[dict[str, int], dict[str, Any]], ...] = (
@@ -86,7 +92,12 @@ def own(figures: Figures, part: slice) -> None:
     lab, equal, other = Lab.open(serve=False), 0, []
     chosen = list(OWN.items())[part]
     for name, fields in chosen:
-        experiment = parse_experiment({"workload": name, "target": TARGET, **fields})
+        asked = {"target": TARGET, **fields}
+        experiment = (
+            experiment_of(parse_plan(asked))
+            if "model" in fields
+            else parse_experiment({"workload": name, **asked})
+        )
         described = programs.take(_exported(experiment), name)
         given = {"workload": "program_file", "program": described.program, "mesh": described.mesh}
         there = _answer(lab, parse_experiment(given | {"target": TARGET}))

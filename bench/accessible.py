@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -23,7 +23,8 @@ from bench.figures import Figures
 from bench.server import CHROMIUM, Server
 from spmd_core.lab import Lab, examples
 
-WIDTHS, THEMES = (390, 1000, 1400), ("light", "dark")
+WIDTHS = (390, 1000, 1400)
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SERIOUS = ("serious", "critical")
 # Rules of what Streamlit alone makes: (rule, part of the element's HTML or path)
 STREAMLITS = (

@@ -129,11 +129,16 @@ class Viewer:
             request.rerun_script.widget_states.widgets.add(id=name, string_value=text)
         return await self._asked(request, ForwardMsg.FINISHED_SUCCESSFULLY)
 
-    async def press(self, button: str) -> Drawn:
-        """Press a button of the fragment that the screen wants run now and then."""
+    async def look(self, press: str | None = None) -> Drawn:
+        """One look of the screen's timer, where it has one, to the end of what it draws anew; with
+        the button of that id pressed.
+        """
+        if self._fragment is None:
+            return Drawn()
         request = self._look()
-        request.rerun_script.is_auto_rerun = False
-        request.rerun_script.widget_states.widgets.add(id=button, trigger_value=True)
+        if press is not None:
+            request.rerun_script.is_auto_rerun = False
+            request.rerun_script.widget_states.widgets.add(id=press, trigger_value=True)
         return await self._asked(
             request,
             ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,
@@ -154,11 +159,7 @@ class Viewer:
         runs = quiet = 0
         while self._fragment is not None and runs < ENDLESS and quiet != quiet_looks:
             await asyncio.sleep(0.1)
-            drawn = await self._asked(
-                self._look(),
-                ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,
-                ForwardMsg.FINISHED_SUCCESSFULLY,
-            )
+            drawn = await self.look()
             runs += drawn.runs
             quiet = 0 if drawn.runs else quiet + 1
             if not (drawn.deltas or drawn.runs):

@@ -58,6 +58,7 @@ MAPPED: list[Mapped] = [
     ("dot", {}, {"n": 16, "k": 3}, {"n": ALL_DEVICES}, TOO_MANY),
     ("matmul", {}, {"batch": 8, "m": 2, "k": 3, "n": 4}, {"batch": ALL_DEVICES}, ()),
     ("matmul", {}, {"m": 8, "k": 3, "n": 4}, {"m": ALL_DEVICES}, ()),
+    ("product", {}, {"m": 8, "k": 3, "n": 4}, {"m": ALL_DEVICES}, ()),
     ("convolve", {}, {"rows": 8, "length": 32, "width": 5}, {"rows": ALL_DEVICES}, ()),
     (
         "normalize",
@@ -111,6 +112,7 @@ SHARDED: list[Sharded] = [
     ("contraction", {}, {"rows": 8, "cols": 8}, {"rows": "y", "cols": "x"}),
     ("layer", {}, {"batch": 4, "in": 16, "out": 8}, {"batch": "x", "in": "y"}),
     ("dot", {}, {"n": 4, "k": 16}, {"n": "x", "k": "y"}),
+    ("product", {}, {"m": 8, "k": 8, "n": 6}, {"m": "x", "k": "y"}),
     ("matmul", {}, {"batch": 2, "m": 8, "k": 8, "n": 8}, {"batch": "x", "k": "y"}),
     ("matmul", {}, {"batch": 3, "m": 8, "k": 5, "n": 8}, {"m": "x", "n": "y"}),
     ("convolve", {}, {"rows": 4, "length": 32, "width": 4}, {"rows": "x", "length": "y"}),

@@ -71,9 +71,7 @@ MEDIAN, WITHIN, SHARE, TIMEOUT_S = 0.08, 0.20, 0.90, 1800.0
 def scattered(s: int, n: int) -> small.Hand:
     """a[m, k/x] @ b[k/x, n], the result asked for sharded: partial sums, added and scattered."""
     m, k = 2 * s, 4 * s
-    spec = small._spec(
-        "matmul", {"m": m, "k": k, "n": m}, {"k": "x"}, overrides={"y": [None, "x", None]}
-    )
+    spec = small._spec("matmul", {"m": m, "k": k, "n": m}, {"k": "x"}, overrides={"y": [None, "x"]})
     moved = BF16 * (2 * m * k / n + m * m / n)
     return small.Hand(spec, 2 * m * k * m / n, moved, "reduce-scatter", BF16 * m * m)
 

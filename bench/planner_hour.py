@@ -68,10 +68,10 @@ async def until_over(session: Viewer, server: Server, page: str, cancel: bool = 
     its estimates, and cancel it then.
     """
     while busy(server.folder / "data"):
-        drawn = await session.tick()
+        drawn = await session.look()
         _check(page, drawn)
         if cancel and estimated(server.folder / "data") and "Cancel" in drawn.buttons:
-            await session.press(drawn.buttons["Cancel"])
+            await session.look(press=drawn.buttons["Cancel"])
             cancel = False
         await asyncio.sleep(0.5)
 

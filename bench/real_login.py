@@ -29,6 +29,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from bench.browser import PATIENCE_MS
 from bench.figures import Figures
 from bench.server import CHROMIUM, Server
+from spmd_core.lab import Lab
 
 SECRET = "a secret of the client, long enough for HS256"
 MEMBERS = "ann@example.com,example.org"
@@ -134,6 +135,7 @@ def guarded(provider: Provider) -> Iterator[Server]:
             "utf-8",
         )
         os.environ["SPMD_LAB_MEMBERS"] = MEMBERS
+        os.environ["SPMD_LAB_RUNNERS"] = str(USERS["ann"]["email"])
         server.start()
         try:
             yield server
@@ -180,6 +182,30 @@ def steps(page: Page, server: Server, provider: Provider) -> Iterator[tuple[str,
         if "user" in (name := cookie.get("name", "")):
             page.context.clear_cookies(name=name)
     yield "a login is asked for once the cookie is over", is_asked(page, server)
+    yield from roles(page, server, provider)
+
+
+def roles(page: Page, server: Server, provider: Provider) -> Iterator[tuple[str, bool]]:
+    """What a member who is listed nowhere may do, and a runner; and whose it is then."""
+    begin = page.get_by_role("button", name="Begin")
+    only_look = page.get_by_text("You may look and estimate here")
+    for user, may_run in (("carl of a listed domain", False), ("ann", True)):
+        page.context.clear_cookies()
+        provider.user = user
+        log_in(page, server)
+        page.goto(f"{server.url}/notebook")
+        begin.or_(only_look).first.wait_for()
+        yield f"{user} is a {'runner' if may_run else 'viewer'}", begin.is_visible() == may_run
+    page.get_by_label("New collection").fill("Ours")
+    begin.click()
+    page.get_by_text("Edit", exact=True).wait_for()
+    lab = Lab.open(server.folder / "data", serve=False)
+    (made,) = lab.collections.listed()
+    done = [(each.who, each.action, each.subject) for each in lab.actions()]
+    lab.close()
+    email = str(USERS["ann"]["email"])
+    yield "what she begins is hers", made.owner_name == email
+    yield "and the audit names her", (email, "create collection", made.id) in done
 
 
 def main() -> int:
@@ -201,7 +227,7 @@ def main() -> int:
             done.append(is_right)
             print(f"{'as it should' if is_right else 'WRONG'}: {what}", flush=True)
         browser.close()
-    figures.add("steps of a login that go as they should", sum(done), least=8)
+    figures.add("steps of a login that go as they should", sum(done), least=12)
     return figures.finish()
 
 

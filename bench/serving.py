@@ -207,8 +207,9 @@ def main() -> int:
                 taken, errors = asyncio.run(crowd(port, query, viewers, options.rounds))
                 p50 = 1e3 * statistics.median(taken) if taken else float("nan")
                 most = MOST_P50_MS.get(viewers)
-                goal = {} if most is None else {"most": most}
-                figures.add(f"{viewers} viewers on {PROCESSES} processes, p50", p50, "ms", **goal)
+                figures.add(
+                    f"{viewers} viewers on {PROCESSES} processes, p50", p50, "ms", most=most
+                )
                 figures.add(f"{viewers} viewers, errors", errors, most=0)
             if not options.viewers:
                 cookies = {cookie_of(port) for _ in range(20)}

@@ -1,14 +1,14 @@
 """Programs of others, exported and taken: what is found in them, and whether they can be trusted on
 another mesh.
 
-    python -m bench.your_program [--only accidents,meshes,libraries,doctored] [--topology]
+    python -m bench.your_program [--only accidents,meshes,…] [--topology] [--part K/N]
 
 accidents: 15 planted, each found before anything is compiled, and none invented on 10 clean
 programs. meshes: 30 programs put on another mesh, against the same Python exported with that mesh:
 collectives by kind and bytes, and memory, both compiled here on 8 simulated devices. libraries:
 steps written with Flax, Equinox, optax and plain JAX, taken or refused with a sentence; with
 --topology also compiled for v5e:4x4. doctored: 200 files with changed bytes, each taken or refused
-in one sentence.
+in one sentence. --part: every Nth of a list.
 """
 
 import argparse
@@ -165,10 +165,11 @@ def meshes(figures: Figures) -> None:
     figures.add("re-meshed as its Python exported with that mesh, of 30", equal, least=30, note="; ".join(other))  # fmt: skip
 
 
-def libraries(figures: Figures, topology: bool) -> None:
+def libraries(figures: Figures, topology: bool, part: slice) -> None:
     """Steps of other people's libraries."""
     taken, refused, ran = [], [], []
-    for name, make in exported_steps.STEPS.items():
+    steps = list(exported_steps.STEPS.items())[part]
+    for name, make in steps:
         try:
             data = make()
             described = programs.take(data, name)
@@ -181,7 +182,7 @@ def libraries(figures: Figures, topology: bool) -> None:
             continue
         if topology and "tpu" in described.platforms:
             ran += [name] * _compiles(described)
-    count = len(exported_steps.STEPS)
+    count = len(steps)
     figures.add(f"steps of libraries taken, of {count}", len(taken), note="; ".join(refused))
     if topology:
         figures.add(
@@ -193,10 +194,11 @@ def _compiles(described: Any) -> bool:
     from spmd_core.lab import Lab  # its worker owns the compiler
 
     devices = math.prod(size for _, size in described.mesh) if described.manual_axes else 16
-    mesh = list(program_meshes(described, devices))[-2 if devices == 16 else -1]
-    given = {"workload": "program_file", "program": described.program, "mesh": mesh}
+    meshes = list(program_meshes(described, devices))[::-1]
+    given = {"workload": "program_file", "program": described.program, "target": "tpu:v5e:4x4"}
+    experiment = next(found for mesh in meshes if (found := _fitting(given | {"mesh": mesh})))
     lab = Lab.open(serve=False)
-    run = lab.submit(parse_experiment(given | {"target": "tpu:v5e:4x4"}))
+    run = lab.submit(experiment)
     lab.wait(run)
     result = lab.result(run)
     found = result.strategies["auto"] if result else None
@@ -205,17 +207,28 @@ def _compiles(described: Any) -> bool:
     return found is not None and found.status == "ok"
 
 
-def doctored(figures: Figures, count: int) -> None:
+def _fitting(given: dict[str, Any]) -> Any:
+    """The experiment, None where its dims do not divide over the mesh."""
+    try:
+        return parse_experiment(given)
+    except RequestError:
+        return None
+
+
+def doctored(figures: Figures, count: int, part: slice) -> None:
     """Files with changed bytes."""
     data, rng = sgd_step(), random.Random(0)
     bad = []
-    for changed in _changed(data, rng, count):
+    files = list(_changed(data, rng, count))[part]
+    for changed in files:
         try:
             programs.take(changed)
         except RequestError as error:
             if "\n" in str(error) or len(str(error)) > 400:
                 bad.append(str(error)[:80])
-    figures.add(f"doctored files that hurt, of {count}", len(bad), most=0, note="; ".join(bad[:3]))
+    figures.add(
+        f"doctored files that hurt, of {len(files)}", len(bad), most=0, note="; ".join(bad[:3])
+    )
 
 
 def _changed(data: bytes, rng: random.Random, count: int) -> Iterator[bytes]:
@@ -235,14 +248,17 @@ def main() -> int:
     parser.add_argument("--only", default="accidents,meshes,libraries,doctored")
     parser.add_argument("--topology", action="store_true")
     parser.add_argument("--files", type=int, default=200, help="how many are doctored")
+    parser.add_argument("--part", default="1/1", help="K/N: every Nth, from the Kth on")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     figures = Figures(arguments.json)
+    first, every = map(int, arguments.part.split("/"))
+    part = slice(first - 1, None, every)
     for name in arguments.only.split(","):
         if name == "libraries":
-            libraries(figures, arguments.topology)
+            libraries(figures, arguments.topology, part)
         elif name == "doctored":
-            doctored(figures, arguments.files)
+            doctored(figures, arguments.files, part)
         else:
             {"accidents": accidents, "meshes": meshes}[name](figures)
     return figures.finish()

@@ -7,10 +7,11 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text, count_text
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
-from spmd_core.words import layout_headline, not_placed_words, numbers_words
+from spmd_core.words import domains_words, layout_headline, not_placed_words, numbers_words
 from ui import cards, course, inputs, links, live, mesh_fields, shell, state
 from ui.layout import element, moves, paste, placing, product, shape
 from ui.layout import picture as layout_charts
+from ui.layout.domains import domains_of
 from ui.markdown import code, plain
 from ui.tables import sheet
 
@@ -69,9 +70,14 @@ with picture:
     )
     alt = layout_charts.alt_text(placed, experiment.dtype)
     st.vega_lite_chart(
-        layout_charts.picture(placed, experiment.dtype), alt=alt, width="stretch", key="picture"
+        layout_charts.picture(placed, experiment.dtype, domains_of(experiment)),
+        alt=alt,
+        width="stretch",
+        key="picture",
     )
     st.markdown(layout_charts.notes(placed))
+    if apart := domains_words(experiment):
+        st.markdown(plain(apart))
     element.field(placed)
 with beside:
     with st.container(horizontal=True):

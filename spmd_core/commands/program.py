@@ -8,10 +8,10 @@ from pathlib import Path
 
 from spmd_core.base import bytes_text, mesh_text, read_file, refuse, shorten
 from spmd_core.commands.printed.table import table
-from spmd_core.experiment import Held, Program, findings, programs, shape_text
+from spmd_core.experiment import Held, Program, programs, shape_text
 from spmd_core.lab import Lab
 from spmd_core.script import spec_text
-from spmd_core.words import finding_words, program_headline, program_json
+from spmd_core.words import findings_lines, program_headline, program_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -65,11 +65,10 @@ def _declared(arguments: Namespace) -> int:
 def _lines(program: Program) -> list[str]:
     rows = [("argument", "shape", "dtype", "spec", "a device", "copies")]
     rows += [_row(each) for each in program.arguments()]
-    listed = findings(program)
     return [
         f"{program.described.name}: {program_headline(program)}",
         *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
-        *(f"{finding.kind}: {finding_words(finding, program)}" for finding in listed),
+        *(f"{kind}: {sentence}" for kind, sentence in findings_lines(program)),
         "",
         *table(rows, numbers=(4, 5)),
         "",

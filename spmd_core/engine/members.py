@@ -68,7 +68,7 @@ def nothing(*arguments: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """The parts of an array that this member holds, each with its place in the whole."""
+    """The parts of an array that this member holds, each with its place in the full array."""
 
     parts: tuple[tuple[Any, np.ndarray], ...]
 
@@ -79,14 +79,14 @@ class Shards:
 
     def among(self, right: Reference, shape: Sequence[int]) -> np.ndarray:
         """An array of the full shape that is right wherever it is not held here."""
-        whole = np.zeros(shape)
+        complete = np.zeros(shape)
         if right.rows is None:
-            whole[...] = right.values.reshape(shape)
+            complete[...] = right.values.reshape(shape)
         else:
-            whole[(slice(None),) * right.axis + (right.rows,)] = right.values
+            complete[(slice(None),) * right.axis + (right.rows,)] = right.values
         for index, part in self.parts:
-            whole[index] = part
-        return whole
+            complete[index] = part
+        return complete
 
 
 def on_host(array: Any, shape: Sequence[int]) -> np.ndarray | Shards:
@@ -94,13 +94,13 @@ def on_host(array: Any, shape: Sequence[int]) -> np.ndarray | Shards:
     if not isinstance(array, jax.Array) or array.is_fully_addressable:
         return np.asarray(array).reshape(shape)
     if array.shape != tuple(shape):
-        return whole(array).reshape(shape)
+        return complete(array).reshape(shape)
     return Shards(
         tuple((shard.index, np.asarray(shard.data)) for shard in array.addressable_shards)
     )
 
 
-def whole(array: Any) -> np.ndarray:
+def complete(array: Any) -> np.ndarray:
     """An array's values, gathered from all members, all of which call it."""
     if array.is_fully_addressable or array.is_fully_replicated:
         return np.asarray(array)

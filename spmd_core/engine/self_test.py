@@ -95,7 +95,12 @@ def _copy() -> Facts:
     there = jax.device_put(values, device)
     # a new array each time: the host's copy of an array is kept with it
     back = _fastest(lambda array: np.asarray(array), lambda: (there + 0).block_until_ready())
-    return {"bytes": COPY_BYTES, "to_device_s": to_device, "to_host_s": back}
+    return {
+        "bytes": COPY_BYTES,
+        "to_device_s": to_device,
+        "to_host_s": back,
+        "is_shared": device.platform == "cpu",
+    }
 
 
 def _psum() -> Facts:

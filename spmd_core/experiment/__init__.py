@@ -33,7 +33,7 @@ from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_cod
 from spmd_core.experiment.pasted_shapes import PastedArray
 from spmd_core.experiment.plan import sharding
 from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
-from spmd_core.experiment.plan.flags import WITHOUT_RINGS, link_refusal
+from spmd_core.experiment.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
 from spmd_core.experiment.plan.model_size import ACTIVATIONS, CHOICES, VARIABLE, ModelSize
 from spmd_core.experiment.plan.models import get_model
@@ -82,9 +82,16 @@ from spmd_core.experiment.workloads.exported.description import (
     Described,
     Leaf,
     as_regex,
+    patterns,
     with_replaced,
 )
-from spmd_core.experiment.workloads.exported.held import Finding, Held, Program, findings
+from spmd_core.experiment.workloads.exported.held import (
+    Finding,
+    Held,
+    Program,
+    findings,
+    grouped,
+)
 from spmd_core.experiment.workloads.machine import (
     ALL,
     CALIBRATION,
@@ -145,6 +152,7 @@ __all__ = [
     "MAX_VARIANTS",
     "NAME",
     "NAMES",
+    "OPTIONAL_FLAGS",
     "PRESETS",
     "PROGRAM_FILE",
     "RULES",
@@ -210,6 +218,7 @@ __all__ = [
     "get_model",
     "get_workload",
     "group_rows",
+    "grouped",
     "has_newer",
     "item_bytes",
     "ladder",
@@ -233,6 +242,7 @@ __all__ = [
     "parse_experiment_text",
     "parse_mesh",
     "parse_plan",
+    "patterns",
     "plan_notes",
     "program_file",
     "program_sizes",

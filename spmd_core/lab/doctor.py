@@ -52,10 +52,8 @@ def as_json(checks: list[Check]) -> dict[str, object]:
 def _surroundings(
     hardware: Hardware, environ: Mapping[str, str]
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    yield (
-        "versions",
-        {"python": sys.version.split()[0], **{name: _version(name) for name in PACKAGES}},
-    )
+    own = {"python": sys.version.split()[0]}
+    yield "versions", own | {name: _version(name) for name in PACKAGES}
     yield (
         "accelerators",
         {
@@ -66,15 +64,13 @@ def _surroundings(
             "unreadable": surroundings.unreadable(hardware.device_files),
         },
     )
-    yield (
-        "holders",
-        {
-            "holders": [{"pid": each.pid, "name": each.name} for each in hardware.holders],
-            "lock_file": surroundings.lock_file() if hardware.accelerator == "tpu" else None,
-        },
-    )
+    is_tpu = hardware.accelerator == "tpu"
+    holders = [{"pid": each.pid, "name": each.name} for each in hardware.holders]
+    lock_file = surroundings.lock_file() if is_tpu else None
+    yield "holders", {"holders": holders, "lock_file": lock_file}
     yield "environment", {"variables": surroundings.variables(environ)}
-    yield "slice", {"host": hardware.slice_host, "hosts": hardware.slice_hosts}
+    hosts = {"host": hardware.slice_host, "hosts": hardware.slice_hosts, "is_tpu": is_tpu}
+    yield "slice", hosts
     yield (
         "memory",
         {
@@ -82,7 +78,7 @@ def _surroundings(
             "total_bytes": hardware.memory_bytes,
             "locked_bytes": surroundings.locked_memory_bytes(),
             "huge_pages": surroundings.huge_pages(),
-            "is_tpu": hardware.accelerator == "tpu",
+            "is_tpu": is_tpu,
         },
     )
     yield "data_folder", surroundings.folder_facts(default_data_folder(environ))
@@ -112,6 +108,8 @@ def _of_devices(hardware: Hardware, environ: Mapping[str, str]) -> Iterator[Chec
             facts["expected"] = PLATFORMS.get(hardware.accelerator or "")
             facts["expected_chips"] = hardware.chips if hardware.accelerator == "tpu" else None
         yield check(name, facts)
+        if name == "trace" and "events" in facts:
+            yield check("clock", facts)
 
 
 def _answers(

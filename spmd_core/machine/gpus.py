@@ -93,7 +93,8 @@ def _blackwell(
         hbm_share=0.9,
         ring_share=0.73,
         sources=f"{_EACH}, {sources}",
-        **({"max_shape": (8,)} | other),
+        max_shape=other.pop("max_shape", (8,)),
+        **other,
     )
 
 
@@ -118,7 +119,7 @@ GPUS: dict[str, Gpu] = {
             l2_bytes=40 * MIB,
             capability=(8, 0),
             matmul_share=271 / 312,
-            hbm_share=1.75 / 2.04,
+            hbm_share=1.68 / 2.04,
             ring_share=0.79,
             switch_share=None,
             sources=f"{_EACH}; network: 200 Gbit/s for each GPU; host: PCIe 4",

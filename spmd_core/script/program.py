@@ -10,7 +10,7 @@ from spmd_core.script.bodies import body_text, sharded_operands
 from spmd_core.script.decoder import decoder_text
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import mesh_lines
-from spmd_core.script.source import program_source, select_source
+from spmd_core.script.source import select_source, source_of
 from spmd_core.script.written import written_text
 
 
@@ -95,7 +95,7 @@ def operands_text(experiment: Experiment) -> str:
     lines = [
         line
         for _, function, _ in derived
-        for line in select_source(program_source(experiment.workload), function, {})[0]
+        for line in select_source(source_of(experiment.what), function, {})[0]
     ]
     lines += [
         "",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from spmd_core.experiment import Array, Axes, Experiment, Spec, files
+from spmd_core.experiment import Array, Axes, Experiment, Spec, Workload, files
 from spmd_core.script.parts import named
 
 # Suffix of a strategy's function after the workload's name, "" if not listed. A file without such a
@@ -40,6 +40,11 @@ def program_source(workload: str) -> str:
     )
 
 
+def source_of(what: Workload) -> str:
+    """The program file of a workload of the lab, as text."""
+    return program_source(what.program.file or what.name)
+
+
 def computation_lines(
     experiment: Experiment, strategy: str, axes_of: Mapping[str, Axes] | None = None
 ) -> tuple[list[str], str]:
@@ -56,7 +61,7 @@ def computation_lines(
     if what.source is not None:
         text = files.source_text(what.source)
         return own_lines(text, values), _function(text, own, wanted)
-    source = program_source(what.name)
+    source = source_of(what)
     return select_source(source, _function(source, own, wanted), values)
 
 

@@ -12,7 +12,7 @@ from spmd_core.experiment import (
     with_sizes,
 )
 from spmd_core.script.parts import mesh_lines
-from spmd_core.script.source import program_source
+from spmd_core.script.source import source_of
 
 
 def written_text(experiment: Experiment) -> str:
@@ -21,7 +21,7 @@ def written_text(experiment: Experiment) -> str:
     """
     of_machine = experiment.what.is_of_machine
     source = (
-        program_source(experiment.workload)
+        source_of(experiment.what)
         if of_machine
         else with_sizes(program_file(experiment.option("program")), dict(experiment.options))
     )

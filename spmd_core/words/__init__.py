@@ -20,11 +20,11 @@ from spmd_core.words.advice.models import (
 )
 from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
 from spmd_core.words.advice.programs import (
-    finding_words,
+    findings_lines,
     program_headline,
     program_json,
 )
-from spmd_core.words.arrows import way_words
+from spmd_core.words.arrows import domains_title, domains_words, way_words
 from spmd_core.words.bandwidth import (
     CEILINGS,
     DEFINITIONS,
@@ -272,12 +272,14 @@ __all__ = [
     "disturbed_words",
     "doing",
     "doing_words",
+    "domains_title",
+    "domains_words",
     "environment_words",
     "experiment_size_words",
     "experiment_words",
     "explained",
     "failures",
-    "finding_words",
+    "findings_lines",
     "fit_words",
     "gap_sentence",
     "gap_table",

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from spmd_core.base import bytes_text, count_text, scaled_text, seconds_text
 from spmd_core.experiment import Experiment
+from spmd_core.machine import Gpu, Topology
 from spmd_core.pictures import (
     PERMUTE,
     SEND,
@@ -13,6 +16,7 @@ from spmd_core.pictures import (
     Placed,
     Traffic,
     follows_axes,
+    placed,
 )
 from spmd_core.program import CollectiveRow
 from spmd_core.results import Collective
@@ -188,3 +192,35 @@ def alt(stand: Placed, traffic: Traffic, drawn: ArrowScene, when: str) -> str:
         f"{headline(stand, traffic, when)} {len(drawn.nodes)} {noun}, "
         f"{count_text(len(drawn.arrows))} arrows; the numbers are in the table below."
     )
+
+
+def domains_title(topology: Topology) -> str:
+    """The groups that GPUs are in: `2 NVLink domains of 8 GPUs`.
+
+    >>> from spmd_core.machine import get_topology
+    >>> domains_title(get_topology("gpu:gb200:72"))
+    '1 NVLink domain of 72 GPUs, hosts of 4'
+    """
+    chip, each = topology.chip, topology.shape[0]
+    word = chip.slice_word + ("s" if topology.slices > 1 else "")
+    host = chip.host_gpus if isinstance(chip, Gpu) and chip.host_gpus < each else 0
+    return f"{topology.slices} {word} of {each} GPUs" + (f", hosts of {host}" if host else "")
+
+
+def domains_words(experiment: Experiment) -> str | None:
+    """Which mesh axes stay in an NVLink domain and which cross the network; None off absent GPUs,
+    and where a mesh does not fill them.
+    """
+    if not experiment.place.is_gpu:
+        return None
+    where = placed(experiment)
+    if where.topology is None or where.places is None:
+        return None
+    domain = np.asarray([place[-1] for place in where.places])
+    domain = domain.reshape([size for _, size in experiment.mesh])
+    parts = []
+    for axis, (name, size) in enumerate(experiment.mesh):
+        spans = max(len(set(line)) for line in np.moveaxis(domain, axis, -1).reshape(-1, size))
+        near = "shares an NVLink domain"
+        parts += [f"{name} {near if spans == 1 else f'spans {spans} domains, over the network'}"]
+    return f"{domains_title(where.topology)}: {'; '.join(parts)}."

@@ -96,7 +96,7 @@ def _doing(status: RunStatus) -> str:
         return "running the program"
     if status.experiment.what.is_of_machine and status.phase == "sample":
         return "measuring"
-    phase = (status.phase or "running").replace("_", " ")
+    phase = (status.phase or "just begun").replace("_", " ")
     doing = _PHASES.get(status.phase or "", phase)
     return f"{doing} {title(status.strategy)}" if status.strategy else doing
 

@@ -49,7 +49,7 @@ class Commands:
         self.running: RunCommand | None = None  # the last one
         self._cancelled: set[str | None] = set()
         self._rested_s = 0.0
-        self.members: Members | None = None  # whom the first of them tells what to run
+        self.members: Members | None = None  # to whom the first of them passes commands on
         threading.Thread(target=self._read, name="commands", daemon=True).start()
 
     def next_run(self) -> RunCommand:

@@ -1,4 +1,4 @@
-"""The other members of a run on several hosts: workers that the first one starts, tells, and watches.
+"""The other members of a run on several hosts: workers that the first one starts, commands, and watches.
 
 They belong to its process group and end with it, whatever happens to it; it ends when one of them
 does, so that none waits for a partner that is gone.
@@ -28,7 +28,7 @@ from spmd_core.results import (
     encode,
 )
 
-PING_S, SILENT_S = 2.0, 20.0  # a member that does not answer for so long hangs
+PING_S, SILENT_S = 2.0, 60.0  # a member that does not answer for so long hangs
 
 
 class Members:
@@ -51,8 +51,8 @@ class Members:
         threading.Thread(target=self._watch, name="members", daemon=True).start()
 
     def send(self, command: Command) -> None:
-        """Tell every member."""
-        with self._sending, suppress(OSError):  # the thread that watches says who is gone
+        """Send it to every member."""
+        with self._sending, suppress(OSError):  # the thread that watches names who is gone
             for channel in self._channels:
                 channel.sendall(encode(command))
 

@@ -17,6 +17,7 @@ BAD = [
     (["run", "tests"], "spec file 'tests' cannot be read (is a directory)"),
     (["run", "x" * 5000], "cannot be read (file name too long)"),
     (["run", "a\0b"], "cannot be read (embedded null byte)"),
+    (["import", "/dev/zero"], "cannot be read (it is no regular file)"),
     (["run", "pyproject.toml"], "is not JSON"),
     (["who", "x" * 5000], f"unrecognized arguments: '{'x' * 57}…': see"),
     (["history", "--limit=1", f"--{'x' * 5000}"], f"unrecognized arguments: '--{'x' * 55}…': see"),

@@ -59,11 +59,31 @@ HELD = {
         "lab/store/test_private.py", "test_where_it_cannot_be_closed_a_sentence_says_so"),
     "each screen asks for a restart": (
         "ui/test_version.py", "test_each_screen_and_failure_says_so"),
-    "sees all runs, cancels and deletes": (
+    "sees all runs, cancels, deletes and renames": (
         HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
     "by default where other machines can reach": (
         "lab/store/test_roles.py", "test_the_role_of_each"),
-    "or what the teammate's role allows": ("lab/store/test_roles.py", "test_each_role_may_do_so_much"),
+    "what the teammate's role allows, and without one look and estimate": (
+        "lab/store/test_roles.py", "test_the_role_of_each"),
+    "import, name or tag runs, or write collections": (
+        "lab/store/test_roles.py", "test_whatever_else_is_done_asks_who_it_is"),
+    "leads to no other host": (
+        "ui/history/test_short.py", "test_no_path_leads_to_another_host_or_writes_a_header"),
+    "Nothing that is stored is part of a preview": (
+        "ui/history/test_short.py", "test_a_preview_holds_nothing_that_is_stored"),
+    "takes little memory, whatever it inflates to": (
+        "experiment/test_json_text.py", "test_many_values_are_refused_before_they_are_made"),
+    "program texts and timelines are read as text where they are not": (
+        "program/ir/test_reading.py", "test_a_text_that_nobody_has_written_is_shown_as_it_is"),
+    "A report holds no script that runs": (
+        "reports/test_reports.py", "test_a_report_has_every_number_of_the_result_and_runs_nothing"),
+    "configs of models": (
+        "experiment/plan/test_configs.py",
+        "test_what_cannot_be_a_model_is_refused_in_one_sentence"),
+    "is bounded before the server holds it": (
+        "ui/programs/test_programs.py", "test_uploads_are_bounded_before_they_are_held"),
+    "reads a bounded part of any file, and replaces only files of its own": (
+        "commands/test_output.py", "test_what_somebody_else_wrote_is_replaced_only_by_force"),
     "list e-mail addresses that the provider confirms, or": (
         "lab/store/test_roles.py", "test_the_role_of_each"),
     "All others are viewers, who look and estimate; so is everybody where nobody is listed": (
@@ -91,8 +111,6 @@ HELD = {
     "open a link that computes": (
         "ui/test_hostile_links.py", "test_a_sample_of_hostile_links_breaks_no_screen_and_no_command"),
     "all of the above": (
-        HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
-    "what a visitor can": (
         HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
     "send Python code": ("experiment/workloads/own/test_files.py", "test_no_code_of_the_user_runs_in_this_process"),
     "read or write files": (
@@ -252,7 +270,7 @@ def lab(data_folder):
 
 def test_the_first_paragraph_says_what_one_visitor_can_do_to_others(lab):
     said = " ".join(TEXT.split("\n\n")[1].split())
-    assert "cancels and deletes those of others, releases the devices under a run" in said
+    assert "cancels, deletes and renames those of others, releases the devices" in said
     ann, eve = Asker("ann", address="10.0.0.1"), Asker("eve", address="10.0.0.2")
     run = lab.submit(experiment(), ann)
     lab.cancel(run, asker=eve)

@@ -22,6 +22,7 @@ NAMES = [
     "ports",
     "dask",
     *doctor.OF_DEVICES,
+    "clock",
     "compiler",
 ]
 
@@ -108,9 +109,10 @@ def test_what_a_reading_means():
     wrong = {"devices": 4, "expected": 6.0, "received": [0.0, 6.0], "seconds": 1e-4}
     assert check("psum", wrong).status == "fail"
     ahead = {"events": 9, "calls": 1, "ahead_s": 4e-4}
-    assert "400 µs ahead" in check("trace", ahead).value
+    assert "400 µs ahead" in check("clock", ahead).value
     nothing = {"events": 0, "calls": 1, "ahead_s": None}
     assert check("trace", nothing).status == "warn"
+    assert check("clock", nothing).status == "unknown"
 
 
 def test_a_folder_that_is_not_there_yet_is_judged_by_its_parent(tmp_path):

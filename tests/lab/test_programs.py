@@ -39,6 +39,14 @@ def test_the_owner_says_what_is_done_with_programs(uploads, asker, target, allow
             check_program(settings, asker, found)
 
 
+def test_a_target_that_it_was_not_exported_for_costs_no_compile(experiment):
+    asked = parse_experiment(experiment | {"target": "gpu:h100:8"})
+    with pytest.raises(
+        RequestError, match=r'exported for \(cpu, tpu\): export it with platforms=\["cuda"'
+    ):
+        check_program(Settings(), VISITOR, asked)
+
+
 def test_the_setting_is_one_of_four():
     assert read_settings({"SPMD_LAB_UPLOADS": "kernels"}).uploads == "kernels"
     with pytest.raises(RequestError, match="use SPMD_LAB_UPLOADS=off or compile or run or kernels"):

@@ -2,11 +2,11 @@
 
 from bench.values import strategy
 from spmd_core.results.advice import Next
-from spmd_core.results.result import StrategyResult
+from spmd_core.results.result import StoredFact, StrategyResult
 from spmd_core.results.shardings import NoShardings, Shardings
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice
 from spmd_core.words.advice.next import next_step
-from spmd_core.words.results import in_words
+from spmd_core.words.results import fact_words, in_words
 from spmd_core.words.runs import run_headline
 from spmd_core.words.texts import read_shardings
 from tests.words.advice.test_next import answered
@@ -59,3 +59,17 @@ def test_why_no_shardings_were_read_is_put_in_words():
     stored = Shardings(reason=NoShardings.ONE_DEVICE).model_dump_json()
     assert read_shardings(stored).reason == "on one device nothing is sharded"
     assert read_shardings('{"reason": "it broke"}').reason == "it broke"
+
+
+def test_notes_of_an_older_version_stay_and_those_of_facts_are_made():
+    facts = answered(auto=strategy(1e-3))
+    notes = {"old": ("of before",), "new": ()}
+    outcome = facts.strategies["auto"]
+    stored = StoredFact(kind="rows compared", values={"rows": 64})
+    for name, kept in (("old", None), ("new", (stored,))):
+        found = outcome.model_copy(update={"notes": notes[name], "facts": kept, "floor_s": 1.0})
+        found = in_words(facts.model_copy(update={"strategies": {"auto": found}}))
+        notes[name] = found.strategies["auto"].notes
+        assert in_words(found) == found
+    assert notes["old"] == ("of before",)
+    assert notes["new"][:2] == (fact_words(stored), "dispatch bound")

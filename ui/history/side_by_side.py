@@ -32,7 +32,7 @@ from ui import choices, exports, price, run_tables
 from ui.charts import by_strategy
 from ui.lab import lab
 from ui.markdown import plain
-from ui.notebook import labels
+from ui.notebook import labels, tour
 from ui.shell import draw_table
 from ui.tables import sheet, table_frame
 
@@ -58,6 +58,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
     """How the runs compare; then each as a card or row, named A to H, their times, and what differs
     in experiments and communication.
     """
+    tour.guide(*(run.run for run in runs))
     st.subheader("Side by side", anchor=False)
     subjects = [Subject(run, lab().result(run.run)) for run in runs]
     compared = compare_runs(subjects, _baseline(runs))

@@ -23,6 +23,7 @@ from spmd_core.words import (
 )
 from ui.charts.base import Spec
 from ui.layout.cells import array_cells, mesh_cells
+from ui.layout.domains import Domains
 from ui.layout.drawing import vega
 from ui.layout.grid import Grid, arrange
 from ui.layout.marks import Edge, Marks, add_cells, add_edges, add_title
@@ -32,9 +33,9 @@ TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
 
 
-def picture(placed: Layout, dtype: str) -> Spec:
-    """The Vega-Lite chart of a layout: array above, mesh below; pointing at a shard or a device
-    lights all that hold the same.
+def picture(placed: Layout, dtype: str, domains: Domains | None = None) -> Spec:
+    """The Vega-Lite chart of a layout: array above, mesh below, and of GPUs their domains; pointing
+    at a shard or a device lights all that hold the same.
     """
     marks = Marks()
     array, mesh = array_grid(placed), mesh_grid(placed)
@@ -58,7 +59,14 @@ def picture(placed: Layout, dtype: str) -> Spec:
     )
     add_edges(marks, mesh, (top, above), _mesh_edge(placed), lambda _: "")
     add_cells(marks, mesh, (top, above), *mesh_cells(placed, mesh, dtype, linked))
-    return vega(marks, top + mesh.height + 4.0)
+    top += mesh.height
+    if domains is not None:
+        top += _BETWEEN
+        top += add_title(marks, top, domains.title, "", above)
+        add_edges(marks, domains.grid, (top, above), domains.edge, lambda _: "")
+        add_cells(marks, domains.grid, (top, above), *domains.cells(placed, dtype), [])
+        top += domains.grid.height
+    return vega(marks, top + 4.0)
 
 
 def array_grid(placed: Layout) -> Grid:

@@ -10,6 +10,7 @@ from spmd_core.results import Result, RunStatus, StrategyResult, difference
 from spmd_core.words import ago, environment_words
 from ui.lab import lab
 from ui.markdown import plain
+from ui.notebook import labels
 from ui.shell import failure, refusal
 from ui.tables import sheet
 
@@ -31,6 +32,7 @@ def outcome(expected: Layout, status: RunStatus) -> None:
             f"{ago(status.finished_at or status.submitted_at)} · run {result.run}"
         )
     )
+    labels.draw(status.run)
     _details(result, placed)
 
 

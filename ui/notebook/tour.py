@@ -33,7 +33,7 @@ def listed() -> None:
 def guide(*runs: str) -> None:
     """Where what is shown is a stop of the tour: what to look at, and the next click."""
     stops = tour()
-    at = next((at for at, stop in enumerate(stops) if stop.runs == runs), None)
+    at = next((at for at, stop in enumerate(stops) if set(stop.runs) == set(runs)), None)
     if at is None:
         return
     with st.container(border=True, key="tour"):
@@ -65,7 +65,7 @@ def _link(at: int, before: str) -> None:
     if status is None:
         return
     alone = len(stop.runs) == 1
-    query = cards.query(status.experiment, status.run) | ({"tab": stop.tab} if stop.tab else {})
+    query = cards.query(status.experiment, status.run)
     st.page_link(
         cards.page_of(status.experiment) if alone else "pages/history.py",
         label=f"**{plain(before + stop.title)}**",

@@ -28,18 +28,24 @@ def open_program(described: Described) -> None:
 
 
 def experiment_of(described: Described) -> Experiment:
-    """A program on its own mesh: of as many v5e chips where there is such a topology, else on
-    simulated devices.
+    """A program on its own mesh: on as many v5e chips, simulated devices or GPUs, the first that it
+    was exported for.
     """
     spec = {
         "workload": "program_file",
         "program": described.program,
         "mesh": described.mesh or (("x", 1),),
     }
-    target = f"cpu:{min(described.devices, _MOST_SIMULATED)}"
-    if "tpu" in described.platforms or described.devices > _MOST_SIMULATED:
-        target = nearest_of_chips("v5e", described.devices).target
-    return parse_experiment(spec | {"target": target})
+    return parse_experiment(spec | {"target": _target(described)})
+
+
+def _target(described: Described) -> str:
+    if "tpu" in described.platforms:
+        return nearest_of_chips("v5e", described.devices).target
+    if "cpu" in described.platforms and described.devices <= _MOST_SIMULATED:
+        return f"cpu:{described.devices}"
+    chip = "h100" if set(programs.GPUS) & set(described.platforms) else "v5e"
+    return nearest_of_chips(chip, described.devices).target
 
 
 def drop() -> None:

@@ -19,6 +19,7 @@ TOPOLOGIES = (
     "tpu:v6e:4x4",
     "tpu:tpu7x:2x2x2",
     "gpu:h100:8",
+    "gpu:h100:2x8",
 )
 
 
@@ -60,8 +61,8 @@ def _target(now: str) -> str:
         options,
         key=key,
         accept_new_options=True,
-        help="Where it is compiled for: a TPU topology that is not attached, such as tpu:v5p:4x4x4, "
-        "or devices on which it also runs: `local`, or simulated ones such as cpu:8.",
+        help="Where it is compiled for: TPUs or GPUs that are not attached, such as tpu:v5p:4x4x4 and "
+        "gpu:h100:2x8, or devices on which it also runs: `local`, or simulated ones such as cpu:8.",
     )
     return chosen or now
 
@@ -74,8 +75,13 @@ def _fixed(program: Program, axis: str) -> str | None:
 
 def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
     """A spec of its own for one group of arguments; those of others stay."""
-    parameters = {leaf.group for leaf in program.described.parameters}
-    listed = sorted(program.described.groups.items(), key=lambda each: each[0] not in parameters)
+    described = program.described
+    parameters = {described.patterns[leaf.path] for leaf in described.parameters}
+    size = {each.leaf.path: each.bytes for each in program.arguments()}
+    listed = sorted(
+        described.groups.items(),
+        key=lambda each: (each[0] not in parameters, -sum(size[leaf.path] for leaf in each[1])),
+    )
     groups = {group: leaves for group, leaves in listed if leaves[0].sizes}
     if not groups:
         return now
@@ -107,5 +113,5 @@ def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
 
 
 def _title(group: str, count: int, is_changed: bool) -> str:
-    many = f" ({count} arrays)" if count > 1 else ""
-    return f"{group}{many}{' · changed' if is_changed else ''}"
+    many = f"{count} × " if count > 1 else ""
+    return f"{'changed: ' if is_changed else ''}{many}{group}"

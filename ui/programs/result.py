@@ -7,23 +7,22 @@ import streamlit as st
 
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import (
-    Finding,
     Held,
     Program,
-    findings,
     layout_of,
     parse_experiment,
     shape_text,
 )
 from spmd_core.results import RunStatus
 from spmd_core.script import spec_text
-from spmd_core.words import ago, finding_words, program_headline
+from spmd_core.words import ago, findings_lines, program_headline
 from ui import remedies
 from ui.compare import communication, comparison
 from ui.compare import view as views
 from ui.lab import lab
 from ui.layout import picture
 from ui.markdown import plain
+from ui.notebook import labels
 from ui.predict import prediction
 from ui.programs import treemap
 from ui.shell import draw_table
@@ -42,9 +41,9 @@ _TITLES = {
 def before(program: Program) -> None:
     """Findings first, then the numbers, the picture and the table."""
     st.subheader(plain(program_headline(program)), anchor=False)
-    listed = findings(program)
+    listed = findings_lines(program)
     if listed:
-        lines = [_line(finding, program) for finding in listed]
+        lines = [f"- **{_TITLES[kind]}**: {plain(sentence)}" for kind, sentence in listed]
         more = len(lines) - SHOWN_FINDINGS
         rest = [f"- and {more} more, which `program FILE` lists"] if more > 0 else []
         st.warning("\n".join([*lines[:SHOWN_FINDINGS], *rest]), icon=":material/search_insights:")
@@ -54,10 +53,6 @@ def before(program: Program) -> None:
             "donated and keeps its sharding."
         )
     _arrays(program)
-
-
-def _line(finding: Finding, program: Program) -> str:
-    return f"- **{_TITLES[finding.kind]}**: {plain(finding_words(finding, program))}"
 
 
 def _arrays(program: Program) -> None:
@@ -111,7 +106,10 @@ def _picked(program: Program, arrays: tuple[Held, ...], event: object) -> None:
     """The layout of the array that was clicked; of a group, of its first."""
     selection = getattr(event, "selection", {}).get("picked") or []
     path = selection[0].get("path") if selection else None
-    held = next((each for each in arrays if path in (each.leaf.path, each.leaf.group)), None)
+    patterns = program.described.patterns
+    held = next(
+        (each for each in arrays if path in (each.leaf.path, patterns[each.leaf.path])), None
+    )
     if held is None or held.spec is None or not held.shape:
         return
     experiment = parse_experiment(
@@ -142,6 +140,7 @@ def after(status: RunStatus) -> None:
         if result is None:
             return
         prediction.headline(result, when)
+        labels.draw(status.run)
         chosen = prediction.choose(result)
         if chosen is not None:
             prediction.numbers(result, chosen)
@@ -152,6 +151,7 @@ def after(status: RunStatus) -> None:
     if view is None:
         return
     comparison.headline(view, when)
+    labels.draw(status.run)
     for at, (chart, alt) in enumerate(view.times):
         st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
     if view.times:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import bytes_text, count_text
-from spmd_core.experiment import Held, shape_text
+from spmd_core.experiment import Held, patterns, shape_text
 from spmd_core.script import spec_text
 from ui.charts.base import Row, Spec, hover, quantity
 
@@ -53,9 +53,10 @@ def tiles(arrays: Sequence[Held]) -> tuple[Tile, ...]:
 
 def _grouped(arrays: Sequence[Held]) -> list[Tile]:
     groups: dict[str, list[Held]] = {}
+    by_path = patterns(each.leaf for each in arrays)
     for each in arrays:
         if weight(each):
-            groups.setdefault(each.leaf.group, []).append(each)
+            groups.setdefault(by_path[each.leaf.path], []).append(each)
     most = sorted(
         (Tile(group, tuple(listed)) for group, listed in groups.items()),
         key=lambda tile: -tile.weight,
@@ -163,7 +164,8 @@ def _colors(placed: Sequence[Tile]) -> Spec:
 def _row(tile: Tile) -> Row:
     x, y, width, height = tile.place
     first, count = tile.arrays[0], len(tile.arrays)
-    names = (tile.path, tile.path.rpartition("/")[2])  # as much as there is room for
+    parts = tile.path.removesuffix("/value").split("/")
+    names = ["/".join(parts[at:]) for at in range(len(parts))]  # as much as there is room for
     name = next((each for each in names if width * 850 > 7 * max(len(each), 8)), "")
     is_roomy = name and height * HEIGHT > 32
     spec = "by the compiler" if first.spec is None else spec_text(first.spec)

@@ -5,7 +5,7 @@ import streamlit as st
 
 from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.script import script_text
-from spmd_core.search import SAME, Answer, Candidate, axis_rules, price_per_billion
+from spmd_core.search import SAME, Answer, Candidate, axis_rules, price_per_billion, rules_text
 from spmd_core.trials import Search
 from spmd_core.words import predict_command
 from spmd_core.words import search as words
@@ -222,6 +222,7 @@ def actions(candidate: Candidate) -> None:
     page = cards.page_of(experiment)
     with st.container(horizontal=True, vertical_alignment="center"):
         title = "Predict" if candidate.step or experiment.place.is_absent else "Compare"
+        title = "Programs" if experiment.exported else title
         page = f"pages/{title.lower()}.py" if not candidate.step else page
         st.page_link(
             page,
@@ -235,6 +236,8 @@ def actions(candidate: Candidate) -> None:
             "search.py",
             "A Python script of plain JAX that reproduces it.",
         )
+    if experiment.exported:
+        st.code(rules_text(experiment), language="python")
     if (plan := candidate.plan) is not None:
         st.code(predict_command(plan), language="bash", wrap_lines=True)
         with st.expander("Axis rules for MaxText and Flax"):

@@ -20,7 +20,7 @@ from ui.charts.base import (
 
 MOST_POINTS = 400
 ALIKE = 1.01  # costs closer than this are the same: an axis of them would show rounding
-_FRONT, _OTHERS, _WINNER = "front", "others", "winner"
+_FRONT, _OTHERS, _WINNER = "front", "others", "first"
 _POINT = {"type": "point", "filled": True, "size": 60}
 _STEPS = {"type": "line", "interpolate": "step-after", "opacity": 0.5}
 

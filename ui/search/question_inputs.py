@@ -226,7 +226,7 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
         "Targets",
         key=_key("target", spec["target"]),
         max_chars=200,
-        help="`cpu:8`, `local`, or a topology such as `tpu:v5e:4x4`.",
+        help="`cpu:8`, `local`, or a topology such as `tpu:v5e:4x4` or `gpu:h100:8`.",
     )
     # what the fields do not change stays as it was written, or left out: another way to write it
     # would be another question, with no answer

@@ -1,6 +1,8 @@
 """Imports the runs of an archive; they are marked as foreign."""
 
 import json
+import os
+import stat
 import sys
 from argparse import ArgumentParser, Namespace
 
@@ -18,6 +20,8 @@ def main(arguments: Namespace) -> int:
     """Import the archive; 1 where not one of its runs was taken."""
     try:
         with open_file(arguments.file) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # others may have no end
+                raise OSError("it is no regular file")
             taken = Lab.open(serve=False).archives.import_file(file, arguments.file)
     except (OSError, ValueError) as error:
         if not isinstance(error, OSError) and "null byte" not in str(error):

@@ -91,8 +91,7 @@ def rules(candidate: Candidate) -> list[str]:
     """
     plan = candidate.plan
     if plan is None:
-        experiment = candidate.experiment
-        return ["", rules_text(experiment)] if experiment.specs else []
+        return ["", rules_text(candidate.experiment)] if candidate.experiment.exported else []
     return [
         "",
         "# MaxText",

@@ -7,11 +7,13 @@ compile cannot be stopped: it goes on in a thread until its process is ended.
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from spmd_core.engine.shardings import PASSES
 from spmd_core.machine import size_bytes
@@ -31,6 +33,7 @@ _TEXT = "*.after_optimizations.txt"
 _BUFFERS = "*.after_optimizations-buffer-assignment.txt"
 _LAST = "*.after_optimizations_after_buffer_assignment.txt"  # not written where memory ran out
 _ALLOCATION = re.compile(r"^allocation \d+: size (\d+)(.*)$", re.MULTILINE)
+_UNKNOWN = re.compile(r"No such compile option: '(\w+)'")
 _COLOR = re.compile(r"color (\d+)")
 _HBM, _HOST = 0, (4, 5)  # colors of the compiler's memory spaces
 
@@ -97,6 +100,28 @@ def compile_early(
     if compiling.error is not None:
         raise compiling.error
     return compiling.compiled
+
+
+def compile_known(
+    lowered: Any,
+    folder: Path,
+    report: Callable[[str], None],
+    flags: Mapping[str, object],
+    optional: Collection[str],
+) -> tuple[Any, tuple[str, ...]]:
+    """As `compile_early`, without those of the `optional` flags that this version of the compiler
+    does not have; they are named in sentences.
+    """
+    unknown = dict[str, str]()
+    while True:
+        known = {name: value for name, value in flags.items() if name not in unknown}
+        try:
+            return compile_early(lowered, folder, report, known), tuple(unknown.values())
+        except jax.errors.JaxRuntimeError as error:
+            name = match[1] if (match := _UNKNOWN.search(str(error))) else ""
+            if name not in known or name not in optional:
+                raise
+            unknown[name] = f"this version of XLA has no flag {name}: compiled without it"
 
 
 def stage_of(folder: Path) -> str:

@@ -9,11 +9,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import jax
 
 from spmd_core.base import LabError
-from spmd_core.engine.absent.early import COMPILE, Scheduled, compile_early
+from spmd_core.engine.absent.early import COMPILE, Scheduled, compile_known
 from spmd_core.engine.absent.lower import Ahead, lower_experiment
 from spmd_core.engine.absent.topology import compiled_program, explain, scheduled_program
 from spmd_core.engine.absent.topology_devices import describe
@@ -23,7 +24,7 @@ from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.experiment import STRATEGIES, Experiment, Row, own_flags
+from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Row, own_flags
 from spmd_core.machine import GPU_OPTIONS, Coordinates, dump_folder, get_topology, parse_target
 from spmd_core.pictures import NAME as TIMELINE
 from spmd_core.pictures import timeline_of, to_text
@@ -258,14 +259,11 @@ def _compile(
     """
     topology = get_topology(experiment.target)
     gpu_options = _gpu_options(ahead.is_step) if topology.chip.is_gpu else {}
+    missing: tuple[str, ...] = ()
     with captured() as log:
         begun = steps.clock()
         try:
-            if ahead.is_step:
-                compiled = compile_early(ahead.lowered, folder, steps.phase, flags | gpu_options)
-            else:
-                options = compiler_options(folder) | gpu_options
-                compiled = steps("compile", lambda: ahead.lowered.compile(compiler_options=options))
+            compiled, missing = _compiled(ahead, steps, folder, flags, gpu_options)
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
@@ -279,8 +277,23 @@ def _compile(
         answer = compiled_program(ahead.lowered, compiled, ahead.mesh, topology)
         module = read_module(compiled)
     collectives = _collectives(experiment, strategy, ahead, module, answer.devices)
-    warnings = compiler_warnings(log[0])
+    warnings = (*missing, *compiler_warnings(log[0]))
     return replace(answer, collectives=with_warnings(collectives, warnings)), warnings
+
+
+def _compiled(
+    ahead: Ahead,
+    steps: Steps,
+    folder: Path,
+    flags: dict[str, object],
+    gpu_options: dict[str, object],
+) -> tuple[Any, tuple[str, ...]]:
+    """What the compiler makes of a program, and sentences on flags that it does not have."""
+    if ahead.is_step:
+        optional = OPTIONAL_FLAGS if gpu_options else ()
+        return compile_known(ahead.lowered, folder, steps.phase, flags | gpu_options, optional)
+    options = compiler_options(folder) | gpu_options
+    return steps("compile", lambda: ahead.lowered.compile(compiler_options=options)), ()
 
 
 def _collectives(

@@ -101,16 +101,16 @@ def _ceilings(
     items: Sequence[Item], cancelled: Cancelled, notes: list[str], tell: Callable[[int], None]
 ) -> list[Ceiling]:
     """What is measured of each item, until it is cancelled."""
-    found = list[Ceiling]()
+    results = list[Ceiling]()
     for item in items:
         if cancelled():
             break
         try:
-            found.append(item.ceiling())
+            results.append(item.ceiling())
         except Exception as error:  # the compiler's, or memory's: the others go on
             notes.append(f"{item.title} could not be measured: {failure_of(error).message}")
-        tell(len(found))
-    return found
+        tell(len(results))
+    return results
 
 
 def _costs(

@@ -15,10 +15,11 @@ import jax
 from jax import export
 from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy
+from jaxlib.mlir.dialects import sdy, stablehlo
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.engine.exported.allowed import check_arrays, check_module, check_paths, operations
+from spmd_core.engine.exported.allowed import check_arrays, check_module, check_paths
+from spmd_core.engine.exported.by_hand import fixed_axes
 from spmd_core.engine.exported.flops import flops_of
 from spmd_core.engine.exported.leaves import leaves, paths
 from spmd_core.engine.exported.module import (
@@ -32,13 +33,7 @@ from spmd_core.experiment import Described, Mesh
 
 HOW = "docs/your_program.md shows the lines that write one"
 MOST_LEAVES = 20_000
-_BY_HAND = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("all_gather", "all_reduce", "all_to_all", "reduce_scatter", "collective_permute"),
-        *("collective_broadcast", "partition_id", "replica_id"),
-    )
-)
+_VERSION = re.compile(rb"StableHLO_v(\d{1,4}\.\d{1,4}\.\d{1,4})")
 _NEWER = re.compile(r"version|newer", re.IGNORECASE)
 
 
@@ -93,6 +88,10 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
         try:
             module = exported.mlir_module(serialized=False)
         except Exception as error:  # any error that the parser raises
+            if (newer := _newer_version(exported.mlir_module_serialized)) is not None:
+                rule = f"is of StableHLO {newer}, which JAX {jax.__version__} cannot read"
+                fix = f"export it with JAX {jax.__version__} or an earlier version"
+                raise refuse("the module of this file", rule, fix) from error
             raise refuse("the module of this file", "cannot be read, or is damaged", HOW) from error
         kernels = check_module(module)
         text = printed(module)
@@ -103,7 +102,7 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
             raise refuse("the module of this file", "has no main function", HOW)
         _check_shardings(exported, symbols["main"])
         mesh = _mesh(module, exported.nr_devices)
-        manual = _manual_axes(module, tuple(name for name, _ in mesh))
+        manual = _manual_axes(module, mesh)
         flops = flops_of(module)
         arguments, outputs = leaves(exported, module, mesh)  # changes the module
         described = Described(
@@ -123,6 +122,15 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
             outputs=outputs,
         )
         return described, kept
+
+
+def _newer_version(module: bytes) -> str | None:
+    """The version of StableHLO that a module was written with, where it is newer than this one."""
+    if (match := _VERSION.search(module[:64])) is None:
+        return None
+    own = stablehlo.get_current_version().split(".")
+    theirs = match[1].decode()
+    return theirs if [*map(int, theirs.split("."))] > [*map(int, own)] else None
 
 
 def _check_shardings(exported: export.Exported, main: Any) -> None:
@@ -162,21 +170,11 @@ def _symbols(exported: export.Exported) -> tuple[str, ...]:
     return tuple(symbols)
 
 
-def _manual_axes(module: ir.Module, every: tuple[str, ...]) -> tuple[str, ...]:
-    """The axes whose sizes are part of the program: those of `shard_map`, and all of them where it
-    communicates by hand, since the groups of a collective are numbers of devices, and where it has
-    several meshes.
-    """
+def _manual_axes(module: ir.Module, mesh: Mesh) -> tuple[str, ...]:
+    """The axes whose sizes are part of the program: all of them where it has several meshes."""
     if len(list(_meshes(module))) > 1:
-        return every
-    manual: dict[str, None] = {}
-    for op in operations(module.operation):
-        if op.name in _BY_HAND:
-            return every
-        if op.name == "sdy.manual_computation":
-            axes = sdy.ManualAxesAttr(op.attributes["manual_axes"])
-            manual |= dict.fromkeys(str(getattr(axis, "value", axis)) for axis in axes)
-    return tuple(manual)
+        return tuple(name for name, _ in mesh)
+    return fixed_axes(module, mesh)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 
 from spmd_core.engine.exported import module as modules
 from spmd_core.engine.exported.allowed import check_module
+from spmd_core.engine.exported.by_hand import renumber
 from spmd_core.experiment import Experiment, Leaf, Program, programs
 from spmd_core.program import file_name
 
@@ -131,12 +132,14 @@ def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
     a single function. RequestError for one that is not allowed, or not exported for it.
     """
     described = program.described
+    programs.check_platform(described, platform)
     exported = export.deserialize(bytearray(programs.artifact(described.program)))
     with mlir.make_ir_context():
         module = exported.mlir_module(serialized=False)
         check_module(module)
         if program.mesh != described.mesh:
             module = modules.parsed(modules.on_mesh(modules.printed(module), program.mesh))
+            renumber(module, described.mesh, program.mesh)
         main = modules.Main(module)
         main.choose_platform(exported.platforms, platform)
         kept = _kept(program)
@@ -152,6 +155,8 @@ def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
         if inlined or described.symbols or len(exported.platforms) > 1:
             # which also leaves out the branches of other platforms, as JAX does
             module = mlir.refine_polymorphic_shapes(module)
+            if len(exported.platforms) > 1 and modules.pass_into_manual(module):
+                module = mlir.refine_polymorphic_shapes(module)
         return module
 
 

@@ -11,11 +11,10 @@ from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from spmd_core.base import refuse
-from spmd_core.experiment import Mesh, Spec
+from spmd_core.engine.exported.allowed import operations
+from spmd_core.experiment import Mesh, Spec, programs
 
 _FILE = re.compile(r'(loc\(")((?:[^"\\]|\\.)*)(":\d)')
-_GPUS = ("cuda", "rocm")
 _LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen ")
 _MESH = re.compile(r"^ *sdy\.mesh @.*$", re.MULTILINE)
 _PARTITIONS = re.compile(r"(mhlo\.num_partitions = )\d+")
@@ -71,6 +70,26 @@ def _resized(line: str, sizes: dict[str, int]) -> str:
     return line
 
 
+def pass_into_manual(module: ir.Module) -> bool:
+    """Put constants that choose a branch in the place of the arguments by which `shard_map` takes
+    them; whether there were any. Branches of other platforms stay in its region otherwise.
+    """
+    is_passed = False
+    for op in list(operations(module.operation)):
+        if op.name != "sdy.manual_computation":
+            continue
+        block = op.regions[0].blocks[0]
+        for given, argument in zip(op.operands, block.arguments, strict=True):
+            made: Any = getattr(given.owner, "operation", None)
+            is_constant = made is not None and made.name == "stablehlo.constant"
+            if is_constant and not ir.RankedTensorType(given.type).shape and list(argument.uses):
+                with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown(module.context):
+                    inner = stablehlo.constant(made.attributes["value"])
+                argument.replace_all_uses_with(inner)
+                is_passed = True
+    return is_passed
+
+
 class Main:
     """The main function of a module, changed in place."""
 
@@ -81,13 +100,7 @@ class Main:
     def choose_platform(self, platforms: Sequence[str], platform: str) -> None:
         """Put a number in the place of the argument that chooses among several platforms."""
         if platform == "gpu":  # as devices call what a file calls by its maker's interface
-            platform = next((each for each in platforms if each in _GPUS), platform)
-        if platform not in platforms:
-            raise refuse(
-                f"platform {platform}",
-                f"is none that this program was exported for ({', '.join(platforms)})",
-                f'export it with platforms=["{platform}", …]',
-            )
+            platform = next((each for each in platforms if each in programs.GPUS), platform)
         if len(platforms) < 2:
             return
         attributes = list(self.main.arg_attrs)

@@ -133,19 +133,19 @@ class Checker:
 
 
 def _judge_together(trial: Trial) -> None:
-    """A result is right where every member finds the shards right that it holds."""
+    """A result is right where every member holds right shards alone."""
     error = trial.error or Error(None, None)
     wrong = trial.wrong.model_dump() if trial.wrong else None
-    said = gathered((error.max_abs, error.max_rel, wrong, trial.correct))
-    trial.error = _largest([Error(*each[:2]) for each in said])
-    found = [Wrong(**each[2]) for each in said if each[2]]
-    if found:
-        count = sum(each.count for each in found)
-        worst = max(found, key=lambda each: each.count)
+    sent = gathered((error.max_abs, error.max_rel, wrong, trial.correct))
+    trial.error = _largest([Error(*each[:2]) for each in sent])
+    wrong_ones = [Wrong(**each[2]) for each in sent if each[2]]
+    if wrong_ones:
+        count = sum(each.count for each in wrong_ones)
+        worst = max(wrong_ones, key=lambda each: each.count)
         trial.wrong = worst.model_copy(update={"count": count, "share": count / worst.of})
-    verdicts = [each[3] for each in said]
-    told = [each for each in verdicts if each is not None]
-    trial.correct = all(told) if told else None
+    verdicts = [each[3] for each in sent]
+    known = [each for each in verdicts if each is not None]
+    trial.correct = all(known) if known else None
 
 
 def _wrong(

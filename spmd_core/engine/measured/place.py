@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from spmd_core.engine.devices import JaxDevice
-from spmd_core.engine.members import whole
+from spmd_core.engine.members import complete
 from spmd_core.results import ArrayReport, ShardReport
 
 MAX_SHARDS = 64
@@ -107,7 +107,9 @@ def values_json(array: Any) -> tuple[float | int | str, ...]:
     """The elements, flat and in row-major order; those that are not finite as "nan", "inf" or
     "-inf".
     """
-    flat = whole(array).reshape(-1) if isinstance(array, jax.Array) else np.asarray(array).ravel()
+    flat = (
+        complete(array).reshape(-1) if isinstance(array, jax.Array) else np.asarray(array).ravel()
+    )
     if flat.dtype.kind in "iub":
         return tuple(int(value) for value in flat)
     return tuple(_value(value) for value in flat)

@@ -119,16 +119,16 @@ def _slowest(trial: Trial, planned: int) -> None:
         return
     program = trial.program
     own = program.rounds if program and program.call is not nothing else []
-    said = gathered((*here(), own))
+    sent = gathered((*here(), own))
     trial.hosts = host_times(
         [
             (host, count, stats.median_s(rounds[:planned]) if rounds else 0.0)
-            for host, count, rounds in said
+            for host, count, rounds in sent
         ]
     )
     if program and trial.hosts:
         slowest = max(trial.hosts, key=lambda each: each.median_s).process
-        program.rounds = [tuple(turns) for turns in said[slowest][2]]
+        program.rounds = [tuple(turns) for turns in sent[slowest][2]]
 
 
 def _without_texts(emit: Emit) -> Emit:

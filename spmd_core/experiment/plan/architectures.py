@@ -72,6 +72,9 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         ("num_experts", "moe_intermediate_size"),
         ("attention_bias", *_EXPERTS),
     ),
+    "gemma": Architecture(
+        _sizes(3072, 24576, 28, 16, 16, 256000) | _GEMMA_HEADS, reads=("attention_bias",)
+    ),
     "gemma2": Architecture(
         _sizes(2304, 9216, 26, 8, 4, 256000)
         | {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}

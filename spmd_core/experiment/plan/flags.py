@@ -53,6 +53,8 @@ GPU_FLAGS = (
     "xla_gpu_enable_pipelined_all_reduce=true",
     "xla_gpu_enable_while_loop_double_buffering=true",
 )
+# a version of XLA may lack some of these (0.12 of JAX: pipelined collectives have other flags)
+OPTIONAL_FLAGS = frozenset(flag.partition("=")[0] for flag in GPU_FLAGS)
 # Collectives on the SparseCores, beside the work of the TensorCores. Source:
 # benchmarks/xla_flags_library.py (AI-Hypercomputer/maxtext), and for TPU7x
 # training/ironwood/llama3.1-70b/8k-bf16-tpu7x-4x4x4/run_recipe.sh (AI-Hypercomputer/tpu-recipes)

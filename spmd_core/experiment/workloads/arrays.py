@@ -117,13 +117,32 @@ DOT = Workload(
 )
 
 
+PRODUCT = Workload(
+    name="product",
+    title="Matrix product",
+    formula="y = a @ b",
+    dims=("m", "k", "n"),
+    defaults={"m": 256, "k": 256, "n": 256},
+    operands=(Array("a", ("m", "k")), Array("b", ("k", "n"))),
+    results=(Array("y", ("m", "n")),),
+    flops=lambda sizes: 2 * sizes["m"] * sizes["k"] * sizes["n"],
+    strategies=ALL_STRATEGIES,
+    default_strategies=WITH_MAP,
+    program=Program(file="matmul"),
+    contracted=("k",),
+    integer_result=True,
+    uses_precision=True,
+    sampled=("m",),
+)
+
+
 def _matmul_flops(sizes: Dims) -> int:
     return sizes.get("batch", 1) * sizes["m"] * sizes["n"] * (2 * sizes["k"] + 1)
 
 
 MATMUL = Workload(
     name="matmul",
-    title="Matrix products",
+    title="Matrix products and a sum",
     formula="y = a @ b + c",
     dims=("batch", "m", "k", "n"),
     defaults={"batch": 16, "m": 128, "k": 128, "n": 128},
@@ -266,6 +285,7 @@ ROWS = (
     CONTRACTION,
     LAYER,
     DOT,
+    PRODUCT,
     MATMUL,
     CONVOLVE,
     NORMALIZE,

@@ -70,6 +70,7 @@ class Program:
     """Facts about a workload's program file that the strategies' program texts need."""
 
     function: str = ""  # "": as the workload is named
+    file: str = ""  # under script/programs; "": as the workload is named
     # Arrays that are neither operand nor result, whose sharding the program names.
     between: tuple[Array, ...] = ()
     # Dims that shard_map and types want unsharded: operands sharded over them are gathered.

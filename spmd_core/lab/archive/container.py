@@ -137,7 +137,7 @@ class Archive:
         """RequestError before the directory is read, which may be large itself."""
         self._bytes = file.seek(0, 2)
         file.seek(max(0, self._bytes - _END_BYTES - _LOCATOR_BYTES))
-        end = file.read()
+        end = file.read(_END_BYTES + _LOCATOR_BYTES)
         if len(end) < _END_BYTES or not end[-_END_BYTES:].startswith(_END):
             raise self._bad("is not a zip file, or has something behind its end")
         directory = int.from_bytes(end[-10:-6], "little")

@@ -27,14 +27,13 @@ def run_ids() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A click of the tour: the runs that it shows (several side by side), what it is called, what to
-    look at, and the tab that it opens.
+    """A click of the tour: the runs that it shows (several side by side), what it is called, and what
+    to look at.
     """
 
     runs: tuple[str, ...]
     title: str
     look: str
-    tab: str = ""
 
 
 @cache
@@ -43,11 +42,6 @@ def tour() -> tuple[Stop, ...]:
     texts = json.loads(SPECS.read_text("utf-8"))
     ids = dict(zip((each["name"] for each in texts["runs"]), run_ids(), strict=False))
     return tuple(
-        Stop(
-            tuple(ids[name] for name in each["runs"]),
-            each["title"],
-            each["look"],
-            each.get("tab", ""),
-        )
+        Stop(tuple(ids[name] for name in each["runs"]), each["title"], each["look"])
         for each in texts["tour"] * bool(ids)
     )

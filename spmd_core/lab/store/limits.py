@@ -51,6 +51,8 @@ def check_program(settings: Settings, asker: Asker, experiment: Experiment | Non
         program, place = each.experiment.exported, each.experiment.place
         if program:
             programs.check_held(program.described.program)
+            if not place.is_attached:
+                programs.check_platform(program.described, place.kind)
         if program is None or place.is_absent or allowed == "kernels":
             continue
         if allowed == "compile":

@@ -82,6 +82,14 @@ def dot(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     )
 
 
+def product(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
+    """a @ b."""
+    a, b = picked(operands["a"], rows), operands["b"]
+    if a.dtype == np.int32:
+        return (wrapped(a.astype(np.int64) @ b.astype(np.int64)),)
+    return (matmul(exact(a), exact(b), how, how.partial_sums("k")),)
+
+
 def affine(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """a @ b + c."""
     a, b, c = picked(operands["a"], rows, -2), operands["b"], picked(operands["c"], rows, -2)
@@ -235,6 +243,7 @@ FORMULAS: dict[str, Formula] = {
     "contraction": contraction,
     "layer": layer,
     "dot": dot,
+    "product": product,
     "matmul": affine,
     "convolve": convolve,
     "normalize": normalize,

@@ -126,17 +126,13 @@ class ProgramSpace:
 
     def _with_state(self, group: str, spec: Spec) -> Specs:
         """A group's spec, and that of the optimizer's state which belongs to it."""
-        owners = self._described.optimizer
+        owners, patterns = self._described.optimizer, self._described.patterns
         groups = {
-            leaf.group: None
+            patterns[leaf.path]: None
             for leaf in self._described.arguments
-            if leaf.group == group or self._group_of.get(owners.get(leaf.path, "")) == group
+            if group in (patterns[leaf.path], patterns.get(owners.get(leaf.path, "")))
         }
         return tuple((name, spec) for name in groups)
-
-    @cached_property
-    def _group_of(self) -> dict[str, str]:
-        return {leaf.path: leaf.group for leaf in self._described.arguments}
 
     @cached_property
     def _state(self) -> frozenset[str]:
@@ -221,11 +217,12 @@ class ProgramSpace:
 
 
 def rules_text(experiment: Experiment) -> str:
-    """The specs of a program as partition rules, to paste: regular expression, PartitionSpec."""
+    """Mesh and specs of a program as partition rules, to paste: regular expression, PartitionSpec."""
     rows = [
         f"    ({as_regex(pattern)!r}, {spec_code(spec)})," for pattern, spec in experiment.specs
     ]
-    return "\n".join([f"# mesh: {mesh_text(experiment.mesh)}", "rules = (", *rows, ")"])
+    rest = "rules = (" if rows else "# specs as exported"
+    return "\n".join([f"# mesh: {mesh_text(experiment.mesh)}", rest, *rows, *[")"] * bool(rows)])
 
 
 _STANDARDS: tuple[tuple[str, Callable[[Axes], Axes], Callable[[Axes], tuple[Axes, ...]]], ...] = (

@@ -2,13 +2,16 @@
 copy takes its engine.
 """
 
-from spmd_core.machine import Chip
+from dataclasses import replace
+
+from spmd_core.machine import Chip, Gpu
 from spmd_core.program import HOST_MEMORY_SPACE, Computation, Instruction, kind_of, rendezvous
 from spmd_core.time.cost.clocks import Busy, ReadyAt, Segment, State, cause_of, latest
 from spmd_core.time.cost.comm import Communication
-from spmd_core.time.cost.links import host_s
+from spmd_core.time.cost.links import NCCL, host_s
 from spmd_core.time.cost.ops import OperationCost
 from spmd_core.time.cost.traffic import async_copy_bytes
+from spmd_core.time.gpu.constants import CHANNELS
 from spmd_core.time.rates import hbm_s
 
 
@@ -143,6 +146,20 @@ def copy_s(
     )
     into = from_host and instruction.opcode != "dynamic-update-slice-start"
     return "host in" if into else "host out", host_s(chip, host, nominal=fastest)
+
+
+def beside_collectives(work: OperationCost, state: State, gpu: Gpu) -> OperationCost:
+    """Work that begins now on a GPU, longer by what the collectives under way take of it: their
+    multiprocessors, for as long as both run.
+    """
+    taken = CHANNELS / gpu.sms
+    busy, both = state.under_way.get(state.holders.get(NCCL, "")), 0.0
+    while busy is not None and busy.end > state.chip:
+        both += busy.end - max(state.chip, busy.start)
+        earlier = state.under_way.get(busy.behind)
+        busy = earlier if earlier is not None and earlier.start < busy.start else None
+    late = taken * min(both, work.seconds / (1 - taken))
+    return replace(work, seconds=work.seconds + late, high=work.high + late) if late else work
 
 
 def hold(work: OperationCost, instruction: Instruction, place: str, state: State) -> None:

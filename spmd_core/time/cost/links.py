@@ -32,6 +32,8 @@ from spmd_core.time.cost.constants import (
 from spmd_core.time.gpu.constants import JITTER
 from spmd_core.time.gpu.nccl import Group, busiest, least_s, nccl_s, pairs_s
 
+NCCL = "nccl"  # what all collectives of GPUs share, beside their links
+
 
 @dataclass(frozen=True, slots=True)
 class LinkRates:
@@ -75,7 +77,7 @@ class Route:
         """The links that it occupies, as names that contend with one another."""
         if self.switched:  # NCCL runs one after the other
             near, far = ["nvlink"] if self.spans else [], ["network"] if self.slices > 1 else []
-            return (*near, *far, "nccl")
+            return (*near, *far, NCCL)
         names = [f"ici {'xyz'[span.axis]}{way}" for span in self.spans for way in "+-"]
         return tuple(
             names

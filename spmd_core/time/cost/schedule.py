@@ -5,6 +5,7 @@ data flow beside them.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from spmd_core.machine import Gpu
 from spmd_core.program import (
     Computation,
     Instruction,
@@ -14,6 +15,7 @@ from spmd_core.program import (
     trip_count,
 )
 from spmd_core.time.cost.advance import (
+    beside_collectives,
     communicate,
     copy,
     copy_s,
@@ -260,6 +262,8 @@ class Walker:
                 [cause_of(*operands)] * max(1, len(instruction.arrays)),
             )
         wait(operands, state, computation.name, instruction.name)
+        if isinstance(self.chip, Gpu) and work.bound == "compute" and not self.fastest:
+            work = beside_collectives(work, state, self.chip)
         hold(work, instruction, computation.name, state)
         ready = ReadyAt(
             [state.chip] * max(1, len(instruction.arrays)), [""] * max(1, len(instruction.arrays))

@@ -24,7 +24,7 @@ class MeshEstimates:
     def time(self, plan: Plan, offloaded: int) -> Estimate:
         """Seconds of a plan's step, as `estimate_step` gives them."""
         work, moved, _ = self._parts(plan)
-        return step_time(self._shapes, work, moved, offloaded)
+        return step_time(self._shapes, work, moved, offloaded, recomputed(plan))
 
     def bound(self, plan: Plan) -> float:
         """Seconds that no program of a plan stays below."""

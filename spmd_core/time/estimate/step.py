@@ -20,7 +20,17 @@ from spmd_core.time.cost.constants import (
 )
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
-from spmd_core.time.estimate.constants import ENDS, RING_OFF, SMALL_OFF, WITHOUT_COMPILING
+from spmd_core.time.estimate.as_one import as_one
+from spmd_core.time.estimate.constants import (
+    ENDS,
+    HEADS_ABOVE,
+    RING_OFF,
+    SLICES_ABOVE,
+    SMALL_OFF,
+    TENSOR_ABOVE,
+    WIDE_TENSOR,
+    WITHOUT_COMPILING,
+)
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import StepTransfer, transfers
 from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work, table_s
@@ -34,6 +44,7 @@ RING_NOTE = (
     "among so few devices the compiler splits matmuls and passes parts around a ring meanwhile "
     f"(collective matmul), which may take much longer: the flag {WITHOUT_RINGS} turns that off"
 )
+_ABOVE = "plans that {} may compile to {:.2g} times their estimate: compile this one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +63,17 @@ class _Exposed:
 def estimate_step(plan: Plan) -> Prediction:
     """What compiling a plan would predict of its step, about; see docs/prediction.md for how near."""
     shapes = shapes_of(plan)
-    work, moved = step_parts(shapes, recomputed(plan))
+    again = recomputed(plan)
+    work, moved = step_parts(shapes, again)
     memory = estimate_memory(plan)
     exposed = _exposed(shapes, work, moved, memory.host)
-    time = step_time(shapes, work, moved, memory.host)
+    time = step_time(shapes, work, moved, memory.host, again)
     seconds = time.estimate
     topology, chip = shapes.topology, shapes.chip
     capacity = chip.device_hbm_bytes
     missing = max(0, memory.peak - capacity)
     late = (work.total.seconds + exposed.seconds) * straggling(topology)
     shares = _shares(work, moved, exposed, late)
-    flops = plan.flops
     return Prediction(
         compiled=False,
         fits=not missing,
@@ -72,13 +83,13 @@ def estimate_step(plan: Plan) -> Prediction:
         predicted_s=time,
         bounds_s=_bounds(work, moved, seconds),
         mfu=step_mfu(plan, seconds),
-        tflops_per_chip=flops / topology.chips / seconds / 1e12,
+        tflops_per_chip=plan.flops / topology.chips / seconds / 1e12,
         tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
         chip_seconds=topology.chips * seconds,
         binds=_binds(shares),
         shares_s=shares,
         collectives=_collectives(moved, exposed),
-        notes=(NOTE, *([RING_NOTE] if shapes.has_rings else [])),
+        notes=_notes(shapes, memory.host, again),
         before_compiling={
             "peak": memory.peak,
             "low": memory.low,
@@ -90,6 +101,11 @@ def estimate_step(plan: Plan) -> Prediction:
     )
 
 
+def _notes(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[str, ...]:
+    rings = RING_NOTE if shapes.has_rings else ""
+    return tuple(filter(None, (NOTE, rings, _above(shapes, offloaded, again)[1])))
+
+
 def step_mfu(plan: Plan, seconds: float) -> float:
     """Model FLOPs utilization of a plan's step in so many seconds, by the nominal peak."""
     topology = plan.topology
@@ -99,20 +115,45 @@ def step_mfu(plan: Plan, seconds: float) -> float:
 def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:
     """The work of a step and its transfers, where the backward pass computes these names again."""
     matmuls = {**dict(layer_matmuls(shapes)), "logits": table_s(shapes)}
-    return step_work(shapes, again), transfers(shapes, matmuls, again)
+    moved = transfers(shapes, matmuls, again)
+    return step_work(shapes, again), as_one(shapes, moved) if shapes.chip.is_gpu else moved
 
 
 def step_time(
-    shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int
+    shapes: Shapes,
+    work: StepWork,
+    moved: list[StepTransfer],
+    offloaded: int,
+    again: Collection[str],
 ) -> Estimate:
-    """Seconds of a step with this work and these transfers, and `offloaded` bytes to the host and
-    back: what plans with the same work share is worked out once by who has many of them.
+    """Seconds of a step with this work and these transfers, `offloaded` bytes to the host and
+    back, and names that are computed again: what plans with the same work share is worked out once by who has many of them.
     """
     exposed = _exposed(shapes, work, moved, offloaded)
     seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology))
     rings = RING_OFF * seconds if shapes.has_rings else 0.0
     low, high = _interval(shapes, work, moved, exposed, seconds, rings)
-    return Estimate(low=low, estimate=seconds, high=high)
+    above = _above(shapes, offloaded, again)[0]
+    return Estimate(low=low, estimate=seconds, high=max(high, (1 + above) * seconds))
+
+
+def _above(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[float, str]:
+    """(share of a step that compiled plans of this kind took above their estimate, a note of it); 0
+    and "" where none did.
+
+    Beside `sequence` the partitioner may put the all-to-all of kept heads before the slice of their
+    layer, so that each pass of the loop moves, and fetches from the host, those of all layers.
+    """
+    apart = shapes.along("data") % shapes.topology.slices == 0
+    if shapes.along("sequence") > 1 and not {"query", "key", "value"} <= set(again):
+        return HEADS_ABOVE, _ABOVE.format(
+            "keep query, key or value beside sequence", 1 + HEADS_ABOVE
+        )
+    if offloaded and not apart:
+        return SLICES_ABOVE, _ABOVE.format("offload over slices", 1 + SLICES_ABOVE)
+    if shapes.tensor >= WIDE_TENSOR and not shapes.chip.is_gpu:
+        return TENSOR_ABOVE, _ABOVE.format(f"have tensor={shapes.tensor}", 1 + TENSOR_ABOVE)
+    return 0.0, ""
 
 
 def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloaded: int) -> _Exposed:

@@ -33,8 +33,8 @@ LAUNCH_S = 2e-6  # least time of another kernel in a stream; a guess
 # Beside its bfloat16 rate; float32 goes through the tensor cores as TF32 by default
 TF32 = 0.5
 # of the best short matmul, what a training step reaches: the clock falls at the limit of power. A
-# round guess, looked at beside the four published steps of bench/gpu_targets.py, and alike for all
-SUSTAINED = 0.8
+# guess, chosen beside the four published steps of bench/gpu_targets.py, and alike for all
+SUSTAINED = 0.79
 # Flash attention: of the peak, forward and backward, for long causal sequences, and the length at
 # which half of it is reached. FlashAttention-2 (arXiv:2307.08691) on A100 and FlashAttention-3
 # (arXiv:2407.08608) on H100, with heads of 128

@@ -116,6 +116,13 @@ def _environment(name: str, facts: Facts) -> Check:
 
 
 def _slice(name: str, facts: Facts) -> Check:
+    if not facts.get("is_tpu", True):
+        return Check(
+            name=name,
+            status="unknown",
+            value="no TPU host",
+            meaning="what a slice of several hosts needs shows on one of its hosts alone",
+        )
     if facts["hosts"] <= 1:
         return _ok(name, "one host", "all chips of the slice are attached here")
     number = facts["host"]
@@ -237,9 +244,10 @@ def _memory_kinds(name: str, facts: Facts) -> Check:
 def _copy(name: str, facts: Facts) -> Check:
     there, back = facts["bytes"] / facts["to_device_s"], facts["bytes"] / facts["to_host_s"]
     value = f"{bytes_text(there)}/s to the device, {bytes_text(back)}/s back"
-    return _ok(
-        name, value, f"{bytes_text(facts['bytes'])} in one copy; simulated devices share memory"
-    )
+    if facts.get("is_shared"):
+        shared = "simulated devices share the host's memory: nothing need be copied"
+        return Check(name=name, status="unknown", value=value, meaning=shared)
+    return _ok(name, value, f"{bytes_text(facts['bytes'])} in one copy")
 
 
 def _psum(name: str, facts: Facts) -> Check:
@@ -268,15 +276,22 @@ def _trace(name: str, facts: Facts) -> Check:
         return _warn(
             name, value, "the profiler recorded no operation of a device", "leave Trace a step off"
         )
-    ahead = facts["ahead_s"]
-    if ahead is not None and ahead > LONG_AHEAD_S:
+    return _ok(name, value, "a trace was recorded and read back")
+
+
+def _clock(name: str, facts: Facts) -> Check:
+    ahead = facts["ahead_s"] if facts["events"] else None
+    if ahead is None:
+        meaning = "a trace without a device's operation does not show its clock"
+        return Check(name=name, status="unknown", value="", meaning=meaning)
+    if ahead > LONG_AHEAD_S:
         return _warn(
             name,
-            f"{value}, device clock {seconds_text(ahead)} ahead",
+            f"{seconds_text(ahead)} ahead",
             "operations seem to begin before their call (jax #23426)",
             "read lengths and order on one device, not delays after the host",
         )
-    return _ok(name, value, "a trace was recorded and read back")
+    return _ok(name, "not ahead", "operations begin after the call that causes them")
 
 
 def _compiler(name: str, facts: Facts) -> Check:
@@ -300,6 +315,7 @@ _CHECKS: dict[str, Callable[[str, Facts], Check]] = {
     "psum": _psum,
     "dispatch": _dispatch,
     "trace": _trace,
+    "clock": _clock,
     "compiler": _compiler,
 }
 _FAILED = dict.fromkeys(_CHECKS, "the test could not be made") | {

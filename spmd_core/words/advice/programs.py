@@ -1,7 +1,7 @@
 """Sentences about a program that somebody exported: its findings, before anything is compiled."""
 
 from spmd_core.base import bytes_text, count_text, mesh_text
-from spmd_core.experiment import Finding, Held, Program, Spec, as_regex, axes_json
+from spmd_core.experiment import Finding, Held, Program, Spec, as_regex, axes_json, grouped
 from spmd_core.experiment import findings as findings_of
 from spmd_core.script import spec_text
 
@@ -18,6 +18,16 @@ def program_headline(program: Program) -> str:
     )
 
 
+def findings_lines(program: Program) -> list[tuple[str, str]]:
+    """The kind and the sentence of each finding, in one for an array that several layers have."""
+    lines = []
+    for first, *others in grouped(findings_of(program), program):
+        total = first.bytes_per_device + sum(each.bytes_per_device for each in others)
+        many = f"; {len(others)} more like it, {bytes_text(total)} a device in all"
+        lines.append((first.kind, finding_words(first, program) + (many if others else "")))
+    return lines
+
+
 def finding_words(finding: Finding, program: Program) -> str:
     """A finding in a sentence: what it costs, and what to change."""
     held, devices = bytes_text(finding.bytes_per_device), _devices(program)
@@ -30,10 +40,7 @@ def finding_words(finding: Finding, program: Program) -> str:
                 "give it a spec that shards its largest dim"
             )
         case "resharded_state":
-            return (
-                f"{path} enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)} in "
-                f"{''.join(others)}, {held} a device: each call reshards it; give both one sharding"
-            )
+            return _resharded(finding, program)
         case "missing_donation":
             count = f"{len(others)} arrays" if len(others) > 1 else "".join(others)
             return (
@@ -45,12 +52,36 @@ def finding_words(finding: Finding, program: Program) -> str:
                 f"{path} is float32 where most parameters are bfloat16: {held} a device; "
                 "cast it where the parameters are made"
             )
+        case "rule":
+            return _rule(finding, program)
+
+
+def _resharded(finding: Finding, program: Program) -> str:
+    held, others = bytes_text(finding.bytes_per_device), finding.others
+    where = (
+        f"{finding.path} enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)} in "
+        f"{''.join(others)}"
+    )
+    if any(leaf.path in others and leaf.spec is None for leaf in program.described.outputs):
+        return (
+            f"{where}, as the compiler chooses, {held} a device: the next call compiles again or "
+            "reshards it; name it in out_shardings"
+        )
+    return f"{where}, {held} a device: each call reshards it; give both one sharding"
+
+
+def _rule(finding: Finding, program: Program) -> str:
+    path, others = finding.path, finding.others
     if finding.meant is None:
         return f"{path} matches no argument: correct the pattern, or leave it out"
-    many = f" and {len(others)} more" if others else ""
+    if others and others[0] == program.described.optimizer.get(path):
+        there = f"where its parameter {others[0]} has"
+    else:
+        there = "where the arrays beside it have"
+        path += f" and {len(others)} more" if others else ""
     return (
-        f"{path}{many} has {_spec(finding.spec)} where the arrays beside it have "
-        f"{_spec(finding.meant)}: check the rule that matches it ({as_regex(path)})"
+        f"{path} has {_spec(finding.spec)} {there} {_spec(finding.meant)}: "
+        f"check the rule that matches it ({as_regex(finding.path)})"
     )
 
 

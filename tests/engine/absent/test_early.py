@@ -5,6 +5,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import jax
 import pytest
 
 from spmd_core.base.settings import Settings
@@ -90,6 +91,28 @@ def test_a_compile_that_writes_no_schedule_is_waited_for(tmp_path):
 def test_what_the_compiler_raises_is_raised(tmp_path):
     with pytest.raises(ValueError, match="refused"):
         early.compile_early(Lowered(ValueError("refused")), tmp_path, lambda stage: None)
+
+
+class Newer(Lowered):
+    """A compiler that has not all flags, as XLA refuses the others."""
+
+    def compile(self, compiler_options):
+        """Its answer, or the first flag that it does not have."""
+        for name in ("xla_gpu_old", "xla_gpu_own"):
+            if name in compiler_options:
+                raise jax.errors.JaxRuntimeError(
+                    f"INVALID_ARGUMENT: No such compile option: '{name}'"
+                )
+        return super().compile(compiler_options)
+
+
+def test_a_flag_that_a_version_lacks_is_left_out_and_named_unless_it_is_a_user_s(tmp_path):
+    given = (Newer(), tmp_path, lambda stage: None)
+    found, words = early.compile_known(*given, {"xla_gpu_old": True}, ("xla_gpu_old",))
+    assert found == "compiled"
+    assert words == ("this version of XLA has no flag xla_gpu_old: compiled without it",)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="xla_gpu_own"):
+        early.compile_known(*given, {"xla_gpu_own": True}, ("xla_gpu_old",))
 
 
 def test_a_folder_goes_with_its_process_and_not_before(monkeypatch, tmp_path):

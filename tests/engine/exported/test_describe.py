@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import jax
 import pytest
@@ -106,6 +107,15 @@ def test_what_is_no_program_ends_in_one_sentence(step):
     with pytest.raises(RequestError, match="is larger than"):
         programs.take(bytes(programs.MOST_BYTES + 1))
     assert len(programs.held()) == held
+
+
+def test_a_module_of_a_newer_version_names_it(step):
+    exported = export.deserialize(bytearray(step))
+    module = re.sub(rb"StableHLO_v\d+\.", b"StableHLO_v999.", exported.mlir_module_serialized)
+    cut = module[: len(module) // 2]
+    newer = dataclasses.replace(exported, mlir_module_serialized=cut)
+    with pytest.raises(RequestError, match=r"is of StableHLO 999\.\S+, which JAX"):
+        describe.describe(newer)
 
 
 ACCIDENTS = {

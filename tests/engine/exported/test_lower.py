@@ -59,6 +59,41 @@ def test_on_another_mesh_it_is_what_its_python_would_be(mesh, specs, step):
     assert account(found) == account(again)
 
 
+def piped(sizes, platforms):
+    """A step whose `shard_map` passes results on over `stage` and leaves `data` to the compiler."""
+    mesh, stages = abstract_mesh(sizes), sizes["stage"]
+
+    def local(w, x):
+        at = jax.lax.axis_index("stage")
+        y = jnp.tanh(x @ w[0]) + at.astype(x.dtype)
+        y = jax.lax.ppermute(y, "stage", [(k, (k + 1) % stages) for k in range(stages)])
+        return jax.lax.psum(jnp.where(at == stages - 1, y, 0), "stage")
+
+    specs = {"in_specs": (P("stage"), P()), "out_specs": P()}
+    by_hand = jax.shard_map(local, mesh=mesh, axis_names={"stage"}, **specs)
+    given = {
+        name: jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, P(axis)))
+        for name, shape, axis in (("w", (2, 64, 64), "stage"), ("x", (64, 64), "data"))
+    }
+    return written(lambda w, x: by_hand(w, x), given, platforms)
+
+
+@pytest.mark.parametrize("order", [("stage", "data"), ("data", "stage")])
+def test_what_it_communicates_by_hand_is_that_of_another_mesh(order):
+    before, after = ({axis: {"stage": 2, "data": data}[axis] for axis in order} for data in (4, 2))
+    given = piped(before, ("cpu", "tpu"))
+    assert programs.take(given).manual_axes == ("stage",)
+    _, _, found = compiled(given, mesh=after)
+    _, _, again = compiled(piped(after, ("cpu",)), mesh=after)
+    pairs, numbers = (
+        re.compile(r"source_target_pairs=\S+|replica_groups=\S+"),
+        re.compile(r"u32\[\]\S* constant\(\d+\)"),
+    )
+    assert account(found) == account(again)
+    for pattern in (pairs, numbers):
+        assert sorted(pattern.findall(found.as_text())) == sorted(pattern.findall(again.as_text()))
+
+
 def test_its_collectives_name_the_lines_of_its_author(step):
     experiment, _, found = compiled(step, mesh={"fsdp": 4, "tensor": 2})
     assert "bench/exported.py" in quoted_files(experiment, "auto")

@@ -179,6 +179,14 @@ PUBLISHED = {
         ),
         235093634560,
     ),
+    "google/gemma-2b": (
+        transformers("gemma", 18, 2048, 16384, 8, 1, 256000, head_dim=256, hidden_act="gelu"),
+        2506172416,
+    ),
+    "google/gemma-7b": (
+        transformers("gemma", 28, 3072, 24576, 16, 16, 256000, hidden_activation=None),
+        8537680896,
+    ),
     "google/gemma-2-2b": (
         transformers("gemma2", 26, 2304, 9216, 8, 4, 256000, head_dim=256),
         2614341888,

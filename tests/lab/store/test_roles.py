@@ -1,15 +1,20 @@
 """Who may do what, by login and without, and what is kept of it."""
 
+import inspect
 import io
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from spmd_core.__main__ import main
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import read_settings
+from spmd_core.lab.archive.archives import Archives
+from spmd_core.lab.collections import Collections
 from spmd_core.lab.lab import Lab
+from spmd_core.lab.notebook import Notebook
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, role_of
 from tests.labs import HASTY, experiment
 
@@ -130,3 +135,39 @@ def test_roles_are_read_from_the_environment():
         read_settings({"SPMD_LAB_RUNNERS": "ann"})
     with pytest.raises(RequestError, match="viewer or runner or admin"):
         read_settings({"SPMD_LAB_ANONYMOUS": "owner"})
+
+
+# what shows or looks up, and is open to whoever may come in; opening and closing is the program's own
+SHOWS = {
+    Lab: "open close status active result facts latest succeeded texts every_text text actions room "
+    "longest_s last_took_s oldest_finished wait history unread programs hardware devices",
+    Notebook: "labels many origin",
+    Archives: "every export take_examples",
+    Collections: "find listed",
+}
+
+
+@pytest.mark.parametrize("gate", SHOWS, ids=lambda gate: gate.__name__)
+def test_whatever_else_is_done_asks_who_it_is(gate, lab, monkeypatch):
+    run = lab.submit(experiment())
+    notes = lab.collections.create("notes")
+    at = {"Lab": lab}.get(gate.__name__) or getattr(lab, gate.__name__.lower())
+    given = {"experiment": experiment(1), "run": run, "collection": notes.id, "file": io.BytesIO()}
+    given["search"] = SimpleNamespace(id="a", question={}, words="", updated_at=0.0)
+    given |= {"runs": (run,), "viewer": "eve", "data": b"", "program": "0" * 64, "by": 1}
+    for name, method in vars(gate).items():
+        if name.startswith("_") or not inspect.isfunction(method) or name in SHOWS[gate].split():
+            continue
+        if name == "cancel_all":
+            monkeypatch.setattr(lab._store, "active_of", lambda viewer: [run])
+        wanted = list(inspect.signature(method).parameters.values())[1:]
+        assert "asker" in [each.name for each in wanted], f"{name} asks nobody who they are"
+        filled = {
+            each.name: EVE if each.name == "asker" else given.get(each.name, "text")
+            for each in wanted
+            if each.name == "asker"
+            or (each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD)
+        }
+        with pytest.raises(RequestError, match="may only look and estimate here"):
+            method(at, **filled)
+    assert lab.status(run).state == "queued" and lab.history(limit=9)[0].run == run

@@ -4,10 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from spmd_core.machine import get_topology
+from spmd_core.machine import GPUS, get_topology
 from spmd_core.program import parse_module, read_collectives
 from spmd_core.time import predict
-from spmd_core.time.cost.comm import Cluster
+from spmd_core.time.cost.advance import beside_collectives
+from spmd_core.time.cost.clocks import Busy, State
+from spmd_core.time.cost.comm import Cluster, Communication
+from spmd_core.time.cost.links import NCCL
+from spmd_core.time.cost.ops import OperationCost
 
 pytestmark = pytest.mark.fast
 TEXT = (Path(__file__).parent / "product_gpu_0.10.2.hlo").read_text()
@@ -39,3 +43,16 @@ def test_a_gpu_module_has_a_time_and_what_it_lacks_in_memory():
     assert found.collectives[0].route == "8 GPUs over NVLink"
     held = found.memory_bytes
     assert held.missing == 2**30 + 2**37 - held.capacity and not found.fits
+
+
+def test_work_beside_a_collective_has_fewer_multiprocessors():
+    gpu, work = GPUS["h100"], OperationCost(1.0, "matmul", bound="compute", high=1.2)
+    comm = Communication("all-gather", 8, 0.5, (NCCL,), (), "", True, None, "gather")
+    state = State(chip=2.0)
+    assert beside_collectives(work, state, gpu) is work
+    state.under_way["gather"], state.holders[NCCL] = Busy(comm, 1.0, 2.5, ""), "gather"
+    taken = 16 / 132
+    found = beside_collectives(work, state, gpu)
+    assert found.seconds == pytest.approx(1 + 0.5 * taken) and found.low == work.low
+    state.under_way["gather"] = Busy(comm, 1.0, 9.0, "")
+    assert beside_collectives(work, state, gpu).seconds == pytest.approx(1 / (1 - taken))

@@ -164,15 +164,29 @@ def test_a_plan_within_the_error_of_the_capacity_is_only_likely_to_fit():
 
 
 def test_what_is_kept_beside_an_offload_may_be_copied_to_another_layout():
-    """The gate, without `mlp_up` beside it, is; all layers of it are on the device twice."""
-    saved = {"save": ("mlp_gate",)}
-    alone, beside = (
-        estimate_memory(plan("v5p:2x2x2", "llama-3.1-8b", {"fsdp": 8}, 4, 4096, **saved, **more))
-        for more in ({}, {"offload": ("key",)})
+    """The gate, without `mlp_up` beside it, is on TPU7x; all layers of it are on the device twice.
+    Heads are that change places with the sequence, where attention comes from the host.
+    """
+    copied = "saved arrays in another layout"
+    asked = ("llama-3.1-8b", {"fsdp": 8}, 4, 4096)
+    alone, beside, v5p = (
+        estimate_memory(plan(chips, *asked, save=("mlp_gate",), **more))
+        for chips, more in (
+            ("tpu7x:2x2x1", {}),
+            ("tpu7x:2x2x1", {"offload": ("key",)}),
+            ("v5p:2x2x2", {"offload": ("key",)}),
+        )
     )
-    assert "saved arrays in another layout" not in alone.parts
-    assert beside.parts["saved arrays in another layout"] == 32 * 4 * 4096 * 14336 * 2
-    assert beside.peak - beside.low > beside.parts["saved arrays in another layout"]
+    assert copied not in alone.parts and copied not in v5p.parts
+    assert beside.parts[copied] == 32 * 4 * 4096 * 14336 * 2
+    assert beside.peak - beside.low > beside.parts[copied]
+    heads = {"save": ("query", "key", "value"), "offload": ("attention",)}
+    moved, kept = (
+        estimate_memory(plan("v5p:2x2x2", "llama-3.1-8b", {axis: 8}, 4, 4096, **heads))
+        for axis in ("sequence", "fsdp")
+    )
+    assert moved.parts[copied] == 32 * 4 * 4096 * (32 + 8 + 8) * 128 * 2
+    assert copied not in kept.parts and moved.high < 1.6 * moved.peak
 
 
 def test_float32_logits_have_bfloat16_gradients():

@@ -239,3 +239,14 @@ def test_long_matmuls_hide_their_rings_and_many_devices_make_none():
     assert "wait: collective-permute" not in rows.shares_s
     many = few_rows(target="tpu:v5e:8x8", mesh={"fsdp": 64})
     assert estimate_step(many).notes == estimate_step(many.without_rings).notes
+
+
+def test_what_compiles_far_slower_has_a_wide_interval_and_a_note():
+    asked = {"target": "tpu:v5p:2x2x2", "model": "scaled:1", "batch_per_device": 1}
+    plain, wide = (
+        estimate_step(parse_plan(asked | {"mesh": {"sequence": 8}, "save": (name,)}))
+        for name in ("out", "key")
+    )
+    assert plain.predicted_s.high < 2 * plain.predicted_s.estimate
+    assert wide.predicted_s.high > 5 * wide.predicted_s.estimate
+    assert "beside sequence" in wide.notes[-1]

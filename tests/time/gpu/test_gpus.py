@@ -106,6 +106,26 @@ def test_an_estimate_of_gpus_has_no_data_centre_network_of_slices():
     assert routes["data",] == "4 NVLink domains over the network"
 
 
+def test_a_layer_s_weights_are_gathered_as_one_and_latency_counts_once():
+    """Weak scaling to 2,048 GPUs costs a few percent: a ring of 2,048 takes 11 ms to go around."""
+    steps = {}
+    for hosts in (8, 256):
+        plan = Plan(
+            target=f"gpu:h100:{hosts}x8",
+            model="llama-3.1-70b",
+            mesh={"fsdp": 8 * hosts},
+            batch_per_device=2,
+            sequence=8192,
+        )
+        found = estimate_step(plan)
+        steps[hosts] = found.predicted_s.estimate
+        gathers = [each for each in found.collectives if each.kind == "all-gather"]
+        held = sum(each.bytes for each in gathers if each.count == 160)
+        assert held == 2 * (2 * 8192**2 + 2 * 8192 * 1024 + 3 * 8192 * 28672)
+        assert max(each.bytes for each in gathers if each.count == 160) <= 2**30
+    assert 1.0 < steps[256] / steps[8] < 1.08
+
+
 def test_more_hosts_wait_longer_for_the_slowest():
     late = [straggling(get_topology(f"gpu:h100:{hosts}x8")) for hosts in (1, 2, 256)]
     assert late[0] == 0 < late[1] < late[2] and late[2] == pytest.approx(0.025)

@@ -48,6 +48,16 @@ def test_an_outlier_stays_in_sight_at_the_end_of_the_axis_with_its_true_value():
     assert len(rows(chart, "tick")) == 3
 
 
+def test_samples_of_further_processes_are_drawn_too():
+    found = result({"auto": strategy(10e-6, samples_s=[1e-5], again_s=[[[9e-6, 11e-6], [8e-6]]])})
+    assert [round(row["x"], 6) for row in rows(times_chart(found), "tick")] == [
+        10.0,
+        9.0,
+        11.0,
+        8.0,
+    ]
+
+
 def test_strategies_far_apart_get_a_logarithmic_axis_and_no_bars():
     chart = times_chart(result({"single": strategy(10e-6), "auto": strategy(1e-3)}))
     x = chart["layer"][0]["encoding"]["x"]

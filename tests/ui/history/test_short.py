@@ -48,6 +48,7 @@ def get(path, query=b"", agent=b"Mozilla/5.0", method="GET"):
         ("/r/20260101-000000-aaaaaa", "../history?open=20260101-000000-aaaaaa"),
         ("/s/a_b/", "../../history?open=a_b"),
         ("/base/path/r/a", "../history?open=a"),
+        ("/c/c-20260101-abcdef", "../notebook?collection=c-20260101-abcdef"),
     ],
 )
 def test_a_short_link_leads_to_its_run_below_any_base_path(path, location):
@@ -75,6 +76,7 @@ def test_a_preview_is_made_of_the_link_and_escaped(monkeypatch):
     monkeypatch.setattr(door, "is_login_set_up", lambda: False)
     text = get("/r/a", agent=b"Slackbot-LinkExpanding 1.0")[2]
     assert '<meta property="og:title" content="Run a · SPMD Lab">' in text
+    assert 'content="Collection c-1 · SPMD Lab"' in get("/c/c-1", agent=b"Twitterbot/1.0")[2]
     code = link.encode(parse_experiment(LAYER | {"mesh": {"x": 8}}))
     text = get("/compare", f"experiment={code}".encode(), b"Twitterbot/1.0")[2]
     assert "Dense layer" in text and "og:description" in text

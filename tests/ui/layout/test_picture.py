@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import vl_convert
 
+from spmd_core.experiment import layout_of, parse_experiment
 from spmd_core.experiment.layout import layout
+from spmd_core.words import domains_words
 from spmd_core.words.layouts import compact, group_texts, sharing_text, short_group_texts
 from ui.layout.colors import colors
+from ui.layout.domains import domains_of
 from ui.layout.grid import CHARACTER
 from ui.layout.picture import TABLE_ROWS, alt_text, joined_note, picture, scale_note, table
 
@@ -330,3 +333,29 @@ def test_a_strip_and_a_scalar_have_no_scale():
         found = layout(*CASES[case])
         assert scale_note(found) is None
         assert not any("to scale" in label["text"] for label in rows(found, "outside"))
+
+
+@pytest.mark.parametrize(
+    ("target", "mesh", "counts", "words"),
+    [
+        ("gpu:h100:2x8", {"x": 4, "y": 4}, (2, 8), "x spans 2 domains, over the network; y shares"),
+        ("gpu:gb200:72", {"x": 72}, (1, 18, 4), "1 NVLink domain of 72 GPUs, hosts of 4: x shares"),
+    ],
+)
+def test_gpus_are_drawn_by_nvlink_domain(target, mesh, counts, words):
+    experiment = parse_experiment(
+        {
+            "workload": "array",
+            "target": target,
+            "mesh": mesh,
+            "dims": {"d0": 144},
+            "sharding": {"d0": "x"},
+        }
+    )
+    found, domains = layout_of(experiment), domains_of(experiment)
+    assert domains is not None and domains.counts == counts
+    assert words in (domains_words(experiment) or "")
+    chart = picture(found, "float32", domains)
+    drawn = chart["datasets"]["cells"].to_pylist()[-found.device_count :]
+    assert [each["devices"] for each in drawn] == list(map(str, range(found.device_count)))
+    assert domains_of(parse_experiment({"workload": "array", "mesh": {"x": 8}})) is None

@@ -1,7 +1,7 @@
 """The description of a program of `jax.export`, before anything is compiled: values, no jax."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 
 from spmd_core.base import Frozen
@@ -34,14 +34,6 @@ class Leaf(Frozen):
         """Its spec: the file's, else what Shardy gives it."""
         return self.propagated if self.spec is None else self.spec
 
-    @property
-    def group(self) -> str:
-        """Its path with `*` for each number but the first part, which is the argument: leaves of
-        repeated layers have the same one.
-        """
-        first, *rest = self.path.split("/")
-        return "/".join([first, *("*" if part.isdigit() else part for part in rest)])
-
 
 class Described(Frozen):
     """A program as its file describes it; `name` is what its owner calls it."""
@@ -69,12 +61,17 @@ class Described(Frozen):
         return {leaf.path: leaf for leaf in self.arguments}
 
     @cached_property
+    def patterns(self) -> Mapping[str, str]:
+        """Path of an argument -> the pattern of its group."""
+        return patterns(self.arguments)
+
+    @cached_property
     def groups(self) -> Mapping[str, tuple[Leaf, ...]]:
-        """Arguments by their group, in order."""
+        """Arguments by the pattern of their group, in order."""
         groups: dict[str, list[Leaf]] = {}
         for leaf in self.arguments:
-            groups.setdefault(leaf.group, []).append(leaf)
-        return {group: tuple(leaves) for group, leaves in groups.items()}
+            groups.setdefault(self.patterns[leaf.path], []).append(leaf)
+        return {pattern: tuple(leaves) for pattern, leaves in groups.items()}
 
     @cached_property
     def state(self) -> tuple[Leaf, ...]:
@@ -100,6 +97,45 @@ def with_replaced(arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...]) -> tup
     """Outputs, each with the argument that it replaces."""
     pairs = zip(outputs, replaced(arguments, outputs), strict=True)
     return tuple(leaf.model_copy(update={"replaces": path}) for leaf, path in pairs)
+
+
+def patterns(leaves: Iterable[Leaf]) -> dict[str, str]:
+    """Path -> pattern, `*` for the numbers of repeated layers, such as `blocks/3/up` or
+    `block_3/up`: arrays of one pattern have the same sizes.
+    """
+    listed = list(leaves)
+    parts = {part for leaf in listed for part in leaf.path.split("/")}
+    named = {part[: at + 1] for part in parts for at in range(len(part)) if _is_named(part, at)}
+    by_path, waiting = dict[str, str](), [(listed, 0)]
+    while waiting:
+        some, kept = waiting.pop()
+        groups: dict[str, list[Leaf]] = {}
+        for leaf in some:
+            groups.setdefault(_starred(leaf.path, kept, named), []).append(leaf)
+        for pattern, group in groups.items():
+            if len({leaf.sizes for leaf in group}) > 1:
+                waiting.append((group, kept + 1))
+            else:
+                by_path |= {leaf.path: pattern for leaf in group}
+    return by_path
+
+
+def _is_named(part: str, at: int) -> bool:
+    """Whether a word follows a `_`: `*` in place of a number would match it too."""
+    return part[at] == "_" and not part[at + 1 :].isdigit()
+
+
+def _starred(path: str, kept: int, named: Container[str]) -> str:
+    """A path with `*` for its numbers, but for the last ones, and for that of the argument."""
+    first, *rest = path.split("/")
+    for at in reversed(range(len(rest))):
+        digits = len(rest[at]) - len(rest[at].rstrip("0123456789"))
+        head = rest[at][: len(rest[at]) - digits]
+        if digits and (not head or (head.endswith("_") and head not in named)):
+            kept -= 1
+            if kept < 0:
+                rest[at] = f"{head}*"
+    return "/".join([first, *rest])
 
 
 def matches(pattern: str, path: str) -> bool:

@@ -1,7 +1,7 @@
 """What each device holds of a program's arguments and outputs, and which of that is an accident."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -137,6 +137,20 @@ def findings(program: Program) -> tuple[Finding, ...]:
     return tuple(sorted(listed, key=lambda finding: -finding.bytes_per_device))
 
 
+def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding, ...], ...]:
+    """Findings, the most bytes first: together are those of one kind about an array in several
+    layers, or of outputs, which one change mends.
+    """
+    patterns = program.described.patterns
+    groups: dict[object, list[Finding]] = {}
+    for each in listed:
+        of = None if each.kind == "resharded_state" else patterns.get(each.path, each.path)
+        key = each.kind, of, each.spec, each.meant
+        groups.setdefault(key, []).append(each)
+    bytes_of = lambda group: sum(each.bytes_per_device for each in group)  # noqa: E731
+    return tuple(tuple(group) for group in sorted(groups.values(), key=bytes_of, reverse=True))
+
+
 def _large(program: Program, held: Mapping[str, Held]) -> float:
     """Bytes of a device from which on a leaf of the state counts."""
     state = sum(held[leaf.path].bytes_per_device or 0 for leaf in program.described.state)
@@ -146,8 +160,8 @@ def _large(program: Program, held: Mapping[str, Held]) -> float:
 def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     """Parameters that are replicated where others are sharded, with their state."""
     described, least = program.described, _large(program, held)
-    sharded = [leaf for leaf in described.state if _axes(held[leaf.path].spec)]
-    if not sharded:  # data parallelism replicates everything, and means it
+    sharded = [leaf for leaf in described.parameters if _axes(held[leaf.path].spec)]
+    if not sharded:  # data parallelism replicates them all, and means it, whoever holds the state
         return
     sizes = dict(program.mesh)
     smallest = min(sizes[axis] for leaf in sharded for axis in _axes(held[leaf.path].spec))
@@ -210,11 +224,13 @@ def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterato
     otherwise than their parameter.
     """
     described = program.described
-    for leaves in described.groups.values():
-        alike = [held[leaf.path] for leaf in leaves if leaf.sizes == leaves[0].sizes]
+    for pattern, leaves in described.groups.items():
+        alike = [held[leaf.path] for leaf in leaves]
         specs = [each.spec or () for each in alike]
         usual = max(specs, key=specs.count)
         odd = [each for each in alike if each.spec != usual]
+        if 2 * len(odd) >= len(alike) and not _are_layers(program, held, pattern):
+            continue  # such as two matrices of an MLP, sharded one by its rows, one by its columns
         if odd and odd[0].bytes >= SMALLEST:
             total = sum(each.bytes_per_device or 0 for each in odd)
             others = tuple(each.leaf.path for each in odd[1:])
@@ -224,6 +240,17 @@ def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterato
         if each.spec != of.spec and each.bytes >= SMALLEST and _axes(of.spec):
             total = each.bytes_per_device or 0
             yield Finding("rule", path, total, (owner,), each.spec, of.spec)
+
+
+def _are_layers(program: Program, held: Mapping[str, Held], pattern: str) -> bool:
+    """Whether other arrays under the same number are sharded, and alike under every number."""
+    head, star, _ = pattern.rpartition("*")
+    for other, leaves in program.described.groups.items():
+        if star and other != pattern and other.startswith(f"{head}*/"):
+            specs = {held[leaf.path].spec for leaf in leaves}
+            if len(specs) == 1 and len(leaves) > 1 and _axes(specs.pop()):
+                return True
+    return False
 
 
 def _unmatched(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:

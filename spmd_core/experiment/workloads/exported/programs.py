@@ -33,6 +33,7 @@ MOST_NAME = 100
 PARSE_S = 60.0  # of a core: a busy machine refuses no good program
 LEFT_S = 3600.0  # after which what a process that was killed has left behind is cleared away
 PARSE_BYTES = 4 * 2**30  # of memory that the parser may hold
+GPUS = ("cuda", "rocm")  # as a file calls them
 HOW = "docs/your_program.md shows the lines that write one"
 _PARSER = "spmd_core.engine.exported.describe"
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -83,6 +84,17 @@ def check_held(program: str) -> None:
     """RequestError where the file of a program is not here, so that nothing can be compiled of it."""
     if not _path(find(program).program, "jaxexport").exists():
         raise _not_held(program)
+
+
+def check_platform(described: Described, platform: str) -> None:
+    """RequestError where a program was not exported for `tpu`, `gpu` or `cpu`."""
+    if not {platform, *(GPUS if platform == "gpu" else ())} & set(described.platforms):
+        name = GPUS[0] if platform == "gpu" else platform
+        raise refuse(
+            f"platform {name}",
+            f"is none that this program was exported for ({', '.join(described.platforms)})",
+            f'export it with platforms=["{name}", …]',
+        )
 
 
 def _not_held(program: str) -> RequestError:

@@ -1,0 +1,68 @@
+"""Which arrays of a program are alike, and what its author hardly meant: values alone."""
+
+import pytest
+
+from spmd_core.experiment import Described, Leaf, Program, findings, grouped, patterns
+
+MESH = (("x", 4), ("y", 2))
+
+
+def program(**specs):
+    """A program whose outputs replace its arguments: path, with `__` for `/` -> spec."""
+    leaves = [
+        Leaf(path=path.replace("__", "/"), sizes=("512", "512"), dtype="float32", spec=spec, is_donated=True)
+        for path, spec in specs.items()
+    ]  # fmt: skip
+    outputs = [leaf.model_copy(update={"path": f"0/{leaf.path}", "replaces": leaf.path}) for leaf in leaves]  # fmt: skip
+    described = Described(
+        program="", name="", function="f", platforms=("cpu",), mesh=MESH, devices=8, bytes=0,
+        arguments=tuple(leaves), outputs=tuple(outputs),
+    )  # fmt: skip
+    return Program(described, MESH)
+
+
+ROWS, COLUMNS, WHOLE = (("x",), ()), ((), ("x",)), ((), ())
+
+
+@pytest.mark.parametrize(
+    ("specs", "kinds"),
+    [
+        ({"params__a": WHOLE, "params__b": ROWS}, {"replicated"}),
+        # each device has every parameter, and a part of the moments
+        ({"params__a": WHOLE, "opt_state__mu__a": ROWS}, set()),
+        ({"params__a": ROWS, "opt_state__mu__a": COLUMNS}, {"rule"}),
+        # two matrices, one sharded by rows, one by columns
+        ({"params__Dense_0__kernel": COLUMNS, "params__Dense_1__kernel": ROWS}, set()),
+        (
+            {f"params__block_{at}__{name}": ROWS for at in (0, 1) for name in ("up", "down")}
+            | {"params__block_1__up": COLUMNS},
+            {"rule"},
+        ),
+    ],
+)
+def test_what_is_found(specs, kinds):
+    assert {each.kind for each in findings(program(**specs))} == kinds
+
+
+def test_what_layers_have_in_common_is_said_once():
+    given = {f"params__block_{at}__up": WHOLE for at in range(9)} | {"params__out": ROWS}
+    found = program(**given)
+    assert len(findings(found)) == 9
+    (group,) = grouped(findings(found), found)
+    assert len(group) == 9
+
+
+def test_arrays_of_one_pattern_are_of_one_size():
+    sizes = {
+        **{f"p/blocks/{at}/up": "8" for at in (0, 1)},
+        **{f"p/block_{at}/Dense_{of}/kernel": str(of) for at in (0, 1) for of in (3, 4)},
+        "p/head_0": "8",
+        "p/head_1": "8",
+        "p/head_last": "8",
+    }
+    leaves = [Leaf(path=path, sizes=(size,), dtype="float32") for path, size in sizes.items()]
+    found = patterns(leaves)
+    assert set(found.values()) == {
+        *("p/blocks/*/up", "p/block_*/Dense_3/kernel", "p/block_*/Dense_4/kernel"),
+        *("p/head_0", "p/head_1", "p/head_last"),  # `p/head_*` would be `p/head_last` too
+    }

@@ -51,6 +51,7 @@ SPECS: tuple[Spec, ...] = (
     ("dot", {}, {"n": 64, "k": 2048}, {"k": "y", "n": "x"}),
     ("matmul", {}, {"batch": 8, "m": 8, "k": 64, "n": 16}, {"batch": XY}),
     ("matmul", {}, {"m": 32, "k": 1024, "n": 32}, {"k": "y", "m": "x"}),
+    ("product", {}, {"m": 32, "k": 1024, "n": 16}, {"k": "y", "m": "x"}),
     ("convolve", {}, {"rows": 8, "length": 64, "width": 5}, {"rows": XY}),
     ("convolve", {}, {"rows": 4, "length": 256, "width": 16}, {"length": XY}),
     ("normalize", {"over": "rows"}, {"rows": 512, "cols": 16}, {"rows": "y", "cols": "x"}),

@@ -51,9 +51,10 @@ class Case:
             if output is None:
                 continue
             for change in outputs:
-                trial = Trial(strategy, to_check=_named(experiment, strategy, output))
+                results = _named(experiment, strategy, output)
                 if change is not None:
-                    change(trial.to_check)
+                    change(results)
+                trial = Trial(strategy, to_check={**results})
                 checker.check(trial)
                 yield trial
 

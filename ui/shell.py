@@ -163,7 +163,7 @@ def _link_notice(screen: str) -> None:
 def _address_banner() -> None:
     """Anyone who can reach an unprotected address can run programs on these devices: a warning."""
     address = st.get_option("server.address") or ""
-    if not door.is_exposed():
+    if address in door.LOOPBACK or not door.is_exposed():
         return
     st.warning(
         f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it "

@@ -52,7 +52,7 @@ def as_json(checks: list[Check]) -> dict[str, object]:
 def _surroundings(
     hardware: Hardware, environ: Mapping[str, str]
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    own = {"python": sys.version.split()[0]}
+    own: dict[str, object] = {"python": sys.version.split()[0]}
     yield "versions", own | {name: _version(name) for name in PACKAGES}
     yield (
         "accelerators",

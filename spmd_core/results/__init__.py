@@ -269,7 +269,6 @@ __all__ = [
     "median_s",
     "moved",
     "multiplier_fact",
-    "multiplier_note",
     "new_collection_id",
     "new_item",
     "next_process",

@@ -109,3 +109,12 @@ def test_an_open_address_without_login_is_pointed_out(data_folder, address, told
         "answers on 0.0.0.0 without a login" in each.value.replace("\\", "")
         for each in page.warning
     )
+
+
+def test_visitors_of_a_named_proxy_come_from_elsewhere(monkeypatch):
+    monkeypatch.setattr("ui.entrance.door.is_login_set_up", lambda: False)
+    assert not door.is_exposed()
+    monkeypatch.setenv("SPMD_LAB_PROXY", "127.0.0.1")
+    assert door.is_exposed()
+    monkeypatch.setattr("ui.entrance.door.is_login_set_up", lambda: True)
+    assert not door.is_exposed()

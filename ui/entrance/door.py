@@ -106,8 +106,11 @@ def _secrets() -> login.Secrets:
 
 
 def is_exposed() -> bool:
-    """Whether whoever can reach this machine may come in: it listens beyond it, without a login."""
-    return st.get_option("server.address") not in LOOPBACK and not is_login_set_up()
+    """Whether visitors from elsewhere may come in without a login: it listens beyond this machine, or
+    a proxy is named, which brings them in.
+    """
+    is_reached = st.get_option("server.address") not in LOOPBACK or read_settings().proxies
+    return bool(is_reached) and not is_login_set_up()
 
 
 def _state(path: str) -> object:

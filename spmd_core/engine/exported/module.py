@@ -81,8 +81,9 @@ def pass_into_manual(module: ir.Module) -> bool:
         block = op.regions[0].blocks[0]
         for given, argument in zip(op.operands, block.arguments, strict=True):
             made: Any = getattr(given.owner, "operation", None)
-            is_constant = made is not None and made.name == "stablehlo.constant"
-            if is_constant and not ir.RankedTensorType(given.type).shape and list(argument.uses):
+            if made is None or made.name != "stablehlo.constant":
+                continue
+            if not ir.RankedTensorType(given.type).shape and list(argument.uses):
                 with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown(module.context):
                     inner = stablehlo.constant(made.attributes["value"])
                 argument.replace_all_uses_with(inner)

@@ -4,7 +4,7 @@ devices.
 
 import streamlit as st
 
-from spmd_core.base import RequestError, bytes_text, count_text
+from spmd_core.base import RequestError
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
 from spmd_core.words import domains_words, layout_headline, not_placed_words, numbers_words
@@ -12,7 +12,7 @@ from ui import cards, course, inputs, links, live, mesh_fields, shell, state
 from ui.layout import element, moves, paste, placing, product, shape
 from ui.layout import picture as layout_charts
 from ui.layout.domains import domains_of
-from ui.markdown import code, plain
+from ui.markdown import plain
 from ui.tables import sheet
 
 share = shell.open_page("layout")
@@ -80,18 +80,7 @@ with picture:
         st.markdown(plain(apart))
     element.field(placed)
 with beside:
-    with st.container(horizontal=True):
-        st.metric("On each device", bytes_text(placed.shard_bytes(experiment.dtype)))
-        st.metric("On all devices", bytes_text(placed.held_bytes(experiment.dtype)))
-        st.metric(
-            "Replication",
-            f"{count_text(placed.replication)}×",
-            help="How many devices hold each shard.",
-        )
-    st.caption(
-        f"{plain(experiment.dtype)} in {code(experiment.memory_kind('array'))} memory. The array, counted once, is "
-        f"{bytes_text(placed.array_bytes(experiment.dtype))}."
-    )
+    placing.numbers(placed, experiment)
     if status := live.follow("layout", experiment, run, at_work):
         placing.outcome(placed, status)
     elif run is None and not cards.stored(experiment):

@@ -282,7 +282,7 @@ REFUSED = [
     ({"seed": 1.0}, "seed=1.0 is not a seed: use a whole number from 0 to 4294967295"),
     (
         {"target": "moon"},
-        "target 'moon' is not a place to run: use local, cpu:8 or a topology such as tpu:v5e:4x4 or gpu:h100:8",
+        "target 'moon' is not a place to run: use local, cpu:8, cluster:local:2 or a topology such as tpu:v5e:4x4 or gpu:h100:8",
     ),
     (
         {"target": "cpu:257"},

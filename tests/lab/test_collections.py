@@ -35,6 +35,7 @@ def lab(data_folder):
 def run(lab):
     run = lab.submit(get_recipe("psum").experiment)
     lab.cancel(run)
+    lab.wait(run)
     return run
 
 

@@ -277,7 +277,7 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     )
     slow = measured(3, "slow", 1.4)
     assert words.standard_words(answer, StandardSharding("data", slow)).startswith(
-        "data: slow. The winner beats it by 1.4×"
+        f"data: slow. The {'winner' if differs else 'first'} beats it by 1.4×"
     )
     assert (
         "paired ratio" if differs else "cannot tell whether it is slower: paired"

@@ -1,18 +1,35 @@
-"""The result of placing a real array: whether the devices hold what the picture shows, and how
-long it took.
+"""The numbers of a layout, and the result of placing a real array: whether the devices hold what
+the picture shows, and how long it took.
 """
 
 import streamlit as st
 
-from spmd_core.base import seconds_text
-from spmd_core.experiment import Layout
+from spmd_core.base import bytes_text, count_text, seconds_text
+from spmd_core.experiment import Experiment, Layout
 from spmd_core.results import Result, RunStatus, StrategyResult, difference
 from spmd_core.words import ago, environment_words
 from ui.lab import lab
-from ui.markdown import plain
+from ui.markdown import code, plain
 from ui.notebook import labels
 from ui.shell import failure, refusal
 from ui.tables import sheet
+
+
+def numbers(placed: Layout, experiment: Experiment) -> None:
+    """Bytes of the array on each device and on all, and how often each shard is held."""
+    dtype = experiment.dtype
+    with st.container(horizontal=True):
+        st.metric("On each device", bytes_text(placed.shard_bytes(dtype)))
+        st.metric("On all devices", bytes_text(placed.held_bytes(dtype)))
+        st.metric(
+            "Replication",
+            f"{count_text(placed.replication)}×",
+            help="How many devices hold each shard.",
+        )
+    st.caption(
+        f"{plain(dtype)} in {code(experiment.memory_kind('array'))} memory. The array, counted "
+        f"once, is {bytes_text(placed.array_bytes(dtype))}."
+    )
 
 
 def outcome(expected: Layout, status: RunStatus) -> None:

@@ -123,6 +123,7 @@ SAMPLED = (
     ("layer", {"batch": 9, "in": 3, "out": 4}, {}),
     ("layer", {"in": 3, "out": 9}, {}),
     ("dot", {"n": 9, "k": 3}, {}),
+    ("product", {"m": 9, "k": 3, "n": 4}, {}),
     ("matmul", {"m": 9, "k": 3, "n": 4}, {}),
     ("matmul", {"batch": 1, "m": 9, "k": 3, "n": 4}, {}),
     ("matmul", {"batch": 5, "m": 9, "k": 3, "n": 4}, {}),

@@ -51,7 +51,7 @@ def engine_here(data_folder, monkeypatch):
 
 
 def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(engine_here, said):
-    code, found = said("calibrate", "--target", "cpu:8", "--mesh", "x=2")
+    code, found = said("calibrate", "--target", "cpu:2", "--mesh", "x=2")
     assert code == 0
     ceilings = {each["name"]: each for each in found["ceilings"]}
     assert {"copy", "copy_in_place", "matmul_float32", "matmul_bfloat16", "dispatch_mesh"} <= set(
@@ -63,7 +63,7 @@ def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(engine_h
     code, swept = said(
         "collectives",
         "--target",
-        "cpu:8",
+        "cpu:2",
         "--mesh",
         "x=2",
         "--points",

@@ -13,6 +13,8 @@ from spmd_core.results.reference.reference import SAMPLED_ROWS, reference
 from spmd_core.script.program import program_text
 from tests.labs import HASTY, PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 ATTENTION = {"batch": 2, "sequence": 16, "heads": 8, "kv_heads": 4, "head_dim": 4}
 BLOCK = {
     "batch": 2,

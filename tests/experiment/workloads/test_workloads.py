@@ -13,6 +13,8 @@ from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
 from spmd_core.lab.lab import Lab
 from tests.labs import HASTY, PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"samples": 1, "min_seconds": 0.0}
 TOO_MANY = ("pmap", "jit(pmap)", "pmap(jit)")
 # of those whose programs are long; tests/experiment/workloads/test_transformer.py has the cuts of

@@ -22,6 +22,8 @@ from spmd_core.script.program import program_text
 from tests.commands.calls import told
 from tests.labs import HASTY, ROOT, until
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 240.0  # a machine with other work beside takes many times as long
 QUICK = {"samples": 1, "min_seconds": 0.0}
 WEIGHTED = """

@@ -144,6 +144,8 @@ def _above(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[floa
     Beside `sequence` the partitioner may put the all-to-all of kept heads before the slice of their
     layer, so that each pass of the loop moves, and fetches from the host, those of all layers.
     """
+    if shapes.chip.is_gpu:  # what is known of them was compiled for TPUs
+        return 0.0, ""
     apart = shapes.along("data") % shapes.topology.slices == 0
     if shapes.along("sequence") > 1 and not {"query", "key", "value"} <= set(again):
         return HEADS_ABOVE, _ABOVE.format(
@@ -151,7 +153,7 @@ def _above(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[floa
         )
     if offloaded and not apart:
         return SLICES_ABOVE, _ABOVE.format("offload over slices", 1 + SLICES_ABOVE)
-    if shapes.tensor >= WIDE_TENSOR and not shapes.chip.is_gpu:
+    if shapes.tensor >= WIDE_TENSOR:
         return TENSOR_ABOVE, _ABOVE.format(f"have tensor={shapes.tensor}", 1 + TENSOR_ABOVE)
     return 0.0, ""
 

@@ -129,3 +129,20 @@ def test_a_layer_s_weights_are_gathered_as_one_and_latency_counts_once():
 def test_more_hosts_wait_longer_for_the_slowest():
     late = [straggling(get_topology(f"gpu:h100:{hosts}x8")) for hosts in (1, 2, 256)]
     assert late[0] == 0 < late[1] < late[2] and late[2] == pytest.approx(0.025)
+
+
+def test_what_plans_on_tpus_took_above_their_estimate_is_not_said_of_gpus():
+    highs = []
+    for target, chips in (("gpu:h100:2x8", 16), ("tpu:v5p:2x2x4*2", 32)):
+        plan = Plan(
+            target=target,
+            model="llama-3.1-8b",
+            mesh={"fsdp": chips},
+            batch_per_device=1,
+            sequence=2048,
+            remat="full",
+            offload=("attention",),
+        )
+        time = estimate_step(plan).predicted_s
+        highs.append(time.high / time.estimate)
+    assert highs[0] < 1.6 < 4 < highs[1]

@@ -81,7 +81,11 @@ def packages(path: Path) -> set[str]:
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             package, _, module = node.module.partition(".")
-            found |= packages(path.with_name(f"{module}.py")) if package == "bench" else {package}
+            if package != "bench":
+                found.add(package)
+                continue
+            for name in [module] if module else [alias.name for alias in node.names]:
+                found |= packages(path.with_name(f"{name}.py"))
     return found
 
 

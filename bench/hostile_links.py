@@ -40,7 +40,7 @@ from spmd_core.recipes import RECIPES
 
 ROOT = Path(__file__).resolve().parents[1]
 SCREENS = ("layout", "compare", "predict", "collectives", "programs")
-OTHERS = ("", "history", "recipes")  # show no experiment of a link
+OTHERS = ("", "history", "recipes", "notebook")  # show no experiment of a link
 MENU = (*SCREENS, *OTHERS, "search")
 QUESTIONS: tuple[dict[str, Any], ...] = (  # as the Search screen has them in its links
     {
@@ -267,6 +267,8 @@ def queries(count: int, seed: int) -> Iterator[tuple[str, dict[str, str]]]:
                 "sweep": dice.choice(("chips", "batch:1,2", "x" * 600, "mesh:=1=2", "chips:0"))
             }
         if dice.random() < 0.05:
+            query["collection"] = dice.choice(("c-absent", "c-" + "x" * 80, "a b", "../x", "\x00"))
+        if dice.random() < 0.05:
             del query["experiment"]
         if dice.random() < 0.15:
             yield "search", searched(dice)
@@ -411,7 +413,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="spmd-lab-links-") as folder:
         hold_example(Path(folder))
         codes = hostile(options.commands, seed + 1)
-        commands = through_commands(of_part(codes, options.commands))
+        with contextlib.chdir(folder):  # where a command that writes a file does no harm
+            commands = through_commands(of_part(codes, options.commands))
         codes = hostile(options.processes, seed + 2)
         processes = through_processes(of_part(codes, options.processes))
         stored += sum(computed(Path(folder)))

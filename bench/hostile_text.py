@@ -5,6 +5,7 @@ icon or heading, and nothing is asked of another host.
 """
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,7 +24,15 @@ from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.lab.store.store import Store
-from spmd_core.results.result import Failure, Result
+from spmd_core.results import (
+    Collection,
+    CollectionItem,
+    Failure,
+    Result,
+    checked_name,
+    checked_note,
+    checked_title,
+)
 
 TEXTS = (
     "Expired. Log in at https://evil.example/login",
@@ -145,11 +154,26 @@ PLACES = (
     Place("a failed run", lambda _, number: f"/compare?run={_run(number)}-failed"),
     Place("its row in History", lambda _, number: "/history"),
     Place("its row on Overview", lambda _, number: "/"),
+    Place(
+        "two named runs side by side", lambda _, number: f"/history?runs={_run(number)},{_run(0)}"
+    ),
+    Place("a collection", lambda _, number: f"/notebook?collection={_collection(number)}"),
+    Place(
+        "a collection being edited",
+        lambda _, number: f"/notebook?collection={_collection(number)}&edit=true",
+    ),
+    Place("the list of collections", lambda _, number: "/notebook"),
+    Place("notebook: link", _query("notebook", "collection")),
+    Place("history: link", _query("history", "runs")),
 )
 
 
 def _run(number: int) -> str:
     return f"{RUN}-{number}"
+
+
+def _collection(number: int) -> str:
+    return f"c-hostile-{number}"
 
 
 def hostile_result(text: str, number: int) -> Result:
@@ -190,8 +214,29 @@ def hostile_result(text: str, number: int) -> Result:
     )
 
 
+def labels(text: str) -> dict[str, Any]:
+    """A name, a note and tags that are this text, as far as they may be."""
+    tags = tuple(dict.fromkeys(word.strip("#,")[:40] for word in text.split()))
+    return {"name": checked_name(text), "note": checked_note(f"# {text}\n\n- {text}"), "tags": tags}
+
+
+def collection(text: str, number: int) -> Collection:
+    """A collection whose title, texts and search are this text, with the run that says it."""
+    question = {"kind": "model", "model": text, "chips": [text]}
+    about = json.dumps({"question": question, "words": text, "at": 1.0})
+    items = (
+        CollectionItem("0" * 8, "text", checked_note(f"# {text}\n\n{text}\n\n- **{text}**")),
+        CollectionItem("1" * 8, "run", _run(number)),
+        CollectionItem("2" * 8, "run", f"{_run(number)}-failed"),
+        CollectionItem("3" * 8, "search", "hostile", about),
+    )
+    return Collection(_collection(number), checked_title(text), items, text, 1.0, 2.0)
+
+
 def fill(folder: Path, texts: tuple[str, ...] = TEXTS) -> None:
-    """Store, for each text, a study that says it and a run that failed with it."""
+    """Store, for each text, a study that says it, a run that failed with it, and a collection of
+    both.
+    """
     store = Store(folder)
     try:
         for number, text in enumerate(texts):
@@ -203,6 +248,9 @@ def fill(folder: Path, texts: tuple[str, ...] = TEXTS) -> None:
             store.submit(failed, result.experiment)
             store.start(failed)
             store.finish(failed, "failed", error=Failure(kind="E", message=text), stderr_tail=text)
+            for run in (result.run, failed):
+                store.label(run, None, **labels(text))
+            store.add_collection(collection(text, number))
     finally:
         store.close()
 

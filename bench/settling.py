@@ -25,7 +25,7 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 
-MENU = ("", *SCREENS, "search", "recipes", "history")
+MENU = ("", *SCREENS, "search", "recipes", "history", "notebook")
 _CHIPS = {"workload": "layer", "mesh": {"x": 8}, "target": "tpu:v5e:2x4", "sharding": {"in": "x"}}
 # a link of each screen; on the others it lies on the wrong one
 SPECS: tuple[dict[str, Any], ...] = (
@@ -60,6 +60,7 @@ def queries(run: str) -> Iterator[dict[str, str]]:
     yield {}
     yield {"run": run}
     yield {"run": "20200101-000000-abcdef"}
+    yield {"collection": "c-absent", "edit": "true", "runs": run, "open": run}
     for code in codes:
         yield {"experiment": code}
     for view in VIEWS:

@@ -23,9 +23,12 @@ FORCE = "replace a file that is there, whatever it holds"
 
 def check_output(option: str, path: str, force: bool) -> None:
     """RequestError where a command may not write this file: it is none, a link, somebody else's
-    (but with `force`), or in no folder that can be written to.
+    (but with `force`), or in no folder that can be written to; and for `-`, which means standard
+    output to other programs, and would be a file that few can remove.
     """
     file, what = Path(path), f"{option} {shorten(path)}"
+    if path == "-":
+        raise refuse(what, "names no file", "name one, for example ./answer")
     try:
         mode = _mode(file)
         if mode is not None and not stat.S_ISREG(mode):

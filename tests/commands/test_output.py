@@ -42,6 +42,7 @@ def test_what_is_no_plain_file_is_never_written(tmp_path, force):
     for name in ("link", "dangling", "loop", "pipe", "."):
         assert "is not a plain file: name a new file" in refused(tmp_path / name, force)
     assert "is not a plain file" in refused("/dev/full", force)
+    assert "names no file: name one" in refused("-", force)
     for path in (tmp_path / ("x" * 300), tmp_path / "no" / "t.json", f"{tmp_path}/\0"):
         assert "cannot be written (" in refused(path, force)
     assert (tmp_path / "target").read_text() == "mine"

@@ -77,6 +77,11 @@ def test_measurements_import_no_tests(path: Path):
 
 
 @pytest.mark.parametrize("path", every.SCRIPTS.values(), ids=lambda path: path.name)
+def test_the_packages_of_a_measurement_are_found(path: Path):
+    assert every.packages(path)
+
+
+@pytest.mark.parametrize("path", every.SCRIPTS.values(), ids=lambda path: path.name)
 def test_a_measurement_says_what_it_measures_and_ends_with_its_verdict(path: Path):
     tree = ast.parse(path.read_text("utf-8"))
     assert ast.get_docstring(tree)

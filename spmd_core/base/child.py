@@ -38,7 +38,7 @@ class ChildAnswer:
         return how + (f" ({last})" if last else "")
 
 
-class Child:
+class AnsweringChild:
     """A process `python -P -m MODULE FD ARGUMENTS…`. It writes its answer to the descriptor, and may be
     started before it is asked: its question is what it reads from standard input.
     """
@@ -108,7 +108,7 @@ def ask_child(
     most_bytes: int | None = None,
 ) -> ChildAnswer:
     """Start a child and wait for its answer; its standard input is empty."""
-    return Child(module, arguments, environ).ask(b"", seconds, most_bytes)
+    return AnsweringChild(module, arguments, environ).ask(b"", seconds, most_bytes)
 
 
 def _watch(child: subprocess.Popen[bytes], seconds: float, most_bytes: int | None) -> str:

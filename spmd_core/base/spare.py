@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from spmd_core.base.child import Child, ChildAnswer
+from spmd_core.base.child import AnsweringChild, ChildAnswer
 
 WAIT_S = 900.0  # that a child waits for its question before it ends by itself
 _SURE_S = 30.0  # before that it is not asked any more
@@ -20,22 +20,22 @@ class Spare:
 
     def __init__(self, module: str, environ: Mapping[str, str]) -> None:
         self._module, self._environ = module, environ
-        self._child: Child | None = None
+        self._child: AnsweringChild | None = None
         self._guard = threading.Lock()
 
     def prepare(self) -> None:
         """Start one where none is ready. It ends once it waited WAIT_S, or with this process."""
         with self._guard:
-            self._child = self._taken() or Child(self._module, (), self._environ)
+            self._child = self._taken() or AnsweringChild(self._module, (), self._environ)
 
     def ask(self, question: tuple[str, ...], seconds: float, most_bytes: int) -> ChildAnswer:
-        """The answer of the one that is ready, else of a new one; limits as of `Child.ask`."""
+        """The answer of the one that is ready, else of a new one; limits as of `AnsweringChild.ask`."""
         with self._guard:
             child = self._taken()
-        child = child or Child(self._module, (), self._environ)
+        child = child or AnsweringChild(self._module, (), self._environ)
         return child.ask(_SEPARATOR.join(question).encode(), seconds, most_bytes)
 
-    def _taken(self) -> Child | None:
+    def _taken(self) -> AnsweringChild | None:
         """The one that is ready, which is not kept any more."""
         child, self._child = self._child, None
         if child is None or (child.is_there and child.age_s < WAIT_S - _SURE_S):

@@ -2,6 +2,7 @@
 
 from spmd_core.words.search.answer import (
     MEANING,
+    SAID,
     asked_words,
     cost_text,
     cost_title,
@@ -9,6 +10,7 @@ from spmd_core.words.search.answer import (
     doing,
     front_words,
     goal_words,
+    looked_words,
     minimized_words,
     next_words,
     nothing_left,
@@ -40,6 +42,7 @@ from spmd_core.words.search.candidates import (
 __all__ = [
     "BEST_TITLES",
     "MEANING",
+    "SAID",
     "STAGES",
     "asked_words",
     "batches_words",
@@ -53,6 +56,7 @@ __all__ = [
     "goal_words",
     "known_by",
     "lead_words",
+    "looked_words",
     "memory_words",
     "minimized_words",
     "next_words",

@@ -17,12 +17,13 @@ from spmd_core.lab.notebook import Notebook
 from spmd_core.lab.shared_searches import SharedSearches
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, role_of
 from spmd_core.search.kept import KeptSearch
-from tests.labs import ENDLESS, HASTY, STANDIN, experiment, until
+from tests.labs import HASTY, STANDIN, experiment, until
 
 ANN = Asker("ann", who="ann@example.com", is_logged_in=True, names=("iss#1", "Ann@example.com"))
 BOB = Asker("bob", who="iss 2", is_logged_in=True, names=("iss#2",))
 EVE = Asker("eve", who="eve@example.com", is_logged_in=True, names=("iss#3", "eve@example.com"))
 VISITOR = Asker("browser", address="10.0.0.1")
+ENDLESS = 1  # of the stand-in's seeds: a run that ends by a cancel
 ROLES = replace(HASTY, admins=("ann@example.com",), runners=("iss#2",))
 
 

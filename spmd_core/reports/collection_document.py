@@ -44,7 +44,7 @@ def collection_document(
             blocks.append(Paragraph(f"Run {item.text} is not stored here."))
         else:
             kept = search_of(item)
-            blocks += [Heading(f"Search: {kept.asked}"), *search_blocks(kept)]
+            blocks += [Heading(f"Search: {kept.title}"), *search_blocks(kept)]
     if (compared := searches_compared(collection)) is not None:
         blocks += [Heading("Its searches side by side"), *searches_document(compared).blocks]
     return Document(collection.title, tuple(blocks))
@@ -53,8 +53,8 @@ def collection_document(
 def searches_compared(collection: Collection) -> ComparedSearches | None:
     """The searches of a collection beside one another; None where these are not two to eight."""
     listed = [search_of(each) for each in collection.items if each.kind == SEARCH]
-    found = list({each.id: each for each in listed}.values())
-    return compare_searches(found) if FEWEST <= len(found) <= MOST else None
+    searches = list({each.id: each for each in listed}.values())
+    return compare_searches(searches) if FEWEST <= len(searches) <= MOST else None
 
 
 def search_of(item: CollectionItem) -> KeptSearch:

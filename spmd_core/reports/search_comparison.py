@@ -97,14 +97,14 @@ def searches_document(compared: ComparedSearches, with_each: bool = False) -> Do
     if basis := basis_words(compared.answers):
         blocks.append(Paragraph(basis))
     table = searches_table(compared)
-    short = chosen_columns(table, [name for name in table.columns if name != "Asked"])
+    short = chosen_columns(table, [name for name in table.columns if name != "Question"])
     blocks += [Heading("Searches"), short]
     if (differences := question_differences(compared)).rows:
         blocks += [Heading("What differs in the questions"), differences]
     for letter, each in compared.searches:
-        blocks.append(Paragraph(f"{letter}: {each.asked}. {each.words}"))
+        blocks.append(Paragraph(f"{letter}: {each.title}. {each.words}"))
     for letter, each in compared.searches if with_each else ():
-        blocks += [Heading(f"{letter}: {each.asked}"), *search_blocks(each)]
+        blocks += [Heading(f"{letter}: {each.title}"), *search_blocks(each)]
     return Document(f"Comparison of {len(compared.searches)} searches", tuple(blocks))
 
 
@@ -134,7 +134,7 @@ def searches_table(compared: ComparedSearches) -> Table:
             {
                 "": Cell(letter),
                 "Search": Cell(each.id),
-                "Asked": Cell(each.asked),
+                "Question": Cell(each.title),
                 "Ended": Cell(time.strftime("%Y-%m-%d %H:%M", time.localtime(each.at))),
                 "From": Cell(each.origin or HERE),
                 "Winner": Cell(won.name if won else NONE),

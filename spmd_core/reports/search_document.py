@@ -34,11 +34,11 @@ def search_document(
     kept: KeptSearch, subjects: Mapping[str, Subject], texts: Mapping[str, Texts] | None = None
 ) -> Document:
     """The report. `subjects`: those of its runs that are stored; `texts`: their program texts."""
-    blocks = [Paragraph(f"{kept.asked}."), *search_blocks(kept)]
+    blocks = [Paragraph(f"{kept.title}."), *search_blocks(kept)]
     for subject in (subjects[run] for run in kept.runs if run in subjects):
         blocks.append(Heading(f"Run: {run_title(subject)}"))
         blocks += run_blocks(subject, (texts or {}).get(subject.run, {}))
-    return Document(f"Search: {kept.asked}", (blocks[1], blocks[0], *blocks[2:]))
+    return Document(f"Search: {kept.title}", (blocks[1], blocks[0], *blocks[2:]))
 
 
 def search_blocks(kept: KeptSearch) -> list[Block]:

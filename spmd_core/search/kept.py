@@ -1,5 +1,5 @@
-"""The answer of a search as it was told at a moment: what is reported, compared and archived. It is
-never searched on, and answers for no machine but the one that found it.
+"""The answer of a search at a moment: what is reported, compared and archived. No search goes on
+from it, and it answers for no machine but its own.
 """
 
 import hashlib
@@ -43,14 +43,14 @@ class KeptCandidate(Frozen):
 
 
 class KeptSearch(Frozen):
-    """A question with its answer. `asked` and `words` are both as sentences; `standards`: the winner
+    """A question with its answer. `title` and `words` are both as sentences; `standards`: the winner
     against the standard shardings; `runs`: those of the winner and of its proof.
 
     `origin`: the installation of a search that was foreign where it was exported.
     """
 
     search: Name
-    asked: str = "A search"
+    title: str = "A search"
     question: dict[str, JsonValue] = {}
     state: Literal["running", "paused", "cancelled", "done"] = "done"
     at: Annotated[float, Field(ge=0, lt=2.0**33)] = 0.0

@@ -158,7 +158,7 @@ def test_a_doctored_search_is_refused_alone(here, change):
 
 def test_foreign_text_of_a_search_is_shown_and_is_no_markup():
     odd = kept(
-        asked=ODD, words=ODD, remarks=(ODD,), standards=(ODD,), name=ODD, question={ODD: ODD}
+        title=ODD, words=ODD, remarks=(ODD,), standards=(ODD,), name=ODD, question={ODD: ODD}
     )
     for document in (
         search_document(odd, {}),

@@ -59,7 +59,7 @@ def listed() -> None:
 
 def _row(each: KeptSearch) -> dict[str, str]:
     return {
-        "Question": each.asked,
+        "Question": each.title,
         "Answer": each.words,
         "From": each.origin or "here",
         "Search": each.id,

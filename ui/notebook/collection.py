@@ -205,7 +205,7 @@ def _add(page: Collection) -> None:
                     "Add a search",
                     list(searches),
                     index=None,
-                    format_func=lambda each: f"{searches[each].asked}: {searches[each].words}",
+                    format_func=lambda each: f"{searches[each].title}: {searches[each].words}",
                 )
                 if st.form_submit_button("Add the search", icon=":material/add:") and search:
                     _do(lambda: edit_collection(change.add_search, page.id, searches[search]))

@@ -20,7 +20,7 @@ from ui.tables import sheet, table_frame
 def card(kept: KeptSearch, key: str) -> None:
     """The card; `key` is one of its own on the screen."""
     with st.container(border=True, key=f"part-{key}"):
-        st.markdown(f":material/travel_explore: **{plain(kept.asked)}**")
+        st.markdown(f":material/travel_explore: **{plain(kept.title)}**")
         st.markdown(plain(kept.words))
         if kept.origin:
             st.caption(plain(foreign_search_words(kept.origin)))

@@ -102,8 +102,8 @@ def _add(lab: Lab, words: Sequence[str], arguments: Namespace) -> Collection:
     if runs:
         changed = lab.collections.add_runs(changed.id, *runs)
     if arguments.search is not None:
-        found = lab.searches.find(arguments.search)
-        changed = lab.collections.add_search(changed.id, found)
+        search = lab.searches.find(arguments.search)
+        changed = lab.collections.add_search(changed.id, search)
     return changed
 
 

@@ -54,9 +54,9 @@ def main(arguments: Namespace) -> int:
     """Print the comparison, the verdicts first."""
     lab = Lab.open(serve=False)
     if searches := searches_named(lab, arguments.runs):
-        found = compare_searches(searches, arguments.baseline)
+        winners = compare_searches(searches, arguments.baseline)
         return _print(
-            arguments, searches_document(found), searches_table(found), searches_json(found)
+            arguments, searches_document(winners), searches_table(winners), searches_json(winners)
         )
     runs = [run_named(lab, each) for each in arguments.runs]
     base = None if arguments.baseline is None else run_named(lab, arguments.baseline)

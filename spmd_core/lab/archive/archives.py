@@ -159,7 +159,7 @@ class Archives:
         return Imported(stored, tuple(present), tuple(refused))
 
     def _is_own(self, kept: KeptSearch, present: list[str]) -> bool:
-        """Whether this data folder found what an archive brings back, which is then `present`."""
+        """Whether a search of an archive is of this data folder, and is then added to `present`."""
         own = kept.origin == self._store.installation() and any(
             each.digest == kept.digest for each in self._store.kept_searches(kept.search)
         )

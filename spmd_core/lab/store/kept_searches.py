@@ -1,4 +1,4 @@
-"""The answers of searches as a table: those found here, by their question, and foreign ones."""
+"""The answers of searches as a table: of this data folder, by their question, and foreign ones."""
 
 import sqlite3
 import zlib

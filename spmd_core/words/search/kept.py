@@ -38,7 +38,7 @@ def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
     return KeptSearch.model_validate(
         {
             "search": answer.question.id,
-            "asked": asked_words(answer.question),
+            "title": asked_words(answer.question),
             "question": answer.question.to_json(),
             "state": state,
             "at": at,

@@ -18,9 +18,9 @@ from spmd_core.reports.document import (
     Paragraph,
     Table,
     bytes_cell,
-    chosen_columns,
     seconds_cell,
     table_of,
+    turned,
 )
 from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Between, Estimate, between_estimates
@@ -96,9 +96,7 @@ def searches_document(compared: ComparedSearches, with_each: bool = False) -> Do
     ]
     if basis := basis_words(compared.answers):
         blocks.append(Paragraph(basis))
-    table = searches_table(compared)
-    short = chosen_columns(table, [name for name in table.columns if name != "Question"])
-    blocks += [Heading("Searches"), short]
+    blocks += [Heading("Searches"), turned(searches_table(compared))]
     if (differences := question_differences(compared)).rows:
         blocks += [Heading("What differs in the questions"), differences]
     for letter, each in compared.searches:

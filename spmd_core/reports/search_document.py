@@ -28,17 +28,18 @@ from spmd_core.search import KeptSearch
 from spmd_core.words import foreign_search_words
 
 _LEAST_S = 1e-15  # of a bar: a shorter one has no axis
+_BARS = 10
 
 
 def search_document(
     kept: KeptSearch, subjects: Mapping[str, Subject], texts: Mapping[str, Texts] | None = None
 ) -> Document:
     """The report. `subjects`: those of its runs that are stored; `texts`: their program texts."""
-    blocks = [Paragraph(f"{kept.title}."), *search_blocks(kept)]
+    blocks = search_blocks(kept)
     for subject in (subjects[run] for run in kept.runs if run in subjects):
         blocks.append(Heading(f"Run: {run_title(subject)}"))
         blocks += run_blocks(subject, (texts or {}).get(subject.run, {}))
-    return Document(f"Search: {kept.title}", (blocks[1], blocks[0], *blocks[2:]))
+    return Document(f"Search: {kept.title}", tuple(blocks))
 
 
 def search_blocks(kept: KeptSearch) -> list[Block]:
@@ -75,10 +76,10 @@ def ranking_table(kept: KeptSearch) -> Table:
         [
             {
                 "": Cell(str(place)),
-                "Candidate": Cell(each.name),
                 "Time": seconds_cell(each.seconds),
                 "Low": seconds_cell(each.low_s),
                 "High": seconds_cell(each.high_s),
+                "Candidate": Cell(each.name),
                 "Known by": Cell(each.known_by),
                 "Memory per device": bytes_cell(each.memory_bytes),
                 "Fits": Cell(each.fits or NONE),
@@ -92,10 +93,17 @@ def ranking_table(kept: KeptSearch) -> Table:
 
 
 def times_chart(kept: KeptSearch) -> Chart | None:
-    """The time of each candidate with its interval."""
+    """The times of the first candidates with their intervals, by their places in the table."""
     bars = tuple(
-        Bar(each.name, each.seconds, each.low_s, each.high_s, (), int(each.stage != "measured"))
-        for each in kept.ranking
+        Bar(
+            f"{place}: {each.name.partition(' · ')[0]}",
+            each.seconds,
+            each.low_s,
+            each.high_s,
+            (),
+            int(each.stage != "measured"),
+        )
+        for place, each in enumerate(kept.ranking[:_BARS], 1)
         if each.seconds > _LEAST_S
     )
-    return Chart("Time of each candidate, with its interval", "s", bars) if bars else None
+    return Chart("Times of the first candidates, with their intervals", "s", bars) if bars else None

@@ -5,6 +5,7 @@ here.
 import io
 import json
 import re
+import zlib
 
 import pytest
 
@@ -225,6 +226,17 @@ def test_a_part_of_an_earlier_version_has_its_question_and_sentence():
     assert (before.words, before.question, before.winner) == ("1 s: data=16", {"model": "m"}, None)
     for damaged in ("", "[]", "{", '{"at": "x"}'):
         assert search_of(CollectionItem("a", "search", "x", damaged)).words.startswith("It had no")
+
+
+def test_what_this_version_cannot_read_costs_no_screen(there):
+    _, found = searched(there)
+    for body in (b"x", zlib.compress(b'{"search": "b", "newer": 1}')):
+        there._store._writer.execute(
+            "INSERT OR REPLACE INTO kept_searches VALUES ('b', 0, 1, ?)", (body,)
+        )
+        assert there.searches.listed() == (found,) and not there.searches.has("b")
+        with pytest.raises(RequestError, match=r"is damaged|cannot be read by this version"):
+            there.searches.find("b")
 
 
 def test_what_is_kept_is_bounded_and_flat():

@@ -2,8 +2,9 @@
 
 import sqlite3
 import zlib
+from contextlib import suppress
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.lab.store.collections import CollectionsOfRuns
 from spmd_core.search import KeptSearch, read_kept
 
@@ -20,9 +21,13 @@ class KeptSearches(CollectionsOfRuns):
         return _kept(rows[0])
 
     def kept_searches(self, search: str | None = None) -> tuple[KeptSearch, ...]:
-        """Every kept search, or the one of that id if there is one, the last first."""
+        """Every kept search that this version can read, or the one of that id, the last first."""
         query = "SELECT body FROM kept_searches WHERE ? IS NULL OR id = ? ORDER BY at DESC, id"
-        return tuple(map(_kept, self._rows(query, (search, search))))
+        kept = []
+        for row in self._rows(query, (search, search)):
+            with suppress(RequestError):
+                kept.append(_kept(row))
+        return tuple(kept)
 
     def delete_kept_search(self, search: str) -> None:
         """Delete a foreign search; those of this data folder are forgotten by age."""
@@ -38,4 +43,7 @@ def insert_kept(db: sqlite3.Connection, kept: KeptSearch) -> None:
 
 
 def _kept(row: sqlite3.Row) -> KeptSearch:
-    return read_kept(zlib.decompress(row["body"]))
+    try:
+        return read_kept(zlib.decompress(row["body"]))
+    except (zlib.error, TypeError) as error:
+        raise refuse("a stored search", "is damaged", "search on, or import it again") from error

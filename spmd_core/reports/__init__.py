@@ -25,6 +25,7 @@ from spmd_core.reports.document import (
     csv_of,
     json_of,
     marked,
+    turned,
 )
 from spmd_core.reports.html import html_text
 from spmd_core.reports.markdown import markdown_text, plain_text, table_markdown, table_text
@@ -80,5 +81,6 @@ __all__ = [
     "table_markdown",
     "table_text",
     "text_blocks",
+    "turned",
     "verdict_sentences",
 ]

@@ -55,7 +55,7 @@ footer{margin-top:3rem;color:var(--soft);font-size:.88rem}
 @media print{:root{--ink:#000;--soft:#444;--line:#bbb;--back:#fff;--panel:#f5f5f5}
 body{max-width:none;padding:0;font-size:11pt}h2,h3{break-after:avoid}figure,tr{break-inside:avoid}
 pre{white-space:pre-wrap;overflow-wrap:anywhere}.wide{overflow:visible}
-th,td,td.long{min-width:0;padding-right:.4rem;font-size:.85em;overflow-wrap:anywhere}
+th,td,td.long{min-width:0;padding-right:.4rem;font-size:.85em;overflow-wrap:break-word}
 details:not([open]){display:none}}
 """
 _LONG = 40  # characters of a cell that needs room for its lines

@@ -94,7 +94,8 @@ def test_a_search_is_reported_compared_and_archived_by_its_id(data_folder, tmp_p
     table = json.loads(told("compare", *ids, "--columns", "Time,Search", "--json").stdout)
     assert [row["Search"] for row in table] == ids
     file = tmp_path / "a.spmdlab"
-    assert "2 searches in" in told("export", *ids, "--out", str(file)).stdout
+    for _ in range(2):  # ours may be replaced
+        assert "2 searches in" in told("export", *ids, "--out", str(file)).stdout
     page = json.loads(told("collection", "new", "Week 47", "--json").stdout)["collection"]
     assert told("collection", "add", page, "--search", ids[0]).returncode == 0
     assert "Ranking" in told("report", page).stdout

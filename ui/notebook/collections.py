@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.base import RequestError, shorten
+from spmd_core.base import RequestError
 from spmd_core.results import COLLECTION_ID, Collection
 from spmd_core.search import KeptSearch
 from spmd_core.words import ago
@@ -25,19 +25,16 @@ def opened() -> Collection | None:
     name = st.query_params.get(COLLECTION, "")
     if not name:
         return None
+    words = "The link names no collection: copy all of it."
     if COLLECTION_ID.fullmatch(name):
         try:
             return lab().collections.find(name)
         except RequestError:
-            pass
-    shown = shorten(name, 40).strip("'")
-    st.info(
-        plain(
-            f"The link names collection {shown}, not stored here: it was deleted, or is of another "
-            "machine. Ask for its archive, and drop it on History."
-        ),
-        icon=":material/link_off:",
-    )
+            words = (
+                f"The link names collection {name}, not stored here: it was deleted, or is of "
+                "another machine. Ask for its archive, and drop it on History."
+            )
+    st.info(plain(words), icon=":material/link_off:")
     return None
 
 

@@ -9,12 +9,15 @@ from spmd_core.reports import (
     ranking_table,
     search_sentences,
     searches_table,
+    turned,
 )
 from spmd_core.search import KeptSearch, link
 from spmd_core.words import basis_words, foreign_search_words
 from ui import shell
 from ui.markdown import plain
 from ui.tables import sheet, table_frame
+
+_HEIGHT = 248  # pixels: six rows, beyond which it scrolls
 
 
 def card(kept: KeptSearch, key: str) -> None:
@@ -26,7 +29,7 @@ def card(kept: KeptSearch, key: str) -> None:
             st.caption(plain(foreign_search_words(kept.origin)))
         if kept.ranking:
             table = sheet(table_frame(ranking_table(kept)))
-            st.dataframe(table, hide_index=True, key=f"ranking-{key}", height="content")
+            st.dataframe(table, hide_index=True, key=f"ranking-{key}", height=_HEIGHT)
         try:
             query = {"search": link.encode(link.question_of(kept.question))}
         except (RequestError, ValueError, TypeError):  # of another version
@@ -45,8 +48,7 @@ def side_by_side_of(compared: ComparedSearches) -> None:
         st.markdown(f"**{plain(sentence)}**")
     if basis := basis_words(compared.answers):
         st.caption(plain(basis))
-    table = table_frame(searches_table(compared))
-    st.dataframe(sheet(table), hide_index=True, key="searches:compared")
+    shell.draw_table(table_frame(turned(searches_table(compared))))
     if (differences := question_differences(compared)).rows:
         st.markdown("**What differs in the questions**")
         shell.draw_table(table_frame(differences))

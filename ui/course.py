@@ -138,7 +138,7 @@ def _variation(recipe: Recipe) -> None:
     st.html(_STYLE)
     with st.container(border=True, key="recipe"):
         st.markdown(
-            f":material/tune: A change to recipe {position(recipe)}, **{plain(recipe.title)}**"
+            f":material/tune: A variation of recipe {position(recipe)}, **{plain(recipe.title)}**"
         )
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
             _link("Back to it as it stands", recipe.experiment, ":material/undo:")

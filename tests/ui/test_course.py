@@ -145,7 +145,7 @@ def test_a_recipe_says_why_what_to_try_and_what_comes_next(screen):
 def test_a_change_to_a_recipe_keeps_the_way_back_and_on(screen):
     shown = screen("compare", experiment=link.encode(RECIPES["quadratic"].experiment))
     next(field for field in shown.number_input if field.label == "X").set_value(5).run()
-    assert "A change to recipe" in read(shown) and "**A quadratic, traced**" in read(shown)
+    assert "A variation of recipe" in read(shown) and "**A quadratic, traced**" in read(shown)
     assert {"Back to it as it stands", "Next: In x, in y, in both"} <= set(labels(shown))
     assert not any(label.startswith("Try:") for label in labels(shown))
 

@@ -27,8 +27,9 @@ def draw(run: str) -> None:
     if labels.note:
         st.markdown(note_markdown(labels.note))
     if (origin := notebook.origin(run)) and (result := lab().result(run)):
-        words = origin_words(origin, result.experiment, result.environment.device_kind)
-        st.info(plain(words), icon=":material/move_to_inbox:")
+        device = result.environment.device_kind
+        sentence = origin_words(origin, result.experiment, device)
+        st.info(plain(sentence), icon=":material/move_to_inbox:")
 
 
 def heading(labels: Labels) -> str:

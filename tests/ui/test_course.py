@@ -43,6 +43,15 @@ def test_recipes_are_found_by_the_short_and_unhyphenated_names_of_the_field():
     assert "mixture_of_experts" in [recipe.name for recipe in course.matching("MoE")]
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["reduce_scatter", "expert parallelism", "ring attention", "how do I shard a layer?"],
+)
+def test_recipes_are_found_by_a_question_and_by_other_names(question):
+    assert course.matching(question)
+    assert len(course.matching(question)) < len(RECIPES)
+
+
 def test_the_course_has_a_beginning_a_next_and_an_end():
     names = list(RECIPES)
     assert [recipe and recipe.name for recipe in course.neighbors(RECIPES[names[0]])] == [

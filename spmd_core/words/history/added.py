@@ -85,6 +85,14 @@ def origin_words(origin: Origin, experiment: Experiment, device: str) -> str:
     )
 
 
+def foreign_search_words(installation: str) -> str:
+    """Where a foreign search is from, as a sentence."""
+    return (
+        f"A foreign search: it was found on another installation ({visible(installation)}). It "
+        "answers for that machine, and nothing here goes on from it."
+    )
+
+
 def imported_words(imported: int, present: int, refused: int) -> str:
     """What became of the runs of an archive: `12 imported, 1 here before`."""
     counts = {"imported": imported, "here before": present, "refused": refused}

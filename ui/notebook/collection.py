@@ -186,7 +186,7 @@ def _add(page: Collection) -> None:
                 _do(lambda: edit_collection(change.add_text, page.id, text))
         runs = {
             each.run: each
-            for each in lab().history(over=True, limit=_OFFERED, searched=False)
+            for each in lab().history(over=True, limit=_OFFERED, searched=False, source="examples")
             if each.run not in page.runs
         }
         with st.form("add:runs", border=False, clear_on_submit=True):

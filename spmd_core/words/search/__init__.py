@@ -38,6 +38,7 @@ from spmd_core.words.search.candidates import (
     time_words,
     why_not,
 )
+from spmd_core.words.search.kept import kept_search
 
 __all__ = [
     "BEST_TITLES",
@@ -54,6 +55,7 @@ __all__ = [
     "doing",
     "front_words",
     "goal_words",
+    "kept_search",
     "known_by",
     "lead_words",
     "looked_words",

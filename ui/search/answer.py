@@ -251,9 +251,7 @@ def actions(candidate: Candidate) -> None:
 def every(answer: Answer) -> None:
     """Every candidate with its stage, filtered by words."""
     box = st.expander(
-        f"Every candidate that was looked at ({count_text(len(answer.found))})"
-        if words.looked_words(answer)
-        else f"Every candidate ({count_text(len(answer.found))})",
+        _title(answer),
         key="search:every",
         on_change="rerun",
     )
@@ -291,6 +289,11 @@ def every(answer: Answer) -> None:
             f"{count_text(len(shown))} of {count_text(len(listed))} shown. "
             "Choose a row to see what it costs, and where it first loses."
         )
+
+
+def _title(answer: Answer) -> str:
+    looked = " that was looked at" if words.looked_words(answer) else ""
+    return f"Every candidate{looked} ({count_text(len(answer.found))})"
 
 
 def fates_table(candidates: list[Candidate], price: dict[str, float]) -> pd.DataFrame:

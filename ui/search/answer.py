@@ -250,11 +250,7 @@ def actions(candidate: Candidate) -> None:
 
 def every(answer: Answer) -> None:
     """Every candidate with its stage, filtered by words."""
-    box = st.expander(
-        _title(answer),
-        key="search:every",
-        on_change="rerun",
-    )
+    box = st.expander(_title(answer), key="search:every", on_change="rerun")
     if not box.open:  # tens of thousands of names: filtered only for who looks
         return
     with box:

@@ -6,12 +6,11 @@ One viewer submits runs one after another through the screen's own Lab and looks
 Compare, over the websocket.
 """
 
-import argparse
 import asyncio
 import sys
 
 from bench.dashboard import LAYER, asking, dashboard, memory_mb, viewer
-from bench.figures import Figures
+from bench.figures import asked
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
@@ -29,13 +28,7 @@ async def look(server: Server, query: str) -> None:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--runs", type=int, default=100)
-    ask.add_argument("--first", type=int, default=5)
-    ask.add_argument("--json", action="store_true")
-    options = ask.parse_args()
+    options, figures = asked(__doc__, runs=100, first=5)
     with dashboard([]) as (server, _), asking(server) as lab:
         assert server.process is not None
         marks = {}
@@ -47,7 +40,6 @@ def main() -> int:
             if done in (options.first, options.runs):
                 marks[done] = memory_mb(server.process.pid)
     growth = marks[options.runs] - marks[options.first]
-    figures = Figures(options.json)
     note = (
         f"{marks[options.first]:.1f} MB after {options.first}, {marks[options.runs]:.1f} MB "
         f"after {options.runs}"

@@ -4,14 +4,13 @@ and soon.
     .venv/bin/python -m bench.pasted_texts
 """
 
-import argparse
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from bench.figures import Figures
+from bench.figures import asked
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.pasted import MAX_CHARACTERS, read_pasted
 from ui.layout.paste import filled
@@ -153,10 +152,8 @@ def timed(text: str) -> tuple[float, str | None]:
 
 def main() -> int:
     """Print what went wrong, and each figure beside its goal."""
-    ask = argparse.ArgumentParser()
-    ask.add_argument("--texts", type=int, default=20_000)
-    ask.add_argument("--seed", type=int, default=1)
-    options, figures, bad = ask.parse_args(), Figures(), Counter[str]()
+    options, figures = asked(__doc__, texts=20000, seed=1)
+    bad = Counter[str]()
     slowest, slowest_text = 0.0, ""
     for text in texts(options.texts, options.seed):
         took, problem = timed(text)

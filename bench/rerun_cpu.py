@@ -6,13 +6,12 @@ A real session over the websocket of a real dashboard; what counts is the CPU ti
 process and all its threads.
 """
 
-import argparse
 import asyncio
 import sys
 import time
 
 from bench.dashboard import LAYER, cpu_s, dashboard, viewer
-from bench.figures import Figures
+from bench.figures import asked
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
@@ -44,13 +43,7 @@ async def rerun_ms(server: Server, page: str, query: str, reruns: int) -> tuple[
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--reruns", type=int, default=60)
-    ask.add_argument("--json", action="store_true")
-    options = ask.parse_args()
-    figures = Figures(options.json)
+    options, figures = asked(__doc__, reruns=60)
     with dashboard([LAYER]) as (server, runs):
         screens = {
             "layout": f"experiment={encode(parse_experiment(ARRAY))}",

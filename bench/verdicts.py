@@ -11,7 +11,6 @@ Run: python -m bench.verdicts [--folder F] [--processes 36] [--seconds 600]
 Processes that are in the folder are not run again, so that a run that was ended goes on.
 """
 
-import argparse
 import json
 import os
 import random
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.figures import Figures
+from bench.figures import Figures, asked
 from spmd_core.experiment import MARGIN, STUDY_PROCESSES
 from spmd_core.results.stats import compare
 from spmd_core.results.verdicts import CONFIDENCE, MOST_PROCESSES, over_processes, wants_more
@@ -162,14 +161,12 @@ def add(figures: Figures, name: str, counts: Judged, most_open: float, note: str
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options, figures = asked(
+        __doc__,
+        folder=(Path, "keeps the rounds of each process"),
+        processes=36,
+        seconds=(600.0, "none is begun after these"),
     )
-    ask.add_argument("--folder", type=Path, help="keeps the rounds of each process")
-    ask.add_argument("--processes", type=int, default=36)
-    ask.add_argument("--seconds", type=float, default=600, help="none is begun after these")
-    options = ask.parse_args()
-    figures = Figures()
     with tempfile.TemporaryDirectory() as own:
         every = recorded(options.folder or Path(own), options.processes, options.seconds)
     add(figures, "quiet", quiet(MOST_PROCESSES), 0.1, "drawn")

@@ -1,16 +1,22 @@
-"""A stored run as a row of History: its cells, and whether a text is in them."""
+"""A stored run as a row of History: its cells, what people added to it, and whether a text or a term
+such as `tag:v5p` is in them.
+"""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from spmd_core.base import bytes_text, count_text, seconds_text
+from spmd_core.base import bytes_text, count_text, seconds_text, visible
 from spmd_core.experiment import Experiment
-from spmd_core.results import RunSummary
+from spmd_core.results import EXAMPLES, Origin, RunSummary
 from spmd_core.words.experiments import experiment_words, model_words, sharding_words
-from spmd_core.words.history.added import fits, labels_words, terms
 from spmd_core.words.names import mesh_words, outcome_words, title, workload_title
+
+_TERM = re.compile(r'(?<!\S)(tag|note|name|by|is):("[^"]*"|\S+)', re.IGNORECASE)
+PINNED, FOREIGN, EXAMPLE = "pinned", "foreign", "example"
+
 
 _ROWS_KEPT = 20_000  # texts of rows, of about 400 characters
 _row_texts: dict[tuple[object, ...], str] = {}
@@ -141,3 +147,75 @@ _COLUMNS: Mapping[str, Callable[[Experiment], str]] = {
     "Sharding": _sharding,
     "Target": lambda each: each.target,
 }
+
+
+def terms(text: str) -> tuple[tuple[tuple[str, str], ...], str]:
+    """(field, value) of each term of a search, and the phrase that is left.
+
+    >>> terms('x=8 tag:v5p note:"ring attention"')
+    ((('tag', 'v5p'), ('note', 'ring attention')), 'x=8')
+    """
+    matched = [(field, value.strip('"')) for field, value in _TERM.findall(text)]
+    fields = tuple((field.lower(), " ".join(value.lower().split())) for field, value in matched)
+    return fields, " ".join(_TERM.sub(" ", text).split())
+
+
+def fits(run: RunSummary, wanted: Sequence[tuple[str, str]]) -> bool:
+    """Whether a run fits every term: a tag as a word, other texts in part, case aside."""
+    return all(_fits(run, field, value) for field, value in wanted)
+
+
+def asks_for_examples(text: str) -> bool:
+    """Whether a search names `is:example`: results that came with the program are in no other."""
+    return ("is", EXAMPLE) in terms(text)[0]
+
+
+def is_example(run: RunSummary) -> bool:
+    """Whether a run came with the program."""
+    return run.origin is not None and run.origin.installation == EXAMPLES
+
+
+def _fits(run: RunSummary, field: str, value: str) -> bool:
+    labels = run.labels
+    if field == "tag":
+        return value.removeprefix("#") in (tag.casefold() for tag in labels.tags)
+    if field == "is":
+        return {
+            PINNED: labels.is_pinned,
+            FOREIGN: run.origin is not None,
+            EXAMPLE: is_example(run),
+        }.get(value, False)
+    texts: Mapping[str, str] = {"note": labels.note, "name": labels.name, "by": run.owner}
+    return value in " ".join(texts[field].lower().split())
+
+
+def labels_words(run: RunSummary) -> str:
+    """Pin, name, tags and origin of a run on one line; empty where it has none."""
+    labels = run.labels
+    parts = [
+        "★" if labels.is_pinned else "",
+        ("(example)" if is_example(run) else "(foreign)") if run.origin else "",
+        visible(labels.name),
+        *(f"#{visible(tag)}" for tag in labels.tags),
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def origin_words(origin: Origin, device: str) -> str:
+    """Where a foreign run was measured, as a sentence. `device`: the kind of its devices."""
+    if origin.installation == EXAMPLES:
+        return (
+            f"An example that came with the program: it was run elsewhere, on {visible(device)}. "
+            "It answers for that machine, not for this one."
+        )
+    day = datetime.fromtimestamp(origin.imported_at, UTC).strftime("%Y-%m-%d")
+    return (
+        f"A foreign run: it was run on another installation ({visible(origin.installation)}), "
+        f"on {visible(device)}, and imported on {day}. It answers for that machine, not for this one."
+    )
+
+
+def imported_words(imported: int, present: int, refused: int) -> str:
+    """What became of the runs of an archive: `12 imported, 1 here before`."""
+    counts = {"imported": imported, "here before": present, "refused": refused}
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no runs"

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from bench.browser import visit
 from bench.dashboard import dashboard
-from bench.figures import asked
+from bench.figures import command_line
 from bench.server import CHROMIUM
 
 LIMITS_S = {"cold": 6.0, "warm": 2.0}
@@ -40,7 +40,7 @@ def click_to_median_s(page: Page) -> float:
 
 
 def main() -> int:
-    options, figures = asked(__doc__, rounds=3)
+    options, figures = command_line(__doc__, rounds=3)
     taken: dict[str, list[float]] = {"cold": [], "warm": []}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

@@ -16,7 +16,7 @@ from pathlib import Path
 import websockets
 
 from bench.dashboard import viewer
-from bench.figures import asked
+from bench.figures import command_line
 from bench.login_states import CLOSED, leave, set_up
 from bench.server import Server
 
@@ -73,7 +73,7 @@ def standin(folder: Path) -> None:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = asked(__doc__)
+    _, figures = command_line(__doc__)
     started, running, ended = [], [], []
     with tempfile.TemporaryDirectory(prefix="spmd-lab-doors-") as name:
         folder, secrets = Path(name), Path(name) / "secrets.toml"

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 
 
-def asked(about: str | None, **options: Any) -> tuple[argparse.Namespace, "Figures"]:
+def command_line(about: str | None, **options: Any) -> tuple[argparse.Namespace, "Figures"]:
     """What the command line asks for, and what its figures are added to; `--json` goes without
     saying. An option is its default, which gives its type too (a type: None unless given), or that
     with a sentence about it: `rounds=3`, `folder=(Path, "keeps the runs")`.

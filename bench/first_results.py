@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.figures import asked
+from bench.figures import command_line
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.recipes import get_recipe
@@ -35,7 +35,7 @@ def taken(lab: Lab, entry: dict[str, Any]) -> str | None:
 
 def main() -> int:
     """Print how large the archive is; 1 where a run failed."""
-    options, figures = asked(__doc__, folder=Path)
+    options, figures = command_line(__doc__, folder=Path)
     with tempfile.TemporaryDirectory() as temporary:
         lab = Lab.open(options.folder or Path(temporary), serve=False)
         texts = json.loads(examples.SPECS.read_text("utf-8"))

@@ -28,7 +28,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.dashboard import MOST_RUNS, Drawn, Viewer, Visits, computed, dashboard, viewer
-from bench.figures import asked
+from bench.figures import command_line
 from bench.server import Server
 from spmd_core.experiment import programs
 from spmd_core.experiment.experiment import parse_experiment
@@ -394,10 +394,10 @@ def through_processes(codes: Iterator[str]) -> Counter[str]:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = asked(
+    options, figures = command_line(
         __doc__,
-        page=10000,
-        commands=10000,
+        page=10_000,
+        commands=10_000,
         processes=300,
         part=("1/1", "of all of these, for example 3/20"),
         seed=9,

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Error, Page, Route, sync_playwright
 
 from bench.browser import visit
-from bench.figures import asked, of_part
+from bench.figures import command_line, of_part
 from bench.hostile_links import code_of
 from bench.server import CHROMIUM, Server
 from bench.values import ENVIRONMENT, comparison, strategy
@@ -283,7 +283,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
 
 def main() -> int:
     """Print what spoke, and each figure beside its goal."""
-    options, figures = asked(__doc__, part=("1/1", "of the cases, for example 3/20"))
+    options, figures = command_line(__doc__, part=("1/1", "of the cases, for example 3/20"))
     spoke, asked, tried = 0, list[str](), of_part(list(cases()), options.part)
     with tempfile.TemporaryDirectory(prefix="spmd-lab-text-") as name, sync_playwright() as play:
         server = Server(Path(name))

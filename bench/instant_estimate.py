@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from bench.figures import Figures, asked
+from bench.figures import Figures, command_line
 from spmd_core.base.settings import read_settings
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
@@ -153,7 +153,7 @@ def compiled(lab: Lab, plan: Plan, may_compile: bool) -> float | None:
 
 def main() -> int:
     """Print each plan and the figures; exit code 1 where one misses its goal."""
-    asked, figures = asked(
+    asked, figures = command_line(
         __doc__,
         data=(Path("instant-estimate"), "folder of compiled predictions"),
         compile=(0, "how many of the missing to compile"),

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from bench.figures import asked
+from bench.figures import command_line
 from spmd_core.engine.lower import execute
 from spmd_core.engine.shardings import compiled_again
 from spmd_core.results.shardings import Shardings
@@ -51,7 +51,7 @@ BINARY = (
 
 def main() -> int:
     """Print the figures, and each value that differs."""
-    arguments, figures = asked(__doc__, programs=40, seed=0)
+    arguments, figures = command_line(__doc__, programs=40, seed=0)
     chance = random.Random(arguments.seed)
     alike, values, compared = 0, 0, 0
     for number in range(arguments.programs):

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.figures import asked
+from bench.figures import command_line
 from spmd_core.base.settings import Settings
 from spmd_core.base.units import seconds_text
 from spmd_core.experiment.experiment import parse_experiment
@@ -245,7 +245,7 @@ def is_running(pid: int) -> bool:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = asked(
+    options, figures = command_line(
         __doc__, kills=(300, "a third each: worker, server, command"), freezes=20, seed=5
     )
     with tempfile.TemporaryDirectory(prefix="spmd-lab-kills-") as name:

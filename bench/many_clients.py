@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.dashboard import asking
-from bench.figures import asked
+from bench.figures import command_line
 from bench.kills import ORPHAN_S, ROOT, is_running
 from bench.server import Server
 from spmd_core.base.units import seconds_text
@@ -143,7 +143,7 @@ class Trial:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = asked(
+    options, figures = command_line(
         __doc__,
         rounds=40,
         kills=(10, "rounds in which some are killed"),

@@ -19,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bench.dashboard import cpu_s, viewer
-from bench.figures import asked
+from bench.figures import command_line
 from bench.server import Server
 from bench.values import result, strategy
 from spmd_core.experiment.experiment import parse_experiment
@@ -90,7 +90,7 @@ async def rerun_ms(server: Server, page: str, query: str, reruns: int) -> tuple[
 
 def main() -> int:
     """Print the figures; 1 where one misses its goal."""
-    options, figures = asked(__doc__, runs=RUNS, folder=Path, reruns=10)
+    options, figures = command_line(__doc__, runs=RUNS, folder=Path, reruns=10)
     with tempfile.TemporaryDirectory(prefix="spmd-lab-bench-") as temporary:
         folder = options.folder or Path(temporary)
         fill(folder, options.runs)

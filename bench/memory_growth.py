@@ -10,7 +10,7 @@ import asyncio
 import sys
 
 from bench.dashboard import LAYER, asking, dashboard, memory_mb, viewer
-from bench.figures import asked
+from bench.figures import command_line
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
@@ -28,7 +28,7 @@ async def look(server: Server, query: str) -> None:
 
 
 def main() -> int:
-    options, figures = asked(__doc__, runs=100, first=5)
+    options, figures = command_line(__doc__, runs=100, first=5)
     with dashboard([]) as (server, _), asking(server) as lab:
         assert server.process is not None
         marks = {}

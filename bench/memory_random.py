@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.figures import asked
+from bench.figures import command_line
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import read_settings
 from spmd_core.base.units import bytes_text
@@ -121,7 +121,7 @@ def compile_more(path: Path, folder: Path, count: int) -> None:
 
 def main() -> int:
     """Print each plan and the figures; exit code 1 where one misses its goal."""
-    asked, figures = asked(
+    asked, figures = command_line(
         __doc__,
         data=(STORED, "lines of what was compiled"),
         folder=(Path("memory-random"), "of the compiles"),

@@ -11,7 +11,7 @@ import random
 import sys
 from collections.abc import Iterator
 
-from bench.figures import asked
+from bench.figures import command_line
 from bench.memory_random import MODELS
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.plan.plan import Plan
@@ -91,7 +91,7 @@ def contradictions(plan: Plan) -> Iterator[str]:
 
 def main() -> int:
     """Print each contradiction, and how many plans have one."""
-    asked, figures = asked(__doc__, plans=PLANS)
+    asked, figures = command_line(__doc__, plans=PLANS)
     bad = 0
     for seed in range(asked.plans):
         plan = drawn(seed)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.figures import asked, of_part
+from bench.figures import command_line, of_part
 from spmd_core.base.errors import LabError
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
@@ -413,7 +413,7 @@ def template_in(folder: Path) -> str:
 
 def main() -> int:
     """Print what went wrong, and the figure; exit code 1 where anything did."""
-    options, figures = asked(
+    options, figures = command_line(
         __doc__,
         part=("1/1", "of the cases, for example 3/20"),
         damaged=(500, "databases read in this process"),

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from bench.figures import asked
+from bench.figures import command_line
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.pasted import MAX_CHARACTERS, read_pasted
 from ui.layout.paste import filled
@@ -152,7 +152,7 @@ def timed(text: str) -> tuple[float, str | None]:
 
 def main() -> int:
     """Print what went wrong, and each figure beside its goal."""
-    options, figures = asked(__doc__, texts=20000, seed=1)
+    options, figures = command_line(__doc__, texts=20_000, seed=1)
     bad = Counter[str]()
     slowest, slowest_text = 0.0, ""
     for text in texts(options.texts, options.seed):

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.dashboard import Drawn, Viewer, busy, dashboard, estimated, memory_mb, viewer
-from bench.figures import asked
+from bench.figures import command_line
 from bench.server import Server
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.plan.reading import parse_plan
@@ -113,7 +113,7 @@ async def play(server: Server, options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> int:
-    options, figures = asked(
+    options, figures = command_line(
         __doc__,
         searches=10,
         ended=(2, "searches that go on to their end"),

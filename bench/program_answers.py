@@ -26,7 +26,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bench.exported import SPECS, abstract_mesh, sgd_step, written
-from bench.figures import Figures, asked
+from bench.figures import Figures, command_line
 from bench.search_block import compiled as compiled_candidates
 from spmd_core.engine.absent.lower import _standing_for, structs
 from spmd_core.engine.absent.topology import devices_of
@@ -214,7 +214,7 @@ def _of_leaves(count: int) -> bytes:
 
 def main() -> int:
     """Measure what is asked for."""
-    arguments, figures = asked(
+    arguments, figures = command_line(
         __doc__, only="own,bad,exhaustive,speed", part=("1/1", "K/N: every Nth, from the Kth on")
     )
     first, every = map(int, arguments.part.split("/"))

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.communicating import EXPERIMENTS, FSDP_LIKE, STRATEGIES
 from bench.compiled import own_lab
-from bench.figures import asked
+from bench.figures import command_line
 from spmd_core.base.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
@@ -102,7 +102,7 @@ def is_named(each: Collective) -> bool:
 
 def main() -> int:
     """Print each reason that names nothing, and the figures."""
-    arguments, figures = asked(__doc__, first=93, skip=0, seed=0)
+    arguments, figures = command_line(__doc__, first=93, skip=0, seed=0)
     total = named = communicating = with_specs = 0
     with own_lab() as lab:
         found_programs = islice(programs(random.Random(arguments.seed)), arguments.first)

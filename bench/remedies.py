@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.figures import asked
+from bench.figures import command_line
 from spmd_core.base.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment, study_of
 from spmd_core.lab import Lab
@@ -230,7 +230,7 @@ def kept_faults(path: Path) -> dict[tuple[str, int], str]:
 
 def main() -> int:
     """Print each program that fails, and the figure."""
-    arguments, figures = asked(
+    arguments, figures = command_line(
         __doc__,
         programs=40,
         none=10,

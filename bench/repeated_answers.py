@@ -17,7 +17,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from bench.figures import asked
+from bench.figures import command_line
 
 LAYER = {
     "workload": "layer",
@@ -87,7 +87,9 @@ def kept(path: Path) -> list[tuple[str, Won]]:
 
 
 def main() -> int:
-    options, figures = asked(__doc__, folder=(Path, "keeps the answers"), times=10, seconds=800.0)
+    options, figures = command_line(
+        __doc__, folder=(Path, "keeps the answers"), times=10, seconds=800.0
+    )
     end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as own:
         folder = options.folder or Path(own)

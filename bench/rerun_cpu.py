@@ -11,7 +11,7 @@ import sys
 import time
 
 from bench.dashboard import LAYER, cpu_s, dashboard, viewer
-from bench.figures import asked
+from bench.figures import command_line
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
@@ -43,7 +43,7 @@ async def rerun_ms(server: Server, page: str, query: str, reruns: int) -> tuple[
 
 
 def main() -> int:
-    options, figures = asked(__doc__, reruns=60)
+    options, figures = command_line(__doc__, reruns=60)
     with dashboard([LAYER]) as (server, runs):
         screens = {
             "layout": f"experiment={encode(parse_experiment(ARRAY))}",

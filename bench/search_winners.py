@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from bench.figures import asked
+from bench.figures import command_line
 from bench.memory_random import TIMEOUT_S, compiled, stored
 from spmd_core.base.settings import read_settings
 from spmd_core.experiment.plan.plan import Plan
@@ -60,7 +60,7 @@ def drawn(answer: Answer, number: int) -> list[Candidate]:
 
 def main() -> int:
     """Print each winner and the figures; exit code 1 where one misses its goal."""
-    asked, figures = asked(
+    asked, figures = command_line(
         __doc__,
         data=(STORED, "lines of what was compiled"),
         folder=(Path("search-winners"), "of the compiles"),

@@ -25,7 +25,7 @@ from playwright.sync_api import sync_playwright
 
 from bench.browser import PATIENCE_MS, visit
 from bench.dashboard import PATIENCE_S, Viewer, viewer
-from bench.figures import Figures, asked
+from bench.figures import Figures, command_line
 from bench.server import CHROMIUM, ROOT, Server
 from spmd_core.lab import Lab, examples
 
@@ -186,7 +186,7 @@ async def crowd(port: int, query: str, viewers: int, rounds: int) -> tuple[list[
 
 def main() -> int:
     """Print the figures; 1 where one misses its goal."""
-    options, figures = asked(__doc__, viewers="", rounds=10)
+    options, figures = command_line(__doc__, viewers="", rounds=10)
     if shutil.which("caddy") is None:
         raise SystemExit("needs Caddy: apt-get install caddy")
     with tempfile.TemporaryDirectory(prefix="spmd-lab-served-") as name:

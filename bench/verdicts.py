@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.figures import Figures, asked
+from bench.figures import Figures, command_line
 from spmd_core.experiment import MARGIN, STUDY_PROCESSES
 from spmd_core.results.stats import compare
 from spmd_core.results.verdicts import CONFIDENCE, MOST_PROCESSES, over_processes, wants_more
@@ -161,7 +161,7 @@ def add(figures: Figures, name: str, counts: Judged, most_open: float, note: str
 
 
 def main() -> int:
-    options, figures = asked(
+    options, figures = command_line(
         __doc__,
         folder=(Path, "keeps the rounds of each process"),
         processes=36,

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from bench.dashboard import LAYER, Viewer, asking, cpu_s, dashboard, viewer
-from bench.figures import Figures, asked
+from bench.figures import Figures, command_line
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
@@ -138,7 +138,7 @@ def tick_of_a_run(figures: Figures, ticks: int) -> None:
 
 
 def main() -> int:
-    options, figures = asked(__doc__, viewers="25,50", rounds=10, ticks=20)
+    options, figures = command_line(__doc__, viewers="25,50", rounds=10, ticks=20)
     tick_of_a_run(figures, options.ticks)
     compare_with_plain(figures, [int(each) for each in options.viewers.split(",")], options.rounds)
     return figures.finish()

@@ -10,7 +10,7 @@ import time
 from urllib.parse import urlencode
 
 from bench.dashboard import LAYER, asking, dashboard, viewer
-from bench.figures import asked
+from bench.figures import command_line
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
@@ -65,7 +65,7 @@ def place_taken(lab: Lab, run: str) -> tuple[int, str]:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = asked(__doc__, visitors=100)
+    options, figures = command_line(__doc__, visitors=100)
     with dashboard([]) as (server, _), asking(server) as lab:
         pressed = asyncio.run(crowd(server, options.visitors))
         queued = len(lab.active())

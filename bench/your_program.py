@@ -33,7 +33,7 @@ from jax.sharding import PartitionSpec as P
 
 from bench import exported_steps
 from bench.exported import MESH, SHAPES, SPECS, abstract_mesh, sgd, sgd_step, sharded, written
-from bench.figures import Figures, asked
+from bench.figures import Figures, command_line
 from spmd_core.base import RequestError
 from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import complete
@@ -243,7 +243,7 @@ def _changed(data: bytes, rng: random.Random, count: int) -> Iterator[bytes]:
 
 def main() -> int:
     """Measure what is asked for."""
-    arguments, figures = asked(
+    arguments, figures = command_line(
         __doc__,
         only="accidents,meshes,libraries,doctored",
         topology=False,

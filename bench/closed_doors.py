@@ -1,6 +1,6 @@
-"""Twelve states in which somebody may leave secrets.toml behind, at the start of a dashboard and while
-it runs: whether anything but a sentence is served. With a stand-in for Authlib, so that the login
-itself is open.
+"""Twelve states in which somebody may leave secrets.toml behind, at the start of a dashboard and
+while it runs: whether anything but a sentence is served. With a stand-in for Authlib, so that the
+login itself is open.
 
     python -m bench.closed_doors [--json]
 """

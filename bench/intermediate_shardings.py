@@ -1,5 +1,5 @@
-"""Shardings of the values inside a program, as they are read after propagation, against `.sharding` of
-the same values when the program returns them: random programs on 8 simulated devices.
+"""Shardings of the values inside a program, as they are read after propagation, against `.sharding`
+of the same values when the program returns them: random programs on 8 simulated devices.
 
     python -m bench.intermediate_shardings [--programs 40] [--seed 0] [--json]
 """

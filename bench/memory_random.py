@@ -1,8 +1,9 @@
 """Memory by the plan's sizes against the compiler's account: plans drawn at random.
 
 Drawn are model, chips (v5e, v5p, v6e, TPU7x), mesh, batch, sequence, policy, and names that are
-saved and offloaded. What was compiled is kept in `--data`, one line of JSON for each plan; `--compile N`
-draws and compiles on (half a minute to three minutes of two cores each), and may be stopped at any time.
+saved and offloaded. What was compiled is kept in `--data`, one line of JSON for each plan;
+`--compile N` draws and compiles on (half a minute to three minutes of two cores each), and may be
+stopped at any time.
 """
 
 import json

@@ -1,9 +1,9 @@
 """Whether remedies, Next and Search agree: 40 plans drawn at random, by estimates alone.
 
-Of each plan: what Next proposes, the first change of remedies, and the best of a search over the same
-chips, batch and sequence. A contradiction is: Next has nothing while remedies list a plan that takes
-at least 3 % less time; remedies know a faster plan than Next of as many tokens; the search's best
-takes longer per token than what Next proposes, which is in its space.
+Of each plan: what Next proposes, the first change of remedies, and the best of a search over the
+same chips, batch and sequence. A contradiction is: Next has nothing while remedies list a plan that
+takes at least 3 % less time; remedies know a faster plan than Next of as many tokens; the search's
+best takes longer per token than what Next proposes, which is in its space.
 """
 
 import math

@@ -353,7 +353,9 @@ def random_bytes(seed: int) -> Damage:
 
 
 def read_all(folder: Path) -> str | None:
-    """What a screen reads of a data folder, in this process; what went wrong, if it was no sentence."""
+    """What a screen reads of a data folder, in this process; what went wrong, if it was no
+    sentence.
+    """
     try:
         store = Store(folder)
         try:

@@ -1,5 +1,5 @@
-"""Texts that are pasted into Layout, by grammar and mutation: each is read or refused in a sentence,
-and soon.
+"""Texts that are pasted into Layout, by grammar and mutation: each is read or refused in a
+sentence, and soon.
 
     .venv/bin/python -m bench.pasted_texts
 """

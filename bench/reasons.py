@@ -3,8 +3,8 @@ scope or a source line.
 
     python -m bench.reasons [--first 93] [--skip 0] [--seed 0]
 
-33 experiments that communicate, and 60 random ones over workloads, strategies and specs, by turns on
-tpu:v5e:2x4 (needs libtpu) and compiled for 8 simulated devices. A bench that was stopped goes on
+33 experiments that communicate, and 60 random ones over workloads, strategies and specs, by turns
+on tpu:v5e:2x4 (needs libtpu) and compiled for 8 simulated devices. A bench that was stopped goes on
 with `--skip`, the number of the last program that it printed.
 """
 

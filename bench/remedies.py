@@ -4,16 +4,15 @@
 
 Random programs on 8 simulated devices and, by turns, on tpu:v5e:2x4 (needs libtpu): a sharding
 without communication, into which one collective is planted that takes more time than predictions of
-the target are off: a summed dim sharded
-in place of the rows, an operand stored apart along any dim, a result wanted replicated. So every one
-can be removed. Each suggestion is compiled again from its JSON form, and judged here by kinds and
-axes alone: "no X over an axis" where there is none, else fewer of them, in less time; memory within
-5 % of arguments, results and temporaries, and both times those said. On simulated devices both
-programs are timed side by side, and the verdict must not be that the suggested one is slower. Of
-sums of a few columns nothing gets rid in less time, and that must be the answer.
-Simulated devices are judged by a calibration, which takes a quarter of a minute for each mesh. What
-the folder has is not tried again, so that it goes on where it was ended; none is begun after
-`--seconds`, and the figures are of those that are done.
+the target are off: a summed dim sharded in place of the rows, an operand stored apart along any
+dim, a result wanted replicated. So every one can be removed. Each suggestion is compiled again from
+its JSON form, and judged here by kinds and axes alone: "no X over an axis" where there is none,
+else fewer of them, in less time; memory within 5 % of arguments, results and temporaries, and both
+times those said. On simulated devices both programs are timed side by side, and the verdict must
+not be that the suggested one is slower. Of sums of a few columns nothing gets rid in less time, and
+that must be the answer. Simulated devices are judged by a calibration, which takes a quarter of a
+minute for each mesh. What the folder has is not tried again, so that it goes on where it was ended;
+none is begun after `--seconds`, and the figures are of those that are done.
 """
 
 import json

@@ -2,9 +2,9 @@
 processes and data folders of their own: no two may name winners that contradict each other, each by
 an interval that excludes 1.
 
-Run: python -m bench.repeated_answers [--folder F] [--times 10] [--seconds 800]
-Answers that the folder has are not asked again, so that it goes on where it was ended; none is asked
-after `--seconds`, and the figures are of those that are there.
+Run: python -m bench.repeated_answers [--folder F] [--times 10] [--seconds 800] Answers that the
+folder has are not asked again, so that it goes on where it was ended; none is asked after
+`--seconds`, and the figures are of those that are there.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""The HTML report of a study of 12 variants, run here: its size, whether a browser without a network
-shows all of it, and whether its numbers are those of the JSON.
+"""The HTML report of a study of 12 variants, run here: its size, whether a browser without a
+network shows all of it, and whether its numbers are those of the JSON.
 
     python -m bench.study_report [--json]
 """

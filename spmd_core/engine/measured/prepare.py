@@ -55,8 +55,8 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
 
 
 def _options(experiment: Experiment) -> dict[str, object] | None:
-    """Options of the compiler: of a run that is traced on GPUs no command buffers, in which a profiler
-    loses the instructions of kernels (openxla/xprof issue 3070).
+    """Options of the compiler: of a run that is traced on GPUs no command buffers, in which a
+    profiler loses the instructions of kernels (openxla/xprof issue 3070).
     """
     traced = experiment.what.is_traceable and experiment.option("trace")
     return (

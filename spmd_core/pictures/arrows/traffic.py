@@ -1,5 +1,5 @@
-"""The bytes that collectives send over every link, and the busiest link; and which devices take part
-in a collective.
+"""The bytes that collectives send over every link, and the busiest link; and which devices take
+part in a collective.
 """
 
 from collections import Counter, defaultdict

@@ -1,5 +1,5 @@
-"""The timeline of a predicted step, from the walk through its compiled schedule: operations that take
-time, and which of them need which.
+"""The timeline of a predicted step, from the walk through its compiled schedule: operations that
+take time, and which of them need which.
 """
 
 from collections import defaultdict

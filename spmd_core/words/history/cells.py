@@ -1,5 +1,5 @@
-"""A stored run as a row of History: its cells, what people added to it, and whether a text or a term
-such as `tag:v5p` is in them.
+"""A stored run as a row of History: its cells, what people added to it, and whether a text or a
+term such as `tag:v5p` is in them.
 """
 
 import re
@@ -23,8 +23,8 @@ _row_texts: dict[tuple[object, ...], str] = {}
 
 
 def shape_words(experiment: Experiment) -> dict[str, str]:
-    """What is computed, dims, dtype, mesh, sharding and target of an experiment by column; of a study
-    the values of its variants, each once.
+    """What is computed, dims, dtype, mesh, sharding and target of an experiment by column; of a
+    study the values of its variants, each once.
     """
     members = [each.experiment for each in experiment.members]
     cells = {
@@ -109,8 +109,8 @@ def _experiment_text(experiment: Experiment) -> str:
 
 
 def when_words(moment: float, zone: str | None = None) -> str:
-    """A moment as History shows it, `2026-01-31 14:05`. `zone`: a name such as `Europe/Berlin`; None,
-    or one that is not known: this machine's.
+    """A moment as History shows it, `2026-01-31 14:05`. `zone`: a name such as `Europe/Berlin`;
+    None, or one that is not known: this machine's.
     """
     try:
         place = ZoneInfo(zone) if zone else None

@@ -19,7 +19,6 @@ from ui.tables import sheet
 ROWS, MOST_LISTED = 15, 200
 INTERVAL_S = 1.0
 _SHARED = ("Batch", "Chips", "Target", "Strategy")  # a column where rows differ in it
-_TITLES = {"compare": "Compare", "predict": "Predict"}
 
 
 @st.fragment(run_every=INTERVAL_S)

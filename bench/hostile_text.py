@@ -214,17 +214,24 @@ def hostile_result(text: str, number: int) -> Result:
 
 
 def labels(text: str) -> dict[str, Any]:
-    """A name, a note and tags that are this text, as far as they may be."""
-    tags = tuple(dict.fromkeys(word.strip("#,")[:40] for word in text.split()))
+    """A name, a note and tags that are this text, as far as they may be; a tag is a badge of ours
+    already, so that none is the bare word that tells markup.
+    """
+    tags = tuple(dict.fromkeys(f"{word.strip('#,')[:38]}'s" for word in text.split()))
     return {"name": checked_name(text), "note": checked_note(f"# {text}\n\n- {text}"), "tags": tags}
 
 
 def collection(text: str, number: int) -> Collection:
-    """A collection whose title, texts and search are this text, with the run that says it."""
+    """A collection whose title, texts and search are this text, with the run that says it; bold is
+    what a text of a collection may be.
+    """
+    plain_text = text.replace("**", "* *")
     question = {"kind": "model", "model": text, "chips": [text]}
     about = json.dumps({"question": question, "words": text, "at": 1.0})
     items = (
-        CollectionItem("0" * 8, "text", checked_note(f"# {text}\n\n{text}\n\n- **{text}**")),
+        CollectionItem(
+            "0" * 8, "text", checked_note(f"# {plain_text}\n\n- {plain_text}\n\n{plain_text}")
+        ),
         CollectionItem("1" * 8, "run", _run(number)),
         CollectionItem("2" * 8, "run", f"{_run(number)}-failed"),
         CollectionItem("3" * 8, "search", "hostile", about),

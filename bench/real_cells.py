@@ -55,6 +55,7 @@ SHAPES: dict[str, Shape] = {
     "contraction": Shape({}, {}, ("rows", "cols"), "rows"),
     "layer": Shape({}, {"in": 32}, ("batch", "out"), "batch", ("in", "out")),
     "dot": Shape({}, {}, ("n", "k"), "n"),
+    "product": Shape({}, {"k": 64}, ("m", "n"), "m", ("k", "n")),
     "matmul": Shape({}, {"batch": 4, "k": 64}, ("m", "n"), "batch", ("m", "n", "k")),
     "convolve": Shape({}, {"width": 5}, ("length", "rows"), "rows"),
     **{

@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import LabError, RequestError, is_confirmed, read_settings
-from spmd_core.experiment import Described, Experiment
+from spmd_core.experiment import Described, Experiment, programs
 from spmd_core.lab import VIEWER, Asker, Batch, Imported, Lab, Room, doctor, examples, role_of
 from spmd_core.results import Collection, Labels, RunStatus
 from spmd_core.words import Check
@@ -104,6 +104,12 @@ def import_archive(data: bytes, name: str) -> Imported:
 def takes_files() -> bool:
     """Whether the server takes files from whoever looks at this page."""
     return read_settings().allowed_uploads(door.is_exposed()) != "off"
+
+
+def prepare_parser() -> None:
+    """Have what reads a program ready, where the server takes them."""
+    if takes_files():
+        programs.prepare()
 
 
 def take_program(data: bytes, name: str) -> Described:

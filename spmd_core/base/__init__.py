@@ -24,6 +24,7 @@ from spmd_core.base.settings import (
     read_settings,
     resolved,
 )
+from spmd_core.base.spare import Spare, asked
 from spmd_core.base.units import (
     bytes_text,
     count_text,
@@ -49,11 +50,13 @@ __all__ = [
     "PairsOf",
     "RequestError",
     "Settings",
+    "Spare",
     "StorageError",
     "UnreadableRun",
     "WorkerError",
     "WrongResult",
     "ask_child",
+    "asked",
     "bytes_text",
     "count_text",
     "default_data_folder",

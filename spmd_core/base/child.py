@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +40,68 @@ class ChildAnswer:
         return how + (f" ({last})" if last else "")
 
 
+class AnsweringChild:
+    """A process `python -P -m MODULE FD ARGUMENTS…`. It writes its answer to the descriptor, and may be
+    started before it is asked: its question is what it reads from standard input.
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Start it. `environ` is its full environment, to which this project's path is added."""
+        path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
+        self._open = contextlib.ExitStack()
+        temporary = partial(tempfile.TemporaryFile, "w+", errors="replace")
+        self._answer = self._open.enter_context(temporary())
+        self._errors = self._open.enter_context(temporary())
+        number = self._answer.fileno()
+        self._process = subprocess.Popen(
+            # -P: modules beside a file of the user's are not imported
+            [sys.executable, "-P", "-m", module, str(number), *arguments],
+            cwd=ROOT,
+            env={**environ, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=self._errors,
+            stderr=self._errors,
+            pass_fds=(number,),
+            start_new_session=True,
+        )
+        self._open.enter_context(self._process)
+        self._open.callback(self._kill)
+        self._started = time.monotonic()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self._started
+
+    def ask(self, question: bytes, seconds: float, most_bytes: int | None) -> ChildAnswer:
+        """Wait for its answer and its end. `seconds` of a core end it, and CLOCK_TIMES as many of the
+        clock; `most_bytes` bounds its resident memory (a limit of address space breaks XLA).
+        """
+        assert self._process.stdin is not None
+        with self._open:
+            with contextlib.suppress(BrokenPipeError), self._process.stdin as asked:
+                asked.write(question)  # small enough for a pipe; broken: it has ended
+            stopped = _watch(self._process, seconds, most_bytes)
+            self._kill()
+            status = self._process.wait()
+            self._answer.seek(0)
+            self._errors.seek(0)
+            return ChildAnswer(self._answer.read(), status, self._errors.read(), stopped)
+
+    def end(self) -> None:
+        """End it, and let go of what it wrote."""
+        self._open.close()
+
+    def _kill(self) -> None:
+        if self.is_there:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
 def ask_child(
     module: str,
     arguments: Sequence[str],
@@ -46,36 +109,8 @@ def ask_child(
     seconds: float,
     most_bytes: int | None = None,
 ) -> ChildAnswer:
-    """Run `python -P -m MODULE FD ARGUMENTS…` and wait for its answer. `environ` is its full
-    environment, to which the path of this project is added; `seconds` of a core end it, and
-    CLOCK_TIMES as many of the clock; `most_bytes` bounds its resident memory (a limit of address
-    space breaks XLA).
-    """
-    path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
-    with (
-        tempfile.TemporaryFile("w+", errors="replace") as answer,
-        tempfile.TemporaryFile("w+", errors="replace") as errors,
-    ):
-        number = answer.fileno()
-        with subprocess.Popen(
-            # -P: modules beside a file of the user's are not imported
-            [sys.executable, "-P", "-m", module, str(number), *arguments],
-            cwd=ROOT,
-            env={**environ, "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL,
-            stdout=errors,
-            stderr=errors,
-            pass_fds=(number,),
-            start_new_session=True,
-        ) as child:
-            try:
-                stopped = _watch(child, seconds, most_bytes)
-            finally:
-                if child.poll() is None:
-                    os.killpg(child.pid, signal.SIGKILL)
-        answer.seek(0)
-        errors.seek(0)
-        return ChildAnswer(answer.read(), child.returncode, errors.read(), stopped)
+    """Start a child and wait for its answer; its standard input is empty."""
+    return AnsweringChild(module, arguments, environ).ask(b"", seconds, most_bytes)
 
 
 def _watch(child: subprocess.Popen[bytes], seconds: float, most_bytes: int | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from spmd_core.engine.exported.lower import quoted_files
 from spmd_core.engine.measured.trial import Trial
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import dump_folder
@@ -27,21 +28,28 @@ def compiler_options(folder: Path) -> dict[str, object]:
     }
 
 
-def compiled_again(lowered: Any, mesh: Mesh, collectives: Sequence[Collective]) -> Shardings:
-    """The steps of a program, by compiling it again."""
+def compiled_again(
+    lowered: Any, mesh: Mesh, collectives: Sequence[Collective], file: str | tuple[str, ...] = ""
+) -> Shardings:
+    """The steps of a program, by compiling it again; `file` names its own text."""
     with dump_folder() as folder:
         lowered.compile(compiler_options=compiler_options(folder))
-        return of_folder(folder, mesh, collectives)
+        return of_folder(folder, mesh, collectives, file)
 
 
-def of_folder(folder: Path, mesh: Mesh, collectives: Sequence[Collective] = ()) -> Shardings:
+def of_folder(
+    folder: Path,
+    mesh: Mesh,
+    collectives: Sequence[Collective] = (),
+    file: str | tuple[str, ...] = "",
+) -> Shardings:
     """The steps of the program that a compile has written to a folder."""
     files = [file for pattern in _FILES for file in sorted(folder.glob(pattern))]
     if not files:
         return Shardings(reason=NoShardings.NO_DUMP)
     try:
         module = parse_module(files[0].read_text())
-        return steps_of(module, mesh, linecache.getlines, collectives)
+        return steps_of(module, mesh, linecache.getlines, collectives, file)
     except Exception as error:  # a reader that meets what it does not know costs no run
         return Shardings(reason=" ".join(str(error).split())[:300] or type(error).__name__)
 
@@ -67,7 +75,8 @@ def _read(trial: Trial, experiment: Experiment) -> Shardings:
     if trial.lowered is None:
         return Shardings(reason=NoShardings.NOT_COMPILED)
     try:
-        steps = compiled_again(trial.lowered, experiment.mesh, trial.collectives or ())
+        file = quoted_files(experiment, trial.strategy)
+        steps = compiled_again(trial.lowered, experiment.mesh, trial.collectives or (), file)
         trial.explain(steps)
         return steps
     except Exception as error:  # whatever the compiler raises: what was measured stays

@@ -48,6 +48,7 @@ class Step(Frozen):
     inside: str = ""
     reshards: tuple[Reshard, ...] = ()
     sums: tuple[str, ...] = ()
+    constraint: str = ""  # file:line of the program's with_sharding_constraint that it follows from
     collectives: tuple[str, ...] = ()  # of the compiled program, by the same operation and line
 
 

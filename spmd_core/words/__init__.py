@@ -27,12 +27,14 @@ from spmd_core.words.advice.programs import (
 from spmd_core.words.arrows import domains_title, domains_words, way_words
 from spmd_core.words.bandwidth import (
     CEILINGS,
+    COLLECTIVE_EFFECTS,
     DEFINITIONS,
     KNEES,
     NOT_CALIBRATED,
     axes_words,
     beside_words,
     calibration_words,
+    devices_drawn,
     fit_words,
     interval_words,
     kind_title,
@@ -210,6 +212,7 @@ from spmd_core.words.values import wrong_words
 __all__ = [
     "ABOUT",
     "CEILINGS",
+    "COLLECTIVE_EFFECTS",
     "COMPONENT",
     "CONFIRM",
     "CONFIRM_PLAN",
@@ -263,6 +266,7 @@ __all__ = [
     "cost_title",
     "cost_words",
     "count",
+    "devices_drawn",
     "devices_text",
     "difference_rows",
     "difference_words",

@@ -23,6 +23,24 @@ DEFINITIONS = (
     "and for copies, as nccl-tests counts them: what each link carries."
 )
 
+# of each collective: the function of jax.lax, and what a device has after it
+COLLECTIVE_EFFECTS = {
+    "all-reduce": ("psum", "Every device gets the sum of what all of them hold."),
+    "all-gather": ("all_gather", "Every device gets the shards of all devices."),
+    "reduce-scatter": ("psum_scatter", "Each device gets its shard of the sum."),
+    "all-to-all": ("all_to_all", "Each device sends a different block to each other one."),
+    "collective-permute": ("ppermute", "Each device sends its shard to the next one."),
+}
+
+
+def devices_drawn(drawn: int, devices: int) -> str:
+    """The caption of what collectives do: how the pictures are read."""
+    of = "" if drawn == devices else f", drawn for {drawn} of {devices} devices"
+    return (
+        f"Before → after, a row for each device{of}. Numbers and colors: the device that had the "
+        "block before. Letters: parts of an array. Σ: a sum over all devices."
+    )
+
 
 def headline(result: Result) -> str:
     """The answer of a run that measures its machine."""

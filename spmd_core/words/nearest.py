@@ -22,7 +22,7 @@ def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
         return (
             f"Nothing on {chip} should fit, however many chips: not with full "
             "rematerialization, block inputs offloaded, one sequence per shard and parameters "
-            "sharded over a slice. Use chips with more HBM, or a smaller model."
+            "sharded over all of them. Use chips with more HBM, or a smaller model."
         )
     memory, time = nearest.prediction.memory_bytes, nearest.prediction.predicted_s
     step = f", about {seconds_text(time.estimate)} a step" if time else ""
@@ -36,7 +36,8 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
     """Each change of the nearest plan, in words."""
     near = nearest.plan
     if near.target != plan.target:
-        yield f"{count_text(near.topology.chips)} chips ({near.topology.name})"
+        chips = "GPUs" if near.topology.chip.is_gpu else "chips"
+        yield f"{count_text(near.topology.chips)} {chips} ({near.topology.name})"
     if near.mesh != plan.mesh:
         yield f"mesh {mesh_text(near.mesh)}"
     if near.batch_per_device != plan.batch_per_device:

@@ -25,7 +25,10 @@ RATIO_NOTE = (
     "stretch of the machine counts for all of them: its interval decides the verdict, and it can "
     "differ from the quotient of the medians."
 )
-PAIRED_NOTE = f"Rows are in the order of their medians. {RATIO_NOTE}"
+PAIRED_NOTE = (
+    "Rows are in the order of their medians; a second timing of a strategy stands below it. "
+    + RATIO_NOTE
+)
 MIXED = (
     "Measured rows come first. A measured time and a predicted one are not ranked against each "
     "other: each kind has its own order."

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from bench.hostile_text import MADE, PLACES, TEXTS, made, watched
+from bench.hostile_text import MADE, PLACES, TEXTS, collection, made, watched
+from spmd_core.lab.store.store import Store
 
 SAMPLE = ("compare: target", "layout: mesh", "search: model")
 
@@ -17,6 +18,21 @@ def test_a_text_of_others_makes_no_link_picture_or_icon(server, page, place, num
     path = next(each for each in PLACES if each.name == place).path(TEXTS[number], number)
     assert made(page, server.url + path) == [] and asked == []
     expect(page.get_by_text("This link cannot be opened as it is").first).to_be_visible()
+
+
+@pytest.mark.parametrize("number", [0, 9])
+def test_a_collection_of_others_makes_no_link_or_icon(server, page, number):
+    """Its title and texts have no anchor either, whose address would be theirs."""
+    store, stored = Store(server.folder / "data"), collection(TEXTS[number], number)
+    try:
+        store.add_collection(stored)
+    finally:
+        store.close()
+    for path in ("", "&edit=true"):
+        url = f"{server.url}/notebook?collection={stored.id}{path}"
+        assert made(page, url) == []
+    gone = page.get_by_text("it was deleted, or is in another archive")
+    expect(gone.first).to_be_visible()
 
 
 def test_what_a_text_makes_of_a_page_is_seen(server, page):

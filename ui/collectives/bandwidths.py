@@ -27,6 +27,7 @@ from spmd_core.words import (
 )
 from ui import cards, choices
 from ui.charts import bandwidth as chart
+from ui.collectives import moved
 from ui.lab import lab
 from ui.markdown import plain
 from ui.shell import draw_table, refusal
@@ -81,7 +82,8 @@ def before(experiment: Experiment) -> None:
         st.subheader(plain(sweep_words(points)), anchor=False)
         _sweep(experiment, points, None)
         return
-    st.subheader(plain(plan_words(cases(experiment))), anchor=False)
+    measured_soon = cases(experiment)
+    st.subheader(plain(plan_words(measured_soon)), anchor=False)
     known = calibration(experiment, lab().latest, lab().result)
     if known is not None:
         st.markdown(plain(calibration_words(measured(known).ceilings)))
@@ -93,6 +95,8 @@ def before(experiment: Experiment) -> None:
         )
     else:
         _offer_calibration(experiment)
+    kinds = tuple(dict.fromkeys(each.kind for each in measured_soon))
+    moved.show(kinds, max(each.devices for each in measured_soon))
 
 
 def _offer_calibration(experiment: Experiment) -> None:

@@ -39,7 +39,7 @@ _HELP = "A line that begins with # is a heading, with - a point; **bold** and `c
 def draw(page: Collection) -> None:
     """The page; and with Edit on, what changes each of its parts."""
     st.page_link("pages/notebook.py", label="All collections", icon=":material/arrow_back:")
-    st.title(plain(page.title))
+    st.title(plain(page.title), anchor=False)
     by = f", by {page.owner_name}" if page.owner_name else ""
     foreign = "A foreign collection, imported here. " * bool(page.origin)
     st.caption(plain(f"{foreign}Changed {ago(page.updated_at)}{by}."))
@@ -77,18 +77,29 @@ def _part(item: CollectionItem, subjects: dict[str, Subject]) -> None:
 
 
 def _text(text: str) -> None:
-    """A text of people: headings, points, bold and code; all else word for word."""
-    lines = []
+    """A text of people: headings, points, bold and code; all else word for word.
+
+    Headings have no anchor: its address would be made of their text.
+    """
+    lines: list[str] = []
     for block in text_blocks(text):
         if isinstance(block, Heading):
-            lines.append(f"{'##' if block.level == 2 else '####'} {plain(block.text)}")
+            _lines(lines)
+            (st.header if block.level == 2 else st.subheader)(plain(block.text), anchor=False)
         elif isinstance(block, Paragraph):
             point = block.text.startswith("• ")
             shown = "".join(
                 _marked(kind, part) for kind, part in marked(block.text.removeprefix("• "))
             )
             lines.append(f"- {shown}" if point else shown)
-    st.markdown("\n\n".join(lines))
+    _lines(lines)
+
+
+def _lines(lines: list[str]) -> None:
+    """Draw the lines of Markdown so far, and forget them."""
+    if lines:
+        st.markdown("\n\n".join(lines))
+        lines.clear()
 
 
 def _marked(kind: str, text: str) -> str:

@@ -8,7 +8,7 @@ from spmd_core.base import LabError, bytes_text, count_text, mesh_text, refuse
 from spmd_core.experiment import Described, Experiment, files, parse_experiment, programs
 from spmd_core.machine import nearest_of_chips
 from ui import shell, state
-from ui.lab import delete_program, lab, take_declared_programs, take_program
+from ui.lab import delete_program, lab, prepare_parser, take_declared_programs, take_program
 from ui.markdown import coded, option, plain
 
 SCREEN = "programs"
@@ -57,6 +57,7 @@ def drop() -> None:
         help="The file is data: nothing in it runs when it is taken. It is kept in the data folder.",
     )
     if file is None:
+        prepare_parser()
         if problem := state.aside(SCREEN, "refused"):
             shell.refusal(problem)
         return

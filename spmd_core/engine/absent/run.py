@@ -24,7 +24,7 @@ from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Row, own_flags
+from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Mesh, Row, own_flags
 from spmd_core.machine import GPU_OPTIONS, Coordinates, dump_folder, get_topology, parse_target
 from spmd_core.pictures import NAME as TIMELINE
 from spmd_core.pictures import timeline_of, to_text
@@ -178,7 +178,7 @@ def _predict(
         answer, warnings = _compile(experiment, strategy, ahead, steps, folder, flags)
         texts["hlo"] = answer.text
         if not STRATEGIES[strategy].is_single_device:
-            answer, texts[SHARDINGS] = _with_shardings(answer, experiment, folder)
+            answer, texts[SHARDINGS] = _with_shardings(answer, experiment.mesh, ahead.file, folder)
         facts = _facts(row, study, steps, answer.text) | {"elapsed_s": clock() - started}
         steps.phase("price")
         answer = replace(answer, facts=facts)
@@ -227,10 +227,10 @@ def _value(text: str) -> object:
 
 
 def _with_shardings(
-    answer: CompiledText, experiment: Experiment, folder: Path
+    answer: CompiledText, mesh: Mesh, file: str | tuple[str, ...], folder: Path
 ) -> tuple[CompiledText, str]:
     """The program with specs in the reasons of its collectives, and its shardings as JSON."""
-    shardings = of_folder(folder, experiment.mesh, answer.collectives or ())
+    shardings = of_folder(folder, mesh, answer.collectives or (), file)
     collectives = with_specs(answer.collectives or (), shardings)
     return replace(answer, collectives=collectives), shardings.model_dump_json()
 

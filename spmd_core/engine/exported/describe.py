@@ -1,5 +1,5 @@
 """Reads a file of `jax.export` in a process of its own, whose memory and time are bounded: `python
--m spmd_core.engine.exported.describe FD GIVEN KEPT`.
+-m spmd_core.engine.exported.describe FD`, asked for GIVEN and KEPT.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
-from spmd_core.base import RequestError, refuse
+from spmd_core.base import RequestError, asked, refuse
 from spmd_core.engine.exported.allowed import check_arrays, check_module, check_paths
 from spmd_core.engine.exported.by_hand import fixed_axes
 from spmd_core.engine.exported.flops import flops_of
@@ -41,8 +41,9 @@ def main() -> None:
     """Write the description, or `!` and why there is none, to the file descriptor; and the file
     with short source paths to KEPT.
     """
-    answer, given, kept = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+    answer = int(sys.argv[1])
     os.set_inheritable(answer, False)
+    given, kept = map(Path, asked())
     try:
         exported = read(given.read_bytes())
         described, module = describe(exported)

@@ -4,6 +4,7 @@ the dim that each integer argument indexes, so that what is drawn for it is with
 
 import math
 import re
+from functools import cache
 from typing import Any
 
 import jax
@@ -29,6 +30,16 @@ _THROUGH = (
     "maximum",
     "minimum",
     "optimization_barrier",
+)
+# of sdy-propagation-pipeline those that decide what arguments and results have: the others, which
+# place reshards within, take as long again
+_PASSES = ",".join(
+    f"sdy-{name}"
+    for name in (
+        "import-pipeline",
+        "user-priority-propagate",
+        "update-non-divisible-input-output-shardings",
+    )
 )
 
 
@@ -58,17 +69,19 @@ def _arguments(
 ) -> tuple[Leaf, ...]:
     first = _first(main, exported)
     given = [ir.DictAttr(each) for each in main.arg_attrs]
-    kept = dict(zip(exported.module_kept_var_idx, given[first:], strict=True))
+    places = range(first, len(given))
+    kept = dict(zip(exported.module_kept_var_idx, places, strict=True))
     below = indexed(main)
     described = []
     for number, (path, aval) in enumerate(
         zip(paths(exported.in_tree, names), exported.in_avals, strict=True)
     ):
-        attributes = kept.get(number)
+        place = kept.get(number)
         leaf = _leaf(path, aval)
-        if attributes is None:
+        if place is None:
             described.append(leaf.model_copy(update={"is_kept": False, "spec": ()}))
             continue
+        attributes = given[place]
         spec = _spec(attributes, mesh)
         if spec is None and "sdy.sharding" in attributes:
             raise refuse(
@@ -76,7 +89,6 @@ def _arguments(
                 "is sharded over another mesh than the first, or over a part of an axis",
                 "place all arguments over one mesh",
             )
-        place = exported.module_kept_var_idx.index(number) + first
         donated = any(name in attributes for name in ("jax.buffer_donor", "tf.aliasing_output"))
         more = {"spec": spec, "is_donated": donated, "index_below": below.get(place)}
         described.append(leaf.model_copy(update=more))
@@ -162,7 +174,12 @@ def _spec(attributes: ir.DictAttr, mesh: Mesh) -> Spec | None:
     """
     if "sdy.sharding" not in attributes:
         return None
-    sharding = sdy.TensorShardingAttr(attributes["sdy.sharding"])
+    return _of_sharding(attributes["sdy.sharding"], mesh)
+
+
+@cache  # programs have as many arrays as they like, sharded in few ways
+def _of_sharding(attribute: ir.Attribute, mesh: Mesh) -> Spec | None:
+    sharding = sdy.TensorShardingAttr(attribute)
     dims = [sdy.DimensionShardingAttr(dim) for dim in sharding.dimension_shardings]
     axes = [[sdy.AxisRefAttr(axis) for axis in dim.axes] for dim in dims]
     known = {name for name, _ in mesh}
@@ -176,9 +193,7 @@ def _spec(attributes: ir.DictAttr, mesh: Mesh) -> Spec | None:
 def _propagated(module: ir.Module, arguments: int, mesh: Mesh) -> list[Spec | None]:
     """The specs that Shardy gives the last arguments and all outputs; [] where it is not available."""
     try:
-        passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)").run(
-            module.operation
-        )
+        passmanager.PassManager.parse(f"builtin.module({_PASSES})").run(module.operation)
     except Exception:  # the pass is the library's own: without it they are not known
         return []
     main: Any = ir.SymbolTable(module.operation)["main"]

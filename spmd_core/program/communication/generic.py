@@ -43,6 +43,7 @@ _WRAPS = re.compile(
     r"(jit|pjit|jvp|transpose|vmap)\(|(while|body|cond|closed_call|checkpoint|shard_map|"
     r"rematted_computation|core_call|custom_jvp_call|custom_vjp_call|scan)$|$"
 )
+_CALLED = {"sharding_constraint": "with_sharding_constraint"}  # a primitive, as programs call it
 _LOGICAL = {
     "maximum": "maximum",
     "minimum": "minimum",
@@ -63,7 +64,9 @@ def place_words(op_name: str | None, source: str | None) -> str:
     >>> place_words("jit(program)/attention/dot_general", "attention_auto.py:31")
     '`attention/dot_general` (line 31)'
     """
-    parts = [part for part in (op_name or "").split("/") if not _WRAPS.match(part)]
+    parts = [
+        _CALLED.get(part, part) for part in (op_name or "").split("/") if not _WRAPS.match(part)
+    ]
     line = f"line {source.rpartition(':')[2]}" if source else ""
     if not parts:
         return line

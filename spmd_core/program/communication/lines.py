@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from spmd_core.program.hlo.collective_ops import Site
-from spmd_core.program.hlo.module import Computation, Instruction, Module
+from spmd_core.program.hlo.module import Computation, Frame, Instruction, Module
 from spmd_core.program.hlo.requested import call_of
 
 File = str | tuple[str, ...]  # the name of a program's own text, or those of several
@@ -32,10 +32,18 @@ def source(site: Site, module: Module, file: File) -> str | None:
 
 def line_of(instruction: Instruction, file: File) -> str | None:
     """`file:line` of an instruction's innermost line of the program's own text."""
-    for frame in instruction.frames:
-        if _is(frame.file, file):
-            return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}"
-    return None
+    frame = frame_of(instruction, file)
+    return place(frame) if frame else None
+
+
+def frame_of(instruction: Instruction, file: File) -> Frame | None:
+    """The innermost frame of an instruction in the program's own text."""
+    return next((frame for frame in instruction.frames if _is(frame.file, file)), None)
+
+
+def place(frame: Frame) -> str:
+    """A frame as `file:line`."""
+    return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}"
 
 
 def _is(path: str, file: File) -> bool:

@@ -13,19 +13,21 @@ def with_specs(collectives: Sequence[Collective], shardings: Shardings) -> tuple
     reshards over their axes with its specs.
     """
     return tuple(
-        each.model_copy(update={"reason": f"{each.reason} ({_words(moved)})"})
+        each.model_copy(update={"reason": f"{each.reason} ({_words(*moved)})"})
         if each.reason and (moved := _moved(each, shardings)) is not None
         else each
         for each in collectives
     )
 
 
-def _moved(each: Collective, shardings: Shardings) -> Reshard | None:
-    """What a collective reshards; None where several may be meant."""
+def _moved(each: Collective, shardings: Shardings) -> tuple[Reshard, str] | None:
+    """What a collective reshards, and the line of the with_sharding_constraint that this is for;
+    None where several may be meant.
+    """
     if (each.asked or each.kind) not in _MOVES or not each.op:
         return None
     fitting = {
-        (one.before, one.after): one
+        (one.before, one.after): (one, step.constraint)
         for step in shardings.steps
         if step.op == each.op and (each.source is None or step.source == each.source)
         for one in step.reshards
@@ -50,5 +52,7 @@ def _axes(spec: Spec) -> set[str]:
     return {axis for axes in spec for axis in axes}
 
 
-def _words(moved: Reshard) -> str:
-    return f"`{moved.operand}`: {spec_code(moved.before)} -> {spec_code(moved.after)}"
+def _words(moved: Reshard, constraint: str) -> str:
+    line = constraint.rpartition(":")[2]
+    asked = f", as the program's with_sharding_constraint on line {line} asks" if line else ""
+    return f"`{moved.operand}`: {spec_code(moved.before)} -> {spec_code(moved.after)}{asked}"

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
-from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module
+from spmd_core.program.communication.lines import File, frame_of, place
+from spmd_core.program.hlo.module import Computation, Frame, HloError, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh, Sharding, parse_sharding, parts_of
 from spmd_core.program.ir.needed import needed_specs, partial_sums
 from spmd_core.results import Collective, Reshard, Shardings, Step
@@ -30,15 +31,23 @@ _SKIPPED = (
     "conditional",
     "custom-call",
 )
+CONSTRAINT = "sharding_constraint"  # as JAX names with_sharding_constraint
+_NEAR = 32  # values that are looked at for one
 _CODE = 160  # characters of a line
 _NUMBER = re.compile(r"[.#]\d+")
 
 
 def steps_of(
-    module: Module, mesh: Mesh, lines: Lines, collectives: Sequence[Collective] = ()
+    module: Module,
+    mesh: Mesh,
+    lines: Lines,
+    collectives: Sequence[Collective] = (),
+    file: File = "",
 ) -> Shardings:
-    """The steps of a program as propagation left it; `lines` reads the source that it quotes."""
-    reader = _Reader(module, mesh, lines)
+    """The steps of a program as propagation left it; `lines` reads the source that it quotes: of
+    `file`, the program's own text or several, where a step has a line in it.
+    """
+    reader = _Reader(module, mesh, lines, file)
     reader.walk(module.entry, "")
     named = _with_operands(
         _with_names(reader.steps, lambda name: lines(reader.files[name])), reader.made
@@ -50,8 +59,8 @@ def steps_of(
 class _Reader:
     """Walks the computations in order and enters loops and calls where they occur."""
 
-    def __init__(self, module: Module, mesh: Mesh, lines: Lines) -> None:
-        self.module, self.mesh, self.lines = module, mesh, lines
+    def __init__(self, module: Module, mesh: Mesh, lines: Lines, file: File) -> None:
+        self.module, self.mesh, self.lines, self.file = module, mesh, lines, file
         self.steps: list[Step] = []
         self.files: dict[str, str] = {}  # by their names without folders
         self.made: dict[str, int] = {}  # instruction -> the number of its step
@@ -106,11 +115,11 @@ class _Reader:
 
     def _step(self, each: Instruction, computation: Computation, inside: str) -> Step:
         shape, sharding = each.shape, self.sharding(each, computation)
-        frame = each.frames[0] if each.frames else None
+        frame = self._frame(each)
         code = _line(self.lines(frame.file), frame.line).strip() if frame else ""
-        file = frame.file.rsplit("/", 1)[-1] if frame else ""
+        source = place(frame) if frame else ""
         if frame:
-            self.files[file] = frame.file
+            self.files[source.rpartition(":")[0]] = frame.file
         is_operand = each.opcode == "parameter"
         self.made[each.name] = len(self.steps)
         return Step(
@@ -122,12 +131,34 @@ class _Reader:
             spec=sharding.spec if sharding else None,
             manual=sharding.manual if sharding else (),
             bytes=self._bytes(each, sharding) if sharding else None,
-            source=f"{file}:{frame.line}" if frame else "",
+            source=source,
             code=code[:_CODE],
             inside=inside,
             reshards=tuple(self._reshards(each, computation, sharding)) if sharding else (),
             sums=self._sums(each, computation, sharding) if sharding else (),
+            constraint=self._constraint(each, computation) if each.frames else "",
         )
+
+    def _constraint(self, each: Instruction, computation: Computation) -> str:
+        """`file:line` of the with_sharding_constraint of the program that a value has its sharding
+        by: its own, or one that reads it as it is; "" where there is none.
+        """
+        waiting, text = [each], each.attributes.get("sharding")
+        for _ in range(_NEAR):
+            if not waiting:
+                return ""
+            at = waiting.pop(0)
+            if _last(at.op_name) == CONSTRAINT and (frame := self._frame(at)):
+                return place(frame)
+            waiting += [
+                user
+                for user in computation.users[at.name]
+                if user.shape.dims == each.shape.dims and user.attributes.get("sharding") == text
+            ]
+        return ""
+
+    def _frame(self, each: Instruction) -> Frame | None:
+        return frame_of(each, self.file) or next(iter(each.frames), None)
 
     def sharding(self, each: Instruction, computation: Computation) -> Sharding | None:
         """The sharding of an array; None if it cannot be written with mesh axes."""

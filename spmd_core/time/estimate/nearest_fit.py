@@ -3,11 +3,11 @@
 What the reader gives up decides the order, the least first:
 
 1. **Time only.** The same chips train on the same batch: parameters sharded in place of
-   replicated, full rematerialization, saved activations offloaded.
+   replicated, within each slice or over all, full rematerialization, saved activations offloaded.
 2. **Batch.** The same chips take fewer sequences in a step, as many as fit; where one per shard is
    still too much, each sequence or each layer is sharded over more devices.
-3. **Chips.** The smallest slice of the same generation on which the plan fits as it is, or with
-   what 1 and 2 change.
+3. **Chips.** The smallest slice of the same generation, else the fewest of its largest slices, on
+   which the plan fits as it is, or with what 1 and 2 change.
 
 Within each, the fewest changes win, and among these the most tokens per second per chip.
 """
@@ -75,10 +75,8 @@ def nearest_fit(plan: Plan) -> NearestFit | None:
 
 
 def larger(here: Topology) -> Iterator[Topology]:
-    """Topologies of the same generation with more chips, the fewest first: as many slices of a
-    larger shape; of several slices, then more of the largest shape.
-
-    From one slice to several a decoder's mesh is replicated over `data`, which saves no memory.
+    """Topologies of the same generation with more chips, the fewest first: as many slices (of GPUs:
+    NVLink domains) of a larger shape, then more of the largest shape.
     """
     shapes = legal_shapes(here.chip.generation)
     of_chips: dict[int, Topology] = {}
@@ -88,7 +86,7 @@ def larger(here: Topology) -> Iterator[Topology]:
             of_chips.setdefault(topology.chips, topology)
     yield from of_chips.values()
     largest, slices = max(shapes, key=math.prod), here.slices * 2
-    while 2 < slices <= MOST_SLICES:
+    while slices <= MOST_SLICES:
         topology = Topology(here.chip, largest, slices)
         if topology.chips > here.chips:
             yield topology
@@ -126,15 +124,25 @@ def _smaller_batch(plan: Plan) -> Iterator[tuple[int, Plan]]:
 
 
 def _is_hopeless(plan: Plan) -> bool:
-    """Whether nothing but more chips makes a plan fit: its parameters alone are too much, or it is
-    with as little saved as may be and one sequence per shard, over whatever axes.
+    """Whether nothing but more chips makes a plan fit: its parameters alone are too much however
+    they are sharded, or it is with as little saved as may be and one sequence per shard, over
+    whatever axes.
     """
-    parameters = estimate_memory(plan).parts["parameters and optimizer"]
-    if parameters > plan.topology.chip.device_hbm_bytes:
+    sharded = [change for _, change in _less_replicated(plan)]
+    if all(
+        _parameters(plan, each) > plan.topology.chip.device_hbm_bytes for each in ({}, *sharded)
+    ):
         return True
     least = {"remat": "full", "save": (), "offload": _with_input(plan.offload)}
-    meshes = [{}, *_less_replicated(plan), *_splits(plan)]
+    meshes = [{}, *sharded, *_splits(plan)]
     return all(_with_room(plan, {**mesh, **least}, one=True) is None for mesh in meshes)
+
+
+def _parameters(plan: Plan, change: Change) -> float:
+    """Bytes of parameters and optimizer on a device under another mesh; infinite of no plan."""
+    varied = _varied(plan, change)
+    parts = estimate_memory(varied).parts if varied else {}
+    return parts.get("parameters and optimizer", math.inf)
 
 
 def _with_room(plan: Plan, change: Change, *, one: bool = False) -> Plan | None:
@@ -166,7 +174,7 @@ def _combined(plan: Plan, *, splits: bool) -> list[tuple[int, Change]]:
     """Every combination of a change of sharding and one of what is saved, the fewest changes
     first.
     """
-    meshes = [(0, {}), *((1, each) for each in _less_replicated(plan))]
+    meshes = [(0, {}), *_less_replicated(plan)]
     if splits:
         meshes += [(2, each) for each in _splits(plan)]
     combined = [
@@ -178,15 +186,20 @@ def _combined(plan: Plan, *, splits: bool) -> list[tuple[int, Change]]:
     return sorted(combined, key=lambda each: each[0])
 
 
-def _less_replicated(plan: Plan) -> Iterator[Change]:
-    """The mesh whose `fsdp` has all of `data` but the slices."""
+def _less_replicated(plan: Plan) -> Iterator[tuple[int, Change]]:
+    """The mesh whose `fsdp` has all of `data` but the slices; then, as two changes, the one whose
+    `fsdp` spans the slices too, which gathers parameters over the network between them.
+    """
     sizes, slices = dict(plan.mesh), plan.topology.slices
-    data = sizes.get("data", 1)
-    if data > slices and data % slices == 0:
+    data = sizes.pop("data", 1)
+    if data % slices:
+        return
+    fsdp = sizes.pop("fsdp", 1)
+    if data > slices:
         outer = {"data": slices} if slices > 1 else {}
-        moved = {"fsdp": sizes.get("fsdp", 1) * data // slices}
-        rest = {name: size for name, size in sizes.items() if name not in ("data", "fsdp")}
-        yield {"mesh": tuple((outer | moved | rest).items())}
+        yield 1, {"mesh": tuple((outer | {"fsdp": fsdp * data // slices} | sizes).items())}
+    if slices > 1:
+        yield 2, {"mesh": tuple(({"fsdp": fsdp * data} | sizes).items())}
 
 
 def _splits(plan: Plan) -> Iterator[Change]:

@@ -9,6 +9,7 @@ import pytest
 from bench.real_cells import SHAPES, Cell, declare_own, experiment_of, pairwise
 from bench.real_sizes import fault
 from spmd_core.engine.measured.run import run_experiment
+from spmd_core.experiment import WORKLOADS
 from spmd_core.results.reference.reference import sampled_rows
 
 STRATEGIES = ("shard_map", "constrained", "explicit", "auto", "single")
@@ -53,6 +54,12 @@ def test_a_cell_runs_is_right_and_is_ranked(cell, environment):
     assert experiment is not None
     result = run_experiment(experiment, "run-1", environment, lambda event: None, lambda: False)
     assert fault(cell, result.result) is None
+
+
+def test_every_workload_of_arrays_has_cells():
+    """Others have no arrays that can be made larger: a program as written, a model, a machine."""
+    others = {"program", "decoder", "collectives", "calibrate"}
+    assert {shape.split()[0] for shape in SHAPES} - {"scaled_softmax"} == set(WORKLOADS) - others
 
 
 def test_every_pair_of_two_factors_values_is_in_some_cell():

@@ -9,14 +9,20 @@ from spmd_core.results.shardings import Reshard, Shardings, Step
 BEFORE, GATHERED, TURNED = (("x",), ("y",)), (("x",), ()), (("x", "y"), ())
 
 
-def step(*reshards):
+def step(*reshards, **more):
     place = {"op": "jit(f)/dot_general", "source": "f.py:3"}
     return Step(
-        operation="dot_general", shape=(8, 8), dtype="f32", spec=None, reshards=reshards, **place
+        operation="dot_general",
+        shape=(8, 8),
+        dtype="f32",
+        spec=None,
+        reshards=reshards,
+        **place,
+        **more,
     )
 
 
-def reason(kind, *reshards, axes=("y",)):
+def reason(kind, *reshards, axes=("y",), **more):
     each = Collective(
         kind=kind,
         axes=axes,
@@ -26,7 +32,7 @@ def reason(kind, *reshards, axes=("y",)):
         source="f.py:3",
         reason="it moves",
     )
-    (found,) = with_specs([each], Shardings(steps=(step(*reshards),)))
+    (found,) = with_specs([each], Shardings(steps=(step(*reshards, **more),)))
     return found.reason
 
 
@@ -35,6 +41,14 @@ def test_the_one_value_that_is_resharded_is_named():
     assert reason("all-gather", gathered) == "it moves (`h`: P('x', 'y') -> P('x', None))"
     turned = Reshard(operand="h", before=BEFORE, after=TURNED)
     assert reason("all-to-all", gathered, turned).endswith("-> P(('x', 'y'), None))")
+
+
+def test_the_constraint_of_the_program_that_asks_for_it_is_named():
+    gathered = Reshard(operand="h", before=BEFORE, after=GATHERED)
+    assert reason("all-gather", gathered, constraint="f.py:7") == (
+        "it moves (`h`: P('x', 'y') -> P('x', None), as the program's with_sharding_constraint on "
+        "line 7 asks)"
+    )
 
 
 @pytest.mark.parametrize(

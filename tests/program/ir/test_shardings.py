@@ -124,3 +124,30 @@ def test_a_reshard_says_from_which_spec_to_which_and_whether_anything_is_sent():
 def test_it_is_read_back_and_a_source_that_is_no_python_names_nothing():
     assert Shardings.model_validate_json(FOUND.model_dump_json()) == FOUND
     assert assigned(("this is no", "Python at all")) == {}
+
+
+CONSTRAINED = (
+    HEAD.replace("/somewhere/f.py", "/site-packages/spmd.py")
+    .replace("StackFrames", "4 {file_name_id=2 function_name_id=1 line=9}\n\nStackFrames")
+    .replace('1 "/site', '2 "/somewhere/f.py"\n1 "/site')
+    + f"""4 {{file_location_id=4}}
+5 {{file_location_id=1 parent_frame_id=5}}
+
+ENTRY %main (x.0: f32[8,32]) -> f32[8,32] {{
+  %x.0 = f32[8,32] parameter(0), sharding={Y}, metadata={{op_name="x"}}
+  %tanh.1 = f32[8,32] tanh(%x.0), sharding={{replicated}}, metadata={{op_name="@tanh" stack_frame_id=4}}
+  %abs.1 = f32[8,32] abs(%tanh.1), sharding={{replicated}}, metadata={{op_name="@abs" stack_frame_id=4}}
+  %copy.1 = f32[8,32] copy(%abs.1), sharding={{replicated}}, metadata={{op_name="@sharding_constraint" stack_frame_id=5}}
+  ROOT %sin.1 = f32[8,32] sine(%copy.1), sharding={X}, metadata={{op_name="@sin" stack_frame_id=4}}
+}}
+""".replace("@", "jit(f)/")
+)
+
+
+def test_a_step_that_a_constraint_of_the_program_shards_has_its_line():
+    """In the program's own text, where a library calls it."""
+    steps = steps_of(parse_module(CONSTRAINED), MESH, lambda file: [], file="f.py").steps
+    by_operation = {step.operation: step.constraint for step in steps}
+    assert by_operation["tanh"] == by_operation["sharding_constraint"] == "f.py:9"
+    assert by_operation["sin"] == "" and steps[-1].source == "f.py:9"
+    assert {step.source for step in steps[1:]} == {"f.py:9"}

@@ -75,6 +75,28 @@ CASES = {
         },
         "--target tpu:v5e:8x16 --mesh fsdp=128 --offload input",
     ),
+    "more than a slice": (
+        V5E | {"model": "llama-3.1-405b"},
+        "--target tpu:v5e:16x16*8 --mesh fsdp=2048 --offload input",
+    ),
+    "sharded over the network": (
+        {
+            "target": "gpu:h100:8x8",
+            "model": "llama-3.1-70b",
+            "mesh": {"data": 8, "fsdp": 8},
+            "batch_per_device": 2,
+        },
+        "--mesh fsdp=64",
+    ),
+    "more domains": (
+        {
+            "target": "gpu:h100:8",
+            "model": "llama-3.1-70b",
+            "mesh": {"fsdp": 8},
+            "batch_per_device": 2,
+        },
+        "--target gpu:h100:2x8 --mesh fsdp=16 --offload input",
+    ),
 }
 
 
@@ -122,7 +144,10 @@ def test_what_is_found_fits_on_the_same_generation_and_trains_the_same_model(tar
 
 def test_more_chips_are_of_one_generation_and_come_in_order():
     found = list(larger(get_topology("tpu:v5e:4x8")))
-    assert [each.name for each in found] == ["v5e:8x8", "v5e:8x16", "v5e:16x16"]
+    one = ["v5e:8x8", "v5e:8x16", "v5e:16x16"]
+    assert [each.name for each in found] == [*one, *(f"v5e:16x16*{2**n}" for n in range(1, 7))]
+    of_gpus = [each.name for each in larger(get_topology("gpu:h100:4"))]
+    assert of_gpus[:3] == ["gpu:h100:8", "gpu:h100:2x8", "gpu:h100:4x8"]
     two = [each.chips for each in larger(get_topology("tpu:v5e:8x16*2"))]
     assert two == sorted(two) and two[0] == 512 and two[-1] == 64 * 256
 
@@ -134,6 +159,7 @@ def test_where_nothing_fits_it_is_said_and_for_which_chip():
             "model": "llama-3.1-405b",
             "mesh": {"fsdp": 16},
             "batch_per_device": 1,
+            "sequence": 131072,
         }
     )
     assert near is None

@@ -48,6 +48,18 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert any("mesh fsdp=8, tensor=1" in each.value for each in screen.subheader)
 
 
+def test_a_parser_is_ready_where_programs_are_taken(screen, monkeypatch):
+    ready = programs._parser._child
+    assert ready is not None and ready.is_there
+    button(screen, "Try an example").click().run()
+    assert programs.held(), "which it read"
+    assert programs._parser._child is not ready and not ready.is_there
+    programs._parser._child.end()
+    monkeypatch.setenv("SPMD_LAB_UPLOADS", "off")
+    screen.run()
+    assert not programs._parser._child.is_there
+
+
 def test_a_spec_of_a_group_makes_another_experiment(screen):
     button(screen, "Try an example").click().run()
     group = next(each for each in screen.selectbox if each.label == "Spec of")

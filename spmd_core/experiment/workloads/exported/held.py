@@ -1,8 +1,10 @@
 """What each device holds of a program's arguments and outputs, and which of that is an accident."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from spmd_core.experiment.types import Axes, Mesh, Spec
@@ -92,7 +94,7 @@ class Program:
         }
         return outputs | {leaf.path: self.spec(leaf) for leaf in self.described.arguments}
 
-    @property
+    @cached_property
     def sizes(self) -> Mapping[str, int]:
         """The size of each symbol."""
         return dict.fromkeys(self.described.symbols, SYMBOL_SIZE) | dict(self.dims or {})
@@ -227,7 +229,7 @@ def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterato
     for pattern, leaves in described.groups.items():
         alike = [held[leaf.path] for leaf in leaves]
         specs = [each.spec or () for each in alike]
-        usual = max(specs, key=specs.count)
+        usual = Counter(specs).most_common(1)[0][0]
         odd = [each for each in alike if each.spec != usual]
         if 2 * len(odd) >= len(alike) and not _are_layers(program, held, pattern):
             continue  # such as two matrices of an MLP, sharded one by its rows, one by its columns

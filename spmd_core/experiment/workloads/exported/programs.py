@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from spmd_core.base import (
     RequestError,
+    Spare,
     StorageError,
-    ask_child,
     default_data_folder,
     refuse,
     shorten,
@@ -35,11 +35,19 @@ LEFT_S = 3600.0  # after which what a process that was killed has left behind is
 PARSE_BYTES = 4 * 2**30  # of memory that the parser may hold
 GPUS = ("cuda", "rocm")  # as a file calls them
 HOW = "docs/your_program.md shows the lines that write one"
-_PARSER = "spmd_core.engine.exported.describe"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _READING = "reading-"
 _KINDS = (".json", ".jaxexport")
 _taking = threading.Lock()
+_parser = Spare(
+    "spmd_core.engine.exported.describe",
+    {"PATH": os.environ.get("PATH", ""), "JAX_PLATFORMS": "cpu"},
+)
+
+
+def prepare() -> None:
+    """Have a parser ready for the next program: about 170 MB, for as long as a spare waits."""
+    _parser.prepare()
 
 
 def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> Described:
@@ -190,12 +198,11 @@ def _check_room(size: int, viewer: str, address: str) -> None:
 
 
 def _parse(program: str, data: bytes) -> Described:
-    environ = {"PATH": os.environ.get("PATH", ""), "JAX_PLATFORMS": "cpu"}
     folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder(), prefix=_READING) as work:
         given, kept = Path(work) / "given", Path(work) / "kept"
         given.write_bytes(data)
-        answer = ask_child(_PARSER, [str(given), str(kept)], environ, PARSE_S, PARSE_BYTES)
+        answer = _parser.ask((str(given), str(kept)), PARSE_S, PARSE_BYTES)
         if answer.stopped or not answer.text:
             limit = (
                 f"{PARSE_S:g} s of a core" if answer.stopped == "time" else f"{PARSE_BYTES} bytes"

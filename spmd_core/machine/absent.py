@@ -2,9 +2,9 @@
 worker and for exported scripts; and the compiler for GPUs: whether its wheels are here.
 """
 
-from importlib.metadata import PackageNotFoundError, version
 from math import gcd
 
+from spmd_core.base import package_version
 from spmd_core.machine.gpus import Gpu
 from spmd_core.machine.topologies import Topology
 
@@ -81,10 +81,8 @@ def plugin_version() -> str | None:
     there is none.
     """
     for name in _PLUGINS:
-        try:
-            return f"{name} {version(name)}"
-        except PackageNotFoundError:
-            continue
+        if found := package_version(name):
+            return f"{name} {found}"
     return None
 
 
@@ -93,7 +91,7 @@ def gpu_compiler_refusal() -> str | None:
     plugin = plugin_version()
     if plugin is None:
         return f"the compiler for GPUs is not installed: run `{INSTALL}`"
-    jaxlib = _version("jaxlib")
+    jaxlib = package_version("jaxlib")
     name, _, number = plugin.partition(" ")
     if jaxlib is not None and number != jaxlib:
         return f"{name} {number} does not fit jaxlib {jaxlib}: run `{INSTALL}`, which brings the one that fits"
@@ -127,10 +125,3 @@ def hosts_of(topology: Topology) -> str:
     assert isinstance(topology.chip, Gpu)
     each = min(count, topology.chip.host_gpus)
     return f"{topology.slices}x{count // each}x{each}"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -211,9 +211,9 @@ def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None
 
 
 def host_bytes(arrays: Sequence[Any]) -> int:
-    """Bytes per device of those arrays in pinned host memory."""
+    """Bytes per device of those arrays, or shapes to be placed, in pinned host memory."""
     return sum(
         math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
         for array in arrays
-        if array.sharding.memory_kind == "pinned_host"
+        if array.sharding is not None and array.sharding.memory_kind == "pinned_host"
     )

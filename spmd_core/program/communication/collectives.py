@@ -13,10 +13,10 @@ from spmd_core.program.communication.lines import File, op_name, source
 from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
 from spmd_core.program.communication.reasons import Reasons
 from spmd_core.program.hlo.collective_ops import BETWEEN_SLICES, Site, sites
-from spmd_core.program.hlo.module import Computation, Instruction, Module, Shape
+from spmd_core.program.hlo.module import Instruction, Module, Shape
+from spmd_core.program.hlo.trip_counts import same_value
 from spmd_core.results import Collective, Part
 
-_SAME_VALUE = ("bitcast", "copy", "copy-start", "copy-done", "reshape", "transpose", "convert")
 _MAX_NAMED = 4  # of the parts, in a sentence
 
 
@@ -142,13 +142,13 @@ def _carried(site: Site, module: Module) -> list[tuple[Shape, Instruction | None
     operands = [start.computation.by_name[name] for name in start.inner.operands]
     if len(operands) != 1:
         return [(each.shape, each) for each in operands]
-    maker = _maker(start.computation, operands[0])
+    maker = same_value(start.computation, operands[0])
     joined = [start.computation.by_name[name] for name in maker.operands]
     if not (maker.opcode == "concatenate" or _joins(module, maker)):
         return []
     if sum(each.shape.elements for each in joined) != maker.shape.elements:
         return []
-    return [(each.shape, _maker(start.computation, each)) for each in joined]
+    return [(each.shape, same_value(start.computation, each)) for each in joined]
 
 
 def _joins(module: Module, fusion: Instruction) -> bool:
@@ -158,12 +158,6 @@ def _joins(module: Module, fusion: Instruction) -> bool:
         return False
     opcodes = [each.opcode for each in callee.instructions]
     return "concatenate" in opcodes or opcodes.count("pad") == len(fusion.operands)
-
-
-def _maker(computation: Computation, value: Instruction) -> Instruction:
-    while value.opcode in _SAME_VALUE and value.operands:
-        value = computation.by_name[value.operands[0]]
-    return value
 
 
 def _name(shape: Shape, maker: Instruction | None, named: Mapping[tuple[int, ...], str]) -> str:

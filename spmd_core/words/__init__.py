@@ -65,6 +65,7 @@ from spmd_core.words.history.between import basis_words, between_words, ratio_in
 from spmd_core.words.history.cells import (
     answer_words,
     asks_for_examples,
+    foreign_search_words,
     imported_words,
     labels_words,
     matches,
@@ -283,6 +284,7 @@ __all__ = [
     "failures",
     "findings_lines",
     "fit_words",
+    "foreign_search_words",
     "gap_sentence",
     "gap_table",
     "goal_words",

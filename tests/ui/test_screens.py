@@ -11,8 +11,8 @@ from spmd_core.experiment import link
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.screens import STARTS, WHAT_THIS_IS, screen_title
 from tests.labs import ROOT, experiment
+from tests.ui import opened as screen_opened
 from tests.ui.predictions import predicted, store
-from tests.ui.screens import opened as screen_opened
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from spmd_core.search.link import decode, encode
 from spmd_core.search.question import read_question
 from spmd_core.trials.searching import searches as running
 from tests.labs import until
-from tests.ui.screens import opened
+from tests.ui import opened
 from ui.search.question_inputs import DEFAULT
 
 pytestmark = pytest.mark.slow

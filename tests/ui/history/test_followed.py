@@ -5,8 +5,8 @@ viewers.
 from bench.values import result, strategy
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
+from tests.ui import opened
 from tests.ui.predictions import store
-from tests.ui.screens import opened
 from ui import live
 
 LAYER = result({"auto": strategy(1e-5)}).experiment

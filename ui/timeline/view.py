@@ -57,11 +57,10 @@ def place_of(text: str, timeline: Timeline) -> tuple[int, str, tuple[float, floa
     """The scene, the picked operation and the seconds in sight (None: all) that a link names; the
     first scene where there are none such.
 
-    >>> from spmd_core.pictures.timeline.values import Scene
-    >>> place_of("7:x", Timeline((Scene("", (), (), 1.0),)))
-    (0, '', None)
-    >>> place_of("0:x:0.25~0.5", Timeline((Scene("", (), (), 1.0),)))
-    (0, 'x', (0.25, 0.5))
+    >>> from spmd_core.pictures import TimelineScene
+    >>> one = Timeline((TimelineScene("", (), (), 1.0),))
+    >>> place_of("7:x", one), place_of("0:x:0.25~0.5", one)
+    ((0, '', None), (0, 'x', (0.25, 0.5)))
     """
     number, _, rest = text[:200].partition(":")
     if not number.isascii() or not number.isdigit() or int(number[:6]) >= len(timeline.scenes):

@@ -42,7 +42,7 @@ h2{font-size:1.25rem;margin:2.2rem 0 .6rem}h3{font-size:1.02rem;margin:1.5rem 0 
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;vertical-align:top;padding:.35rem .9rem .35rem 0;border-bottom:1px solid var(--line);
 overflow-wrap:normal;min-width:4rem}
-td.long{min-width:15rem}data{white-space:nowrap}
+td.long{min-width:15rem}td.mid{min-width:9rem}data{white-space:nowrap}
 th{font-weight:600;color:var(--soft);font-size:.88rem}
 figure{margin:1rem 0}figcaption{color:var(--soft);font-size:.9rem}
 svg{width:100%;height:auto;display:block}svg text{font:14px system-ui,sans-serif;fill:var(--ink)}
@@ -62,10 +62,11 @@ footer{margin-top:3rem;color:var(--soft);font-size:.88rem}
 @media print{:root{--ink:#000;--soft:#444;--line:#bbb;--back:#fff;--panel:#f5f5f5}
 body{max-width:none;padding:0;font-size:11pt}h2,h3{break-after:avoid}figure,tr{break-inside:avoid}
 pre{white-space:pre-wrap;overflow-wrap:anywhere}.wide{overflow:visible}
-th,td,td.long{min-width:0;padding-right:.4rem;font-size:.85em;overflow-wrap:break-word}
+svg{max-height:23cm}
+th,td,td.long,td.mid{min-width:0;padding-right:.4rem;font-size:.85em;overflow-wrap:break-word}
 details:not([open]){display:none}}
 """
-_LONG = 40  # characters of a cell that needs room for its lines
+_MID, _LONG = 20, 40  # characters of a cell that needs room for its lines
 BEGIN = "<!doctype html><!-- SPMD Lab report -->"
 _FOOTER = (
     "Made by SPMD Lab. Each rounded number of a table has its exact value in the source of this page, "
@@ -125,7 +126,8 @@ def _table(table: Table) -> str:
 def _cell(cell: Cell) -> str:
     if cell.value is not None:
         return f'<td><data value="{cell.value!r}">{_text(cell.text)}</data></td>'
-    kind = ' class="long"' if len(cell.text) > _LONG else ""
+    size = len(cell.text)
+    kind = ' class="long"' * (size > _LONG) or ' class="mid"' * (size > _MID)
     return f"<td{kind}>{_text(cell.text)}</td>"
 
 

@@ -6,6 +6,7 @@ from spmd_core.search import ArrayQuestion
 from spmd_core.trials import FEW
 from spmd_core.trials import searches as running
 from spmd_core.words import MEANING, screen_title
+from spmd_core.words import search as words
 from ui import exports, links, shell
 from ui.lab import asker, begin, lab
 from ui.markdown import as_sentence, plain
@@ -33,8 +34,8 @@ at_work = search is not None and not search.is_over
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title(plain(screen_title("search")), width="stretch")
-    if search and budget_s:
-        label = "Search on"
+    if search and search.is_over and budget_s:
+        label = plain(words.next_label(search.answer))
     elif search:
         label = "Search again"
     else:

@@ -46,8 +46,8 @@ _CSS = """<style>
   color: light-dark(#4f5b6b, #a9b5c4) !important; opacity: 1;
 }}
 [data-testid="stMarkdownContainer"] :not(pre) > code {{ color: light-dark(#0b5c2b, #8fe0ad) !important; }}
-[data-testid="stBaseButton-primary"] p, [data-testid="stBaseButton-primary"] span,
-[data-testid="stBaseButton-primaryFormSubmit"] p, [data-testid="stBaseButton-primaryFormSubmit"] span {{
+:is([data-testid="stBaseButton-primary"], [data-testid="stBaseButton-primaryFormSubmit"]):enabled
+  :is(p, span) {{
   color: light-dark(#ffffff, #0b1420) !important;
 }}
 .token:is(.keyword, .boolean, .important) {{ color: light-dark(#8b1a6b, #f0a6d8) !important; }}

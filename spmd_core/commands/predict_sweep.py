@@ -25,6 +25,7 @@ from spmd_core.search import (
     look,
     parse_sweep,
     row_json,
+    seconds_taken,
     start,
     to_compile,
     variants,
@@ -82,10 +83,9 @@ def main(arguments: Namespace, base: Experiment) -> int:
     lab, asked = Lab.open(serve=False), Asked()
     missing = _all(points) if arguments.fresh else to_compile(points, look(lab, points))
     if missing and sys.stderr.isatty():
-        print(
-            f"{len(missing)} compiles, roughly {sum(map(compile_seconds, missing)):.0f} s",
-            file=sys.stderr,
-        )
+        took = seconds_taken(lab, look(lab, points))
+        seconds = sum(compile_seconds(point, took) for point in missing)
+        print(f"{len(missing)} compiles, roughly {seconds:.0f} s", file=sys.stderr)
     batch, interrupted, shown = Batch(lab), False, set[str]()
     try:
         start(batch, missing, asked)

@@ -116,7 +116,7 @@ class Batch:
         self._end([run for run, what in self._runs.items() if unwanted(what)])
 
     def close(self) -> list[tuple[Any, Result]]:
-        """Cancel what is not over, and wait for that; what ended with a whole result all the same."""
+        """Cancel what is not over, and wait for that; what ended with a complete result all the same."""
         left = dict(self._runs)
         self.cancel()
         self._await_ends()

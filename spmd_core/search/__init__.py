@@ -28,7 +28,15 @@ from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
 from spmd_core.search.standards import StandardSharding
 from spmd_core.search.sweep.curves import Outcome, SweepRow, csv_text, curves, row_json
-from spmd_core.search.sweep.runs import Asked, cancel, estimated, look, start, to_compile
+from spmd_core.search.sweep.runs import (
+    Asked,
+    cancel,
+    estimated,
+    look,
+    seconds_taken,
+    start,
+    to_compile,
+)
 from spmd_core.search.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.search.sweep.sweep import (
     Sweep,
@@ -104,6 +112,7 @@ __all__ = [
     "row_json",
     "rules_text",
     "score",
+    "seconds_taken",
     "start",
     "to_compile",
     "trust",

@@ -61,7 +61,10 @@ def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_lo
         "8 devices each hold 4 × 4 of 8 × 16",
     )
     expect(page.get_by_label("Array shape", exact=True)).to_have_value("5, 8")
-    expect(page.get_by_role("button", name="Place it on devices")).to_be_disabled()
+    place = page.get_by_role("button", name="Place it on devices")
+    expect(place).to_be_disabled()
+    # white is the text of the button that can be pressed; on none it would be an empty box
+    expect(place.locator("p")).not_to_have_css("color", "rgb(255, 255, 255)")
     edit(page, "Array shape", "6, 8")
     says(page, "8 devices each hold 3 × 2 of 6 × 8: 24 B of 192 B")
     expect(page.get_by_test_id("stMain")).not_to_contain_text("does not divide")

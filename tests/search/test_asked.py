@@ -187,6 +187,9 @@ def test_a_tie_has_no_winner_in_any_sentence_and_reasons_are_of_what_was_compile
     first, other = (entry.candidate for entry in answer.ranking[:2])
     assert other in answer.ties
     said = [*lines(answer, 3), words.why_not(answer, first), words.why_not(answer, other)]
+    assert f"at least 9 others of the {len(answer.ranking):,} of the ranking overlap" in said[0]
+    assert words.next_label(answer) == "Compile the best few"
+    assert words.next_label(answer).lower() in words.next_words(answer)
     assert "cannot tell it" in said[0] and "first of those that tie" in said[-2]
     assert not any("winner" in each for each in said)
     waits = [(("matmul", 1.0), ("wait: all-gather", wait)) for wait in (0.0, 2.0)]

@@ -16,6 +16,7 @@ from spmd_core.search import (
     cancel,
     compile_seconds,
     look,
+    seconds_taken,
     start,
     to_compile,
 )
@@ -71,7 +72,9 @@ def controls(points: Sequence[SweepPoint], outcomes: Sequence[Outcome], titled: 
     if not missing:
         return
     failed = sum(outcome.state == "failed" for outcome in outcomes)
-    seconds = sum(compile_seconds(point) for point in missing)
+    took = seconds_taken(lab(), outcomes)
+    seconds = sum(compile_seconds(point, took) for point in missing)
+    like = "as those here took" if took else "on an idle machine"
     with st.container(horizontal=True, vertical_alignment="center"):
         label = f"Compile {len(missing)} point{'s' if len(missing) > 1 else ''}"
         if st.button(label, type="primary", icon=":material/play_arrow:", key="sweep:start"):
@@ -81,7 +84,7 @@ def controls(points: Sequence[SweepPoint], outcomes: Sequence[Outcome], titled: 
         many = "compiles" if len(missing) > 1 else "compile"
         st.markdown(
             plain(
-                f"{len(missing)} {many}, roughly {_duration(seconds)} on an idle machine{again}; "
+                f"{len(missing)} {many}, roughly {_duration(seconds)} {like}{again}; "
                 f"{known} of {len(points)} points are known already."
             )
         )

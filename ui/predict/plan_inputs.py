@@ -79,7 +79,8 @@ def _model_fields(screen: str, draft: Form, devices: int) -> Form:
         "What the backward pass computes again instead of saving it.",
         _REMAT.__getitem__,
     )
-    with st.expander("More of the model"):
+    named = any(options.get(name) for name in _SAVED)  # which the field above does not show
+    with st.expander("More of the model", expanded=named):
         more = _more(screen, options, dims, model)
         st.caption("Sizes of the model, where they are to differ from the preset's")
         sizes = inputs.size_inputs(

@@ -38,7 +38,7 @@ _CROSS = {
     "size": 110,
     "color": CROSSED,
 }
-_KINDS_LEGEND = TOP | {"columns": 4, "labelLimit": 110}
+_KINDS_LEGEND = TOP | {"columns": 2, "labelLimit": 130}  # a chart of three
 
 
 def step_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
@@ -180,7 +180,7 @@ def exposed_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     color = category("kind", ["all", *kinds], legend=_KINDS_LEGEND if kinds else None)
     for each in chart["layer"]:
         each["encoding"] = {**each["encoding"], "color": color}
-    return chart | ({"height": HEIGHT_PX + LEGEND_PX} if kinds else {})
+    return chart | ({"height": HEIGHT_PX + LEGEND_PX * (1 + len(kinds)) // 2} if kinds else {})
 
 
 CHARTS: dict[str, Callable[[Sweep, Sequence[SweepRow]], Spec]] = {

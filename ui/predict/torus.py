@@ -72,7 +72,7 @@ def _axis_field(experiment: Experiment) -> str:
     return chosen or largest
 
 
-def axes_table(axes: tuple[MeshAxis, ...], title: str = "On the torus") -> dict[str, list[str]]:
+def axes_table(axes: tuple[MeshAxis, ...], title: str = "On the chips") -> dict[str, list[str]]:
     """One row per axis: what it is on the torus, or which links it uses where there is none, how
     far apart neighbors are, and what gathering over it takes.
     """

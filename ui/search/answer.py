@@ -48,8 +48,10 @@ def watch(search: Search) -> None:
             else:
                 search.cancel()
     answer = search.glance
-    if search.doing == "estimating" and search.said:  # which the estimates below are only part of
-        st.markdown(f"**{plain(words.SAID)}** {plain(search.said)}")
+    if (
+        search.doing == "estimating" and search.earlier_words
+    ):  # which the estimates below are only part of
+        st.markdown(f"**{plain(words.SAID)}** {plain(search.earlier_words)}")
     if answer.space:
         st.progress(
             min(
@@ -162,7 +164,11 @@ def _ranking(answer: Answer) -> Candidate | None:
     rest, first = len(answer.ranking) - len(shown), shown[0].candidate
     more = f" {coded(words.ranked_words(answer))}" if rest > 0 else ""
     same = f" Of times within {SAME:.1%} of the best the simplest is first." if first.step else ""
-    st.caption(f"Choose a row to see what it costs, and to open it.{same}{more}")
+    stages = dict.fromkeys(entry.candidate.stage for entry in shown)
+    order = (
+        f" Rows that are {' come before rows that are '.join(stages)}." if len(stages) > 1 else ""
+    )
+    st.caption(f"Choose a row to see what it costs, and to open it.{plain(order)}{same}{more}")
     rows = event["selection"]["rows"]
     chosen = shown[rows[0]].candidate if rows and rows[0] < len(shown) else None
     if chosen:
@@ -191,7 +197,7 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
                 "Memory": bytes_text(each.memory_bytes),
                 "Fits": each.fits if each.plan else "",
                 "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",
-                "Others": f"{count_text(len(entry.alike))} alike" if entry.alike else "",
+                "Others": f"{count_text(len(entry.alike))} of the same time" if entry.alike else "",
             }
         )
     table = pd.DataFrame(rows)

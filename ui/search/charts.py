@@ -20,7 +20,7 @@ from ui.charts.base import (
 
 MOST_POINTS = 400
 ALIKE = 1.01  # costs closer than this are the same: an axis of them would show rounding
-_FRONT, _OTHERS, _WINNER = "front", "others", "first"
+_KINDS = _WINNER, _FRONT, _OTHERS, _OPEN = "first", "front", "others", "may not fit"
 _POINT = {"type": "point", "filled": True, "size": 60}
 _STEPS = {"type": "line", "interpolate": "step-after", "opacity": 0.5}
 
@@ -46,23 +46,31 @@ def front_chart(
         each.number: {
             "x": costs[each.number] / cost_unit,
             "y": times[each.number] / time_unit,
-            "kind": kinds.get(each.number, _OTHERS),
-            "name": each.name,
-            "time": seconds_text(each.seconds),
-            "memory": bytes_text(each.memory_bytes),
+            "kind": kinds.get(each.number, _OPEN if each.fits != "yes" else _OTHERS),
+            **_named(each),
         }
         for each in shown
     }
     x = quantity("x", title=f"{title} ({cost_name})", scale={"zero": False})
     y = quantity("y", title=f"Time ({time_name})", scale={"zero": False})
-    color = category("kind", [_WINNER, _FRONT, _OTHERS], legend=TOP)
+    named = [row["kind"] for row in rows.values()]
+    color = category("kind", [kind for kind in _KINDS if kind in named], legend=TOP)
     tooltip = hover(name="candidate", time="time", memory="memory")
+    looks = {"x": x, "y": y, "color": color, "tooltip": tooltip}
+    first = [rows[winner.number]] if winner.number in rows else []  # on top of the others
     line = [row for number, row in rows.items() if number in on_front]
     layers = [
-        layer(list(rows.values()), _POINT, x=x, y=y, color=color, tooltip=tooltip),
+        layer(list(rows.values()), _POINT, **looks),
         layer(line, _STEPS, x=x, y=y),
+        layer(first, _POINT | {"size": 160}, **looks),
     ]
     return layered(layers, 280)
+
+
+def _named(candidate: Candidate) -> dict[str, str]:
+    """What is shown where the pointer is on a point."""
+    time, memory = seconds_text(candidate.seconds), bytes_text(candidate.memory_bytes)
+    return {"name": candidate.name, "time": time, "memory": memory}
 
 
 def _shown(entries: Sequence[Ranked], front: Sequence[Candidate]) -> list[Candidate]:

@@ -1,4 +1,4 @@
-"""Groups collectives into rows of a table: equal ones share a row, small ones share the last."""
+"""Groups collectives into rows of a table: equal ones share a row, those that take little time share the last."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ RING = ("all-gather", "reduce-scatter")  # what a ring of permutes beside a matm
 class CollectiveRow:
     """Collectives that share a row; `members` are all of them, in order.
 
-    `rest` marks the last row, which merges the small ones.
+    `rest` marks the last row, which merges those that take little time.
     """
 
     members: tuple[Collective, ...]
@@ -57,7 +57,7 @@ class CollectiveRow:
     def what(self) -> str:
         """Kind as compiled and, if different, as requested."""
         if self.rest:
-            return f"{len(self.members)} small ones"
+            return f"{len(self.members)} others"
         return kind_words(self.first)
 
     @property

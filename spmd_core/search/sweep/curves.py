@@ -45,6 +45,7 @@ class Numbers:
     exposed_s: dict[str, float] = field(default_factory=dict)
     binds: str | None = None
     chip_seconds: float | None = None
+    shares_s: dict[str, float] = field(default_factory=dict)  # kind of time -> seconds of the step
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ def numbers_of(prediction: Prediction) -> Numbers:
         {kind: s for kind, s in exposed.items() if s > 0},
         prediction.binds,
         prediction.chip_seconds,
+        prediction.shares_s,
     )
 
 

@@ -152,6 +152,12 @@ _kept: dict[tuple[Path, str, str], Outcome] = {}
 _outdated: set[tuple[Path, str, str]] = set()  # results do not become current again
 
 
+def seconds_taken(lab: SweepRuns, outcomes: Iterable[Outcome]) -> tuple[float, ...]:
+    """How long the compiles of the points that are predicted took."""
+    runs = [each.run for each in outcomes if each.run and each.state == "predicted"]
+    return tuple(s for run in runs if (s := lab.status(run).elapsed_s))
+
+
 def to_compile(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[SweepPoint, ...]:
     """The points that a compile would answer: neither known, nor under way, nor too large by their
     sizes. Equal experiments count once.

@@ -1,6 +1,8 @@
 """A sweep: one prediction varied in a variable of the table, as a frozen value, and its points."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.experiment import Experiment
@@ -10,8 +12,8 @@ from spmd_core.time import estimate_memory
 
 MAX_POINTS = 24
 TOO_LARGE = 1.15  # of the capacity: a peak estimated from the sizes was up to 11 % off
-# Rough seconds of a decoder's step on two cores: 669 s were seen for v6e, tpu7x is a guess.
-_COMPILE_S = {"v6e": 660.0, "tpu7x": 120.0}
+# Rough seconds of a decoder's step on two cores: 34 to 669 s were seen for v6e, tpu7x is a guess.
+_COMPILE_S = {"v6e": 150.0, "tpu7x": 120.0}
 _DECODER_S, _SMALL_S = 60.0, 4.0  # 60 to 121 s were seen on v5e and v5p, with other work beside
 
 
@@ -157,10 +159,14 @@ def _expected_bytes(experiment: Experiment) -> int | None:
     return estimate_memory(experiment.plan).peak if experiment.plan else None
 
 
-def compile_seconds(point: SweepPoint) -> float:
-    """A rough guess of how long a point's compile takes on one core; for the user."""
+def compile_seconds(point: SweepPoint, like: Sequence[float] = ()) -> float:
+    """A rough guess of how long a point's compile takes on one core; for the user. `like`: seconds
+    that other points of its sweep took.
+    """
     if point.experiment is None:
         return 0.0
+    if like:
+        return median(like)
     if point.experiment.plan is None:
         return _SMALL_S
     return _COMPILE_S.get(get_topology(point.experiment.target).chip.generation, _DECODER_S)

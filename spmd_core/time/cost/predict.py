@@ -236,15 +236,15 @@ def _notes(walk: Walk, held: PredictedMemory, collectives: tuple[Collective, ...
 
 
 def _kernel_notes(walk: Walk) -> list[str]:
-    """The shares of kernels, which carry no cost of their own: of attention and, of experts, of
+    """The shares of kernels, for which XLA gives no cost: of attention and, of experts, of
     grouped matmuls.
     """
     shares: dict[str, float] = defaultdict(float)
     for name, seconds in walk.tally.kernels.items():
         shares["grouped matmuls" if is_grouped(name) else "attention kernels"] += seconds
     return [
-        f"{what} are {seconds / walk.seconds:.0%} of the estimate, its least certain part: they "
-        "carry no cost of their own"
+        f"{what} are {seconds / walk.seconds:.0%} of the estimate, its least certain part: XLA "
+        "gives no cost for them"
         for what, seconds in shares.items()
     ]
 

@@ -190,9 +190,11 @@ def sure_words(answer: Answer) -> str:
         return f"{how}: {f'no other {best}' if several else 'nothing else can run'}."
     most = "at least " if len(near) >= 9 else ""  # only the first are compared
     others = f"{len(near)} other{'s' if len(near) > 1 else ''}"
+    rows = len(answer.ranking)
+    of = f" of the {count_text(rows)} of the ranking" if most and rows > len(near) + 1 else ""
     if answer.question.minimize == "memory":
         return f"{how}: {most}{others} {'use' if len(near) > 1 else 'uses'} as little."
-    return f"{how}: cannot tell it from {most}{others}, since the intervals overlap."
+    return f"{how}: the intervals of {most}{others}{of} overlap with its own: cannot tell it from them."
 
 
 def looked_words(answer: Answer) -> str:
@@ -277,6 +279,14 @@ def nothing_left(answer: Answer) -> str:
         f"None of {count_text(answer.space)} candidates can run: {count_text(count)} are "
         f"pruned because each {because} ({example}): {fix}."
     )
+
+
+def next_label(answer: Answer) -> str:
+    """What the button does that goes on with a search, in the words of `next_words`."""
+    winner = answer.winner
+    if winner is not None and winner.stage == "estimated" and winner.step:
+        return "Compile the best few"
+    return "Search on"
 
 
 def next_words(answer: Answer) -> str:

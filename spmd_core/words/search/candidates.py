@@ -249,7 +249,7 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
         what = "cannot win" if standard.is_slow else "cannot run"
         return f"{standard.title}: {what}. {_capital(why)}.".replace("..", ".")
     if standard.candidate.number == winner.number:
-        return f"{standard.title}: {lead_words(answer)} is one."
+        return f"{standard.title}: {lead_words(answer)} of the ranking is one of these."
     if _is_guess_beside(winner, standard.candidate):
         return (
             f"{standard.title}: {standard.candidate.name}. Not measured; estimated at "

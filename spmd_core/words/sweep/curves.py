@@ -10,7 +10,7 @@ from spmd_core.results import Estimate, predicted_verdict
 from spmd_core.search import SizePoint, Sweep, SweepPoint, SweepRow, begins
 from spmd_core.words.costs import StepCost, cost
 from spmd_core.words.names import title, titles
-from spmd_core.words.predictions import bound_words
+from spmd_core.words.predictions import bound_words, share_words
 from spmd_core.words.strategies import paired_words, ratio_words
 
 _PLURAL = re.compile(r"s")
@@ -68,6 +68,8 @@ def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
 def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     first, last = timed[0], timed[-1]
     span = f"From {first.point.label} to {point_title(sweep, last.point)}"
+    if first.point.slices < last.point.slices:
+        span += f" ({first.point.slices} to {last.point.slices} slices)"
     if first.numbers.mfu is not None and last.numbers.mfu is not None:
         change = last.numbers.mfu / first.numbers.mfu - 1
         if abs(change) < ALIKE:
@@ -82,9 +84,33 @@ def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     else:
         text = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
     if sweep.variable.scales and last.efficiency is not None:
-        return f"{span} {text}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_kept(sweep)})."
+        return f"{span} {text}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_kept(sweep)}{_why_above(first, last)})."
     best = max(timed, key=lambda row: row.efficiency or 0.0)
     return f"{span} {text}; most work per chip and second at {point_title(sweep, best.point)}."
+
+
+def _why_above(first: SweepRow, last: SweepRow) -> str:
+    """Where the scaling efficiency is above 100%: the kind of time that takes less for the same
+    work, in shares of the first step; "" elsewhere.
+    """
+    if not first.efficiency or not last.efficiency or last.efficiency <= 1.005 * first.efficiency:
+        return ""
+    costs = [
+        {
+            name: seconds / sum(row.numbers.shares_s.values()) / (row.efficiency or 1.0)
+            for name, seconds in row.numbers.shares_s.items()
+        }
+        for row in (first, last)
+    ]
+    before, after = ({name: first.efficiency * cost[name] for name in cost} for cost in costs)
+    less = {name: before[name] - after.get(name, 0.0) for name in before}
+    most = max(less, key=lambda name: less[name], default="")
+    if not most:
+        return ""
+    return (
+        f"; above 100% since {share_words(most)} take {before[most]:.0%} of the first step, and "
+        f"for the same work {after.get(most, 0.0):.0%} of it at the end"
+    )
 
 
 def _kept(sweep: Sweep) -> str:

@@ -48,7 +48,7 @@ def test_what_is_together_under_one_percent_is_one_row():
     found = rows([collective(seconds=1.0), *small])
     assert [(row.what, row.rest) for row in found] == [
         ("all-gather", False),
-        ("3 small ones", True),
+        ("3 others", True),
     ]
     assert sum(len(row.members) for row in found) == 4
     larger = [collective("all-reduce", 0.004, bytes=size) for size in (4, 8, 16)]

@@ -428,6 +428,29 @@ def test_the_answer_of_scaling():
     )
 
 
+def test_an_efficiency_above_all_of_it_has_a_reason_and_slices_are_counted():
+    sweep = parse_sweep(decoder(target="tpu:v6e:4x4", mesh={"fsdp": 16}), "chips=16,1024")
+    shares = ({"matmul": 0.5, "memory": 0.5}, {"matmul": 0.5, "memory": 0.3})
+    rows = curves(
+        variants(sweep),
+        [
+            outcome(1.0, chips=16, flops=16e13, shares_s=shares[0]),
+            outcome(0.8, chips=1024, flops=1024e13, shares_s=shares[1]),
+        ],
+    )
+    assert sweep_headline(sweep, rows).startswith(
+        "From 16 to 1,024 chips (1 to 4 slices) MFU rises from 5% to 6%; scaling efficiency 125% "
+        "(weak scaling, batch per chip constant; above 100% since HBM-bound operations take 50% of "
+        "the first step, and for the same work 30% of it at the end)."
+    )
+
+
+def test_a_compile_takes_about_as_long_as_those_of_the_same_sweep_took():
+    point = points(WIDE, "chips=8")[0]
+    assert compile_seconds(point, (30.0, 34.0, 50.0)) == 34.0
+    assert compile_seconds(point) == 60.0
+
+
 def test_the_answer_of_a_choice_of_meshes():
     sweep = parse_sweep(WIDE, "mesh=fsdp=64;fsdp=32,tensor=2;fsdp=16,tensor=4")
     rows = curves(variants(sweep), [outcome(1.2), outcome(1.0), Outcome("failed", words="no")])

@@ -190,6 +190,8 @@ def _first_run(trial: Trial, call: Callable[[], Any], tell: Tell) -> Any:
 def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None:
     """The compiler's account of memory per device; None where the platform gives none.
 
+    The peak is what is allocated while the program runs: operands, results and temporaries, donated
+    operands once. XLA's own leaves out temporaries on CPU, and counts vector memory on TPUs.
     XLA's CPU compiler takes host memory for device memory: what is known to be there counts as
     `host` all the same.
     """
@@ -201,11 +203,13 @@ def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None
         + stats.host_output_size_in_bytes
         + stats.host_temp_size_in_bytes
     )
+    argument, output = stats.argument_size_in_bytes, stats.output_size_in_bytes
+    temp, donated = stats.temp_size_in_bytes, stats.alias_size_in_bytes
     return MemoryBytes(
-        argument=stats.argument_size_in_bytes,
-        output=stats.output_size_in_bytes,
-        temp=stats.temp_size_in_bytes,
-        peak=getattr(stats, "peak_memory_in_bytes", None) or None,
+        argument=argument,
+        output=output,
+        temp=temp,
+        peak=(argument + output + temp - donated) or None,
         host=max(host, operands_on_host),
     )
 

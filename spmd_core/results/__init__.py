@@ -48,6 +48,7 @@ from spmd_core.results.remedy import Change, Nothing, Predicted, Remedy, Removal
 from spmd_core.results.result import (
     INEXPRESSIBLE,
     OUT_OF_MEMORY,
+    SAME_PROGRAM,
     ArrayReport,
     Comparison,
     Failure,
@@ -150,6 +151,7 @@ __all__ = [
     "READ_BYTES",
     "ROUNDING",
     "RUN",
+    "SAME_PROGRAM",
     "SEARCH",
     "SPREAD_NOTICE",
     "SPREAD_WARNING",

@@ -172,7 +172,7 @@ from spmd_core.words.search.answer import (
     search_headline,
 )
 from spmd_core.words.search.candidates import why_not
-from spmd_core.words.strategies import PAIRED_NOTE, compared, predicted
+from spmd_core.words.strategies import compared, predicted, timed_in
 from spmd_core.words.studies import PAIRED, explained, whose
 from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
@@ -230,7 +230,6 @@ __all__ = [
     "NOT_CALIBRATED",
     "ONLY_SEARCHED",
     "PAIRED",
-    "PAIRED_NOTE",
     "SIZE_COLUMNS",
     "STARTS",
     "STORED_BEFORE",
@@ -384,6 +383,7 @@ __all__ = [
     "texts",
     "ticked_words",
     "time_words",
+    "timed_in",
     "title",
     "titles",
     "traced",

@@ -13,7 +13,6 @@ from spmd_core.words import (
     CONFIRM,
     CONFIRM_PLAN,
     DEFINITIONS,
-    PAIRED_NOTE,
     axes_words,
     bound_words,
     collectives_words,
@@ -34,6 +33,7 @@ from spmd_core.words import (
     run_headline,
     studies,
     texts,
+    timed_in,
     title,
     value_words,
     values_text,
@@ -78,9 +78,17 @@ def report(result: Result) -> list[str]:
             *remedies.lines(result),
             *_next(result),
         ]
-    paired = [f"note: {PAIRED_NOTE}"] if result.comparison and result.comparison.ratios else []
+    explained = [f"note: {note}" for note in studies.explained(result)]
     rows = table(_measured(result), numbers=(1, 3, 4, 6))
-    return [*lines, "", *rows, *_remarks(result), *paired, *remedies.lines(result), *_next(result)]
+    return [
+        *lines,
+        "",
+        *rows,
+        *_remarks(result),
+        *explained,
+        *remedies.lines(result),
+        *_next(result),
+    ]
 
 
 def _next(result: Result) -> list[str]:
@@ -91,7 +99,7 @@ def _next(result: Result) -> list[str]:
 
 def _measured(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was timed, the fastest first."""
-    ratios = studies.against(result)
+    ratios, timed = studies.against(result), timed_in(result)
     rows: list[tuple[str, ...]] = [
         (
             "strategy",
@@ -109,7 +117,7 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
         rows.append(
             (
                 named(name),
-                seconds_text(outcome.median_s),
+                seconds_text(outcome.median_s) + (f" in {timed[name]}" if name in timed else ""),
                 _span(outcome.ci95_s),
                 ratios.get(name, "–"),
                 seconds_text(outcome.phases_s.compile),

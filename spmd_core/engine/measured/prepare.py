@@ -24,7 +24,14 @@ from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import Coordinates
 from spmd_core.pictures import NAME as TIMELINE
 from spmd_core.pictures import timeline_of, to_text
-from spmd_core.program import HloError, Reasons, file_name, read_collectives, with_warnings
+from spmd_core.program import (
+    HloError,
+    Reasons,
+    file_name,
+    fingerprint,
+    read_collectives,
+    with_warnings,
+)
 from spmd_core.results import MemoryBytes, StoredFact
 from spmd_core.script import program_text
 from spmd_core.time import Useful, operations_of
@@ -86,6 +93,7 @@ def _compile(
     else:
         trial.compiled, trial.lowered = lowered.compiled, lowered.lowered
         trial.memory_bytes = memory_bytes(lowered.compiled, host_bytes(lowered.arguments))
+        trial.fingerprint = f"{fingerprint(lowered.compiled.as_text())} {len(order)}"
         read_program(trial, experiment, lowered.compiled, order)
         price(trial, experiment, lowered.compiled, order)
     output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)

@@ -1,12 +1,10 @@
 """The gate of collections: who may make, change and delete them, and what one may hold."""
 
-import json
 import time
 from collections.abc import Callable
 
 from spmd_core.base import Settings, bytes_text, refuse, shorten
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act, check_owner
-from spmd_core.lab.store.searches import StoredSearch
 from spmd_core.lab.store.store import Store
 from spmd_core.results import (
     RUN,
@@ -21,8 +19,10 @@ from spmd_core.results import (
     with_items,
     without_item,
 )
+from spmd_core.search import KeptSearch
 
 MOST = 500  # collections of a data folder, beyond which a viewer makes no more
+_TWICE_S = 10.0  # between two presses of one button
 
 
 class Collections:
@@ -40,7 +40,11 @@ class Collections:
         return self._store.collections(run)
 
     def create(self, title: str, asker: Asker = COMMAND_LINE) -> Collection:
-        """A new collection without parts."""
+        """A new collection without parts; the one that a viewer's first press of the button made,
+        where this is the second.
+        """
+        if made := self._made_just_now(title, asker):
+            return made
         self._check_room(asker)
         now, by = time.time(), asker.who if asker.is_logged_in else ""
         new = Collection(new_collection_id(), checked_title(title), (), by, now, now)
@@ -48,6 +52,15 @@ class Collections:
         self._store.add_collection(new, asker.owner, asker.viewer)
         self._allow(asker, "create collection", new.id)
         return new
+
+    def _made_just_now(self, title: str, asker: Asker) -> Collection | None:
+        whose, least = (asker.owner, asker.viewer), time.time() - _TWICE_S
+        for each in self._store.collections() if asker.viewer else ():
+            is_new = each.created_at > least and not (each.items or each.origin)
+            is_own = is_new and self._store.owner_of_collection(each.id) == whose
+            if is_own and each.title == title.strip():
+                return each
+        return None
 
     def add_text(
         self, collection: str, text: str, asker: Asker = COMMAND_LINE, at: int | None = None
@@ -69,11 +82,10 @@ class Collections:
         return self._change(collection, asker, added)
 
     def add_search(
-        self, collection: str, search: StoredSearch, asker: Asker = COMMAND_LINE
+        self, collection: str, search: KeptSearch, asker: Asker = COMMAND_LINE
     ) -> Collection:
         """Add a search at the end, with its question and its answer as they are now."""
-        about = {"question": search.question, "words": search.words, "at": search.updated_at}
-        item = new_item("search", search.id, json.dumps(about))
+        item = new_item("search", search.id, search.model_dump_json())
         return self._change(collection, asker, lambda of: with_items(of, [item]))
 
     def rewrite(

@@ -3,9 +3,10 @@
 import math
 import re
 
+import jax
 import pytest
 
-from bench.exported import sgd_step
+from bench.exported import sgd_step, written
 from spmd_core.experiment import programs
 from spmd_core.search import ProgramSpace, read_array_question, rules_text
 
@@ -40,3 +41,15 @@ def test_the_winner_is_written_as_rules(found):
     first = next(spec for pattern, spec in rules if re.fullmatch(pattern, "params/layers/1/up"))
     axes = dict(fsdp.point.mesh)
     assert all(name in first for name, size in axes.items() if size > 1)
+
+
+def test_a_program_without_a_mesh_is_tried_on_meshes_of_two_axes():
+    struct = jax.ShapeDtypeStruct((64, 64), "float32")
+    data = written(lambda x, w: x @ w, {"x": struct, "w": struct})
+    spec = {"workload": "program_file", "program": programs.take(data).program}
+    question = read_array_question(spec | {"mesh": None, "specs": None, "target": "tpu:v5e:2x4"})
+    found = list(ProgramSpace(question, 2).candidates())
+    assert {each.point.mesh for each in found} == {
+        (("x", size), ("y", 8 // size)) for size in (1, 2, 4, 8)
+    }
+    assert {each.point.kind for each in found} > {""}

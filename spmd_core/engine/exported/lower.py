@@ -128,8 +128,8 @@ def quoted_files(experiment: Experiment, strategy: str) -> str | tuple[str, ...]
 
 
 def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
-    """The module of a program on its mesh, with its specs and sizes, for one platform; `inlined`: as
-    a single function. RequestError for one that is not allowed, or not exported for it.
+    """The module of a program on its mesh, with its specs and sizes, for one platform; `inlined`:
+    as a single function. RequestError for one that is not allowed, or not exported for it.
     """
     described = program.described
     programs.check_platform(described, platform)

@@ -58,6 +58,7 @@ from spmd_core.words.experiments import (
     experiment_size_words,
     experiment_words,
     model_words,
+    own_specs_words,
     sharding_words,
 )
 from spmd_core.words.gap import gap_sentence, gap_table
@@ -327,6 +328,7 @@ __all__ = [
     "ops_word",
     "origin_words",
     "outcome_words",
+    "own_specs_words",
     "parameters_words",
     "part_kind",
     "parts",

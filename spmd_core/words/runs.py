@@ -1,7 +1,9 @@
 """Sentences about a run: its progress, its results, its failures."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from spmd_core.base import bytes_text, count_text, seconds_text, value_text
 from spmd_core.experiment import STRATEGIES
@@ -34,6 +36,7 @@ ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
 # seconds after which a start is slow, and how many characters of what its process wrote are shown
 SLOW_START_S, MOST_WRITTEN = 10.0, 160
 MOST_LISTED = 200  # runs of a list, unless more are requested
+MOST_DIFFERING = 16  # elements of two strategies' results that are listed
 _PERCENT = re.compile(r"(\d+)%")
 
 
@@ -314,11 +317,18 @@ def samples_words(result: Result) -> str:
     return text
 
 
-def whose_words(result: Result, what: str, of: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Text of an output -> the strategies that produced it; all of them together where they did.
-    `of`: what `outputs` has of it.
+def output_texts(
+    result: Result, what: str, of: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, str]]:
+    """The strategies that produced an output, and its values; after the first ones those elements
+    alone that differ from them. `of`: what `outputs` has of it.
     """
-    return {text: _whose(result, what, names, len(of)) for text, names in of.items()}
+    base = next(iter(of.values()))[0]
+    first = result.strategies[base].outputs.get(what)
+    for text, names in of.items():
+        report = result.strategies[names[0]].outputs.get(what)
+        apart = names[0] != base and report and first and differing_text(report, first, title(base))
+        yield _whose(result, what, names, len(of)), apart or text
 
 
 def _whose(result: Result, what: str, names: Sequence[str], count: int) -> str:
@@ -333,6 +343,23 @@ def _whose(result: Result, what: str, names: Sequence[str], count: int) -> str:
         return "the same under every strategy"
     right = all(each.correct for each in outcomes)
     return "within tolerance under every strategy" if right else "under every strategy"
+
+
+def differing_text(report: ArrayReport, first: ArrayReport, named: str) -> str | None:
+    """The elements in which an array differs from another's, whose values are `named`; None where
+    not all of both were kept, or their shapes differ.
+    """
+    if report.values is None or first.values is None or report.shape != first.shape:
+        return None
+    pairs = list(zip(report.values, first.values, strict=True))
+    texts = [[value_text(each, report.dtype) for each in pair] for pair in pairs]
+    apart = [at for at, (one, other) in enumerate(texts) if one != other]
+    lines = [f"{len(apart):,} of {len(pairs):,} elements differ from {named}'s"]
+    for at in apart[:MOST_DIFFERING]:
+        place = ", ".join(map(str, np.unravel_index(at, report.shape)))
+        lines.append(f"[{place}] {texts[at][0]}, {named} {texts[at][1]}")
+    left = len(apart) - MOST_DIFFERING
+    return "\n".join([*lines, *([f"and {left:,} more"] if left > 0 else [])])
 
 
 def values_text(report: ArrayReport, most: int | None = None) -> str:

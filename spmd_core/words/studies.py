@@ -75,11 +75,12 @@ def rows(result: Result) -> list[dict[str, str]]:
 
 
 def strategies_shared(result: Result) -> tuple[str, ...]:
-    """The strategies by which the variants can be ranked, each of at least two; none where it is
-    only one.
+    """The strategies by which the variants can be ranked, each of at least two, baselines left out;
+    none where it is only one.
     """
     counts = Counter(row.strategy for row in result.experiment.rows)
-    shared = tuple(name for name, count in counts.items() if count > 1)
+    aside = {result.row(name).strategy for name in result.experiment.baselines}
+    shared = tuple(name for name, count in counts.items() if count > 1 and name not in aside)
     return shared if len(counts) > 1 else ()
 
 

@@ -299,6 +299,7 @@ def test_what_shards_nothing_is_a_baseline_and_never_the_best_of_a_variant():
     )
     assert "Within out: Single device is fastest in this process: 10.1 µs" in headline
     assert [each["strategy"] for each in best_of(result)["ratios"]] == ["in/auto"]
+    assert studies.strategies_shared(result) == ("auto",)
     rows = studies.rows(result)
     assert [(row["Variant"], row["Strategy"]) for row in rows] == [
         ("out", "Single device"),

@@ -14,10 +14,10 @@ from spmd_core.words.runs import (
     compile_words,
     floor_words,
     kept_words,
+    output_texts,
     phase_words,
     run_headline,
     samples_words,
-    whose_words,
 )
 from spmd_core.words.runs import outputs as outputs_of
 from ui.tables import measuring_table, samples_table
@@ -164,7 +164,7 @@ def test_values_that_were_not_kept_are_not_called_the_same():
                 for name in ("single", "auto")
             }
         )
-        return list(whose_words(found, "y", outputs_of(found)["y"]).values())
+        return [whose for whose, _ in output_texts(found, "y", outputs_of(found)["y"])]
 
     assert said(large) == ["within tolerance under every strategy"]
     assert said(large, auto={"correct": None}) == ["under every strategy"]
@@ -179,3 +179,24 @@ def test_a_foreign_prediction_is_not_said_to_have_run():
         assert "for TPU v5 lite" in compiled
         assert "was run" not in compiled and "that machine" not in compiled
         assert "that machine, not for this one." in origin_words(origin, layer, "cpu")
+
+
+def test_of_values_that_differ_the_elements_that_do_are_shown():
+    def of(values):
+        return {"y": {"shape": [2, 2], "dtype": "float32", "values": values}}
+
+    found = result(
+        {
+            "single": strategy(2e-4, outputs=of([1.0, 2.0, 3.0, 4.0])),
+            "auto": strategy(2e-4, outputs=of([1.0, 2.5, 3.0, "nan"])),
+        }
+    )
+    assert list(output_texts(found, "y", outputs_of(found)["y"])) == [
+        ("Single device", "1.0 2.0 3.0 4.0"),
+        (
+            "Automatic",
+            "2 of 4 elements differ from Single device's\n"
+            "[0, 1] 2.5, Single device 2.0\n"
+            "[1, 1] nan, Single device 4.0",
+        ),
+    ]

@@ -163,7 +163,7 @@ def _values(view: View) -> None:
         draw_table(view.errors)
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
-        for text, whose in words.whose_words(view.result, what, texts).items():
+        for whose, text in words.output_texts(view.result, what, texts):
             st.markdown(f"**{plain(what)}**" + ("" if alone else f", {plain(whose)}"))
             st.code(text, language=None, wrap_lines=True)
 

@@ -57,38 +57,16 @@ def report(result: Result) -> list[str]:
         lines.append(f"The run ended before it was done: {kept_words(result)}.")
     if result.experiment.what.is_of_machine:
         return [*lines, "", *_of_machine(result), *_remarks(result)]
+    explained = [f"note: {note}" for note in studies.explained(result)]
     if result.experiment.variants:
         shown = studies.rows(result)
-        cells = [tuple(shown[0]), *(tuple(row.values()) for row in shown)]
-        return [
-            *lines,
-            "",
-            *table(cells),
-            *_remarks(result),
-            *(f"note: {note}" for note in studies.explained(result)),
-            *remedies.lines(result),
-            *_next(result),
-        ]
-    if is_predicted(result):
-        return [
-            *lines,
-            "",
-            *table(_predicted(result), numbers=(2, 3, 7, 8)),
-            *_remarks(result),
-            *remedies.lines(result),
-            *_next(result),
-        ]
-    explained = [f"note: {note}" for note in studies.explained(result)]
-    rows = table(_measured(result), numbers=(1, 3, 4, 6))
-    return [
-        *lines,
-        "",
-        *rows,
-        *_remarks(result),
-        *explained,
-        *remedies.lines(result),
-        *_next(result),
-    ]
+        rows = table([tuple(shown[0]), *(tuple(row.values()) for row in shown)])
+    elif is_predicted(result):
+        rows, explained = table(_predicted(result), numbers=(2, 3, 7, 8)), []
+    else:
+        rows = table(_measured(result), numbers=(1, 3, 4, 6))
+    ends = [*explained, *remedies.lines(result), *_next(result)]
+    return [*lines, "", *rows, *_remarks(result), *ends]
 
 
 def _next(result: Result) -> list[str]:

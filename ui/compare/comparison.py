@@ -242,7 +242,7 @@ def _programs(view: View) -> None:
 
 def _samples(view: View) -> None:
     draw_table(tables.measuring_table(view.result))
-    st.caption(words.samples_words(view.result))
+    st.caption(plain(words.samples_words(view.result)))
     st.dataframe(sheet(tables.samples_table(view.result)), height=360)
 
 

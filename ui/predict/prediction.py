@@ -224,7 +224,8 @@ def _memory_metric(prediction: Prediction) -> None:
         else f"of {bytes_text(memory.capacity)}"
     )
     peak = bytes_text(memory.peak) if memory.peak else "too much"
-    _metric("Memory per device", peak, over, "inverse" if memory.missing else "off")
+    account = words.MEMORY_ACCOUNTS.get(prediction.program or "")
+    _metric("Memory per device", peak, over, "inverse" if memory.missing else "off", account)
 
 
 def _time_metrics(prediction: Prediction, time: Estimate, is_step: bool) -> None:
@@ -261,13 +262,16 @@ def _costs(prediction: Prediction, model: bool) -> None:
         )
 
 
-def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
+def _metric(
+    label: str, value: str, delta: str, color: str = "off", account: str | None = None
+) -> None:
     st.metric(
         plain(label),
         plain(value),
         plain(delta),
         delta_color=color,  # pyright: ignore[reportArgumentType]
         delta_arrow="off",
+        help=account,
         width="content",
     )
 

@@ -188,7 +188,7 @@ def _resharded(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
         of = held.get(output.leaf.replaces or "")
         if of is None or of.spec is None or output.spec is None or not output.bytes_per_device:
             continue
-        if _moving(of.spec, program.mesh) != _moving(output.spec, program.mesh):
+        if moving(of.spec, program.mesh) != moving(output.spec, program.mesh):
             most = max(output.bytes_per_device, of.bytes_per_device or 0)
             if most >= SMALLEST:
                 yield Finding(
@@ -266,7 +266,7 @@ def _axes(spec: Spec | None) -> Axes:
     return tuple(axis for axes in spec or () for axis in axes)
 
 
-def _moving(spec: Spec, mesh: Mesh) -> Spec:
+def moving(spec: Spec, mesh: Mesh) -> Spec:
     """A spec without axes of size 1, which change nothing."""
     sizes = dict(mesh)
     return tuple(tuple(axis for axis in axes if sizes.get(axis, 1) > 1) for axes in spec)

@@ -8,7 +8,7 @@ from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
 from ui import links, live, shell
 from ui.compare import beside
 from ui.history import listing as history
-from ui.history import opening, side_by_side
+from ui.history import opening, searches, side_by_side
 from ui.notebook import archives
 
 share = shell.open_page("history")
@@ -62,5 +62,6 @@ else:
         "with its numbers and programs."
     )
     st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
+searches.listed()
 archives.drop()
 links.share_box(share, "history")

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from spmd_core.recipes import RECIPES, groups, problems
+from spmd_core.words import screen_title
 from ui import course, links, shell
 from ui.lab import lab
 from ui.markdown import plain
@@ -44,6 +45,10 @@ for group in groups():
         course.lines(here, done)
 if not recipes:
     st.info(
-        f"No recipe {'of this part ' if part else ''}has the words {plain(words)}. Try fewer, or another part of the course."
+        f"No recipe {'of this part ' if part else ''}has the words {plain(words)}. Try fewer, or another part of the course. "
+        "Or leave the course: time a collective, or search for a sharding."
     )
+    with st.container(horizontal=True, gap="small"):
+        for screen in ("collectives", "search"):
+            st.page_link(f"pages/{screen}.py", label=plain(screen_title(screen)), width="content")
 links.share_box(share, "recipes")

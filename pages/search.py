@@ -6,7 +6,7 @@ from spmd_core.search import ArrayQuestion
 from spmd_core.trials import FEW
 from spmd_core.trials import searches as running
 from spmd_core.words import MEANING, screen_title
-from ui import links, shell
+from ui import exports, links, shell
 from ui.lab import asker, begin, lab
 from ui.markdown import as_sentence, plain
 from ui.search import answer, keep, question_inputs
@@ -78,6 +78,9 @@ elif search:
         shell.refusal(f"The search paused. {search.problem}")
     answer.headline(search.answer)
     answer.details(search.answer)
+    if lab().searches.has(question.id):
+        with st.container(horizontal=True):
+            exports.search_buttons(lab().searches.find(question.id))
 else:
     keep.before(budget_s)
 keep.others(question)

@@ -2,6 +2,7 @@
 and the next.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
@@ -21,7 +22,21 @@ _STYLE = """<style>
 </style>"""
 
 
-_ALSO = {"moe": "mixture of experts", "a2a": "alltoall"}  # short names, as `_plain` writes the long
+_ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
+    "moe": "mixture of experts",
+    "a2a": "alltoall",
+    "reducescatter": "fsdp",  # which scatters the sums of gradients
+    "psumscatter": "fsdp",
+    "ring": "sequence",
+    "zero": "fsdp",
+    "dp": "data",
+    "tp": "tensor",
+}
+# words of questions, which no recipe is about
+_SKIPPED = re.compile(
+    "a|an|and|are|best|can|do|does|for|how|i|in|is|it|my|of|on|or|parallel|parallelism|should|the|"
+    "to|use|what|when|where|which|why|with"
+)
 
 
 @cache
@@ -44,9 +59,11 @@ def neighbors(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
 
 def matching(words: str, group: str | None = None) -> tuple[Recipe, ...]:
     """The recipes of a group (of all where it is None) that have every one of these words in their
-    name, title, group or text, or communicate by them. Case, hyphens and underscores do not count.
+    name, title, group or text, or communicate by them. Case, hyphens and underscores do not count,
+    nor the other words of a question.
     """
-    wanted = [_ALSO.get(word, word) for word in _plain(words).split()]
+    asked = _plain(words).strip("?!. ").split()
+    wanted = [_ALSO.get(word, word) for word in asked if not _SKIPPED.fullmatch(word)] or asked
     return tuple(
         recipe
         for recipe in RECIPES.values()
@@ -75,6 +92,8 @@ def varied(experiment: Experiment, last: str | None) -> Recipe | None:
     """
     if experiment.id in _varied_by_id():
         return _varied_by_id()[experiment.id]
+    if experiment.variants:  # a study is an experiment of its own
+        return None
     recipe = RECIPES.get(last or "")
     if recipe is None or recipe.experiment.workload != experiment.workload:
         return None
@@ -138,7 +157,7 @@ def _variation(recipe: Recipe) -> None:
     st.html(_STYLE)
     with st.container(border=True, key="recipe"):
         st.markdown(
-            f":material/tune: A change to recipe {position(recipe)}, **{plain(recipe.title)}**"
+            f":material/tune: A variation of recipe {position(recipe)}, **{plain(recipe.title)}**"
         )
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
             _link("Back to it as it stands", recipe.experiment, ":material/undo:")

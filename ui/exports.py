@@ -9,12 +9,20 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.experiment import Experiment
-from spmd_core.reports import Subject, html_text, report_document
+from spmd_core.reports import (
+    Document,
+    Subject,
+    html_text,
+    markdown_text,
+    report_document,
+    search_document,
+)
 from spmd_core.results import Result, RunSummary, csv_text, json_text
 from spmd_core.script import script_text, why_no_script
+from spmd_core.search import KeptSearch
 from spmd_core.trials import with_stored_remedies
 from ui import run_tables
-from ui.lab import lab
+from ui.lab import find, lab
 from ui.tables import sheet
 
 _BYTES = "application/octet-stream"
@@ -58,6 +66,19 @@ def buttons(run: str, experiment: Experiment) -> None:
             f"{run}.py",
             "A Python script of plain JAX that reproduces the experiment without this project.",
         )
+
+
+def search_buttons(kept: KeptSearch) -> None:
+    """The download buttons of a search."""
+
+    def document() -> Document:
+        return search_document(kept, {run: _subject(run) for run in kept.runs if find(run)})
+
+    file_button("Report", lambda: html_text(document()), f"{kept.id}.html", "One HTML file.")
+    words = "To paste into a review."
+    file_button("Markdown", lambda: markdown_text(document()), f"{kept.id}.md", words)
+    words = "To import elsewhere, with the runs of its winner."
+    file_button("Archive", lambda: archive_of([kept.id]), f"{kept.id}.spmdlab", words)
 
 
 def file_button(label: str, make: Callable[[], str | bytes], file: str, words: str) -> None:

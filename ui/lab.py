@@ -96,6 +96,11 @@ def edit_collection(
     return change(*arguments, asker=asker(), **named)
 
 
+def delete_search(search: str) -> None:
+    """Delete a foreign search."""
+    lab().searches.delete(search, asker())
+
+
 def import_archive(data: bytes, name: str) -> Imported:
     """Import the runs of an archive that whoever looks at this page drops."""
     return lab().archives.import_file(io.BytesIO(data), name, asker())

@@ -61,11 +61,11 @@ def experiment(screen: str) -> Experiment:
     """The screen's experiment: the last valid one, or the screen's default."""
     key = _durable(screen, "experiment")
     if key not in st.session_state:
-        st.session_state[key] = _first(screen)
+        st.session_state[key] = first(screen)
     return st.session_state[key]
 
 
-def _first(screen: str) -> Experiment:
+def first(screen: str) -> Experiment:
     """What a screen begins with; on real devices 128 times what fills simulated ones."""
     default = parse_experiment(_DEFAULTS[screen])
     if screen != "compare" or default.place.is_simulated:
@@ -75,7 +75,7 @@ def _first(screen: str) -> Experiment:
 
 def forget(screen: str) -> None:
     """Let the screen begin again with what it has by default."""
-    replace(screen, _first(screen))
+    replace(screen, first(screen))
     set_run(screen, None)
 
 

@@ -16,6 +16,8 @@ _OURS = (
     (0, b"<!doctype html><!-- SPMD Lab report -->"),
     (0, b"<!-- SPMD Lab report -->"),
     (30, b"runs/"),  # of the first member of an archive
+    (30, b"collections/"),
+    (30, b"searches/"),
     (30, b"manifest.json"),
 )
 FORCE = "replace a file that is there, whatever it holds"

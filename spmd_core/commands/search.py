@@ -45,7 +45,7 @@ def main(arguments: Namespace) -> int:
         printed = lines(answer, arguments.top) + list(reasons.values())
         if arguments.axis_rules and answer.winner:
             printed += rules(answer.winner)
-        print("\n".join(printed))
+        print("\n".join([*printed, f"search {question.id}: report, compare or export it"]))
     if search.problem:
         print(f"paused: {search.problem}", file=sys.stderr)
     if search.state == "cancelled":

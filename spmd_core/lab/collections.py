@@ -1,12 +1,10 @@
 """The gate of collections: who may make, change and delete them, and what one may hold."""
 
-import json
 import time
 from collections.abc import Callable
 
 from spmd_core.base import Settings, bytes_text, refuse, shorten
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act, check_owner
-from spmd_core.lab.store.searches import StoredSearch
 from spmd_core.lab.store.store import Store
 from spmd_core.results import (
     RUN,
@@ -21,6 +19,7 @@ from spmd_core.results import (
     with_items,
     without_item,
 )
+from spmd_core.search import KeptSearch
 
 MOST = 500  # collections of a data folder, beyond which a viewer makes no more
 
@@ -69,11 +68,10 @@ class Collections:
         return self._change(collection, asker, added)
 
     def add_search(
-        self, collection: str, search: StoredSearch, asker: Asker = COMMAND_LINE
+        self, collection: str, search: KeptSearch, asker: Asker = COMMAND_LINE
     ) -> Collection:
         """Add a search at the end, with its question and its answer as they are now."""
-        about = {"question": search.question, "words": search.words, "at": search.updated_at}
-        item = new_item("search", search.id, json.dumps(about))
+        item = new_item("search", search.id, search.model_dump_json())
         return self._change(collection, asker, lambda of: with_items(of, [item]))
 
     def rewrite(

@@ -25,6 +25,7 @@ from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.collections import Collections
 from spmd_core.lab.notebook import Notebook
+from spmd_core.lab.shared_searches import SharedSearches
 from spmd_core.lab.store.actions import COMMANDS, Action
 from spmd_core.lab.store.asker import check_may_change
 from spmd_core.lab.store.limits import (
@@ -73,6 +74,7 @@ class Lab:
         self.notebook = Notebook(self._store, settings, self.allow)
         self.collections = Collections(self._store, settings, self.allow)
         self.archives = Archives(self._store, settings, self.allow)
+        self.searches = SharedSearches(self._store, settings, self.allow)
         self._queue_lock = QueueLock(folder, self._store)
         self._clients = Clients(folder)
         self._settings, self._serve = settings, serve

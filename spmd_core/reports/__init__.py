@@ -3,9 +3,9 @@ Markdown, HTML or CSV.
 """
 
 from spmd_core.reports.collection_document import (
-    about,
     collection_document,
-    search_words,
+    search_of,
+    searches_compared,
     text_blocks,
 )
 from spmd_core.reports.comparison import FEWEST, MOST, Compared, Subject, compare_runs
@@ -25,26 +25,38 @@ from spmd_core.reports.document import (
     csv_of,
     json_of,
     marked,
+    turned,
 )
 from spmd_core.reports.html import html_text
 from spmd_core.reports.markdown import markdown_text, plain_text, table_markdown, table_text
 from spmd_core.reports.result_tables import strategies_table
 from spmd_core.reports.run_document import report_document, run_title
+from spmd_core.reports.search_comparison import (
+    ComparedSearches,
+    compare_searches,
+    question_differences,
+    search_sentences,
+    searches_document,
+    searches_json,
+    searches_table,
+)
+from spmd_core.reports.search_document import ranking_table, search_document
 
 __all__ = [
     "FEWEST",
     "MOST",
     "Compared",
+    "ComparedSearches",
     "Document",
     "Heading",
     "Paragraph",
     "Subject",
     "Table",
-    "about",
     "chosen_columns",
     "collection_document",
     "collectives_table",
     "compare_runs",
+    "compare_searches",
     "comparison_document",
     "comparison_json",
     "csv_of",
@@ -53,13 +65,22 @@ __all__ = [
     "markdown_text",
     "marked",
     "plain_text",
+    "question_differences",
+    "ranking_table",
     "report_document",
     "run_title",
     "runs_table",
-    "search_words",
+    "search_document",
+    "search_of",
+    "search_sentences",
+    "searches_compared",
+    "searches_document",
+    "searches_json",
+    "searches_table",
     "strategies_table",
     "table_markdown",
     "table_text",
     "text_blocks",
+    "turned",
     "verdict_sentences",
 ]

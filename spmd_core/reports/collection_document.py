@@ -5,10 +5,18 @@ import re
 import time
 from collections.abc import Mapping
 
-from spmd_core.reports.comparison import Subject
+from spmd_core.base import RequestError
+from spmd_core.reports.comparison import FEWEST, MOST, Subject
 from spmd_core.reports.document import Block, Document, Heading, Paragraph
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
-from spmd_core.results import RUN, TEXT, Collection, CollectionItem
+from spmd_core.reports.search_comparison import (
+    ComparedSearches,
+    compare_searches,
+    searches_document,
+)
+from spmd_core.reports.search_document import search_blocks
+from spmd_core.results import RUN, SEARCH, TEXT, Collection, CollectionItem
+from spmd_core.search import KeptSearch, read_kept
 
 _HEADING = re.compile(r"(#{1,4})\s+(.*)")
 _POINT = re.compile(r"\s*[-*]\s+(.*)")
@@ -35,24 +43,33 @@ def collection_document(
         elif item.kind == RUN:
             blocks.append(Paragraph(f"Run {item.text} is not stored here."))
         else:
-            blocks += [Heading(f"Search {item.text}"), Paragraph(search_words(item))]
+            kept = search_of(item)
+            blocks += [Heading(f"Search: {kept.title}"), *search_blocks(kept)]
+    if (compared := searches_compared(collection)) is not None:
+        blocks += [Heading("Its searches side by side"), *searches_document(compared).blocks]
     return Document(collection.title, tuple(blocks))
 
 
-def search_words(item: CollectionItem) -> str:
-    """The answer of a search when it was added to a collection."""
-    fields = about(item)
-    words = fields.get("words")
-    return words if isinstance(words, str) and words else "It had no answer yet."
+def searches_compared(collection: Collection) -> ComparedSearches | None:
+    """The searches of a collection beside one another; None where these are not two to eight."""
+    listed = [search_of(each) for each in collection.items if each.kind == SEARCH]
+    searches = list({each.id: each for each in listed}.values())
+    return compare_searches(searches) if FEWEST <= len(searches) <= MOST else None
 
 
-def about(item: CollectionItem) -> Mapping[str, object]:
-    """What a collection keeps of a search: `question`, `words`, and `at`, when that was."""
+def search_of(item: CollectionItem) -> KeptSearch:
+    """The search of a part as it was when it was added; of a part that an earlier version made the
+    question and the sentence.
+    """
     try:
-        fields = json.loads(item.about)
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
+        return read_kept(item.about)
+    except RequestError:
+        pass
+    try:
+        about = json.loads(item.about)
+        return KeptSearch.model_validate({"search": item.text, **about})
+    except (ValueError, TypeError, RecursionError):
+        return KeptSearch(search="unknown")
 
 
 def text_blocks(text: str) -> list[Block]:

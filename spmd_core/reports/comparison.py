@@ -65,13 +65,7 @@ def compare_runs(subjects: Sequence[Subject], baseline: str | None = None) -> Co
     """Compare runs with a baseline, the first where none is named. RequestError where there are too
     few or too many, one of them twice, or the baseline is none of them.
     """
-    runs = [each.run for each in subjects]
-    if len(set(runs)) < len(runs):
-        raise refuse("a comparison", "names one run twice", "name each once")
-    if not FEWEST <= len(runs) <= MOST:
-        raise refuse(f"{len(runs)} runs", f"are not {FEWEST} to {MOST}", "name so many")
-    if baseline not in (None, *runs):
-        raise refuse(f"baseline {baseline}", "is none of the runs", f"use one of {', '.join(runs)}")
+    check_compared([each.run for each in subjects], baseline)
     named = tuple(
         replace(each, letter=letter) for each, letter in zip(subjects, NAMES, strict=False)
     )
@@ -93,6 +87,16 @@ def compare_runs(subjects: Sequence[Subject], baseline: str | None = None) -> Co
             for row in _shared(each, base)
         ),
     )
+
+
+def check_compared(ids: Sequence[str], baseline: str | None) -> None:
+    """RequestError where things of these ids cannot be compared with that baseline."""
+    if len(set(ids)) < len(ids):
+        raise refuse("a comparison", "names one run twice", "name each once")
+    if not FEWEST <= len(ids) <= MOST:
+        raise refuse(f"{len(ids)} runs", f"are not {FEWEST} to {MOST}", "name so many")
+    if baseline not in (None, *ids):
+        raise refuse(f"baseline {baseline}", "is none of the runs", f"use one of {', '.join(ids)}")
 
 
 def _shared(one: Subject, other: Subject) -> list[str]:

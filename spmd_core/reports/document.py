@@ -133,6 +133,14 @@ def table_of(rows: list[dict[str, Cell]]) -> Table:
     return Table(tuple(kept), tuple(tuple(row.get(name, empty) for name in kept) for row in rows))
 
 
+def turned(table: Table) -> Table:
+    """A table with its rows as columns: a few long rows are read side by side."""
+    names = [row[0].text for row in table.rows]
+    cells = zip(*(row[1:] for row in table.rows), strict=True)
+    rows = zip(map(Cell, table.columns[1:]), cells, strict=True)
+    return Table((table.columns[0], *names), tuple((name, *row) for name, row in rows))
+
+
 def chosen_columns(table: Table, names: Sequence[str]) -> Table:
     """A table with some of its columns, in the order named, the first one always. RequestError where
     it has none of a name; all columns where none is named.

@@ -51,9 +51,11 @@ pre{overflow-x:auto;font:12.5px/1.45 ui-monospace,Menlo,Consolas,monospace;white
 overflow-wrap:normal}
 footer{margin-top:3rem;color:var(--soft);font-size:.88rem}
 @media (max-width:40rem){body{padding:1.2rem .8rem 3rem}svg text{font-size:25px}svg text.axis{font-size:20px}}
+@page{margin:14mm}
 @media print{:root{--ink:#000;--soft:#444;--line:#bbb;--back:#fff;--panel:#f5f5f5}
 body{max-width:none;padding:0;font-size:11pt}h2,h3{break-after:avoid}figure,tr{break-inside:avoid}
 pre{white-space:pre-wrap;overflow-wrap:anywhere}.wide{overflow:visible}
+th,td,td.long{min-width:0;padding-right:.4rem;font-size:.85em;overflow-wrap:break-word}
 details:not([open]){display:none}}
 """
 _LONG = 40  # characters of a cell that needs room for its lines

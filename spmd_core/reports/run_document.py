@@ -109,7 +109,8 @@ def _opening(subject: Subject) -> list[Block]:
             blocks.append(Paragraph(f"It ended before it was done: {kept_words(result)}."))
         if summary.origin:
             kind = result.environment.device_kind
-            blocks.append(Paragraph(origin_words(summary.origin, kind)))
+            words = origin_words(summary.origin, result.experiment, kind)
+            blocks.append(Paragraph(words))
     if labels.tags:
         blocks.append(Paragraph(" ".join(f"#{tag}" for tag in labels.tags)))
     return [*blocks, *([Paragraph(labels.note, is_note=True)] if labels.note else [])]

@@ -2,7 +2,7 @@
 
 from spmd_core.results import stats
 from spmd_core.results.advice import Next
-from spmd_core.results.between import Between, apart, between, fastest_row
+from spmd_core.results.between import Between, apart, between, between_estimates, fastest_row
 from spmd_core.results.collective import Collective, Part
 from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn, thinned
 from spmd_core.results.environment import Device, Environment
@@ -244,6 +244,7 @@ __all__ = [
     "behind",
     "best_rows",
     "between",
+    "between_estimates",
     "beyond_fact",
     "bound",
     "by_curve",

@@ -76,15 +76,27 @@ def between(
     shift = math.log(tokens[1] / tokens[0])  # of the ratio per token; 0 where there are none
     if one.correct is False or other.correct is False:
         return named.model_copy(update={"why_none": "the values of one are wrong"})
+    judged: dict[str, object]
     if one.median_s is not None and other.median_s is not None:
         judged = _measured(one, other, count, shift)
     elif one.median_s is None and other.median_s is None and one.predicted_s and other.predicted_s:
         judged = _predicted(one.predicted_s, other.predicted_s, shift)
     else:
         judged = {"why_none": _why_none(one, other)}
+    return _judged(named, judged, tokens)
+
+
+def between_estimates(
+    named: Between, one: Estimate, other: Estimate, tokens: tuple[int, int]
+) -> Between:
+    """How two predictions compare, per token where their steps have different numbers of them."""
+    return _judged(named, _predicted(one, other, math.log(tokens[1] / tokens[0])), tokens)
+
+
+def _judged(named: Between, judged: dict[str, object], tokens: tuple[int, int]) -> Between:
     ratio = judged.get("ratio")
     if judged.get("verdict") == "faster" and isinstance(ratio, float):
-        judged["faster"] = result.run if ratio < 1 else baseline.run
+        judged["faster"] = named.run if ratio < 1 else named.baseline
     return named.model_copy(update={**judged, "per_token": tokens[0] != tokens[1]})
 
 

@@ -8,6 +8,7 @@ from spmd_core.search.behind import DRAWN, rejudged, trust
 from spmd_core.search.candidate import MOST, Candidate
 from spmd_core.search.chips import generations, read_chips
 from spmd_core.search.compared import Difference, compared
+from spmd_core.search.kept import KeptCandidate, KeptSearch, flat, read_kept
 from spmd_core.search.link import AnyQuestion
 from spmd_core.search.neighborhood import best_neighbors, neighbors
 from spmd_core.search.proof import Proof
@@ -56,6 +57,8 @@ __all__ = [
     "Candidate",
     "Difference",
     "Goal",
+    "KeptCandidate",
+    "KeptSearch",
     "ModelQuestion",
     "Outcome",
     "ProgramSpace",
@@ -80,6 +83,7 @@ __all__ = [
     "csv_text",
     "curves",
     "estimated",
+    "flat",
     "generations",
     "link",
     "look",
@@ -93,6 +97,7 @@ __all__ = [
     "read_array_question",
     "read_chips",
     "read_count",
+    "read_kept",
     "read_prices",
     "read_question",
     "rejudged",

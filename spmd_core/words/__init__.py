@@ -63,6 +63,7 @@ from spmd_core.words.experiments import (
 from spmd_core.words.gap import gap_sentence, gap_table
 from spmd_core.words.history.added import (
     asks_for_examples,
+    foreign_search_words,
     imported_words,
     labels_words,
     origin_words,
@@ -285,6 +286,7 @@ __all__ = [
     "failures",
     "findings_lines",
     "fit_words",
+    "foreign_search_words",
     "gap_sentence",
     "gap_table",
     "goal_words",

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from spmd_core.base import bytes_text, count_text, scaled_text, seconds_text
 from spmd_core.experiment import TRANSFERS
@@ -51,8 +52,8 @@ def headline(result: Result) -> str:
 
 
 def sweep_words(points: Sequence[Point]) -> str:
-    """The highest bus bandwidth of the first kind over each group of axes, and its knee: the size
-    from which on it has half of that.
+    """The highest bus bandwidth of the first kind over each group of axes, and the sizes around it
+    that reach half of that.
     """
     timed = [point for point in points if (point.time_s or point.predicted_s) and _bus(point)]
     if not timed:
@@ -64,13 +65,23 @@ def sweep_words(points: Sequence[Point]) -> str:
     parts = []
     for axes, listed_points in groups.items():
         peak = max(listed_points, key=lambda point: _bus(point) or 0.0)
-        half = [p.bytes for p in listed_points if (_bus(p) or 0.0) >= (_bus(peak) or 0.0) / 2]
-        parts.append(
-            f"{rate_words(_bus(peak))} over {axes_words(axes)} at {bytes_text(peak.bytes)}, "
-            f"half of that from {bytes_text(min(half))} on"
-        )
+        highest = f"{rate_words(_bus(peak))} over {axes_words(axes)} at {bytes_text(peak.bytes)}"
+        parts.append(f"{highest}{_half_words(listed_points, peak)}")
     text = "Predicted: " if all(point.time_s is None for point in timed) else ""
     return f"{text}{kind_title(kind)} peaks at {'; '.join(parts)}."
+
+
+def _half_words(points: Sequence[Point], peak: Point) -> str:
+    """At which sizes around the highest bandwidth there is half of it; empty where at no other."""
+    least, sizes = (_bus(peak) or 0.0) / 2, sorted(points, key=lambda point: point.bytes)
+    at = sizes.index(peak)
+    before = list(takewhile(lambda point: (_bus(point) or 0.0) >= least, reversed(sizes[:at])))
+    after = list(takewhile(lambda point: (_bus(point) or 0.0) >= least, sizes[at + 1 :]))
+    first, last = (before or [peak])[-1], (after or [peak])[-1]
+    if first is last:
+        return ""
+    end = "on" if last is sizes[-1] else f"to {bytes_text(last.bytes)}"
+    return f", half of that from {bytes_text(first.bytes)} {end}"
 
 
 def calibration_words(ceilings: Iterable[Ceiling]) -> str:

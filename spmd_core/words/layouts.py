@@ -172,11 +172,11 @@ def numbers_words(layout: Layout) -> str:
 
 
 def dim_text(layout: Layout, dim: int) -> str:
-    """A dim and its mesh axes: `d0 over x`, `d1 over y then z`, `d2 replicated`."""
+    """A dim and its mesh axes: `d0 over x`, `d1 over y then z`, `d2 not sharded`."""
     if not layout.shape:
         return "a scalar"
     axes = layout.spec[dim]
-    return f"d{dim} over {' then '.join(axes)}" if axes else f"d{dim} replicated"
+    return f"d{dim} over {' then '.join(axes)}" if axes else f"d{dim} not sharded"
 
 
 def compact(number: int) -> str:

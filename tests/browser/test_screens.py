@@ -57,7 +57,7 @@ def test_a_recipe_is_searched_gives_its_numbers_and_leads_on(server, page):
     page.get_by_text("Next: ").click()
     page.get_by_text(f"recipe {number + 1} of").wait_for()
     page.get_by_text("Try: ").first.click()
-    page.get_by_text(f"A change to recipe {number + 1}").wait_for()
+    page.get_by_text(f"A variation of recipe {number + 1}").wait_for()
     page.get_by_text("Back to it as it stands").click()
     page.get_by_text(f"recipe {number + 1} of").wait_for()
 

@@ -79,3 +79,28 @@ def test_a_file_of_somebody_else_is_not_replaced(folder, tmp_path):
     assert done.returncode == 2 and file.read_text() == "mine"
     assert told("report", RUN, "--format", "html", "--out", str(file), "--force").returncode == 0
     assert file.read_text().startswith("<!doctype html>")
+
+
+def test_a_search_is_reported_compared_and_archived_by_its_id(data_folder, tmp_path, monkeypatch):
+    ids = []
+    for batch in ("32", "64"):
+        words = ("--chips", "v5e:4x4", "--global-batch", batch, "--remat", "full", "--no-compile")
+        said = told("search", "--model", "scaled:1", *words).stdout.splitlines()[-1]
+        ids.append(said.split()[1].rstrip(":"))
+    report = told("report", ids[0]).stdout
+    assert report.startswith("<!-- SPMD Lab report -->\n\n# Search: scaled:1 on v5e:4x4")
+    compared = json.loads(told("compare", *ids, "--json").stdout)
+    assert [each["part"] for each in compared["differences"]] == ["global_batch"]
+    table = json.loads(told("compare", *ids, "--columns", "Time,Search", "--json").stdout)
+    assert [row["Search"] for row in table] == ids
+    file = tmp_path / "a.spmdlab"
+    for _ in range(2):  # ours may be replaced
+        assert "2 searches in" in told("export", *ids, "--out", str(file)).stdout
+    page = json.loads(told("collection", "new", "Week 47", "--json").stdout)["collection"]
+    assert told("collection", "add", page, "--search", ids[0]).returncode == 0
+    assert "Ranking" in told("report", page).stdout
+    monkeypatch.setenv("SPMD_LAB_DATA", str(tmp_path / "there"))
+    foreign = json.loads(told("import", str(file), "--json").stdout)["imported"]
+    assert "A foreign search" in told("report", foreign[0]).stdout
+    assert told("report", ids[0]).returncode == 2, "not the search of this machine"
+    Lab.open().close()

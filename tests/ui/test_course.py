@@ -43,6 +43,15 @@ def test_recipes_are_found_by_the_short_and_unhyphenated_names_of_the_field():
     assert "mixture_of_experts" in [recipe.name for recipe in course.matching("MoE")]
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["reduce_scatter", "expert parallelism", "ring attention", "how do I shard a layer?"],
+)
+def test_recipes_are_found_by_a_question_and_by_other_names(question):
+    assert course.matching(question)
+    assert len(course.matching(question)) < len(RECIPES)
+
+
 def test_the_course_has_a_beginning_a_next_and_an_end():
     names = list(RECIPES)
     assert [recipe and recipe.name for recipe in course.neighbors(RECIPES[names[0]])] == [
@@ -145,7 +154,7 @@ def test_a_recipe_says_why_what_to_try_and_what_comes_next(screen):
 def test_a_change_to_a_recipe_keeps_the_way_back_and_on(screen):
     shown = screen("compare", experiment=link.encode(RECIPES["quadratic"].experiment))
     next(field for field in shown.number_input if field.label == "X").set_value(5).run()
-    assert "A change to recipe" in read(shown) and "**A quadratic, traced**" in read(shown)
+    assert "A variation of recipe" in read(shown) and "**A quadratic, traced**" in read(shown)
     assert {"Back to it as it stands", "Next: In x, in y, in both"} <= set(labels(shown))
     assert not any(label.startswith("Try:") for label in labels(shown))
 

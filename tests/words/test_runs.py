@@ -5,8 +5,10 @@ from dataclasses import replace
 from bench.values import result, strategy
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.results.runs.labels import EXAMPLES, Origin
 from spmd_core.results.runs.states import RunStatus
 from spmd_core.words.experiments import experiment_words
+from spmd_core.words.history.added import origin_words
 from spmd_core.words.names import ago, environment_words
 from spmd_core.words.runs import compile_words, kept_words, phase_words, run_headline
 
@@ -115,3 +117,13 @@ def test_compiler_flags_of_the_environment_stand_beside_the_result():
         words
         == f"{environment_words(environment)}, XLA_FLAGS='--a=1', LIBTPU_INIT_ARGS='--xla_tpu_b=true'"
     )
+
+
+def test_a_foreign_prediction_is_not_said_to_have_run():
+    plan, layer = parse_experiment(DEFAULT_SPEC), result({"auto": strategy(1e-5)}).experiment
+    for origin in (Origin(EXAMPLES, 0.0), Origin("3f2a", 0.0)):
+        compiled = origin_words(origin, plan, "TPU v5 lite")
+        assert "compiled" in compiled and compiled.endswith("Nothing was executed.")
+        assert "for TPU v5 lite" in compiled
+        assert "was run" not in compiled and "that machine" not in compiled
+        assert "that machine, not for this one." in origin_words(origin, layer, "cpu")

@@ -140,7 +140,9 @@ def _other(experiment: Experiment, run: str | None) -> str | None:
     """Another stored sweep to hold beside this one: its run."""
     stored = {
         each.run: experiment_words(each.experiment)
-        for each in lab().history(workload=experiment.workload, over=True, limit=MOST_OTHERS)
+        for each in lab().history(
+            workload=experiment.workload, over=True, limit=MOST_OTHERS, source="examples"
+        )
         if each.run != run
     }
     if not stored:

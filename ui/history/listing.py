@@ -29,13 +29,13 @@ _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 # pixels; in a window of 1400 all columns but the last two are in sight
 _WIDTHS = {
-    run_tables.LABELS: 250,
+    run_tables.LABELS: 226,
     "Workload": 140,
     "Lowest median": 105,
     "Outcome": 86,
-    "Dims": 168,
+    "Dims": 148,
     "dtype": 68,
-    "Mesh": 76,
+    "Mesh": 120,
     "Sharding": 160,
     "Target": 96,
 }
@@ -237,7 +237,9 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
             exports.rows_button(runs)
         return
     if len(picked) == 1:  # the table has no room for all of its name
-        st.markdown(plain(f"{experiment_words(picked[0].experiment)} · run {picked[0].run}"))
+        answer = answer_words(picked[0]) or outcome_words(picked[0])
+        words = f"{experiment_words(picked[0].experiment)} · {answer} · run {picked[0].run}"
+        st.markdown(plain(words))
         labels.draw(picked[0].run)
     with st.container(horizontal=True, vertical_alignment="center"):
         if len(picked) == 1:

@@ -1,7 +1,7 @@
 """Two to eight stored runs side by side: the verdicts, their times in one chart, and what differs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -10,6 +10,7 @@ from spmd_core.reports import (
     FEWEST,
     MOST,
     Compared,
+    Document,
     Subject,
     Table,
     chosen_columns,
@@ -83,7 +84,14 @@ def draw(runs: Sequence[RunSummary]) -> None:
     if collectives.rows:
         st.markdown("**What differs in the collectives of the fastest strategies, per device**")
         draw_table(table_frame(collectives))
-    _downloads(compared)
+    document = comparison_document(compared)
+    downloads(
+        "comparison",
+        document,
+        runs_table(compared),
+        lambda: comparison_json(compared),
+        lambda: html_text(report_document(compared.subjects)),
+    )
     _to_copy(runs_table(compared))
 
 
@@ -148,27 +156,25 @@ def _to_copy(table: Table) -> None:
         st.code(_FORMS[form](chosen_columns(table, names)), language=None)
 
 
-def _downloads(compared: Compared) -> None:
-    """The comparison to paste into a review, to calculate with, and to send."""
+def downloads(
+    name: str,
+    document: Document,
+    table: Table,
+    form: Callable[[], object],
+    report: Callable[[], str],
+) -> None:
+    """A comparison to paste into a review, to calculate with, and to send."""
     with st.container(horizontal=True):
         exports.file_button(
-            "Markdown",
-            lambda: markdown_text(comparison_document(compared)),
-            "comparison.md",
-            "To paste into a review.",
+            "Markdown", lambda: markdown_text(document), f"{name}.md", "To paste into a review."
         )
+        exports.file_button("CSV", lambda: csv_of(table), f"{name}.csv", "A row for each.")
         exports.file_button(
-            "CSV", lambda: csv_of(runs_table(compared)), "comparison.csv", "A row for each run."
-        )
-        exports.file_button(
-            "JSON",
-            lambda: json.dumps(comparison_json(compared)),
-            "comparison.json",
-            "Everything, with exact numbers.",
+            "JSON", lambda: json.dumps(form()), f"{name}.json", "Everything, with exact numbers."
         )
         exports.file_button(
             "Report",
-            lambda: html_text(report_document(compared.subjects)),
-            "comparison.html",
-            "One HTML file: the comparison, and each run with its numbers.",
+            report,
+            f"{name}.html",
+            "One HTML file: the comparison, and each with its numbers.",
         )

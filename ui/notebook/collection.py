@@ -4,24 +4,21 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from spmd_core.base import RequestError
 from spmd_core.reports import (
     Heading,
     Paragraph,
     Subject,
-    about,
     collection_document,
     html_text,
     markdown_text,
     marked,
     run_title,
-    search_words,
+    search_of,
+    searches_compared,
     strategies_table,
     text_blocks,
 )
 from spmd_core.results import RUN, TEXT, Collection, CollectionItem
-from spmd_core.search import link as question_link
-from spmd_core.trials import searches as running
 from spmd_core.words import ago, experiment_words, run_headline
 from ui import cards, exports, shell
 from ui.entrance.short import COLLECTION
@@ -29,6 +26,7 @@ from ui.lab import edit_collection, lab, may_act
 from ui.markdown import code, plain
 from ui.notebook import labels
 from ui.notebook.collections import link_of
+from ui.notebook.search_card import card, side_by_side_of
 from ui.tables import table_frame
 
 _EDIT = "edit"  # of the query string
@@ -57,6 +55,9 @@ def draw(page: Collection) -> None:
         _part(item, subjects)
         if editing:
             _tools(page, at)
+    if (compared := searches_compared(page)) is not None:
+        st.subheader("Its searches side by side", anchor=False)
+        side_by_side_of(compared)
     if not page.items:
         st.caption("It has no parts yet: add text and runs below.")
     if editing:
@@ -73,7 +74,7 @@ def _part(item: CollectionItem, subjects: dict[str, Subject]) -> None:
         words = f"Run {item.text} is not stored here: it was deleted, or is in another archive."
         st.info(plain(words), icon=":material/link_off:")
     else:
-        _search(item)
+        card(search_of(item), item.id)
 
 
 def _text(text: str) -> None:
@@ -136,23 +137,6 @@ def _run(subject: Subject) -> None:
             st.markdown(labels.note_markdown(summary.labels.note))
 
 
-def _search(item: CollectionItem) -> None:
-    """A search as a card: its answer when it was added, and the link that opens its question."""
-    with st.container(border=True, key=f"part-{item.id}"):
-        st.markdown(f":material/travel_explore: **{plain(search_words(item))}**")
-        question = about(item).get("question")
-        try:
-            query = {"search": question_link.encode(question_link.question_of(question))}
-        except (RequestError, ValueError, TypeError):  # of another version
-            query = {}
-        st.page_link(
-            "pages/search.py",
-            label="Open its question",
-            icon=":material/open_in_new:",
-            query_params=query,
-        )
-
-
 def _tools(page: Collection, at: int) -> None:
     """What moves, edits and removes a part."""
     item, change = page.items[at], lab().collections
@@ -202,7 +186,7 @@ def _add(page: Collection) -> None:
                 _do(lambda: edit_collection(change.add_text, page.id, text))
         runs = {
             each.run: each
-            for each in lab().history(over=True, limit=_OFFERED, searched=False)
+            for each in lab().history(over=True, limit=_OFFERED, searched=False, source="examples")
             if each.run not in page.runs
         }
         with st.form("add:runs", border=False, clear_on_submit=True):
@@ -214,14 +198,14 @@ def _add(page: Collection) -> None:
             )
             if st.form_submit_button("Add the runs", icon=":material/add:") and chosen:
                 _do(lambda: edit_collection(change.add_runs, page.id, *chosen))
-        searches = {each.id: each for each in running.latest(lab()) if each.words}
+        searches = {each.id: each for each in lab().searches.listed()}
         if searches:
             with st.form("add:search", border=False, clear_on_submit=True):
                 search = st.selectbox(
                     "Add a search",
                     list(searches),
                     index=None,
-                    format_func=lambda each: searches[each].words,
+                    format_func=lambda each: f"{searches[each].title}: {searches[each].words}",
                 )
                 if st.form_submit_button("Add the search", icon=":material/add:") and search:
                     _do(lambda: edit_collection(change.add_search, page.id, searches[search]))

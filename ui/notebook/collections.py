@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.base import RequestError, shorten
+from spmd_core.base import RequestError
 from spmd_core.results import COLLECTION_ID, Collection
+from spmd_core.search import KeptSearch
 from spmd_core.words import ago
 from ui import links, shell
 from ui.entrance.short import COLLECTION
@@ -24,19 +25,16 @@ def opened() -> Collection | None:
     name = st.query_params.get(COLLECTION, "")
     if not name:
         return None
+    words = "The link names no collection: copy all of it."
     if COLLECTION_ID.fullmatch(name):
         try:
             return lab().collections.find(name)
         except RequestError:
-            pass
-    shown = shorten(name, 40).strip("'")
-    st.info(
-        plain(
-            f"The link names collection {shown}, not stored here: it was deleted, or is of another "
-            "machine. Ask for its archive, and drop it on History."
-        ),
-        icon=":material/link_off:",
-    )
+            words = (
+                f"The link names collection {name}, not stored here: it was deleted, or is of "
+                "another machine. Ask for its archive, and drop it on History."
+            )
+    st.info(plain(words), icon=":material/link_off:")
     return None
 
 
@@ -64,7 +62,7 @@ def listed() -> None:
                 _begin(title)
 
 
-def _begin(title: str, runs: Sequence[str] = ()) -> None:
+def _begin(title: str, runs: Sequence[str] = (), searches: Sequence[KeptSearch] = ()) -> None:
     """Make a collection, and open it."""
     made: list[Collection] = []
 
@@ -72,13 +70,19 @@ def _begin(title: str, runs: Sequence[str] = ()) -> None:
         new = edit_collection(lab().collections.create, title)
         assert new is not None
         made.append(new)
-        if runs:
-            edit_collection(lab().collections.add_runs, new.id, *runs)
+        _put(new.id, runs, searches)
 
     if sentence := shell.attempt(make):
         shell.refusal(sentence)
     else:
         st.switch_page("pages/notebook.py", query_params={COLLECTION: made[0].id})
+
+
+def _put(collection: str, runs: Sequence[str], searches: Sequence[KeptSearch]) -> None:
+    if runs:
+        edit_collection(lab().collections.add_runs, collection, *runs)
+    for each in searches:
+        edit_collection(lab().collections.add_search, collection, each)
 
 
 def _facts(each: Collection) -> str:
@@ -88,27 +92,27 @@ def _facts(each: Collection) -> str:
     return ", ".join(part for part in (count, ago(each.updated_at), by, foreign) if part)
 
 
-def add(runs: Sequence[str]) -> None:
-    """A button that adds runs to a collection, or to one that is begun with them."""
+def add(runs: Sequence[str] = (), searches: Sequence[KeptSearch] = ()) -> None:
+    """A button that adds runs or searches to a collection, or to one that is begun with them."""
     if not may_act():
         return
+    key = "searches" if searches else "collection"
     with st.popover("Add to a collection", icon=":material/post_add:"):
         pages = {each.id: each for each in lab().collections.listed()}
         chosen = st.selectbox(
             "Collection",
             [_NEW, *pages],
             format_func=lambda each: pages[each].title if each else "a new one",
-            key="collection:which",
+            key=f"{key}:which",
         )
         title = ""
         if not chosen:
-            title = st.text_input("Title", key="collection:title", max_chars=120)
-        if st.button("Add", key="collection:add", type="primary"):
+            title = st.text_input("Title", key=f"{key}:title", max_chars=120)
+        if st.button("Add", key=f"{key}:add", type="primary"):
             if not chosen:
-                _begin(title, runs)
+                _begin(title, runs, searches)
                 return
-            sentence = shell.attempt(edit_collection, lab().collections.add_runs, chosen, *runs)
-            if sentence:
+            if sentence := shell.attempt(_put, chosen, runs, searches):
                 shell.refusal(sentence)
             else:
                 st.switch_page("pages/notebook.py", query_params={COLLECTION: chosen})

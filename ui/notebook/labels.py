@@ -26,10 +26,10 @@ def draw(run: str) -> None:
                 _form(run, labels)
     if labels.note:
         st.markdown(note_markdown(labels.note))
-    if origin := notebook.origin(run):
-        result = lab().result(run)
-        device = result.environment.device_kind if result else "devices that it did not report"
-        st.info(plain(origin_words(origin, device)), icon=":material/move_to_inbox:")
+    if (origin := notebook.origin(run)) and (result := lab().result(run)):
+        device = result.environment.device_kind
+        sentence = origin_words(origin, result.experiment, device)
+        st.info(plain(sentence), icon=":material/move_to_inbox:")
 
 
 def heading(labels: Labels) -> str:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from ui import cards
+from ui import cards, state
 from ui.lab import find, lab, tour
 from ui.markdown import plain
 
@@ -45,6 +45,7 @@ def guide(*runs: str) -> None:
                 "pages/compare.py",
                 label="**Your turn: run one of your own**",
                 icon=":material/arrow_forward:",
+                query_params=cards.query(state.first("compare")),  # not the stop seen there before
             )
 
 

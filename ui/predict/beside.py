@@ -25,7 +25,7 @@ def show(result: Result, name: str) -> None:
     """A choice of stored predictions, and the one chosen beside this one."""
     offered = {
         run.run: run
-        for run in stored(lab().history(state="succeeded", limit=_OFFERED))
+        for run in stored(lab().history(state="succeeded", limit=_OFFERED, source="examples"))
         if run.run != result.run
     }
     if not offered:
@@ -69,9 +69,13 @@ def stored(runs: Sequence[RunSummary]) -> list[RunSummary]:
 
 def run_words(run: RunSummary, beside: Experiment) -> str:
     """A stored prediction in a line: what differs from the one that is shown, and when."""
-    return f"{experiment_words(run.experiment)} · {ago(run.submitted_at)}" + (
-        " · the same experiment" if run.experiment == beside else ""
+    parts = (
+        run.labels.name,
+        experiment_words(run.experiment),
+        ago(run.submitted_at),
+        "the same experiment" if run.experiment == beside else "",
     )
+    return " · ".join(part for part in parts if part)
 
 
 def _beside(result: Result, name: str, other: Result, other_name: str) -> None:

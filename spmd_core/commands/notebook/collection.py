@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from spmd_core.base import refuse, shorten, visible
 from spmd_core.commands.notebook.named import run_named, subjects_of, text_of
-from spmd_core.lab import Lab, Searches
+from spmd_core.lab import Lab
 from spmd_core.reports import collection_document, plain_text
 from spmd_core.results import Collection
 from spmd_core.words import ago
@@ -102,10 +102,7 @@ def _add(lab: Lab, words: Sequence[str], arguments: Namespace) -> Collection:
     if runs:
         changed = lab.collections.add_runs(changed.id, *runs)
     if arguments.search is not None:
-        search = Searches(lab.folder).find(arguments.search)
-        if search is None:
-            rule = "is not stored here"
-            raise refuse(f"search {shorten(arguments.search)}", rule, "see Find a sharding")
+        search = lab.searches.find(arguments.search)
         changed = lab.collections.add_search(changed.id, search)
     return changed
 

@@ -5,7 +5,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from spmd_core.base import refuse
-from spmd_core.commands.notebook.named import RUN_HELP, run_named
+from spmd_core.commands.notebook.named import RUN_HELP, run_named, searches_named
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.lab import Lab
 from spmd_core.results import COLLECTION_ID
@@ -13,10 +13,10 @@ from spmd_core.results import COLLECTION_ID
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `export`."""
-    listed = f"{RUN_HELP}; a collection goes with its runs"
+    listed = f"{RUN_HELP}; a collection or search goes with its runs"
     parser.add_argument("runs", metavar="RUN", nargs="*", help=listed)
     parser.add_argument(
-        "--all", action="store_true", help="every run that is over, and every collection"
+        "--all", action="store_true", help="every run that is over, collection and search"
     )
     parser.add_argument(
         "--out", metavar="FILE", required=True, help="the archive, such as a.spmdlab"
@@ -34,7 +34,9 @@ def main(arguments: Namespace) -> int:
         lab.archives.every()
         if arguments.all
         else [
-            each if COLLECTION_ID.fullmatch(each) else run_named(lab, each)
+            each
+            if COLLECTION_ID.fullmatch(each) or searches_named(lab, [each])
+            else run_named(lab, each)
             for each in arguments.runs
         ]
     )
@@ -50,9 +52,11 @@ def main(arguments: Namespace) -> int:
         print(json.dumps({"exported": exported, "left_out": unread, "file": arguments.out}))
     else:
         pages = sum(bool(COLLECTION_ID.fullmatch(each)) for each in exported)
-        number = len(exported) - pages
-        parts = [f"{number:,} run{'' if number == 1 else 's'}"] * bool(number or not pages)
+        searches = len([each for each in exported if searches_named(lab, [each])])
+        number = len(exported) - pages - searches
+        parts = [f"{number:,} run{'' if number == 1 else 's'}"] * bool(number or not exported)
         parts += [f"{pages:,} collection{'' if pages == 1 else 's'} with its runs"] * bool(pages)
+        parts += [f"{searches:,} search{'' if searches == 1 else 'es'}"] * bool(searches)
         count = " and ".join(parts)
         print(f"{count} in {arguments.out}: import it with `import`, or drop it on History")
     return 0 if exported or not runs else 1

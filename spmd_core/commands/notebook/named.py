@@ -10,6 +10,7 @@ from spmd_core.base import refuse
 from spmd_core.lab import Lab
 from spmd_core.reports import Subject
 from spmd_core.results import Labels
+from spmd_core.search import KeptSearch
 from spmd_core.trials import searches
 
 LAST = re.compile(r"last(?:~([0-9]{1,4}))?")
@@ -35,6 +36,12 @@ def run_named(lab: Lab, word: str) -> str:
             f"run {word}", f"does not exist: {len(newest)} are stored", "run something first"
         )
     return newest[before].run
+
+
+def searches_named(lab: Lab, words: Sequence[str]) -> list[KeptSearch]:
+    """The searches that the words mean; empty where one of them means something else."""
+    named = [lab.searches.find(word) for word in words if lab.searches.has(word)]
+    return named if len(named) == len(words) else []
 
 
 def _of_search(lab: Lab, word: str) -> str | None:

@@ -5,15 +5,24 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
 
 from spmd_core.base import refuse
-from spmd_core.commands.notebook.named import RUN_HELP, run_named, subjects, subjects_of
+from spmd_core.commands.notebook.named import (
+    RUN_HELP,
+    run_named,
+    searches_named,
+    subjects,
+    subjects_of,
+)
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.lab import Lab
 from spmd_core.reports import (
     Document,
     collection_document,
+    compare_searches,
     html_text,
     markdown_text,
     report_document,
+    search_document,
+    searches_document,
 )
 from spmd_core.results import COLLECTION_ID
 
@@ -22,7 +31,7 @@ FORMATS = {"md": markdown_text, "html": html_text}
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `report`."""
-    listed = f"a collection, or up to 8 runs: {RUN_HELP}"
+    listed = f"a collection, up to 8 searches, or up to 8 runs: {RUN_HELP}"
     parser.add_argument("runs", metavar="RUN", nargs="+", help=listed)
     parser.add_argument("--format", choices=tuple(FORMATS), default="md", help="md or html")
     parser.add_argument("--out", metavar="FILE", help="a file; else standard output")
@@ -58,6 +67,12 @@ def _document(lab: Lab, arguments: Namespace) -> tuple[Document, list[str]]:
         collection = lab.collections.find(first)
         stored = subjects_of(lab, collection.runs)
         return collection_document(collection, stored, _texts(lab, arguments, stored)), list(stored)
+    if searches := searches_named(lab, arguments.runs):
+        if len(searches) > 1:
+            return searches_document(compare_searches(searches), with_each=True), []
+        stored = subjects_of(lab, searches[0].runs)
+        texts = _texts(lab, arguments, stored)
+        return search_document(searches[0], stored, texts), list(stored)
     named = subjects(lab, [run_named(lab, each) for each in arguments.runs])
     runs = [each.run for each in named]
     return report_document(named, _texts(lab, arguments, runs)), runs

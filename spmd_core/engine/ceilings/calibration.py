@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from spmd_core.engine.ceilings.collective_sweep import IN_A_TURN, STRATEGY, measured
-from spmd_core.engine.ceilings.operations import OperationCosts
+from spmd_core.engine.ceilings.operations import OperationCosts, operation_name
 from spmd_core.engine.ceilings.slopes import Repeated, slope, took
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
@@ -124,7 +124,8 @@ def _costs(
         try:
             measure()
         except Exception as error:  # as above
-            notes.append(f"an operation could not be measured: {failure_of(error).message}")
+            what = operation_name(measure)
+            notes.append(f"{what} could not be measured: {failure_of(error).message}")
     return costs
 
 

@@ -25,6 +25,13 @@ _LEAST_S = 1e-9
 _LEAST_SHARE = 0.25  # of what is left of a program's time for the operation it is measured for
 
 
+def operation_name(measure: Callable[[], None]) -> str:
+    """One of the measurements below in a note: `matmul of 16, 16, 16`."""
+    if not isinstance(measure, partial):
+        return measure.__name__.strip("_")
+    return f"{measure.func.__name__.strip('_')} of {', '.join(map(str, measure.args))}"
+
+
 @dataclass
 class OperationCosts:
     """Costs on the mesh of a calibration's program, whose `names` these are; `largest` is the side

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from spmd_core.base import RequestError, Settings, UnreadableRun, bytes_text, refuse
 from spmd_core.lab import examples
@@ -15,6 +15,7 @@ from spmd_core.lab.archive.contents import (
     ArchivedRun,
     read_collection,
     read_run,
+    read_search,
     read_texts,
     run_json,
 )
@@ -23,6 +24,9 @@ from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act
 from spmd_core.lab.store.rows import columns_at_end, result_body
 from spmd_core.lab.store.store import Store
 from spmd_core.results import COLLECTION_ID, EXAMPLES, Collection, lane_of_target
+from spmd_core.search import KeptSearch
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +57,16 @@ class Archives:
         self._store, self._settings, self._allow = store, settings, allow
 
     def every(self) -> tuple[str, ...]:
-        """Ids of all runs that are over, oldest first, and of all collections."""
+        """Ids of all runs that are over, oldest first, and of all collections and searches."""
         own = (each.id for each in self._store.collections() if not is_example(each))
-        return (*self._store.every_finished(), *own)
+        searches = (each.id for each in self._store.kept_searches())
+        return (*self._store.every_finished(), *own, *searches)
 
     def export(
         self, runs: Sequence[str], file: IO[bytes], installation: str = ""
     ) -> tuple[str, ...]:
-        """Write an archive of runs, and of collections with their runs; ids of those that this version
-        cannot read, and left out.
+        """Write an archive of runs, and of collections and searches with their runs; ids of those that
+        this version cannot read, and left out.
 
         `installation`: where they are from, else this data folder. RequestError where a run is not stored, is not over, or the archive would be too large.
         """
@@ -75,9 +80,11 @@ class Archives:
         collections = [
             self._store.collection(name) for name in names if COLLECTION_ID.fullmatch(name)
         ]
-        runs = [name for name in names if not COLLECTION_ID.fullmatch(name)]
-        of_collections = {run for each in collections for run in each.runs} - set(runs)
-        for run in (*runs, *sorted(self._over(of_collections))):
+        searches = [each for name in names for each in self._store.kept_searches(name)]
+        others = {each.id for each in (*collections, *searches)}
+        runs = [name for name in names if name not in others]
+        named = {run for each in (*collections, *searches) for run in each.runs} - set(runs)
+        for run in (*runs, *sorted(self._over(named))):
             try:
                 fields, result = next(self._store.exported((run,)))
                 texts = self._store.every_text(run)
@@ -91,6 +98,8 @@ class Archives:
         for each in collections:
             data = json.dumps(each.to_json(), ensure_ascii=False, separators=(",", ":"))
             yield f"collections/{each.id}.json", data.encode()
+        for search in searches:
+            yield f"searches/{search.id}.json", search.model_dump_json().encode()
 
     def _over(self, runs: Iterable[str]) -> Iterator[str]:
         """Those that are stored and over: what a collection names may be deleted, or at work."""
@@ -136,29 +145,31 @@ class Archives:
                 present.append(run)
             else:
                 refused.append(Refused(run, f"run {run} is another run here: rename neither"))
-        collections = self._collections(archive, refused)
-        self._check_room(asker, [each for each, _ in incoming])
-        stored = self._store.import_runs(incoming, collections)
+        mark = archive.manifest.installation
+        collections = _taken(archive.collections(), read_collection, mark, refused)
+        searches = _taken(archive.searches(), read_search, mark, refused)
+        searches = [each for each in searches if not self._is_own(each, present)]
+        pages_bytes = sum(len(str(each)) for each in (*collections, *searches))
+        self._check_room(asker, pages_bytes + sum(each.size_bytes for each, _ in incoming))
+        stored = self._store.import_runs(incoming, collections, searches)
         self._allow(asker, "import", Path(name).name[:100])  # notes what was done
-        names = (*(each.run for each, _ in incoming), *(each.id for each in collections))
+        pages = (each.id for each in (*collections, *searches))
+        names = (*(each.run for each, _ in incoming), *pages)
         present += [name for name in names if name not in set(stored)]
         return Imported(stored, tuple(present), tuple(refused))
 
-    def _collections(self, archive: container.Archive, refused: list[Refused]) -> list[Collection]:
-        """The collections of an archive; those that cannot be taken are added to `refused`."""
-        taken = []
-        for name, data in archive.collections():
-            try:
-                taken.append(read_collection(name, data, archive.manifest.installation))
-            except RequestError as error:
-                refused.append(Refused(name, str(error)))
-        return taken
+    def _is_own(self, kept: KeptSearch, present: list[str]) -> bool:
+        """Whether a search of an archive is of this data folder, and is then added to `present`."""
+        own = kept.origin == self._store.installation() and any(
+            each.digest == kept.digest for each in self._store.kept_searches(kept.search)
+        )
+        present += [kept.search] * own
+        return own
 
-    def _check_room(self, asker: Asker, incoming: Sequence[Incoming]) -> None:
+    def _check_room(self, asker: Asker, size: int) -> None:
         """RequestError where a viewer's import would pass what this server stores."""
         if asker.viewer is None:
             return
-        size = sum(each.size_bytes for each in incoming)
         free = self._settings.stored_most_bytes - self._store.used_bytes()
         if size > free:
             raise refuse(
@@ -166,6 +177,22 @@ class Archives:
                 f"is more than this server has room for ({bytes_text(max(0, free))})",
                 "delete runs on History, or import fewer",
             )
+
+
+def _taken(
+    members: Iterable[tuple[str, bytes]],
+    read: Callable[[str, bytes, str], T],
+    installation: str,
+    refused: list[Refused],
+) -> list[T]:
+    """What members hold; those that cannot be taken are added to `refused`."""
+    taken = []
+    for name, data in members:
+        try:
+            taken.append(read(name, data, installation))
+        except RequestError as error:
+            refused.append(Refused(name, str(error)))
+    return taken
 
 
 def is_example(collection: Collection) -> bool:

@@ -1,7 +1,7 @@
 """The file of an archive: a zip of JSON members, checked before any of them is believed.
 
 `manifest.json` names the schema and the SHA-256 of every other member: `runs/ID.json`,
-`texts/ID.json` of a run that left program texts, and `collections/ID.json`.
+`texts/ID.json` of a run that left program texts, `collections/ID.json`, and `searches/ID.json`.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ MANIFEST = "manifest.json"
 MOST_INFLATED_BYTES, MOST_RATIO = 2**30, 100
 MOST_MEMBERS, MOST_MEMBER_BYTES = 60_000, 2**27
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_MEMBER = re.compile(rf"(?:runs|texts|collections)/({RUN_ID.pattern})\.json")
+_MEMBER = re.compile(rf"(?:runs|texts|collections|searches)/({RUN_ID.pattern})\.json")
 _MOST_MANIFEST_BYTES = 16 * 2**20
 _MOST_DIRECTORY_BYTES = 8 * 2**20  # 130 bytes for each of the most members
 _END_BYTES, _END, _END64 = 22, b"PK\x05\x06", b"PK\x06\x07"  # of a zip; its 64-bit locator
@@ -50,6 +50,11 @@ class Manifest:
     def collections(self) -> tuple[str, ...]:
         """Ids of its collections, in its order."""
         return self._named("collections/")
+
+    @property
+    def searches(self) -> tuple[str, ...]:
+        """Ids of its searches, in its order."""
+        return self._named("searches/")
 
     def _named(self, folder: str) -> tuple[str, ...]:
         return tuple(
@@ -128,10 +133,17 @@ class Archive:
 
     def collections(self) -> Iterator[tuple[str, bytes]]:
         """Id and JSON of each collection of the archive."""
-        for collection in self.manifest.collections:
-            data = self.data(f"collections/{collection}.json")
+        return self._each("collections", self.manifest.collections)
+
+    def searches(self) -> Iterator[tuple[str, bytes]]:
+        """Id and JSON of each search of the archive."""
+        return self._each("searches", self.manifest.searches)
+
+    def _each(self, folder: str, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        for name in names:
+            data = self.data(f"{folder}/{name}.json")
             assert data is not None
-            yield collection, data
+            yield name, data
 
     def _check_end(self, file: IO[bytes]) -> None:
         """RequestError before the directory is read, which may be large itself."""

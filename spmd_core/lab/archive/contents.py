@@ -26,6 +26,7 @@ from spmd_core.results import (
     json_text,
     with_items,
 )
+from spmd_core.search import KeptSearch, read_kept
 from spmd_core.words import experiment_words, in_words, run_headline
 
 Over = Literal["succeeded", "failed", "cancelled", "timed_out", "crashed", "interrupted"]
@@ -163,6 +164,15 @@ def read_collection(collection: str, data: bytes, installation: str) -> Collecti
     origin = Origin(read.origin or installation, time.time())
     empty = Collection(collection, checked_title(read.title), (), read.owner_name, *moments, origin)
     return with_items(empty, items)
+
+
+def read_search(search: str, data: bytes, installation: str) -> KeptSearch:
+    """The search that a member holds, as a foreign one; RequestError where it is none."""
+    read = read_kept(data, f"search {search}")
+    if read.id != search:
+        rule = "is not the search that its member is named for"
+        raise refuse(f"search {search}", rule, "export it again")
+    return read.model_copy(update={"origin": read.origin or installation})
 
 
 def read_texts(run: str, data: bytes) -> dict[str, dict[str, str]]:

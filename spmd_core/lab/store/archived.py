@@ -11,11 +11,13 @@ from typing import Any
 from spmd_core.base import refuse, shorten
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
-from spmd_core.lab.store.collections import CollectionsOfRuns, insert_collection
+from spmd_core.lab.store.collections import insert_collection
+from spmd_core.lab.store.kept_searches import KeptSearches, insert_kept
 from spmd_core.lab.store.labels import write_labels
 from spmd_core.lab.store.queue import insert_run
 from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
 from spmd_core.results import TERMINAL, Collection, Labels, Origin
+from spmd_core.search import KeptSearch
 
 _OVER = f"state IN {TERMINAL!r}"
 
@@ -38,7 +40,7 @@ class Incoming:
         return texts + len(self.body or b"")
 
 
-class ArchivedRuns(CollectionsOfRuns):
+class ArchivedRuns(KeptSearches):
     """Runs that are exported and imported, as values."""
 
     def installation(self) -> str:
@@ -93,9 +95,10 @@ class ArchivedRuns(CollectionsOfRuns):
         self,
         incoming: Sequence[tuple[Incoming, str]],
         collections: Sequence[Collection] = (),
+        searches: Sequence[KeptSearch] = (),
     ) -> tuple[str, ...]:
-        """Store foreign runs, each with the installation that it is from, and collections, all or
-        none; ids of those that were not here by then. StorageError where the disk is full.
+        """Store foreign runs, each with the installation that it is from, collections and searches,
+        all or none; ids of those that were not here by then. StorageError where the disk is full.
         """
         now, stored = time.time(), []
         with self._transaction() as db:
@@ -108,6 +111,11 @@ class ArchivedRuns(CollectionsOfRuns):
                 query = "SELECT 1 FROM collections WHERE id = ?"
                 if not db.execute(query, (each.id,)).fetchone():
                     insert_collection(db, each, None, None)
+                    stored.append(each.id)
+            for each in searches:
+                query = "SELECT 1 FROM kept_searches WHERE id = ?"
+                if not db.execute(query, (each.id,)).fetchone():
+                    insert_kept(db, each)
                     stored.append(each.id)
         return tuple(stored)
 

@@ -68,10 +68,6 @@ class CollectionsOfRuns(LabelsOfRuns):
             if not db.execute("DELETE FROM collections WHERE id = ?", (collection,)).rowcount:
                 raise _missing(collection)
 
-    def has_search(self, search: str) -> bool:
-        """Whether a search of that id is stored."""
-        return bool(self._rows("SELECT 1 FROM searches WHERE id = ?", (search,)))
-
 
 def insert_collection(
     db: sqlite3.Connection, new: Collection, owner: str | None, viewer: str | None

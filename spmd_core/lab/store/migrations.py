@@ -173,4 +173,12 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
         ),
     ),
     ("0013 lists by moment", ("CREATE INDEX runs_by_moment ON runs(submitted_at, seq)",)),
+    (
+        "0014 answers of searches, to be reported and archived",
+        (
+            """CREATE TABLE kept_searches (
+                id TEXT PRIMARY KEY, at REAL NOT NULL, is_foreign INTEGER NOT NULL,
+                body BLOB NOT NULL)""",
+        ),
+    ),
 )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.lab.store.database import Database
+from spmd_core.lab.store.kept_searches import insert_kept
+from spmd_core.search import KeptSearch
 
 KEPT = 50  # searches; the oldest beyond them are forgotten
 _LEVEL = 1  # of compression: fates are written while somebody waits
@@ -50,15 +52,20 @@ class Searches(Database):
                         updated_at DESC LIMIT ?)""",
                 (search, KEPT),
             )
+            db.execute(
+                """DELETE FROM kept_searches
+                    WHERE NOT is_foreign AND id NOT IN (SELECT id FROM searches)"""
+            )
 
-    def note(self, search: str, state: str, spent_s: float, words: str) -> None:
-        """How it stands: its state, seconds of work, and its answer in words."""
+    def keep(self, kept: KeptSearch) -> None:
+        """How a search stands: its state, seconds of work, and its answer."""
         with self._transaction() as db:
             db.execute(
                 "UPDATE searches SET state = ?, updated_at = ?, spent_s = ?, words = ? "
                 "WHERE id = ?",
-                (state, time.time(), spent_s, words, search),
+                (kept.state, kept.at, kept.spent_s, kept.words, kept.search),
             )
+            insert_kept(db, kept)
 
     def keep_fates(self, search: str, rows: Iterable[Sequence[Any]]) -> None:
         """Store the outcome of every candidate, in the order of the enumeration."""

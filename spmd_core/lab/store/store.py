@@ -31,6 +31,8 @@ _SOURCES = {
     "imported": f"NOT {read.IS_EXAMPLE}",
     "examples": "TRUE",
 }
+_SEARCHED = "COALESCE(batch, '') LIKE 'search %'"
+_LABELED = "COALESCE(labels.name, '') <> '' OR COALESCE(labels.pinned, 0)"
 
 
 class Store(ArchivedRuns):
@@ -207,11 +209,11 @@ class Store(ArchivedRuns):
     ) -> tuple[RunSummary, ...]:
         """Runs, newest first: in any of `states` and with any of the ids `runs`, if there are some;
         of the experiment with that id; that `where` accepts. `searched`: only those of searches, or
-        none; `source`: of this folder ("here"), imported ones, too, or also "examples".
+        none but those that people named or pinned; `source`: of this folder ("here"), imported ones, too, or also "examples".
         """
         conditions = ["compile_only = 0", "TRUE" if runs else _SOURCES[source]]
         if searched is not None:
-            conditions.append(f"COALESCE(batch, '') {'' if searched else 'NOT'} LIKE 'search %'")
+            conditions.append(_SEARCHED if searched else f"(NOT {_SEARCHED} OR {_LABELED})")
         values: list[Any] = []
         if workload is not None:
             conditions.append("workload = ?")

@@ -34,7 +34,7 @@ from spmd_core.trials.searching.prove import PROOFS, ROW_S, finalists, prove, st
 from spmd_core.trials.searching.runs import Runs
 from spmd_core.trials.searching.taught import taught
 from spmd_core.trials.searching.work import Work
-from spmd_core.words import disturbed_words, rates_words, search_headline
+from spmd_core.words import disturbed_words, rates_words, search
 
 # that are measured, best first: what is left stays estimated. Compiles end with the budget
 MOST_RUNS = 60
@@ -320,4 +320,4 @@ class Search(Work):
         with self._guard:
             self._spent, self.state = self._took_s or time.monotonic() - self._begun, state
             self._version += 1
-        self._store.note(self.question.id, state, self._spent, search_headline(self.answer))
+        self._store.keep(search.kept_search(self.answer, state, time.time()))

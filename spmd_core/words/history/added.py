@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from spmd_core.base import visible
+from spmd_core.experiment import Experiment
 from spmd_core.results import EXAMPLES, Origin, RunSummary
 
 _TERM = re.compile(r'(?<!\S)(tag|note|name|by|is):("[^"]*"|\S+)', re.IGNORECASE)
@@ -63,17 +64,32 @@ def labels_words(run: RunSummary) -> str:
     return " ".join(part for part in parts if part)
 
 
-def origin_words(origin: Origin, device: str) -> str:
-    """Where a foreign run was measured, as a sentence. `device`: the kind of its devices."""
+def origin_words(origin: Origin, experiment: Experiment, device: str) -> str:
+    """Where a foreign run was measured, or its prediction compiled, as a sentence. `device`: the
+    kind of its devices.
+    """
+    is_prediction = experiment.place.is_absent
+    made = "compiled" if is_prediction else "run"
+    on = f"{'for' if is_prediction else 'on'} {visible(device)}"
+    answers = (
+        "Nothing was executed."
+        if is_prediction
+        else "It answers for that machine, not for this one."
+    )
     if origin.installation == EXAMPLES:
-        return (
-            f"An example that came with the program: it was run elsewhere, on {visible(device)}. "
-            "It answers for that machine, not for this one."
-        )
+        return f"An example that came with the program: it was {made} elsewhere, {on}. {answers}"
     day = datetime.fromtimestamp(origin.imported_at, UTC).strftime("%Y-%m-%d")
     return (
-        f"A foreign run: it was run on another installation ({visible(origin.installation)}), "
-        f"on {visible(device)}, and imported on {day}. It answers for that machine, not for this one."
+        f"A foreign {'prediction' if is_prediction else 'run'}: it was {made} on another "
+        f"installation ({visible(origin.installation)}), {on}, and imported on {day}. {answers}"
+    )
+
+
+def foreign_search_words(installation: str) -> str:
+    """Where a foreign search is from, as a sentence."""
+    return (
+        f"A foreign search: it was found on another installation ({visible(installation)}). It "
+        "answers for that machine, and nothing here goes on from it."
     )
 
 

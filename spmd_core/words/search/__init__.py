@@ -36,6 +36,7 @@ from spmd_core.words.search.candidates import (
     time_words,
     why_not,
 )
+from spmd_core.words.search.kept import kept_search
 
 __all__ = [
     "BEST_TITLES",
@@ -51,6 +52,7 @@ __all__ = [
     "doing",
     "front_words",
     "goal_words",
+    "kept_search",
     "known_by",
     "lead_words",
     "memory_words",

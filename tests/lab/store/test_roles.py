@@ -4,7 +4,6 @@ import inspect
 import io
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,13 +14,16 @@ from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.collections import Collections
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.notebook import Notebook
+from spmd_core.lab.shared_searches import SharedSearches
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, role_of
-from tests.labs import HASTY, experiment
+from spmd_core.search.kept import KeptSearch
+from tests.labs import HASTY, STANDIN, experiment, until
 
 ANN = Asker("ann", who="ann@example.com", is_logged_in=True, names=("iss#1", "Ann@example.com"))
 BOB = Asker("bob", who="iss 2", is_logged_in=True, names=("iss#2",))
 EVE = Asker("eve", who="eve@example.com", is_logged_in=True, names=("iss#3", "eve@example.com"))
 VISITOR = Asker("browser", address="10.0.0.1")
+ENDLESS = 1  # of the stand-in's seeds: a run that ends by a cancel
 ROLES = replace(HASTY, admins=("ann@example.com",), runners=("iss#2",))
 
 
@@ -144,6 +146,7 @@ SHOWS = {
     Notebook: "labels many origin",
     Archives: "every export take_examples",
     Collections: "find listed",
+    SharedSearches: "find has listed",
 }
 
 
@@ -151,9 +154,10 @@ SHOWS = {
 def test_whatever_else_is_done_asks_who_it_is(gate, lab, monkeypatch):
     run = lab.submit(experiment())
     notes = lab.collections.create("notes")
-    at = {"Lab": lab}.get(gate.__name__) or getattr(lab, gate.__name__.lower())
+    at = {"Lab": lab, "SharedSearches": lab.searches}.get(gate.__name__)
+    at = at or getattr(lab, gate.__name__.lower())
     given = {"experiment": experiment(1), "run": run, "collection": notes.id, "file": io.BytesIO()}
-    given["search"] = SimpleNamespace(id="a", question={}, words="", updated_at=0.0)
+    given["search"] = KeptSearch(search="a")
     given |= {"runs": (run,), "viewer": "eve", "data": b"", "program": "0" * 64, "by": 1}
     for name, method in vars(gate).items():
         if name.startswith("_") or not inspect.isfunction(method) or name in SHOWS[gate].split():
@@ -171,3 +175,31 @@ def test_whatever_else_is_done_asks_who_it_is(gate, lab, monkeypatch):
         with pytest.raises(RequestError, match="may only look and estimate here"):
             method(at, **filled)
     assert lab.status(run).state == "queued" and lab.history(limit=9)[0].run == run
+
+
+def test_a_run_outlasts_the_role_of_who_submitted_it(data_folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    monkeypatch.setenv("STANDIN_LOG", str(data_folder.parent / "log"))
+    lab = Lab.open(data_folder, settings=ROLES)
+    run = lab.submit(experiment(ENDLESS), BOB)
+    until(lambda: lab.status(run).state == "running")
+    # as after the lists were edited, and the server was started anew over the same folder
+    other = Asker("cid", who="iss 4", is_logged_in=True, names=("iss#4",))
+    lab._settings = replace(ROLES, runners=("iss#4",))
+    for refused in (
+        lambda: lab.cancel(run, asker=BOB),
+        lambda: lab.cancel_all("bob", BOB),
+        lambda: lab.submit(experiment(2), BOB),
+        lambda: lab.delete([run], BOB),
+    ):
+        with pytest.raises(RequestError, match="may only look and estimate here"):
+            refused()
+    assert lab.status(run).state == "running"
+    assert lab.history(runs=[run])[0].owner == BOB.who
+    lab.cancel(run, asker=other)
+    assert lab.wait(run, 60).state == "cancelled"
+    with pytest.raises(RequestError, match="only its owner and admins"):
+        lab.delete([run], other)
+    assert [each.who for each in lab.actions() if each.action == "cancel"] == ["iss 4"]
+    assert lab.delete([run], ANN) == 1
+    lab.close()

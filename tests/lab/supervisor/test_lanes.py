@@ -118,6 +118,8 @@ def test_runs_of_a_batch_are_compiled_side_by_side_and_all_rest_while_one_is_tim
     assert {each.run for each in lab.history(searched=False)} == {timed, alone}
     assert {each.run for each in lab.history(searched=True)} == set(batch)
     assert len(lab.history()) == 5
+    lab.notebook.label(batch[0], name="the plan to book")
+    assert {each.run for each in lab.history(searched=False)} == {timed, alone, batch[0]}
 
 
 def test_a_paused_compile_says_for_what_and_a_waiting_one_behind_what(lab):

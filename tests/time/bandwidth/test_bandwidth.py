@@ -129,6 +129,24 @@ def test_an_absent_topology_is_predicted_by_the_formulas_of_its_links():
     assert sweep_words([point]).startswith("Predicted: All-gather peaks at ")
 
 
+@pytest.mark.parametrize(
+    ("relative", "words"),
+    [
+        ((0.1, 0.6, 1.0, 0.9), ", half of that from 16.0 KiB on."),
+        ((0.1, 0.6, 1.0, 0.3), ", half of that from 16.0 KiB to 64.0 KiB."),
+        ((0.1, 0.2, 0.3, 1.0), "at 256.0 KiB."),
+    ],
+)
+def test_the_sizes_that_reach_half_of_the_highest_bandwidth(relative, words):
+    """A bandwidth that falls again, as caches end, is not said to go on."""
+    (case,) = cases(sweep(kinds="all-reduce", axes="y", smallest=2**12, largest=2**18, points=4))
+    points = [
+        case.point(size, size / (rate * 1e9))
+        for size, rate in zip(case.sizes, relative, strict=True)
+    ]
+    assert sweep_words(points).endswith(words)
+
+
 def test_a_ceiling_is_what_the_fastest_reach_and_a_busy_machine_is_named():
     calm = ceiling("copy", "Copy bandwidth", "B/s", 1e9, [0.1, 0.101, 0.102, 0.1, 0.103])
     assert calm.value == pytest.approx(1e10, rel=0.01)

@@ -81,7 +81,7 @@ def test_cells_are_labelled_with_devices_and_slices():
     outside = [label["text"] for label in rows(found, "outside")]
     assert {
         "Array 4 × 8, to scale",
-        "rows d0 replicated, columns d1 over y",
+        "rows d0 not sharded, columns d1 over y",
         "0:2",
         "6:8",
         "Mesh x = 2, y = 4",
@@ -175,7 +175,7 @@ def test_alt_text_is_the_answer():
     assert alt_text(layout(*CASES["replicated"]), "float32") == (
         "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; replicated 2× over x. The array is "
         "drawn as 4 shards "
-        "(d0 replicated; d1 over y), the mesh x=2, y=4 as 8 devices in the color of what "
+        "(d0 not sharded; d1 over y), the mesh x=2, y=4 as 8 devices in the color of what "
         "they hold. "
         "Device 0 holds [0:4, 0:2]; the same is on devices 0, 4."
     )

@@ -5,6 +5,7 @@ hostile links.
 import base64
 import json
 import zlib
+from importlib.metadata import version
 from urllib.parse import parse_qs
 
 import pytest
@@ -13,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
+from spmd_core.machine import gpu_compiler
 from spmd_core.words.costs import cost_of, money_text
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
@@ -50,6 +52,18 @@ def headings(screen) -> str:
 
 def metrics(screen) -> dict[str, str]:
     return {metric.label: metric.value.replace("\\", "") for metric in screen.metric}
+
+
+@pytest.mark.parametrize("plugin", [None, f"jax-cuda12-plugin {version('jaxlib')}"])
+def test_a_missing_compiler_for_gpus_is_named_before_predict_is_pressed(
+    opened, plugin, monkeypatch
+):
+    monkeypatch.setattr(gpu_compiler, "plugin_version", lambda: plugin)
+    plan = {"workload": "decoder", "target": "gpu:h100:8", "mesh": {"fsdp": 8}}
+    screen = opened(experiment=link.encode(parse_experiment(plan)))
+    captions = " ".join(each.value.replace("\\", "") for each in screen.caption)
+    assert ("The compiler for GPUs is not installed" in captions) is (plugin is None)
+    assert "per device" in headings(screen)  # the estimate is there either way
 
 
 def test_before_compiling_the_sizes_say_whether_it_fits(opened):

@@ -1,0 +1,192 @@
+"""Two to eight searches beside one another: what differs in question and answer, as a document, a
+table and JSON.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spmd_core.reports.comparison import HERE, NAMES, check_compared
+from spmd_core.reports.comparison_document import against_words
+from spmd_core.reports.document import (
+    NONE,
+    Block,
+    Cell,
+    Document,
+    Heading,
+    Paragraph,
+    Table,
+    bytes_cell,
+    seconds_cell,
+    table_of,
+    turned,
+)
+from spmd_core.reports.search_document import search_blocks
+from spmd_core.results import Between, Estimate, between_estimates
+from spmd_core.search import KeptCandidate, KeptSearch, flat
+from spmd_core.words import basis_words, between_words
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSearches:
+    """Searches with their letters, the one that the others are read against, and how the winners
+    compare with its winner.
+    """
+
+    searches: tuple[tuple[str, KeptSearch], ...]
+    baseline: KeptSearch
+    answers: tuple[Between, ...]
+
+    @property
+    def letters(self) -> dict[str, str]:
+        """The letter of each search, by its id."""
+        return {each.id: letter for letter, each in self.searches}
+
+
+def compare_searches(
+    searches: Sequence[KeptSearch], baseline: str | None = None
+) -> ComparedSearches:
+    """Compare searches with a baseline, the first where none is named; RequestError as of runs."""
+    check_compared([each.id for each in searches], baseline)
+    base = next(each for each in searches if baseline in (None, each.id))
+    answers = [_between(each, base) for each in searches if each is not base]
+    return ComparedSearches(tuple(zip(NAMES, searches, strict=False)), base, tuple(answers))
+
+
+def _between(one: KeptSearch, base: KeptSearch) -> Between:
+    """How two winners compare, by the intervals of their times per token."""
+    mine, theirs = one.winner, base.winner
+    named = Between(
+        run=one.id,
+        row=mine.name if mine else "",
+        baseline=base.id,
+        baseline_row=theirs.name if theirs else "",
+        apart=("of different work",) * (_work(one) != _work(base)),
+    )
+    stages = [each.stage == "measured" for each in (mine, theirs) if each]
+    one_s, base_s = (_estimate(each) for each in (mine, theirs))
+    if mine is None or theirs is None or one_s is None or base_s is None:
+        return named.model_copy(update={"why_none": "one has no winner with an interval"})
+    if any(stages):
+        both = "both were measured, each in a run of its own: compare these"
+        why = both if all(stages) else "one was measured, and the other only predicted"
+        return named.model_copy(update={"why_none": why})
+    return between_estimates(named, one_s, base_s, (mine.tokens, theirs.tokens))
+
+
+def _estimate(each: KeptCandidate | None) -> Estimate | None:
+    if each is None or not (each.low_s and each.high_s and each.seconds):
+        return None
+    return Estimate(low=each.low_s, estimate=each.seconds, high=each.high_s)
+
+
+def _work(of: KeptSearch) -> tuple[object, ...]:
+    """What a search is of, whatever it varies."""
+    fields = flat(of.question)
+    names = ("kind", "model", "sequence", "spec.workload", "spec.dims", "spec.dtype")
+    dims = sorted(name for name in fields if name.startswith("spec.dims."))
+    return tuple(str(fields.get(name)) for name in (*names, *dims))
+
+
+def searches_document(compared: ComparedSearches, with_each: bool = False) -> Document:
+    """The comparison, the answers first; with all that is known of each, where wanted."""
+    blocks: list[Block] = [
+        Paragraph(sentence, is_first=True) for sentence in search_sentences(compared)
+    ]
+    if basis := basis_words(compared.answers):
+        blocks.append(Paragraph(basis))
+    blocks += [Heading("Searches"), turned(searches_table(compared))]
+    if (differences := question_differences(compared)).rows:
+        blocks += [Heading("What differs in the questions"), differences]
+    for letter, each in compared.searches:
+        blocks.append(Paragraph(f"{letter}: {each.title}. {each.words}"))
+    for letter, each in compared.searches if with_each else ():
+        blocks += [Heading(f"{letter}: {each.title}"), *search_blocks(each)]
+    return Document(f"Comparison of {len(compared.searches)} searches", tuple(blocks))
+
+
+def search_sentences(compared: ComparedSearches) -> list[str]:
+    """How each winner compares with that of the baseline."""
+    seconds = {
+        each.id: each.winner.seconds if each.winner else None for _, each in compared.searches
+    }
+    return [
+        between_words(
+            pair,
+            compared.letters,
+            {name: seconds[name] for name in (pair.run, pair.baseline)},
+        )
+        for pair in compared.answers
+    ]
+
+
+def searches_table(compared: ComparedSearches) -> Table:
+    """A row for each search: its winner, and how that compares."""
+    answers = {each.run: each for each in compared.answers}
+    rows = []
+    for letter, each in compared.searches:
+        won = each.winner
+        baseline = each is compared.baseline
+        rows.append(
+            {
+                "": Cell(letter),
+                "Search": Cell(each.id),
+                "Question": Cell(each.title),
+                "Ended": Cell(time.strftime("%Y-%m-%d %H:%M", time.localtime(each.at))),
+                "From": Cell(each.origin or HERE),
+                "Winner": Cell(won.name if won else NONE),
+                "Time": seconds_cell(won and won.seconds),
+                "Low": seconds_cell(won and won.low_s),
+                "High": seconds_cell(won and won.high_s),
+                "Known by": Cell(won.known_by if won else NONE),
+                "Against the baseline": Cell(
+                    "baseline" if baseline else against_words(answers.get(each.id))
+                ),
+                "Memory per device": bytes_cell(won and won.memory_bytes),
+                "MFU": Cell(f"{won.mfu:.1%}", won.mfu) if won and won.mfu else Cell(NONE),
+                "Cost": Cell((won and won.cost) or NONE),
+                "Candidates": Cell(f"{each.space:,}", each.space),
+                "Complete": Cell("yes" if each.complete else "no"),
+            }
+        )
+    return table_of(rows)
+
+
+def question_differences(compared: ComparedSearches) -> Table:
+    """The fields in which the questions differ, and these alone."""
+    listed = [flat(each.question) for _, each in compared.searches]
+    names = dict.fromkeys(name for each in listed for name in each)
+    rows = [(name, [_text(each.get(name)) for each in listed]) for name in names]
+    return Table(
+        ("", *(letter for letter, _ in compared.searches)),
+        tuple((Cell(name), *map(Cell, texts)) for name, texts in rows if len(set(texts)) > 1),
+    )
+
+
+def _text(value: object) -> str:
+    return NONE if value is None else str(value if isinstance(value, str) else json.dumps(value))
+
+
+def searches_json(compared: ComparedSearches) -> dict[str, object]:
+    """The comparison as plain JSON values; seconds and bytes are exact."""
+    differences = question_differences(compared)
+    return {
+        "baseline": compared.baseline.id,
+        "sentences": search_sentences(compared),
+        "searches": [
+            {"id": each.id, "letter": letter, **each.model_dump(mode="json")}
+            for letter, each in compared.searches
+        ],
+        "differences": [
+            {
+                "part": row[0].text,
+                "texts": {
+                    each.id: cell.text
+                    for (_, each), cell in zip(compared.searches, row[1:], strict=True)
+                },
+            }
+            for row in differences.rows
+        ],
+        "verdicts": [each.model_dump(mode="json") for each in compared.answers],
+    }

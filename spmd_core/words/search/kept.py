@@ -1,0 +1,78 @@
+"""The answer of a search with its sentences, to be kept."""
+
+from spmd_core.search import TOP, Answer, KeptCandidate, KeptSearch, Ranked
+from spmd_core.words.search.answer import (
+    asked_words,
+    cost_text,
+    front_words,
+    next_words,
+    proof_run_words,
+    search_headline,
+    space_words,
+    state_words,
+)
+from spmd_core.words.search.candidates import (
+    batches_words,
+    known_by,
+    standard_words,
+    ties_words,
+    why_not,
+)
+
+
+def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
+    """What is kept of an answer, whose search is in that `state` at a moment (epoch seconds)."""
+    winner, proof, price = answer.winner, answer.proof_of_winner, dict(answer.question.price)
+    remarks = [
+        ties_words(answer.ties),
+        batches_words(answer.best_by_batch),
+        front_words(answer.front),
+        front_words(answer.front_of_price, price),
+        proof_run_words(proof) if proof else "",
+        space_words(answer),
+        state_words(answer),
+        next_words(answer),
+        *answer.notes,
+    ]
+    runs = [winner.run if winner else None, proof.run if proof else None]
+    return KeptSearch.model_validate(
+        {
+            "search": answer.question.id,
+            "title": asked_words(answer.question),
+            "question": answer.question.to_json(),
+            "state": state,
+            "at": at,
+            "spent_s": answer.seconds,
+            "space": answer.space,
+            "words": search_headline(answer),
+            "has_winner": winner is not None,
+            "complete": answer.complete,
+            "ranking": tuple(_row(each, answer) for each in answer.ranking[:TOP]),
+            "standards": tuple(standard_words(answer, each) for each in answer.standards),
+            "remarks": tuple(filter(None, remarks)),
+            "counts": dict(answer.counts),
+            "pruned": dict(answer.pruned),
+            "runs": tuple(dict.fromkeys(filter(None, runs))),
+        }
+    ).within()
+
+
+def _row(entry: Ranked, answer: Answer) -> KeptCandidate:
+    each, question = entry.candidate, answer.question
+    low, high = each.span or (None, None)
+    return KeptCandidate(
+        name=each.name,
+        target=each.target,
+        stage=each.stage,
+        known_by=known_by(each, answer.proof_of_winner),
+        seconds=each.seconds or 0.0,
+        low_s=low,
+        high_s=high,
+        tokens=each.tokens,
+        memory_bytes=each.memory_bytes,
+        fits=each.fits,
+        mfu=each.mfu,
+        cost=cost_text(each, question.minimize, dict(question.price)),
+        alike=len(entry.alike),
+        why=why_not(answer, each).removeprefix(each.name).lstrip(": "),
+    )

@@ -56,8 +56,8 @@ class ProgramPoint:
 
     @property
     def alike(self) -> tuple[object, ...]:
-        """Equal for meshes that differ in the order of their sizes only."""
-        return self.target, self.specs, tuple(sorted(size for _, size in self.mesh))
+        """Its own: the program's specs mean another sharding on each mesh."""
+        return self.key
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -141,11 +141,12 @@ class ProgramSpace:
 
     @cached_property
     def _state(self) -> frozenset[str]:
-        return frozenset(leaf.path for leaf in self._described.state)
+        held = (*self._described.state, *self._described.weights)
+        return frozenset(leaf.path for leaf in held)
 
     @cached_property
     def _parameters(self) -> frozenset[str]:
-        return frozenset(leaf.path for leaf in self._described.parameters)
+        return frozenset(leaf.path for leaf in self._described.weights)
 
     @property
     def _dims(self) -> dict[str, int]:

@@ -16,10 +16,18 @@ from typing import Any
 from bench.figures import Figures
 from bench.values import result, strategy
 from spmd_core.base import LabError
-from spmd_core.lab import Lab
+from spmd_core.lab import Lab, Searches
 from spmd_core.lab.archive import container
-from spmd_core.reports import Subject, html_text, markdown_text, report_document
+from spmd_core.reports import (
+    Subject,
+    html_text,
+    markdown_text,
+    report_document,
+    search_document,
+)
 from spmd_core.results import Result
+from spmd_core.search import read_question
+from spmd_core.trials import Search
 
 RUNS, DOCTORED = 1000, 200
 FOREIGN = (
@@ -93,10 +101,12 @@ def with_leaf(fields: Any, path: tuple, value: Any) -> Any:
     return copy
 
 
-def doctored(data: bytes, count: int) -> Iterator[tuple[str, bytes]]:
-    """Archives that are damaged, swollen, renamed, or whose texts are hostile."""
+def doctored(data: bytes, count: int, folder: str = "runs") -> Iterator[tuple[str, bytes]]:
+    """Archives that are damaged, swollen, renamed, or whose texts are hostile, in their first member
+    of a folder.
+    """
     generator, whole = random.Random(0), members(data)
-    run = next(name for name in whole if name.startswith("runs/"))
+    run = next(name for name in whole if name.startswith(f"{folder}/"))
     fields = json.loads(whole[run])
     places = [path for path, _ in leaves(fields)]
     texts = [path for path, value in leaves(fields) if isinstance(value, str)]
@@ -146,14 +156,23 @@ def harm(lab: Lab, archive: bytes) -> str | None:
         long = "a sentence of more than a line" if len(str(error)) > 400 else None
         return "written though refused" if after != before else long
     stored = {each.run: each for each in lab.history(limit=100_000)}
-    for run in taken.imported:
+    runs = [run for run in taken.imported if run in stored]
+    for search in set(taken.imported) - set(runs):
+        kept = lab.searches.find(search)
+        if kept.origin is None or lab.searches.has(kept.search):
+            return "a foreign search that is not marked"
+        text = html_text(search_document(kept, {})) + markdown_text(search_document(kept, {}))
+        if "<script" in text or "<img" in text or "\u202e" in text:
+            return "markup of a foreign text"
+        lab.searches.delete(search)
+    for run in runs:
         if stored[run].origin is None or lab.latest(stored[run].experiment) == run:
             return "a foreign run that is not marked"
         document = report_document([Subject(stored[run], lab.result(run))])
         text = html_text(document) + markdown_text(document)
         if "<script" in text or "<img" in text or "\u202e" in text:
             return "markup of a foreign text"
-    lab.delete(taken.imported)
+    lab.delete(runs)
     return None
 
 
@@ -176,15 +195,27 @@ def main() -> int:
         small = io.BytesIO()
         there.archives.export(there.archives.every()[:2], small)
         empty = Lab.open(Path(folder) / "empty", serve=False)
-        harmful = [
-            (what, found)
-            for what, archive in doctored(small.getvalue(), DOCTORED)
-            if (found := harm(empty, archive))
-        ]
-        for what, found in harmful[:10]:
-            print(f"  {what}: {found}")
-        figures.add(f"doctored archives of {DOCTORED} that do harm", len(harmful), most=0)
+        searched = io.BytesIO()
+        there.archives.export([search(there)], searched)
+        for file, folder_in, noun in (
+            (small, "runs", "archives"),
+            (searched, "searches", "searches"),
+        ):
+            harmful = [
+                (what, found)
+                for what, archive in doctored(file.getvalue(), DOCTORED, folder_in)
+                if (found := harm(empty, archive))
+            ]
+            for what, found in harmful[:10]:
+                print(f"  {what}: {found}")
+            figures.add(f"doctored {noun} of {DOCTORED} that do harm", len(harmful), most=0)
     return figures.finish()
+
+
+def search(lab: Lab) -> str:
+    """The id of a search of a small model, carried out here by its estimates."""
+    asked = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
+    return Search(lab, Searches(lab.folder), read_question(asked), None).run().question.id
 
 
 def differing(there: Lab, here: Lab) -> int:

@@ -99,6 +99,12 @@ def test_a_timeline_is_walked_in(server, page):
         page.get_by_role("button", name="Trace for Perfetto").click()
     events = json.loads(download.value.path().read_text())["traceEvents"]
     assert sum(each["ph"] == "X" for each in events) > 30
+    canvas.focus()
+    page.keyboard.press("+")
+    page.wait_for_url(re.compile(r"at=1%3A[^&]*~"))  # the seconds in sight
     page.reload()  # the link says where
     canvas.wait_for()
     expect(walk.locator(".path .here")).to_have_text("loop × 10")
+    seen = page.url
+    page.wait_for_timeout(1500)  # as long as the viewer rests, and more
+    assert page.url == seen

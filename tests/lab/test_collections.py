@@ -92,6 +92,17 @@ def test_who_may_only_look_changes_nothing_and_owners_and_admins_rename(lab):
     assert ("ada", "delete collection") in done and ("eve", "edit collection") in done
 
 
+def test_a_button_that_is_pressed_twice_makes_one(lab):
+    bob = person("bob")
+    page = lab.collections.create("Week 47", bob)
+    assert lab.collections.create(" Week 47", bob) == page
+    others = [lab.collections.create("Week 47", person("eve")), lab.collections.create("Week 47")]
+    lab.collections.add_text(page.id, "begun", bob)
+    others.append(lab.collections.create("Week 47", bob))
+    others.append(lab.collections.create("Week 47"))  # the command line has no button
+    assert len({page.id, *(each.id for each in others)}) == 5
+
+
 def test_bad_input_costs_nothing(lab):
     page = lab.collections.create("Week 47")
     for change in (

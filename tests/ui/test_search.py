@@ -11,6 +11,7 @@ from spmd_core.lab.lab import Lab
 from spmd_core.search.link import decode, encode
 from spmd_core.search.question import read_question
 from spmd_core.trials.searching import searches as running
+from spmd_core.words import why_not
 from tests.labs import ROOT, until
 from ui.search.question_inputs import DEFAULT
 
@@ -62,6 +63,11 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     assert search.answer.winner.name in text and "Against the standard shardings" in text
     assert "nothing was compiled" in text
     assert len(shown.dataframe[0].value) == 15
+    third = search.answer.ranking[2].candidate  # a link says which row is chosen
+    linked = opened(search=encode(question), candidate=str(third.number))
+    assert why_not(search.answer, third) in said(linked)
+    assert linked.query_params["candidate"] == str(third.number)
+    assert "candidate" not in opened(search=encode(question), candidate="x").query_params
     fit = search.answer.space - sum(search.answer.pruned.values())
     assert f"{fit:,} candidates in {len(search.answer.ranking):,} rows" in text
     past = opened()

@@ -54,7 +54,7 @@ def listed() -> None:
     if not pages:
         st.info("No collection yet: begin one here, or tick runs on History and add them to one.")
     if may_act():
-        with st.form("collection:new", border=False, clear_on_submit=True):
+        with st.form("collection:new", border=False):  # pressed twice it has its title still
             title = st.text_input(
                 "New collection", max_chars=120, placeholder="Sharding of block 3, week 47"
             )

@@ -19,6 +19,7 @@ from ui.tables import sheet
 ROWS, MOST_LISTED = 15, 200
 INTERVAL_S = 1.0
 _SHARED = ("Batch", "Chips", "Target", "Strategy")  # a column where rows differ in it
+_CANDIDATE = "candidate"  # of the query string: the number of the one that is chosen
 _TITLES = {"compare": "Compare", "predict": "Predict"}
 
 
@@ -146,19 +147,27 @@ def _ranking(answer: Answer) -> Candidate | None:
     """The ranking; the candidate of the row that was chosen."""
     st.subheader("Ranking", anchor=False)
     shown = answer.ranking[:ROWS]
+    asked = st.query_params.get(_CANDIDATE, "")
+    picked = [at for at, each in enumerate(shown) if str(each.candidate.number) == asked]
     event = st.dataframe(
         sheet(ranking_table(answer)),
         hide_index=True,
         key="search:ranking",
         on_select="rerun",
         selection_mode="single-row",
+        selection_default={"selection": {"rows": picked}},
     )
     rest, first = len(answer.ranking) - len(shown), shown[0].candidate
     more = f" {coded(words.ranked_words(answer))}" if rest > 0 else ""
     same = f" Of times within {SAME:.1%} of the best the simplest is first." if first.step else ""
     st.caption(f"Choose a row to see what it costs, and to open it.{same}{more}")
     rows = event["selection"]["rows"]
-    return shown[rows[0]].candidate if rows and rows[0] < len(shown) else None
+    chosen = shown[rows[0]].candidate if rows and rows[0] < len(shown) else None
+    if chosen:
+        st.query_params[_CANDIDATE] = str(chosen.number)
+    else:
+        st.query_params.pop(_CANDIDATE, None)
+    return chosen
 
 
 def ranking_table(answer: Answer) -> pd.DataFrame:

@@ -49,6 +49,7 @@ class Walk {
     const picked = this.scene.hlo.indexOf(data.pick);
     this.pick = data.pick && picked >= 0 ? picked : null;
     this.words();
+    if (data.window) this.look_at(data.window[0], data.window[1] - data.window[0]);
     this.enter(this.number, this.pick);
   }
 
@@ -137,9 +138,17 @@ class Walk {
   keep() {
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
-      const place = [this.number, this.pick === null ? "" : this.scene.hlo[this.pick]].join(":");
+      const place = [this.number, this.pick === null ? "" : this.scene.hlo[this.pick],
+        ...this.window()].join(":");
       if (place !== this.told) this.tell(this.told = place);
     }, KEPT_MS);
+  }
+
+  /** The seconds in sight, for the link; nothing where all are. */
+  window() {
+    const { from, to } = this.view, whole = this.fitted();
+    return to - from >= (whole.to - whole.from) * 0.999 ? []
+      : [[from, to].map((seconds) => Number(seconds.toPrecision(9))).join("~")];
   }
 
   crumbs() {
@@ -163,6 +172,7 @@ class Walk {
     if (length >= whole.to - whole.from) this.views.set(this.number, whole);
     else this.look_at(at - length * around, length);
     this.later();
+    this.keep();
   }
 
   pan(share) {
@@ -171,10 +181,12 @@ class Walk {
     this.later();
   }
 
-  look_at(from, length) {
+  look_at(from, wanted) {
     const whole = this.fitted();
+    const length = Math.min(Math.max(wanted, this.scene.end * 1e-6), whole.to - whole.from);
     const least = Math.min(Math.max(from, whole.from), whole.to - length);
     this.views.set(this.number, { from: least, to: least + length });
+    this.keep();
   }
 
   /** Make a span visible. */

@@ -1,5 +1,6 @@
 """The timeline on a screen: the component, its table, and its download for Perfetto."""
 
+import math
 from pathlib import Path
 
 import streamlit as st
@@ -10,7 +11,7 @@ from spmd_core.words import names_of, row_words
 from ui.tables import sheet
 from ui.timeline.data import component_data, table
 
-AT = "at"  # of the query string: the scene that is open, and the operation that is picked
+AT = "at"  # of the query string: the scene that is open, what is picked, and the seconds in sight
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("drawing.js", "picked.js", "input.js", "timeline.js")
 
@@ -32,9 +33,9 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
     """Draw a timeline; `name` identifies it, `title` is that of its file, and `at` the part of the
     query string with the place in it that the viewer is at.
     """
-    scene, pick = place_of(st.query_params.get(at, ""), timeline)
+    scene, pick, window = place_of(st.query_params.get(at, ""), timeline)
     key = f"timeline:{name}"
-    data = component_data(timeline, name) | {"at": scene, "pick": pick}
+    data = component_data(timeline, name) | {"at": scene, "pick": pick, "window": window}
     _component(data=data, key=key, on_place_change=lambda: _keep(key, at))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
@@ -52,18 +53,30 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
             st.dataframe(sheet(table(timeline, scene)), hide_index=True, key=f"{key}:rows:{scene}")
 
 
-def place_of(text: str, timeline: Timeline) -> tuple[int, str]:
-    """The scene and the picked operation that a link names; the first scene where there are none
-    such.
+def place_of(text: str, timeline: Timeline) -> tuple[int, str, tuple[float, float] | None]:
+    """The scene, the picked operation and the seconds in sight (None: all) that a link names; the
+    first scene where there are none such.
 
-    >>> from spmd_core.pictures.timeline.values import Scene
-    >>> place_of("7:x", Timeline((Scene("", (), (), 1.0),)))
-    (0, '')
+    >>> from spmd_core.pictures import TimelineScene
+    >>> one = Timeline((TimelineScene("", (), (), 1.0),))
+    >>> place_of("7:x", one), place_of("0:x:0.25~0.5", one)
+    ((0, '', None), (0, 'x', (0.25, 0.5)))
     """
-    number, _, pick = text[:200].partition(":")
+    number, _, rest = text[:200].partition(":")
     if not number.isascii() or not number.isdigit() or int(number[:6]) >= len(timeline.scenes):
-        return 0, ""
-    return int(number), pick
+        return 0, "", None
+    pick, _, window = rest.partition(":")
+    return int(number), pick, _window(window)
+
+
+def _window(text: str) -> tuple[float, float] | None:
+    """Two seconds of a link, in order; None where it has no such."""
+    begin, _, end = text.partition("~")
+    try:
+        seconds = float(begin), float(end)
+    except ValueError:
+        return None
+    return seconds if all(map(math.isfinite, seconds)) and seconds[0] < seconds[1] else None
 
 
 def _keep(key: str, at: str) -> None:

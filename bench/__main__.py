@@ -45,7 +45,6 @@ SLOW = {
     "kills",
     "many_clients",
     "many_runs",
-    "memory_growth",
     "odd_surroundings",
     "pictures",
     "planner_hour",

@@ -3,9 +3,9 @@
     npm install --prefix FOLDER axe-core
     python -m bench.accessible --axe FOLDER/node_modules/axe-core/axe.min.js [--screens history,compare]
 
-A data folder with the results that come with the program; screens that show one show it. A fault is ours
-where the element is of our own markup, or what it lacks is ours to give (a name, a text, a color of the
-theme); what Streamlit's own elements do is listed, and not counted.
+A data folder with the results that come with the program; screens that show one show it. A fault is
+ours where the element is of our own markup, or what it lacks is ours to give (a name, a text, a
+color of the theme); what Streamlit's own elements do is listed, and not counted.
 """
 
 import argparse

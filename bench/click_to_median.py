@@ -7,7 +7,6 @@ A real browser on a real dashboard, on this machine. Cold: no worker process run
 Each round starts a new dashboard.
 """
 
-import argparse
 import statistics
 import sys
 import time
@@ -16,7 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from bench.browser import visit
 from bench.dashboard import dashboard
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.server import CHROMIUM
 
 LIMITS_S = {"cold": 6.0, "warm": 2.0}
@@ -41,12 +40,7 @@ def click_to_median_s(page: Page) -> float:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--rounds", type=int, default=3)
-    ask.add_argument("--json", action="store_true")
-    options = ask.parse_args()
+    options, figures = command_line(__doc__, rounds=3)
     taken: dict[str, list[float]] = {"cold": [], "warm": []}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -58,7 +52,6 @@ def main() -> int:
                     taken[state].append(click_to_median_s(page))
                 page.close()
         browser.close()
-    figures = Figures(options.json)
     for state, values in taken.items():
         note = f"each round: {', '.join(f'{value:.2f}' for value in values)}"
         figures.add(

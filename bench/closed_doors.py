@@ -1,11 +1,10 @@
-"""Twelve states in which somebody may leave secrets.toml behind, at the start of a dashboard and while
-it runs: whether anything but a sentence is served. With a stand-in for Authlib, so that the login
-itself is open.
+"""Twelve states in which somebody may leave secrets.toml behind, at the start of a dashboard and
+while it runs: whether anything but a sentence is served. With a stand-in for Authlib, so that the
+login itself is open.
 
     python -m bench.closed_doors [--json]
 """
 
-import argparse
 import asyncio
 import os
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 import websockets
 
 from bench.dashboard import viewer
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.login_states import CLOSED, leave, set_up
 from bench.server import Server
 
@@ -74,10 +73,7 @@ def standin(folder: Path) -> None:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    figures = Figures(options.json)
+    _, figures = command_line(__doc__)
     started, running, ended = [], [], []
     with tempfile.TemporaryDirectory(prefix="spmd-lab-doors-") as name:
         folder, secrets = Path(name), Path(name) / "secrets.toml"

@@ -1,5 +1,5 @@
-"""What a Dask scheduler, or whoever answers in its place, can do to the lab: payloads that ran in the
-lab's process or beside its secrets, and seconds until an odd server is a sentence.
+"""What a Dask scheduler, or whoever answers in its place, can do to the lab: payloads that ran in
+the lab's process or beside its secrets, and seconds until an odd server is a sentence.
 
 `python -m bench.cluster_doors`: about two minutes. `python -m bench.cluster_doors --lab` is the lab
 that is attacked: a line of JSON for each address, with its answers.

@@ -81,8 +81,8 @@ def asking(server: Server) -> Iterator[Lab]:
 @dataclass
 class Drawn:
     """What a script sent until it came to its end, as far as measurements ask: how often it ran,
-    what it drew, charts, the messages of the exceptions that it shows, button's label -> its id, and the name that a
-    text field has in the query -> its id.
+    what it drew, charts, the messages of the exceptions that it shows, button's label -> its id,
+    and the name that a text field has in the query -> its id.
     """
 
     runs: int = 0

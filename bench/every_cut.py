@@ -3,8 +3,8 @@ strategy cannot express it; the cases whose outcome is another are named.
 
     python -m bench.every_cut
 
-Through the worker, on 8 simulated devices: two minutes. tests/experiment/workloads runs one case of each workload and
-of each word of its options.
+Through the worker, on 8 simulated devices: two minutes. tests/experiment/workloads runs one case of
+each workload and of each word of its options.
 """
 
 import sys

@@ -1,4 +1,6 @@
-"""Programs as somebody else would export them: the lines of docs/your_program.md, on abstract arguments."""
+"""Programs as somebody else would export them: the lines of docs/your_program.md, on abstract
+arguments.
+"""
 
 import jax
 import jax.numpy as jnp

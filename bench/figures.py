@@ -1,12 +1,36 @@
 """Figures beside their goals: what every measurement prints, and its exit code."""
 
+import argparse
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
+
+
+def command_line(about: str | None, **options: Any) -> tuple[argparse.Namespace, "Figures"]:
+    """What the command line asks for, and what its figures are added to; `--json` goes without
+    saying. An option is its default, which gives its type too (a type: None unless given), or that
+    with a sentence about it: `rounds=3`, `folder=(Path, "keeps the runs")`.
+    """
+    ask = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, given in (options | {"json": False}).items():
+        value, words = given if isinstance(given, tuple) else (given, None)
+        named, default = f"--{name.replace('_', '-')}", None if isinstance(value, type) else value
+        if value is False:
+            ask.add_argument(named, action="store_true", help=words)
+        else:
+            kind = value if isinstance(value, type) else type(value)
+            # a Path's own type is that of this system
+            kind = Path if issubclass(kind, Path) else kind
+            ask.add_argument(named, type=kind, default=default, help=words)
+    found = ask.parse_args()
+    return found, Figures(found.json)
 
 
 def of_part(items: Sequence[Item], part: str) -> list[Item]:

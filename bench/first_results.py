@@ -3,14 +3,13 @@ data folder takes in: `python -m bench.first_results [--folder FOLDER]`. A folde
 ended. The texts are in `spmd_core/lab/examples/specs.json`.
 """
 
-import argparse
 import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import command_line
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.recipes import get_recipe
@@ -36,10 +35,7 @@ def taken(lab: Lab, entry: dict[str, Any]) -> str | None:
 
 def main() -> int:
     """Print how large the archive is; 1 where a run failed."""
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--folder", type=Path)
-    options = ask.parse_args()
-    figures = Figures()
+    options, figures = command_line(__doc__, folder=Path)
     with tempfile.TemporaryDirectory() as temporary:
         lab = Lab.open(options.folder or Path(temporary), serve=False)
         texts = json.loads(examples.SPECS.read_text("utf-8"))

@@ -20,8 +20,8 @@ MIB, GIB = 2**20, 2**30
 
 @dataclass(frozen=True)
 class Row:
-    """A published table's line: bus bandwidth in GB/s as nccl-tests defines it, by message bytes, as
-    an interval where several are published.
+    """A published table's line: bus bandwidth in GB/s as nccl-tests defines it, by message bytes,
+    as an interval where several are published.
     """
 
     gpu: str

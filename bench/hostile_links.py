@@ -8,7 +8,6 @@ some through processes of their own. `--part` does one part of all of these.
     python -m bench.hostile_links [--page 10000] [--commands 10000] [--processes 300] [--part 1/1]
 """
 
-import argparse
 import asyncio
 import base64
 import contextlib
@@ -29,7 +28,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.dashboard import MOST_RUNS, Drawn, Viewer, Visits, computed, dashboard, viewer
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.server import Server
 from spmd_core.experiment import programs
 from spmd_core.experiment.experiment import parse_experiment
@@ -395,13 +394,14 @@ def through_processes(codes: Iterator[str]) -> Counter[str]:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    ask = argparse.ArgumentParser()
-    ask.add_argument("--page", type=int, default=10_000)
-    ask.add_argument("--commands", type=int, default=10_000)
-    ask.add_argument("--processes", type=int, default=300)
-    ask.add_argument("--part", default="1/1", help="of all of these, for example 3/20")
-    ask.add_argument("--seed", type=int, default=9)
-    options, figures = ask.parse_args(), Figures()
+    options, figures = command_line(
+        __doc__,
+        page=10_000,
+        commands=10_000,
+        processes=300,
+        part=("1/1", "of all of these, for example 3/20"),
+        seed=9,
+    )
     part, parts = map(int, options.part.split("/"))
 
     def of_part(each: Iterator[Any], count: int) -> Iterator[Any]:

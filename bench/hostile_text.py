@@ -4,7 +4,6 @@ icon or heading, and nothing is asked of another host.
     .venv/bin/python -m bench.hostile_text [--part 1/1]
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Error, Page, Route, sync_playwright
 
 from bench.browser import visit
-from bench.figures import Figures, of_part
+from bench.figures import command_line, of_part
 from bench.hostile_links import code_of
 from bench.server import CHROMIUM, Server
 from bench.values import ENVIRONMENT, comparison, strategy
@@ -291,9 +290,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
 
 def main() -> int:
     """Print what spoke, and each figure beside its goal."""
-    ask = argparse.ArgumentParser()
-    ask.add_argument("--part", default="1/1", help="of the cases, for example 3/20")
-    options, figures = ask.parse_args(), Figures()
+    options, figures = command_line(__doc__, part=("1/1", "of the cases, for example 3/20"))
     spoke, asked, tried = 0, list[str](), of_part(list(cases()), options.part)
     with tempfile.TemporaryDirectory(prefix="spmd-lab-text-") as name, sync_playwright() as play:
         server = Server(Path(name))

@@ -221,8 +221,8 @@ def facts_of(lab: Any, run: str) -> Any:
 
 
 def kills(figures: Figures, count: int) -> None:
-    """Kills (-9) of a random process of a run on several: the run ends by name, nothing is left, and
-    the next run works.
+    """Kills (-9) of a random process of a run on several: the run ends by name, nothing is left,
+    and the next run works.
     """
     dice, stuck, orphans, unnamed, slowest = random.Random(7), 0, 0, 0, 0.0
     long = next(experiments(1)) | {

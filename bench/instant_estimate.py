@@ -6,21 +6,20 @@ missing there (5 to 45 s of two idle cores each). The published steps follow; do
 says what was read off them.
 """
 
-import argparse
 import os
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
-from bench.figures import Figures
+from bench.figures import Figures, command_line
 from spmd_core.base.settings import read_settings
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
 from spmd_core.time.cost.predicting import is_current
-from spmd_core.time.estimate.bound import step_bound
+from spmd_core.time.estimate.mesh_estimates import step_bound
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
 from spmd_core.time.estimate.step import estimate_step, step_parts
 
@@ -154,16 +153,11 @@ def compiled(lab: Lab, plan: Plan, may_compile: bool) -> float | None:
 
 def main() -> int:
     """Print each plan and the figures; exit code 1 where one misses its goal."""
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    asked, figures = command_line(
+        __doc__,
+        data=(Path("instant-estimate"), "folder of compiled predictions"),
+        compile=(0, "how many of the missing to compile"),
     )
-    ask.add_argument(
-        "--data", type=Path, default=Path("instant-estimate"), help="folder of compiled predictions"
-    )
-    ask.add_argument(
-        "--compile", type=int, default=0, metavar="N", help="how many of the missing to compile"
-    )
-    asked, figures = ask.parse_args(), Figures()
     asked.data.mkdir(parents=True, exist_ok=True)
     plans, left = [plan_of(row) for row in ROWS], asked.compile
     errors: list[float] = []

@@ -1,10 +1,9 @@
-"""Shardings of the values inside a program, as they are read after propagation, against `.sharding` of
-the same values when the program returns them: random programs on 8 simulated devices.
+"""Shardings of the values inside a program, as they are read after propagation, against `.sharding`
+of the same values when the program returns them: random programs on 8 simulated devices.
 
     python -m bench.intermediate_shardings [--programs 40] [--seed 0] [--json]
 """
 
-import argparse
 import os
 import random
 import sys
@@ -17,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from bench.figures import Figures
+from bench.figures import command_line
 from spmd_core.engine.lower import execute
 from spmd_core.engine.shardings import compiled_again
 from spmd_core.results.shardings import Shardings
@@ -52,11 +51,7 @@ BINARY = (
 
 def main() -> int:
     """Print the figures, and each value that differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--programs", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    arguments, figures = command_line(__doc__, programs=40, seed=0)
     chance = random.Random(arguments.seed)
     alike, values, compared = 0, 0, 0
     for number in range(arguments.programs):
@@ -64,7 +59,6 @@ def main() -> int:
         alike, values, compared = alike + (not wrong), values + count, compared + of
         for sentence in wrong:
             print(f"program {number}: {sentence}", file=sys.stderr)
-    figures = Figures(arguments.json)
     figures.add(
         f"programs of {arguments.programs} of which every value is sharded as returned",
         alike,

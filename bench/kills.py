@@ -4,7 +4,6 @@ no orphan.
 Runs use the stand-in engine of the tests: what is tried is the queue, the store and the processes.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -17,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.figures import Figures
+from bench.figures import command_line
 from spmd_core.base.settings import Settings
 from spmd_core.base.units import seconds_text
 from spmd_core.experiment.experiment import parse_experiment
@@ -246,11 +245,9 @@ def is_running(pid: int) -> bool:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    ask = argparse.ArgumentParser()
-    ask.add_argument("--kills", type=int, default=300, help="a third each: worker, server, command")
-    ask.add_argument("--freezes", type=int, default=20)
-    ask.add_argument("--seed", type=int, default=5)
-    options, figures = ask.parse_args(), Figures()
+    options, figures = command_line(
+        __doc__, kills=(300, "a third each: worker, server, command"), freezes=20, seed=5
+    )
     with tempfile.TemporaryDirectory(prefix="spmd-lab-kills-") as name:
         trial = Trial(Path(name) / "data", options.seed)
         kinds = (trial.kill_worker, trial.kill_server, trial.kill_command)

@@ -3,7 +3,6 @@
 python -m bench.many_clients [--rounds 40] [--kills 10] [--clients 8] [--dashboard]
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.dashboard import asking
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.kills import ORPHAN_S, ROOT, is_running
 from bench.server import Server
 from spmd_core.base.units import seconds_text
@@ -144,13 +143,14 @@ class Trial:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    ask = argparse.ArgumentParser()
-    ask.add_argument("--rounds", type=int, default=40)
-    ask.add_argument("--kills", type=int, default=10, help="rounds in which some are killed")
-    ask.add_argument("--clients", type=int, default=8, help="command lines at once")
-    ask.add_argument("--dashboard", action="store_true", help="beside a dashboard")
-    ask.add_argument("--seed", type=int, default=7)
-    options, figures = ask.parse_args(), Figures()
+    options, figures = command_line(
+        __doc__,
+        rounds=40,
+        kills=(10, "rounds in which some are killed"),
+        clients=(8, "command lines at once"),
+        dashboard=(False, "beside a dashboard"),
+        seed=7,
+    )
     # a background job's SIGINT is ignored, and its children would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with (

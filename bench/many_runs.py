@@ -7,7 +7,6 @@ The runs are of 500 experiments, each made anew from a real form, and pass the i
 `--folder` that has them is used again.
 """
 
-import argparse
 import asyncio
 import io
 import json
@@ -20,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bench.dashboard import cpu_s, viewer
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.server import Server
 from bench.values import result, strategy
 from spmd_core.experiment.experiment import parse_experiment
@@ -91,15 +90,7 @@ async def rerun_ms(server: Server, page: str, query: str, reruns: int) -> tuple[
 
 def main() -> int:
     """Print the figures; 1 where one misses its goal."""
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--runs", type=int, default=RUNS)
-    ask.add_argument("--folder", type=Path)
-    ask.add_argument("--reruns", type=int, default=10)
-    ask.add_argument("--json", action="store_true")
-    options = ask.parse_args()
-    figures = Figures(options.json)
+    options, figures = command_line(__doc__, runs=RUNS, folder=Path, reruns=10)
     with tempfile.TemporaryDirectory(prefix="spmd-lab-bench-") as temporary:
         folder = options.folder or Path(temporary)
         fill(folder, options.runs)

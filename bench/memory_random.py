@@ -1,11 +1,11 @@
 """Memory by the plan's sizes against the compiler's account: plans drawn at random.
 
 Drawn are model, chips (v5e, v5p, v6e, TPU7x), mesh, batch, sequence, policy, and names that are
-saved and offloaded. What was compiled is kept in `--data`, one line of JSON for each plan; `--compile N`
-draws and compiles on (half a minute to three minutes of two cores each), and may be stopped at any time.
+saved and offloaded. What was compiled is kept in `--data`, one line of JSON for each plan;
+`--compile N` draws and compiles on (half a minute to three minutes of two cores each), and may be
+stopped at any time.
 """
 
-import argparse
 import json
 import os
 import random
@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import command_line
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import read_settings
 from spmd_core.base.units import bytes_text
@@ -122,14 +122,15 @@ def compile_more(path: Path, folder: Path, count: int) -> None:
 
 def main() -> int:
     """Print each plan and the figures; exit code 1 where one misses its goal."""
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--data", type=Path, default=STORED, help="lines of what was compiled")
-    ask.add_argument("--folder", type=Path, default=Path("memory-random"), help="of the compiles")
-    ask.add_argument("--compile", type=int, default=0, metavar="N", help="how many more")
-    asked = ask.parse_args()
+    asked, figures = command_line(
+        __doc__,
+        data=(STORED, "lines of what was compiled"),
+        folder=(Path("memory-random"), "of the compiles"),
+        compile=(0, "how many more"),
+    )
     if asked.compile:
         compile_more(asked.data, asked.folder, asked.compile)
-    figures, errors, inside, wrong = Figures(), [], 0, 0
+    errors, inside, wrong = [], 0, 0
     verdicts: Counter[str] = Counter()
     for row in stored(asked.data):
         if row.get("peak") is None:

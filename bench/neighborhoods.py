@@ -1,18 +1,17 @@
 """Whether remedies, Next and Search agree: 40 plans drawn at random, by estimates alone.
 
-Of each plan: what Next proposes, the first change of remedies, and the best of a search over the same
-chips, batch and sequence. A contradiction is: Next has nothing while remedies list a plan that takes
-at least 3 % less time; remedies know a faster plan than Next of as many tokens; the search's best
-takes longer per token than what Next proposes, which is in its space.
+Of each plan: what Next proposes, the first change of remedies, and the best of a search over the
+same chips, batch and sequence. A contradiction is: Next has nothing while remedies list a plan that
+takes at least 3 % less time; remedies know a faster plan than Next of as many tokens; the search's
+best takes longer per token than what Next proposes, which is in its space.
 """
 
-import argparse
 import math
 import random
 import sys
 from collections.abc import Iterator
 
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.memory_random import MODELS
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.plan.plan import Plan
@@ -24,7 +23,7 @@ from spmd_core.search.neighborhood import best_neighbors
 from spmd_core.search.question import read_question
 from spmd_core.time.estimate.step import estimate_step
 from spmd_core.trials.remedies.plans import candidates
-from spmd_core.words.advice.plans import next_plan
+from spmd_core.words.advice.next import next_plan
 
 PLANS, WORTH, ALIKE = 40, 0.97, 1.001
 TARGETS = ("v5e:4x4", "v5e:4x8", "v5p:2x2x2", "v5p:2x4x4", "v6e:4x4", "v6e:4x8", "tpu7x:2x2x2")
@@ -92,9 +91,8 @@ def contradictions(plan: Plan) -> Iterator[str]:
 
 def main() -> int:
     """Print each contradiction, and how many plans have one."""
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--plans", type=int, default=PLANS)
-    asked, figures, bad = ask.parse_args(), Figures(), 0
+    asked, figures = command_line(__doc__, plans=PLANS)
+    bad = 0
     for seed in range(asked.plans):
         plan = drawn(seed)
         told = list(contradictions(plan))

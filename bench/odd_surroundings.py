@@ -6,7 +6,6 @@ of
 the tests, so that what is tried is the queue, the store and the commands, not JAX.
 """
 
-import argparse
 import os
 import random
 import resource
@@ -20,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.figures import Figures, of_part
+from bench.figures import command_line, of_part
 from spmd_core.base.errors import LabError
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
@@ -354,7 +353,9 @@ def random_bytes(seed: int) -> Damage:
 
 
 def read_all(folder: Path) -> str | None:
-    """What a screen reads of a data folder, in this process; what went wrong, if it was no sentence."""
+    """What a screen reads of a data folder, in this process; what went wrong, if it was no
+    sentence.
+    """
     try:
         store = Store(folder)
         try:
@@ -414,10 +415,11 @@ def template_in(folder: Path) -> str:
 
 def main() -> int:
     """Print what went wrong, and the figure; exit code 1 where anything did."""
-    ask = argparse.ArgumentParser()
-    ask.add_argument("--part", default="1/1", help="of the cases, for example 3/20")
-    ask.add_argument("--damaged", type=int, default=500, help="databases read in this process")
-    options, figures = ask.parse_args(), Figures()
+    options, figures = command_line(
+        __doc__,
+        part=("1/1", "of the cases, for example 3/20"),
+        damaged=(500, "databases read in this process"),
+    )
     cases = of_part([*rows(), *files(), *surroundings()], options.part)
     bad = 0
     with tempfile.TemporaryDirectory(prefix="spmd-lab-odd-") as name:

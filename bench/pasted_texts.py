@@ -1,17 +1,16 @@
-"""Texts that are pasted into Layout, by grammar and mutation: each is read or refused in a sentence,
-and soon.
+"""Texts that are pasted into Layout, by grammar and mutation: each is read or refused in a
+sentence, and soon.
 
     .venv/bin/python -m bench.pasted_texts
 """
 
-import argparse
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from bench.figures import Figures
+from bench.figures import command_line
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.pasted import MAX_CHARACTERS, read_pasted
 from ui.layout.paste import filled
@@ -153,10 +152,8 @@ def timed(text: str) -> tuple[float, str | None]:
 
 def main() -> int:
     """Print what went wrong, and each figure beside its goal."""
-    ask = argparse.ArgumentParser()
-    ask.add_argument("--texts", type=int, default=20_000)
-    ask.add_argument("--seed", type=int, default=1)
-    options, figures, bad = ask.parse_args(), Figures(), Counter[str]()
+    options, figures = command_line(__doc__, texts=20_000, seed=1)
+    bad = Counter[str]()
     slowest, slowest_text = 0.0, ""
     for text in texts(options.texts, options.seed):
         took, problem = timed(text)

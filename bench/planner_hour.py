@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.dashboard import Drawn, Viewer, busy, dashboard, estimated, memory_mb, viewer
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.server import Server
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.plan.reading import parse_plan
@@ -113,18 +113,15 @@ async def play(server: Server, options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options, figures = command_line(
+        __doc__,
+        searches=10,
+        ended=(2, "searches that go on to their end"),
+        predictions=(12, "of each search's model"),
+        compiles=4,
     )
-    ask.add_argument("--searches", type=int, default=10)
-    ask.add_argument("--ended", type=int, default=2, help="searches that go on to their end")
-    ask.add_argument("--predictions", type=int, default=12, help="of each search's model")
-    ask.add_argument("--compiles", type=int, default=4)
-    ask.add_argument("--json", action="store_true")
-    options = ask.parse_args()
     with dashboard([]) as (server, _):
         marks = asyncio.run(play(server, options))
-    figures = Figures(options.json)
     note = ", ".join(f"{mb:.0f} MB {when}" for when, mb in marks.items())
     grown = marks["after searches"] - marks["before"]
     figures.add(f"kept of {options.searches} searches", grown, "MB", most=OF_SEARCHES_MB, note=note)

@@ -9,7 +9,6 @@ dtype where every seed catches it, and the same program without it is right. Of 
 own, it may also be not judged. Exits with 1 where one is missed, or a right program is refused.
 """
 
-import argparse
 import os
 import sys
 import tempfile
@@ -21,7 +20,7 @@ os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 
 import numpy as np
 
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.judging import Arrays, Case, Edit
 from bench.own_faults import OUTPUTS, OWN, own_functions
 from spmd_core.experiment.experiment import parse_experiment
@@ -260,11 +259,8 @@ def edited(text: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 def main() -> int:
     """A line for each fault, then the figure beside the goal, for each dtype."""
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--seeds", type=int, default=3)
-    seeds = range(ask.parse_args().seeds)
+    options, figures = command_line(__doc__, seeds=3)
+    seeds = range(options.seeds)
     with tempfile.NamedTemporaryFile("w", suffix=".py") as own:
         own.write(OWN)
         own.flush()
@@ -284,7 +280,6 @@ def main() -> int:
                 ),
                 flush=True,
             )
-    figures = Figures()
     for dtype in DTYPES:
         figures.add(
             f"planted faults caught, {dtype}",

@@ -5,7 +5,6 @@ from a file to its picture.
     python -m bench.program_answers [--only own,bad,exhaustive,speed] [--part K/N]
 """
 
-import argparse
 import json
 import os
 import sys
@@ -27,7 +26,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bench.exported import SPECS, abstract_mesh, sgd_step, written
-from bench.figures import Figures
+from bench.figures import Figures, command_line
 from bench.search_block import compiled as compiled_candidates
 from spmd_core.engine.absent.lower import _standing_for, structs
 from spmd_core.engine.absent.topology import devices_of
@@ -227,12 +226,9 @@ def _of_leaves(count: int) -> bytes:
 
 def main() -> int:
     """Measure what is asked for."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="own,bad,exhaustive,speed")
-    parser.add_argument("--part", default="1/1", help="K/N: every Nth, from the Kth on")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    figures = Figures(arguments.json)
+    arguments, figures = command_line(
+        __doc__, only="own,bad,exhaustive,speed", part=("1/1", "K/N: every Nth, from the Kth on")
+    )
     first, every = map(int, arguments.part.split("/"))
     for name in arguments.only.split(","):
         measure = {"own": own, "bad": bad, "exhaustive": exhaustive, "speed": speed}[name]

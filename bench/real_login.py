@@ -6,7 +6,6 @@ comes in, others are turned away, a log-out and the end of the cookie close the 
 Needs what a login needs: `pip install streamlit[auth]`.
 """
 
-import argparse
 import base64
 import hashlib
 import hmac
@@ -27,7 +26,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from playwright.sync_api import Page, expect, sync_playwright
 
 from bench.browser import PATIENCE_MS
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.server import CHROMIUM, Server
 from spmd_core.lab import Lab
 
@@ -210,11 +209,7 @@ def roles(page: Page, server: Server, provider: Provider) -> Iterator[tuple[str,
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--json", action="store_true")
-    figures = Figures(ask.parse_args().json)
+    _, figures = command_line(__doc__)
     if find_spec("authlib") is None:
         sys.exit("Authlib is not here: type `pip install streamlit[auth]`")
     expect.set_options(timeout=PATIENCE_MS)

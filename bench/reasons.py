@@ -3,12 +3,11 @@ scope or a source line.
 
     python -m bench.reasons [--first 93] [--skip 0] [--seed 0]
 
-33 experiments that communicate, and 60 random ones over workloads, strategies and specs, by turns on
-tpu:v5e:2x4 (needs libtpu) and compiled for 8 simulated devices. A bench that was stopped goes on
+33 experiments that communicate, and 60 random ones over workloads, strategies and specs, by turns
+on tpu:v5e:2x4 (needs libtpu) and compiled for 8 simulated devices. A bench that was stopped goes on
 with `--skip`, the number of the last program that it printed.
 """
 
-import argparse
 import random
 import re
 import sys
@@ -18,7 +17,7 @@ from typing import Any
 
 from bench.communicating import EXPERIMENTS, FSDP_LIKE, STRATEGIES
 from bench.compiled import own_lab
-from bench.figures import Figures
+from bench.figures import command_line
 from spmd_core.base.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
@@ -103,11 +102,7 @@ def is_named(each: Collective) -> bool:
 
 def main() -> int:
     """Print each reason that names nothing, and the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--first", type=int, default=93)
-    parser.add_argument("--skip", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments, figures = command_line(__doc__, first=93, skip=0, seed=0)
     total = named = communicating = with_specs = 0
     with own_lab() as lab:
         found_programs = islice(programs(random.Random(arguments.seed)), arguments.first)
@@ -125,7 +120,6 @@ def main() -> int:
                     f"{each.reason}",
                     flush=True,
                 )
-    figures = Figures()
     figures.add(f"collectives of {communicating} programs", total, least=communicating)
     figures.add("whose reason names dim, operand, scope or line", named, least=total)
     figures.add("whose reason has the spec before and after", with_specs)

@@ -4,19 +4,17 @@
 
 Random programs on 8 simulated devices and, by turns, on tpu:v5e:2x4 (needs libtpu): a sharding
 without communication, into which one collective is planted that takes more time than predictions of
-the target are off: a summed dim sharded
-in place of the rows, an operand stored apart along any dim, a result wanted replicated. So every one
-can be removed. Each suggestion is compiled again from its JSON form, and judged here by kinds and
-axes alone: "no X over an axis" where there is none, else fewer of them, in less time; memory within
-5 % of arguments, results and temporaries, and both times those said. On simulated devices both
-programs are timed side by side, and the verdict must not be that the suggested one is slower. Of
-sums of a few columns nothing gets rid in less time, and that must be the answer.
-Simulated devices are judged by a calibration, which takes a quarter of a minute for each mesh. What
-the folder has is not tried again, so that it goes on where it was ended; none is begun after
-`--seconds`, and the figures are of those that are done.
+the target are off: a summed dim sharded in place of the rows, an operand stored apart along any
+dim, a result wanted replicated. So every one can be removed. Each suggestion is compiled again from
+its JSON form, and judged here by kinds and axes alone: "no X over an axis" where there is none,
+else fewer of them, in less time; memory within 5 % of arguments, results and temporaries, and both
+times those said. On simulated devices both programs are timed side by side, and the verdict must
+not be that the suggested one is slower. Of sums of a few columns nothing gets rid in less time, and
+that must be the answer. Simulated devices are judged by a calibration, which takes a quarter of a
+minute for each mesh. What the folder has is not tried again, so that it goes on where it was ended;
+none is begun after `--seconds`, and the figures are of those that are done.
 """
 
-import argparse
 import json
 import random
 import sys
@@ -25,12 +23,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import command_line
 from spmd_core.base.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment, study_of
 from spmd_core.lab import Lab
-from spmd_core.results.collective import Collective
-from spmd_core.results.remedy import Nothing, Remedy
+from spmd_core.results.collective import Collective, Nothing, Remedy
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.script.program import program_text
 from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
@@ -232,13 +229,14 @@ def kept_faults(path: Path) -> dict[tuple[str, int], str]:
 
 def main() -> int:
     """Print each program that fails, and the figure."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--programs", type=int, default=40)
-    parser.add_argument("--none", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=800)
-    parser.add_argument("--folder", type=Path, help="keeps the runs, and what was found")
-    arguments = parser.parse_args()
+    arguments, figures = command_line(
+        __doc__,
+        programs=40,
+        none=10,
+        seed=0,
+        seconds=800.0,
+        folder=(Path, "keeps the runs, and what was found"),
+    )
     end = time.monotonic() + arguments.seconds
     work = [("none", number) for number in range(arguments.none)]
     work += [("program", number) for number in range(arguments.programs)]
@@ -258,7 +256,6 @@ def main() -> int:
             with path.open("a") as file:
                 file.write(json.dumps([kind, number, ask]) + "\n")
         lab.close()
-    figures = Figures()
     for kind, asked, what in (
         ("none", arguments.none, "said so, of those that nothing removes"),
         ("program", arguments.programs, "remedies: all that was said is true"),

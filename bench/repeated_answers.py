@@ -2,12 +2,11 @@
 processes and data folders of their own: no two may name winners that contradict each other, each by
 an interval that excludes 1.
 
-Run: python -m bench.repeated_answers [--folder F] [--times 10] [--seconds 800]
-Answers that the folder has are not asked again, so that it goes on where it was ended; none is asked
-after `--seconds`, and the figures are of those that are there.
+Run: python -m bench.repeated_answers [--folder F] [--times 10] [--seconds 800] Answers that the
+folder has are not asked again, so that it goes on where it was ended; none is asked after
+`--seconds`, and the figures are of those that are there.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import command_line
 
 LAYER = {
     "workload": "layer",
@@ -88,14 +87,10 @@ def kept(path: Path) -> list[tuple[str, Won]]:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options, figures = command_line(
+        __doc__, folder=(Path, "keeps the answers"), times=10, seconds=800.0
     )
-    ask.add_argument("--folder", type=Path, help="keeps the answers")
-    ask.add_argument("--times", type=int, default=10)
-    ask.add_argument("--seconds", type=float, default=800)
-    options = ask.parse_args()
-    figures, end = Figures(), time.monotonic() + options.seconds
+    end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as own:
         folder = options.folder or Path(own)
         folder.mkdir(parents=True, exist_ok=True)

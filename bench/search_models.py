@@ -2,11 +2,10 @@
 as the published settings. Nothing is compiled.
 """
 
-import argparse
 import sys
 import time
 
-from bench.figures import Figures
+from bench.figures import command_line
 from spmd_core.search.answer import Answer
 from spmd_core.search.models import candidates, space_size
 from spmd_core.search.question import ModelQuestion, read_question
@@ -47,8 +46,7 @@ def searched(question: ModelQuestion) -> tuple[Answer, float]:
 
 def main() -> int:
     """Print the figures; exit code 1 where one misses its goal."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    figures, begun = Figures(), time.monotonic()
+    (_, figures), begun = command_line(__doc__), time.monotonic()
     answer, core_s = searched(read_question(LARGE))
     first_s = time.monotonic() - begun
     note = f"{answer.space:,} candidates"

@@ -5,7 +5,6 @@ What was compiled is kept in `--data`, one line of JSON for each plan; `--compil
 are missing, and may be stopped at any time.
 """
 
-import argparse
 import json
 import os
 import random
@@ -14,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.memory_random import TIMEOUT_S, compiled, stored
 from spmd_core.base.settings import read_settings
 from spmd_core.experiment.plan.plan import Plan
@@ -61,11 +60,12 @@ def drawn(answer: Answer, number: int) -> list[Candidate]:
 
 def main() -> int:
     """Print each winner and the figures; exit code 1 where one misses its goal."""
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--data", type=Path, default=STORED, help="lines of what was compiled")
-    ask.add_argument("--folder", type=Path, default=Path("search-winners"), help="of the compiles")
-    ask.add_argument("--compile", type=int, default=0, metavar="N", help="how many more")
-    asked, figures = ask.parse_args(), Figures()
+    asked, figures = command_line(
+        __doc__,
+        data=(STORED, "lines of what was compiled"),
+        folder=(Path("search-winners"), "of the compiles"),
+        compile=(0, "how many more"),
+    )
     settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
     lab = Lab.open(asked.folder, settings=settings) if asked.compile else None
     known = {json.dumps(row["plan"], sort_keys=True): row for row in stored(asked.data)}

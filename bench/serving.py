@@ -4,7 +4,6 @@ through the proxy, what happens when one of them is killed; and with `--viewers`
     python -m bench.serving [--viewers 100,250] [--rounds 10] [--json]
 """
 
-import argparse
 import asyncio
 import http.client
 import os
@@ -26,7 +25,7 @@ from playwright.sync_api import sync_playwright
 
 from bench.browser import PATIENCE_MS, visit
 from bench.dashboard import PATIENCE_S, Viewer, viewer
-from bench.figures import Figures
+from bench.figures import Figures, command_line
 from bench.server import CHROMIUM, ROOT, Server
 from spmd_core.lab import Lab, examples
 
@@ -187,14 +186,7 @@ async def crowd(port: int, query: str, viewers: int, rounds: int) -> tuple[list[
 
 def main() -> int:
     """Print the figures; 1 where one misses its goal."""
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--viewers", default="")
-    ask.add_argument("--rounds", type=int, default=10)
-    ask.add_argument("--json", action="store_true")
-    options = ask.parse_args()
-    figures = Figures(options.json)
+    options, figures = command_line(__doc__, viewers="", rounds=10)
     if shutil.which("caddy") is None:
         raise SystemExit("needs Caddy: apt-get install caddy")
     with tempfile.TemporaryDirectory(prefix="spmd-lab-served-") as name:

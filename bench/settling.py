@@ -8,7 +8,6 @@ fields that it fills, and from there each screen by the menu, all in one session
 a browser: what they redraw counts too.
 """
 
-import argparse
 import asyncio
 import itertools
 import logging
@@ -18,7 +17,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.dashboard import LAYER, MOST_RUNS, Drawn, Viewer, Visits, computed, dashboard, viewer
-from bench.figures import Figures, of_part
+from bench.figures import command_line, of_part
 from bench.hostile_links import QUESTIONS, SCREENS, code_of
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
@@ -111,19 +110,15 @@ def whole(words: str, drawn: Drawn) -> Drawn:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--json", action="store_true")
-    ask.add_argument("--part", default="1/1", help="of the visits, for example 3/20")
-    options, count = ask.parse_args(), Visits()
+    options, figures = command_line(__doc__, part=("1/1", "of the visits, for example 3/20"))
+    count = Visits()
     logging.disable(logging.CRITICAL)
     with dashboard([LAYER]) as (server, (run,)):
         asyncio.run(visit(server, run, count, options.part))
         runs, searches = computed(server.folder / "data")
     for words, times in count.long.most_common(20):
         print(f"{times:5}  {words}")
-    figures, note = Figures(options.json), f"of {count.count} visits"
+    note = f"of {count.count} visits"
     figures.add("script runs of one visit", count.most, most=MOST_RUNS, note=note)
     figures.add("visits of more script runs", count.long.total(), most=0, note=note)
     figures.add("runs stored by visits", runs - 1, most=0)

@@ -1,12 +1,12 @@
-"""The instant estimate of small plans, of 4 to 16 chips, inside whose interval the compiled prediction
-should lie: each with collective matmuls and with the flag that turns them off.
+"""The instant estimate of small plans, of 4 to 16 chips, inside whose interval the compiled
+prediction should lie: each with collective matmuls and with the flag that turns them off.
 
     python -m bench.small_plans [--which listed|read|held] [--compile N]
 
-`listed` are 20 plans, of which the first 10 were read off once; `read` and `held` are drawn at random
-(chips, sizes, meshes, batches, policies). `held` was compiled after the model was settled, and is the
-test of it. What was compiled is kept in `--data`, one line of JSON for each plan, so that a run that was
-stopped goes on there; a compile takes 25 to 60 s of two cores.
+`listed` are 20 plans, of which the first 10 were read off once; `read` and `held` are drawn at
+random (chips, sizes, meshes, batches, policies). `held` was compiled after the model was settled,
+and is the test of it. What was compiled is kept in `--data`, one line of JSON for each plan, so
+that a run that was stopped goes on there; a compile takes 25 to 60 s of two cores.
 """
 
 import argparse

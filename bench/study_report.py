@@ -1,10 +1,9 @@
-"""The HTML report of a study of 12 variants, run here: its size, whether a browser without a network
-shows all of it, and whether its numbers are those of the JSON.
+"""The HTML report of a study of 12 variants, run here: its size, whether a browser without a
+network shows all of it, and whether its numbers are those of the JSON.
 
     python -m bench.study_report [--json]
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from bench.figures import Figures
+from bench.figures import Figures, command_line
 from bench.server import CHROMIUM
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
@@ -81,11 +80,7 @@ def shown(text: str, figures: Figures) -> None:
 
 def main() -> int:
     """Print the figures; 1 where one misses its goal."""
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--json", action="store_true")
-    figures = Figures(ask.parse_args().json)
+    _, figures = command_line(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab.open(Path(folder), serve=False)
         run = lab.submit(parse_experiment(BASE))

@@ -1,17 +1,16 @@
-"""How often are verdicts wrong, or none? Pairs of real programs, equal by construction or apart by 2,
-5 and 20 %, timed in as many processes as a study takes: three, five while a verdict is open, and
+"""How often are verdicts wrong, or none? Pairs of real programs, equal by construction or apart by
+2, 5 and 20 %, timed in as many processes as a study takes: three, five while a verdict is open, and
 seven where those may settle it.
 
-The machine as it is gives the loaded figures. For the quiet ones, rounds are drawn from what an idle
-machine of two cores is known to do: within a process the turns of a round scatter by 2 %, and a
-program's place makes it up to 1 % faster or slower, in each process anew. The placed ones draw pairs
-that are equal but for their place, which differs by 0.5 to 5 % between processes: as a normal value,
-one with heavy tails, one of two places, or rarely.
-Run: python -m bench.verdicts [--folder F] [--processes 36] [--seconds 600]
-Processes that are in the folder are not run again, so that a run that was ended goes on.
+The machine as it is gives the loaded figures. For the quiet ones, rounds are drawn from what an
+idle machine of two cores is known to do: within a process the turns of a round scatter by 2 %, and
+a program's place makes it up to 1 % faster or slower, in each process anew. The placed ones draw
+pairs that are equal but for their place, which differs by 0.5 to 5 % between processes: as a normal
+value, one with heavy tails, one of two places, or rarely. Run: python -m bench.verdicts [--folder
+F] [--processes 36] [--seconds 600] Processes that are in the folder are not run again, so that a
+run that was ended goes on.
 """
 
-import argparse
 import json
 import os
 import random
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.figures import Figures
+from bench.figures import Figures, command_line
 from spmd_core.experiment import MARGIN, STUDY_PROCESSES
 from spmd_core.results.stats import compare
 from spmd_core.results.verdicts import CONFIDENCE, MOST_PROCESSES, over_processes, wants_more
@@ -64,8 +63,8 @@ def recorded(folder: Path, count: int, seconds: float) -> list[dict[str, Any]]:
 
 
 def judged(processes: list[Process]) -> str:
-    """The verdict on two programs, by as many processes as a study would take; `wrong` where the one
-    that was slowed is called faster.
+    """The verdict on two programs, by as many processes as a study would take; `wrong` where the
+    one that was slowed is called faster.
     """
     count = min(STUDY_PROCESSES, len(processes))
     while True:
@@ -162,14 +161,12 @@ def add(figures: Figures, name: str, counts: Judged, most_open: float, note: str
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options, figures = command_line(
+        __doc__,
+        folder=(Path, "keeps the rounds of each process"),
+        processes=36,
+        seconds=(600.0, "none is begun after these"),
     )
-    ask.add_argument("--folder", type=Path, help="keeps the rounds of each process")
-    ask.add_argument("--processes", type=int, default=36)
-    ask.add_argument("--seconds", type=float, default=600, help="none is begun after these")
-    options = ask.parse_args()
-    figures = Figures()
     with tempfile.TemporaryDirectory() as own:
         every = recorded(options.folder or Path(own), options.processes, options.seconds)
     add(figures, "quiet", quiet(MOST_PROCESSES), 0.1, "drawn")

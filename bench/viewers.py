@@ -7,7 +7,6 @@ Each viewer is a session over the real websocket that reruns its page and rests 
 pages are served one after the other, each by a fresh server with nothing else to do.
 """
 
-import argparse
 import asyncio
 import statistics
 import sys
@@ -16,7 +15,7 @@ import time
 from pathlib import Path
 
 from bench.dashboard import LAYER, Viewer, asking, cpu_s, dashboard, viewer
-from bench.figures import Figures
+from bench.figures import Figures, command_line
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
@@ -139,15 +138,7 @@ def tick_of_a_run(figures: Figures, ticks: int) -> None:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--viewers", default="25,50")
-    ask.add_argument("--rounds", type=int, default=10)
-    ask.add_argument("--ticks", type=int, default=20)
-    ask.add_argument("--json", action="store_true")
-    options = ask.parse_args()
-    figures = Figures(options.json)
+    options, figures = command_line(__doc__, viewers="25,50", rounds=10, ticks=20)
     tick_of_a_run(figures, options.ticks)
     compare_with_plain(figures, [int(each) for each in options.viewers.split(",")], options.rounds)
     return figures.finish()

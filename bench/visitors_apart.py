@@ -4,14 +4,13 @@ from another: after how many of theirs the user's run is taken.
     python -m bench.visitors_apart [--visitors 100] [--json]
 """
 
-import argparse
 import asyncio
 import sys
 import time
 from urllib.parse import urlencode
 
 from bench.dashboard import LAYER, asking, dashboard, viewer
-from bench.figures import Figures
+from bench.figures import command_line
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
@@ -66,11 +65,7 @@ def place_taken(lab: Lab, run: str) -> tuple[int, str]:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--visitors", type=int, default=100)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    figures = Figures(options.json)
+    options, figures = command_line(__doc__, visitors=100)
     with dashboard([]) as (server, _), asking(server) as lab:
         pressed = asyncio.run(crowd(server, options.visitors))
         queued = len(lab.active())

@@ -11,7 +11,6 @@ steps written with Flax, Equinox, optax and plain JAX, taken or refused with a s
 in one sentence. --part: every Nth of a list.
 """
 
-import argparse
 import itertools
 import math
 import os
@@ -34,7 +33,7 @@ from jax.sharding import PartitionSpec as P
 
 from bench import exported_steps
 from bench.exported import MESH, SHAPES, SPECS, abstract_mesh, sgd, sgd_step, sharded, written
-from bench.figures import Figures
+from bench.figures import Figures, command_line
 from spmd_core.base import RequestError
 from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import complete
@@ -246,14 +245,13 @@ def _changed(data: bytes, rng: random.Random, count: int) -> Iterator[bytes]:
 
 def main() -> int:
     """Measure what is asked for."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="accidents,meshes,libraries,doctored")
-    parser.add_argument("--topology", action="store_true")
-    parser.add_argument("--files", type=int, default=200, help="how many are doctored")
-    parser.add_argument("--part", default="1/1", help="K/N: every Nth, from the Kth on")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    figures = Figures(arguments.json)
+    arguments, figures = command_line(
+        __doc__,
+        only="accidents,meshes,libraries,doctored",
+        topology=False,
+        files=(200, "how many are doctored"),
+        part=("1/1", "K/N: every Nth, from the Kth on"),
+    )
     first, every = map(int, arguments.part.split("/"))
     part = slice(first - 1, None, every)
     for name in arguments.only.split(","):

@@ -3,14 +3,18 @@ longest compile.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.workloads import decoder
 from spmd_core.experiment.workloads.catalog import WORKLOADS, Workload
 from spmd_core.experiment.workloads.options import Choice
+from spmd_core.results.reference.bounds import Arithmetic
+from spmd_core.results.reference.reference import Reference, references
 
 # It keeps the compiler busy for half a minute at the least: what is cancelled, paused or limited
 # in mid-compile.
@@ -99,3 +103,10 @@ BIG_SPEC: dict[str, Any] = {
     "seed": 2**32 - 1,
     "options": {"device_order": "plain"},
 }
+
+
+def reference(
+    experiment: Experiment, operands: Mapping[str, np.ndarray], how: Arithmetic | None = None
+) -> Reference:
+    """What the workload's first result is judged by."""
+    return references(experiment, operands, how)[experiment.what.results[0].name]

@@ -110,7 +110,9 @@ def _outcome(summary: RunSummary) -> str:
 
 
 def stored(experiment: Experiment) -> bool:
-    """How many runs of an experiment are stored, and a link to the last; False where there are none."""
+    """How many runs of an experiment are stored, and a link to the last; False where there are
+    none.
+    """
     runs = lab().history(experiment=experiment, state="succeeded", source="here")
     if not runs:
         return False

@@ -8,7 +8,6 @@ import re
 
 from spmd_core.base import visible
 
-LONGEST_QUOTE = 60  # characters of another's text inside a sentence of ours
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&]|(?<=:material)/)")
 _SPACE = re.compile(r"[^\S\u00a0]+")  # a space that does not break a line stays one
 # Streamlit looks for these again after the escapes are read: what makes a link, and the names
@@ -68,16 +67,6 @@ def code(text: str) -> str:
     fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
     space = " " if line[0] == "`" or line[-1] == "`" else ""
     return f"{fence}{space}{line}{space}{fence}"
-
-
-def quoted(text: str) -> str:
-    """Another's text in a sentence of ours, in quotation marks and not longer than a name.
-
-    >>> quoted("x" * 80) == f"“{'x' * 59}…”"
-    True
-    """
-    line = _SPACE.sub(" ", text).strip()
-    return f"“{plain(line if len(line) <= LONGEST_QUOTE else f'{line[: LONGEST_QUOTE - 1]}…')}”"
 
 
 def _between(live: re.Pattern[str], line: str) -> str:

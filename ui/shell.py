@@ -173,8 +173,8 @@ def _address_banner() -> None:
 
 
 def _require_login() -> None:
-    """Nothing is shown where the dashboard is closed, before a login that is set up, and to somebody
-    who is not among the members.
+    """Nothing is shown where the dashboard is closed, before a login that is set up, and to
+    somebody who is not among the members.
     """
     entry = door.entry()
     if entry.may_enter:

@@ -17,6 +17,7 @@ from spmd_core.base.errors import (
 from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf
 from spmd_core.base.login import is_confirmed
+from spmd_core.base.packages import package_version
 from spmd_core.base.settings import (
     Settings,
     default_data_folder,
@@ -67,6 +68,7 @@ __all__ = [
     "open_file",
     "ordinal_text",
     "own_path",
+    "package_version",
     "plain_streams",
     "read_file",
     "read_settings",

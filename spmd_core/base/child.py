@@ -1,4 +1,6 @@
-"""A short-lived process of our own that answers on a file descriptor, with limits of time and memory."""
+"""A short-lived process of our own that answers on a file descriptor, with limits of time and
+memory.
+"""
 
 import contextlib
 import os

@@ -51,7 +51,8 @@ class Settings:
     dask_tls: tuple[str, ...] = ()
     # e-mail addresses and domains that a login lets in; *: whoever the identity provider knows
     members: tuple[str, ...] = ()
-    # e-mail addresses, and `issuer#sub`, of who logs in as an admin or a runner, *: everybody; all others view
+    # e-mail addresses, and `issuer#sub`, of who logs in as an admin or a runner, *: everybody; all
+    # others view
     admins: tuple[str, ...] = ()
     runners: tuple[str, ...] = ()
     anonymous: str = (

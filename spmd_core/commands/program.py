@@ -1,5 +1,5 @@
-"""Takes a program that `jax.export` wrote, and prints what each device holds of it, and what in it is
-hardly meant.
+"""Takes a program that `jax.export` wrote, and prints what each device holds of it, and what in it
+is hardly meant.
 """
 
 import json

@@ -136,8 +136,8 @@ def result_with_shardings(lab: Lab, result: Result) -> Result:
 
 
 def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
-    """A result with its roofs, where its target and mesh were calibrated (none of a foreign run), and
-    with the remedies for its collectives; unchanged where the data folder went meanwhile.
+    """A result with its roofs, where its target and mesh were calibrated (none of a foreign run),
+    and with the remedies for its collectives; unchanged where the data folder went meanwhile.
     """
     if result is None:
         return None

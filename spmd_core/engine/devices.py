@@ -1,5 +1,5 @@
-"""What a worker runs on: the devices as JAX lists them, checked against the target that was requested
-for.
+"""What a worker runs on: the devices as JAX lists them, checked against the target that was
+requested for.
 """
 
 import os
@@ -100,7 +100,9 @@ def _one_here(device: JaxDevice) -> JaxDevice:
 
 
 def memory_limit_bytes(device: JaxDevice) -> int | None:
-    """Bytes that this process may use of the device's memory; None where the platform does not report it."""
+    """Bytes that this process may use of the device's memory; None where the platform does not
+    report it.
+    """
     stats = device.memory_stats()
     limit = (stats or {}).get("bytes_limit")
     return int(limit) if limit else None

@@ -1,5 +1,6 @@
-"""What the members of a run on several hosts agree on. Each runs the same steps: the first decides what
-depends on time, and each judges the shards that it holds. In a process of its own all of it is free.
+"""What the members of a run on several hosts agree on. Each runs the same steps: the first decides
+what depends on time, and each judges the shards that it holds. In a process of its own all of it is
+free.
 """
 
 import itertools

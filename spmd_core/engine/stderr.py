@@ -75,7 +75,7 @@ def compiler_warnings(text: str) -> tuple[str, ...]:
     warnings: dict[str, None] = {}
     for line in text.splitlines():
         words = _LOG_PREFIX.sub("", line.strip())
-        if not words or _is_harmless(words):
+        if not words or "All log messages before absl::InitializeLog" in words:
             continue
         sentence = next((meaning for pattern, meaning in _KNOWN if pattern.search(words)), None)
         shown = (
@@ -85,8 +85,3 @@ def compiler_warnings(text: str) -> tuple[str, ...]:
         )
         warnings[f"{sentence}: {shown}" if sentence else shown] = None
     return tuple(warnings)
-
-
-def _is_harmless(words: str) -> bool:
-    """Start-up messages that are not about the program."""
-    return "All log messages before absl::InitializeLog" in words

@@ -15,8 +15,8 @@ _TEXT, _BYTES = re.compile(*_STRINGS), re.compile(_STRINGS[0].encode(), _STRINGS
 
 
 def load_json(text: str | bytes) -> Any:
-    """The value of a JSON text; RequestError if it is invalid, has NaN or infinity, a duplicate key,
-    or more than MOST_VALUES values.
+    """The value of a JSON text; RequestError if it is invalid, has NaN or infinity, a duplicate
+    key, or more than MOST_VALUES values.
     """
     _check_values(text)
     try:

@@ -210,8 +210,9 @@ def looks_like_link(text: str) -> bool:
 
 
 def screen_of(experiment: Experiment) -> str:
-    """The screen that shows an experiment: `programs` for one that was exported, `predict` on absent TPUs, elsewhere `layout` for a bare
-    array and `compare` for a computation; a study is always on `compare`.
+    """The screen that shows an experiment: `programs` for one that was exported, `predict` on
+    absent TPUs, elsewhere `layout` for a bare array and `compare` for a computation; a study is
+    always on `compare`.
     """
     if experiment.variants:
         return "compare"

@@ -206,10 +206,7 @@ def _check_program(what: Workload, fields: Fields) -> dict[str, Spec]:
             fix = 'use specs, for example {"blocks/*/up": ["x", null]}'
             raise refuse(f"{field} of {what.name}", "is not read", fix)
     mesh, described = fields["mesh"], programs.find(what.artifact or "")
-    if not described.mesh:
-        fix = "export it with shardings over an AbstractMesh, as docs/your_program.md shows"
-        raise refuse(f"mesh {mesh_text(mesh)}", "is none of a program without mesh axes", fix)
-    for axis, size in described.mesh:
+    for axis, size in described.mesh:  # of none, any mesh is given to it
         now = dict(mesh).get(axis)
         if now is None:
             raise refuse(
@@ -220,7 +217,7 @@ def _check_program(what: Workload, fields: Fields) -> dict[str, Spec]:
         if axis in described.manual_axes and now != size:
             rule = "is used inside shard_map, where shapes and groups are those of its mesh"
             raise refuse(f"mesh axis {axis}={now}", rule, f"use {axis}={size}")
-    if [axis for axis, _ in mesh] != [axis for axis, _ in described.mesh]:
+    if described.mesh and [axis for axis, _ in mesh] != [axis for axis, _ in described.mesh]:
         raise refuse(
             f"mesh {mesh_text(mesh)}",
             "has other axes than the program, or in another order",

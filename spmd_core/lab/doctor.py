@@ -11,9 +11,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 
-from spmd_core.base import default_data_folder, read_settings
+from spmd_core.base import default_data_folder, package_version, read_settings
 from spmd_core.lab.supervisor.environment import worker_environment
 from spmd_core.lab.supervisor.process import ROOT
 from spmd_core.machine import Hardware, default_target, read_hardware, surroundings
@@ -43,7 +42,7 @@ def as_json(checks: list[Check]) -> dict[str, object]:
     """The lines as one object; `ok` where none failed."""
     return {
         "ok": all(each.status != "fail" for each in checks),
-        "versions": {name: _version(name) for name in PACKAGES}
+        "versions": {name: package_version(name) for name in PACKAGES}
         | {"python": sys.version.split()[0]},
         "checks": [each.model_dump(mode="json") for each in checks],
     }
@@ -53,7 +52,7 @@ def _surroundings(
     hardware: Hardware, environ: Mapping[str, str]
 ) -> Iterator[tuple[str, dict[str, object]]]:
     own: dict[str, object] = {"python": sys.version.split()[0]}
-    yield "versions", own | {name: _version(name) for name in PACKAGES}
+    yield "versions", own | {name: package_version(name) for name in PACKAGES}
     yield (
         "accelerators",
         {
@@ -162,10 +161,3 @@ def _lines(process: subprocess.Popen[bytes], until: float) -> Iterator[bytes]:
                 return
             *lines, buffer = (buffer + data).split(b"\n")
             yield from (line for line in lines if line.startswith(b"{"))
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -113,8 +113,8 @@ class Lab:
             return lab
 
     def close(self) -> None:
-        """End the worker and give up the folder: a run in progress goes back to the queue where another
-        process waits for it, else it is interrupted.
+        """End the worker and give up the folder: a run in progress goes back to the queue where
+        another process waits for it, else it is interrupted.
         """
         with _opening:
             if _open_labs.pop(self.folder, None) is not self:
@@ -191,7 +191,7 @@ class Lab:
         return self._unsaved.result(run) or self._store.result(run)
 
     def latest(self, experiment: Experiment) -> str | None:
-        """The newest run of an equal experiment that has a complete result; None where there is none."""
+        """The newest run of an equal experiment with a complete result; None where there is none."""
         return self._store.latest(experiment.id)
 
     def succeeded(self) -> frozenset[str]:
@@ -199,7 +199,7 @@ class Lab:
         return self._store.succeeded()
 
     def texts(self, run: str, strategy: str) -> dict[str, str]:
-        """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none are stored."""
+        """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none is stored."""
         return self._unsaved.texts(run, strategy) or self._store.texts(run, strategy)
 
     def every_text(self, run: str) -> dict[str, dict[str, str]]:
@@ -221,7 +221,7 @@ class Lab:
             self._store.note_action(asker.who or asker.viewer or COMMANDS, action, subject)
 
     def actions(self, limit: int = 100, with_commands: bool = False) -> tuple[Action, ...]:
-        """What visitors of the dashboard did, the last first; and the command line, where wanted."""
+        """What visitors of the dashboard did, the last first; and the command line, if wanted."""
         return self._store.actions(limit, with_commands)
 
     def cancel(self, *runs: str, asker: Asker = COMMAND_LINE) -> None:
@@ -450,7 +450,7 @@ class Lab:
         )
 
     def _in_words(self, status: RunStatus) -> RunStatus:
-        """With what is timed meanwhile called as the screens call it; an older version stored that."""
+        """With what is timed meanwhile in words, as the screens name it."""
         timed = self._store.status(status.paused_for) if status.paused_for else None
         return replace(status, paused_for=experiment_words(timed.experiment)) if timed else status
 

@@ -5,13 +5,14 @@ from spmd_core.machine.absent import (
     ENVIRONMENT,
     GPU_OPTIONS,
     description,
+    gpu_compiler_refusal,
     platform_of,
+    plugin_version,
     split_over_slices,
 )
 from spmd_core.machine.chip import Chip
 from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, TPUS, sheet_bytes
 from spmd_core.machine.dumps import dump_folder, size_bytes
-from spmd_core.machine.gpu_compiler import gpu_compiler_refusal, plugin_version
 from spmd_core.machine.gpus import GPUS, Gpu
 from spmd_core.machine.hardware import Hardware, read_hardware
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places

@@ -1,12 +1,34 @@
 """Compile-only topologies: the arguments for JAX and the environment of the compilers, for the
-worker and for exported scripts.
+worker and for exported scripts; and the compiler for GPUs: whether its wheels are here.
 """
 
 from math import gcd
 
-from spmd_core.machine.gpu_compiler import hosts_of, target_config
+from spmd_core.base import package_version
 from spmd_core.machine.gpus import Gpu
 from spmd_core.machine.topologies import Topology
+
+REQUIREMENTS = "requirements-gpu-targets.txt"
+INSTALL = f"pip install -r {REQUIREMENTS}"
+_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
+# what XLA reads of a GPU, alike for all of these: registers, threads, blocks (CUDA C++ programming
+# guide, technical specifications of compute capability 8.0 to 10.0)
+_CONFIG = """gpu_device_info {{
+  threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048
+  shared_memory_per_block: 49152 shared_memory_per_core: {shared}
+  shared_memory_per_block_optin: {shared_block}
+  core_count: {sms} fpus_per_core: {lanes}
+  block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+  memory_bandwidth: {bandwidth} l2_cache_size: {l2} clock_rate_ghz: {clock}
+  device_memory_size: {memory}
+  registers_per_core_limit: 65536 registers_per_block_limit: 65536
+  cuda_compute_capability {{ major: {major} minor: {minor}{features} }}
+}}
+platform_name: "CUDA"
+dnn_version_info {{ major: 9 minor: 10 patch: 0 }}
+device_description_str: "{name}"
+"""
+
 
 # read when jax and libtpu are loaded
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
@@ -52,3 +74,54 @@ def split_over_slices(
     if rest > 1:
         return None
     return tuple(size // taken for size, taken in zip(sizes, between, strict=True)), tuple(between)
+
+
+def plugin_version() -> str | None:
+    """The package of JAX's CUDA plugin and its version, e.g. `jax-cuda12-plugin 0.10.2`; None where
+    there is none.
+    """
+    for name in _PLUGINS:
+        if found := package_version(name):
+            return f"{name} {found}"
+    return None
+
+
+def gpu_compiler_refusal() -> str | None:
+    """Why programs cannot be compiled for absent GPUs here, with what to type; None if they can."""
+    plugin = plugin_version()
+    if plugin is None:
+        return f"the compiler for GPUs is not installed: run `{INSTALL}`"
+    jaxlib = package_version("jaxlib")
+    name, _, number = plugin.partition(" ")
+    if jaxlib is not None and number != jaxlib:
+        return f"{name} {number} does not fit jaxlib {jaxlib}: run `{INSTALL}`, which brings the one that fits"
+    return None
+
+
+def target_config(gpu: Gpu) -> str:
+    """A GPU as XLA's compiler reads it, in the text format of its `GpuTargetConfigProto`."""
+    major, minor = gpu.capability
+    per_core = 164 if major == 8 else 228  # KiB; a block can have 1 KiB less
+    return _CONFIG.format(
+        shared=per_core * 1024,
+        shared_block=(per_core - 1) * 1024,
+        sms=gpu.sms,
+        lanes=64 if major == 8 else 128,
+        bandwidth=int(gpu.hbm_bandwidth),
+        l2=gpu.l2_bytes,
+        clock=gpu.clock_hz / 1e9,
+        # XLA plans for 80 % of it; published runs let JAX take 90 %
+        memory=int(gpu.hbm_bytes * 0.9 / 0.8),
+        major=major,
+        minor=minor,
+        features=" feature_extension: ACCELERATED_FEATURES" if major >= 9 else "",
+        name=gpu.device_kinds[0],
+    )
+
+
+def hosts_of(topology: Topology) -> str:
+    """Domains, hosts of a domain and GPUs of a host, as XLA names a topology, e.g. `2x1x8`."""
+    count = topology.shape[0]
+    assert isinstance(topology.chip, Gpu)
+    each = min(count, topology.chip.host_gpus)
+    return f"{topology.slices}x{count // each}x{each}"

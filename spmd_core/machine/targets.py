@@ -1,4 +1,6 @@
-"""Where an experiment runs: this machine's accelerators, simulated CPU devices, or absent TPUs or GPUs."""
+"""Where an experiment runs: this machine's accelerators, simulated CPU devices, or absent TPUs or
+GPUs.
+"""
 
 import os
 import re

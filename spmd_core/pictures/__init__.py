@@ -1,10 +1,16 @@
 """Data movement and timelines, as values to draw."""
 
 from spmd_core.pictures.arrows.flows import PERMUTE, SEND
-from spmd_core.pictures.arrows.groups import Groups, follows_axes, groups_in_mesh
 from spmd_core.pictures.arrows.placed import Placed, placed
 from spmd_core.pictures.arrows.scene import Arrow, ArrowScene, Node, scene
-from spmd_core.pictures.arrows.traffic import ChipLink, Traffic, traffic
+from spmd_core.pictures.arrows.traffic import (
+    ChipLink,
+    Groups,
+    Traffic,
+    follows_axes,
+    groups_in_mesh,
+    traffic,
+)
 from spmd_core.pictures.resharding.moves import Move, missing_bytes, reshard, time_of
 from spmd_core.pictures.resharding.product import Product, is_product, product
 from spmd_core.pictures.timeline import text

@@ -27,8 +27,8 @@ def collection_document(
     subjects: Mapping[str, Subject],
     texts: Mapping[str, Texts] | None = None,
 ) -> Document:
-    """The page. `subjects`: the runs that are stored, by id; `texts`: by run, the program texts that
-    are to be in it.
+    """The page. `subjects`: the runs that are stored, by id; `texts`: by run, the program texts
+    that are to be in it.
     """
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(collection.updated_at))
     by = f", by {collection.owner_name}" if collection.owner_name else ""

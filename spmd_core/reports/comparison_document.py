@@ -88,8 +88,8 @@ def _times(outcome: StrategyResult) -> tuple[float | None, float | None, float |
 
 
 def runs_table(compared: Compared, is_short: bool = False) -> Table:
-    """A row for each run: what it is (not where `is_short`), when and where it ran, its time and how
-    it compares.
+    """A row for each run: what it is (not where `is_short`), when and where it ran, its time and
+    how it compares.
     """
     answers = {each.run: each for each in compared.answers}
     rows = [_run_row(each, answers, compared.baseline) for each in compared.subjects]

@@ -22,8 +22,8 @@ _LEAST_HOST = 2  # characters: a shorter name is a letter of the text
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table. `value` is the exact number that `text` shows rounded, in seconds, bytes or
-    as it is; None where there is none.
+    """A cell of a table. `value` is the exact number that `text` shows rounded, in seconds, bytes
+    or as it is; None where there is none.
     """
 
     text: str
@@ -40,8 +40,8 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Text of ours, or of people (`is_note`), whose line breaks are kept, or in which `**bold**` and
-    code between backticks are markup (`is_marked`).
+    """Text of ours, or of people (`is_note`), whose line breaks are kept, or in which `**bold**`
+    and code between backticks are markup (`is_marked`).
     """
 
     text: str
@@ -142,8 +142,8 @@ def turned(table: Table) -> Table:
 
 
 def chosen_columns(table: Table, names: Sequence[str]) -> Table:
-    """A table with some of its columns, in the order named, the first one always. RequestError where
-    it has none of a name; all columns where none is named.
+    """A table with some of its columns, in the order named, the first one always. RequestError
+    where it has none of a name; all columns where none is named.
     """
     if not names:
         return table

@@ -1,8 +1,9 @@
 """A document as one HTML file: no script, nothing from the network, both themes, and paper."""
 
+import math
 from html import escape
 
-from spmd_core.base import visible
+from spmd_core.base import bytes_text, seconds_text, visible
 from spmd_core.reports.document import (
     Block,
     Cell,
@@ -14,7 +15,13 @@ from spmd_core.reports.document import (
     Table,
     marked,
 )
-from spmd_core.reports.svg import svg_of
+
+_WIDTH, _LEFT, _RIGHT = 860, 4, 150  # of the picture, of its edge, of the numbers
+_ROW, _TOP, _AXIS = 56, 4, 36  # a label above each bar, which a narrow window writes larger
+_LONGEST = 60  # characters of a label
+_COLORS = 8  # classes of the style sheet
+_STEPS = (1, 2, 5, 10)
+
 
 # where a browser opens the file, nothing of it can run, load or send
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -35,7 +42,7 @@ h2{font-size:1.25rem;margin:2.2rem 0 .6rem}h3{font-size:1.02rem;margin:1.5rem 0 
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;vertical-align:top;padding:.35rem .9rem .35rem 0;border-bottom:1px solid var(--line);
 overflow-wrap:normal;min-width:4rem}
-td.long{min-width:15rem}data{white-space:nowrap}
+td.long{min-width:15rem}td.mid{min-width:9rem}data{white-space:nowrap}
 th{font-weight:600;color:var(--soft);font-size:.88rem}
 figure{margin:1rem 0}figcaption{color:var(--soft);font-size:.9rem}
 svg{width:100%;height:auto;display:block}svg text{font:14px system-ui,sans-serif;fill:var(--ink)}
@@ -55,10 +62,11 @@ footer{margin-top:3rem;color:var(--soft);font-size:.88rem}
 @media print{:root{--ink:#000;--soft:#444;--line:#bbb;--back:#fff;--panel:#f5f5f5}
 body{max-width:none;padding:0;font-size:11pt}h2,h3{break-after:avoid}figure,tr{break-inside:avoid}
 pre{white-space:pre-wrap;overflow-wrap:anywhere}.wide{overflow:visible}
-th,td,td.long{min-width:0;padding-right:.4rem;font-size:.85em;overflow-wrap:break-word}
+svg{max-height:23cm}
+th,td,td.long,td.mid{min-width:0;padding-right:.4rem;font-size:.85em;overflow-wrap:break-word}
 details:not([open]){display:none}}
 """
-_LONG = 40  # characters of a cell that needs room for its lines
+_MID, _LONG = 20, 40  # characters of a cell that needs room for its lines
 BEGIN = "<!doctype html><!-- SPMD Lab report -->"
 _FOOTER = (
     "Made by SPMD Lab. Each rounded number of a table has its exact value in the source of this page, "
@@ -118,10 +126,85 @@ def _table(table: Table) -> str:
 def _cell(cell: Cell) -> str:
     if cell.value is not None:
         return f'<td><data value="{cell.value!r}">{_text(cell.text)}</data></td>'
-    kind = ' class="long"' if len(cell.text) > _LONG else ""
+    size = len(cell.text)
+    kind = ' class="long"' * (size > _LONG) or ' class="mid"' * (size > _MID)
     return f"<td{kind}>{_text(cell.text)}</td>"
 
 
 def _text(text: str) -> str:
     """Foreign text in the page: shown word for word."""
     return escape(visible(text, keep="\n\t"))
+
+
+def svg_of(chart: Chart) -> str:
+    """The picture. Values beyond the axis are drawn at its end."""
+    most = _most(chart)
+    height = _TOP + _ROW * len(chart.bars) + _AXIS
+    words = seconds_text if chart.unit == "s" else bytes_text
+    parts = [
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_alt(chart)}">',
+        *_axis(chart, most, height),
+    ]
+    for number, bar in enumerate(chart.bars):
+        y = _TOP + _ROW * number
+        color = f"c{bar.group % _COLORS}"
+        label = visible(bar.label)
+        shown = label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
+        parts += [
+            f'<text x="{_LEFT}" y="{y + 22}">{escape(shown)}</text>',
+            f'<rect class="{color} bar" x="{_LEFT}" y="{y + 30}" '
+            f'width="{_x(bar.middle, most) - _LEFT:.1f}" height="18" rx="2"/>',
+        ]
+        parts += [
+            f'<path class="{color} tick" d="M{_x(value, most):.1f} {y + 32}v14"/>'
+            for value in bar.values
+        ]
+        if bar.low is not None and bar.high is not None:
+            low, high = _x(bar.low, most), _x(bar.high, most)
+            parts.append(f'<path class="{color} span" d="M{low:.1f} {y + 39}H{high:.1f}"/>')
+        value = words(bar.middle)  # pyright: ignore[reportArgumentType]
+        parts.append(
+            f'<text x="{_WIDTH - _RIGHT + 12}" y="{y + 46}" class="n">{escape(value)}</text>'
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def _alt(chart: Chart) -> str:
+    words = seconds_text if chart.unit == "s" else bytes_text
+    listed = ", ".join(f"{bar.label} {words(bar.middle)}" for bar in chart.bars)  # pyright: ignore[reportArgumentType]
+    return escape(visible(f"{chart.title}: {listed}"))
+
+
+def _most(chart: Chart) -> float:
+    """The end of the axis: every middle and interval fits, and single values up to 1.5 times the
+    longest bar.
+    """
+    known = [each for bar in chart.bars for each in (bar.middle, bar.high or 0.0)]
+    single = [value for bar in chart.bars for value in bar.values]
+    longest = max(bar.middle for bar in chart.bars)
+    return max(*known, min(max(single, default=0.0), 1.5 * longest)) or 1.0
+
+
+def _x(value: float, most: float) -> float:
+    return _LEFT + (_WIDTH - _LEFT - _RIGHT) * min(1.0, max(0.0, value / most))
+
+
+def _axis(chart: Chart, most: float, height: int) -> list[str]:
+    """Grid lines with their numbers, at round steps."""
+    words = seconds_text if chart.unit == "s" else bytes_text
+    base = (
+        10 ** math.floor(math.log10(most / 4))
+        if chart.unit == "s"
+        else 2 ** math.floor(math.log2(most / 4))
+    )
+    steps = _STEPS if chart.unit == "s" else (1, 2, 4)
+    step = next((base * each for each in steps if most / (base * each) <= 6), base * steps[-1])
+    parts = []
+    for number in range(int(most / step) + 1):
+        x = _x(number * step, most)
+        value = "0" if number == 0 else words(number * step)  # pyright: ignore[reportArgumentType]
+        parts += [
+            f'<path class="grid" d="M{x:.1f} {_TOP}V{height - _AXIS}"/>',
+            f'<text x="{x:.1f}" y="{height - _AXIS + 18}" class="axis" text-anchor="middle">{value}</text>',
+        ]
+    return parts

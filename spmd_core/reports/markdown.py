@@ -21,8 +21,8 @@ _SPECIAL = re.compile(
 
 
 def markdown_text(document: Document) -> str:
-    """The document as Markdown in which no foreign text is markup; what is folded is a table, or left
-    out where it is a program.
+    """The document as Markdown in which no foreign text is markup; what is folded is a table, or
+    left out where it is a program.
     """
     blocks = [text for each in document.blocks if (text := _block(each))]
     return "\n\n".join([BEGIN, f"# {_line(document.title)}", *blocks]) + "\n"

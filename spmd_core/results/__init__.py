@@ -3,13 +3,20 @@
 from spmd_core.results import stats
 from spmd_core.results.advice import Next
 from spmd_core.results.between import Between, apart, between, between_estimates, fastest_row
-from spmd_core.results.collective import Collective, Part
+from spmd_core.results.collective import (
+    Change,
+    Collective,
+    Nothing,
+    Part,
+    Predicted,
+    Remedy,
+    Removal,
+)
 from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn, thinned
 from spmd_core.results.environment import Device, Environment
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.placement import difference
-from spmd_core.results.predicted import compare_predicted, estimates, predicted_verdict
 from spmd_core.results.prediction import (
     PROGRAM,
     Binds,
@@ -20,7 +27,13 @@ from spmd_core.results.prediction import (
     Prediction,
 )
 from spmd_core.results.processes import next_process, with_process
-from spmd_core.results.ranking import best_rows, of_rows
+from spmd_core.results.ranking import (
+    best_rows,
+    compare_predicted,
+    estimates,
+    of_rows,
+    predicted_verdict,
+)
 from spmd_core.results.reference.bounds import (
     EPS,
     LARGEST,
@@ -44,7 +57,6 @@ from spmd_core.results.reference.reference import (
     sampled_rows,
     uniform,
 )
-from spmd_core.results.remedy import Change, Nothing, Predicted, Remedy, Removal
 from spmd_core.results.result import (
     INEXPRESSIBLE,
     OUT_OF_MEMORY,

@@ -115,8 +115,8 @@ class Wrong(Frozen):
 
 
 class StoredFact(Frozen):
-    """What a reader of a strategy's numbers needs beside them: a kind of `words/results.py`, and the
-    values that its sentence names.
+    """What a reader of a strategy's numbers needs beside them: a kind of `words/results.py`, and
+    the values that its sentence names.
     """
 
     kind: str

@@ -151,7 +151,9 @@ class Answer:
         return {**candidate.to_json(), "price_per_billion_tokens": price}
 
     def _standard(self, standard: StandardSharding) -> dict[str, object]:
-        """A standard sharding, and its time over the winner's where both were measured side by side."""
+        """A standard sharding, and its time over the winner's where both were measured side by
+        side.
+        """
         name = standard.candidate.name if standard.candidate else ""
         proof = self.proof_of_winner
         return {

@@ -97,7 +97,7 @@ class ArrayQuestion(Question):
         """The same on another target."""
         if mesh := self.spec.get("mesh"):
             return self.experiment(target, mesh=mesh)
-        if self.described:
+        if self.described and self.described.mesh:
             return self.experiment(target, mesh=self.described.mesh)
         return self.experiment(target, mesh={"x": self.count(target)}, sharding={}, overrides={})
 
@@ -172,11 +172,11 @@ def read_array_question(data: Any, devices: int | None = None, **more: Any) -> A
 
 def program_meshes(described: Described, devices: int) -> Iterator[Mesh]:
     """Every mesh of a program's axes for a number of devices; the axes that its `shard_map` uses
-    keep their size.
+    keep their size. Of a program without axes, meshes of two.
     """
     axes = [
         (name, (size,) if name in described.manual_axes else range(1, devices + 1))
-        for name, size in described.mesh
+        for name, size in described.mesh or (("x", devices), ("y", 1))
     ]
 
     def sizes(left: int, place: int) -> Iterator[tuple[int, ...]]:

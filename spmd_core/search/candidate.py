@@ -66,9 +66,10 @@ class Candidate:
     same question; `detail` the rule that pruned it, or why it failed, in a sentence.
 
     `tokens` is what a step does: times of different batches are compared per token; 1 of a program
-    that has no tokens. `memory_span` is the interval of an estimate of its memory, and `fits` whether
-    a device holds it by that interval, or by the compiler. `equal` is the number of the candidate that it equals; `run` the one
-    that first answered it, `study` the one that measured it beside others, if any did.
+    that has no tokens. `memory_span` is the interval of an estimate of its memory, and `fits`
+    whether a device holds it by that interval, or by the compiler. `equal` is the number of the
+    candidate that it equals; `run` the one that first answered it, `study` the one that measured it
+    beside others, if any did.
     """
 
     number: int

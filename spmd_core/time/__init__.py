@@ -1,11 +1,9 @@
 """How long: the only wing that answers in seconds, whatever the source."""
 
 from spmd_core.time.bandwidth.accuracy import FEWEST_RANKED, Pair, median_error, pairs_of, spearman
-from spmd_core.time.bandwidth.cases import Case, cases
 from spmd_core.time.bandwidth.ceilings import ceiling, noted
 from spmd_core.time.bandwidth.fits import fits
 from spmd_core.time.bandwidth.operations import operations_of, operations_of_turn
-from spmd_core.time.bandwidth.predicted import on_topology
 from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
 from spmd_core.time.bandwidth.roofline import TOO_HIGH, with_roofline
 from spmd_core.time.closed_form.bound import bound_s, closed_form_s, least_s
@@ -27,16 +25,18 @@ from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
 from spmd_core.time.estimate.step import RING_NOTE, estimate_step, step_mfu
 from spmd_core.time.model.calibration import ALONE, Calibration
 from spmd_core.time.model.duration import NOT_CALIBRATED, Duration, Unknown
-from spmd_core.time.model.nominal import data_sheet, link_s
 from spmd_core.time.model.stored_results import (
+    Case,
     calibration,
     calibration_of,
     calibration_on,
+    cases,
     measured,
+    on_topology,
     times_where_run,
     with_expected,
 )
-from spmd_core.time.model.time_model import TimeModel, time_model
+from spmd_core.time.model.time_model import TimeModel, data_sheet, link_s, time_model
 
 __all__ = [
     "ALONE",

@@ -61,18 +61,16 @@ from spmd_core.words.experiments import (
     sharding_words,
 )
 from spmd_core.words.gap import gap_sentence, gap_table
-from spmd_core.words.history.added import (
+from spmd_core.words.history.between import basis_words, between_words, ratio_interval_words
+from spmd_core.words.history.cells import (
+    answer_words,
     asks_for_examples,
     foreign_search_words,
     imported_words,
     labels_words,
-    origin_words,
-)
-from spmd_core.words.history.between import basis_words, between_words, ratio_interval_words
-from spmd_core.words.history.cells import (
-    answer_words,
     matches,
     operand_bytes,
+    origin_words,
     shape_words,
     stored_words,
     when_words,

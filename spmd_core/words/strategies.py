@@ -43,8 +43,8 @@ LISTED = 3  # rows of a study that a sentence names: of more, the first and how 
 
 
 def measured(result: Result) -> str:
-    """Which strategy is fastest; of a study first which variant, each by its fastest row, then which
-    strategy within the best one.
+    """Which strategy is fastest; of a study first which variant, each by its fastest row, then
+    which strategy within the best one.
     """
     best = best_rows(result) if result.experiment.variants else ()
     if not result.comparison or not best or len(best) == len(result.strategies):

@@ -24,8 +24,8 @@ KINDS = 2  # of collectives with their axes that a row names
 
 
 def shared_words(form: Mapping[str, object]) -> tuple[str, str]:
-    """Which fields of a study change all its variants, and which only the one that they show. `form`:
-    the JSON form of a variant.
+    """Which fields of a study change all its variants, and which only the one that they show.
+    `form`: the JSON form of a variant.
     """
     shared = ", ".join(shared_parts(dict(form)))
     if named_axes(str(form["workload"])):

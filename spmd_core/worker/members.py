@@ -1,4 +1,5 @@
-"""The other members of a run on several hosts: workers that the first one starts, commands, and watches.
+"""The other members of a run on several hosts: workers that the first one starts, commands, and
+watches.
 
 They belong to its process group and end with it, whatever happens to it; it ends when one of them
 does, so that none waits for a partner that is gone.

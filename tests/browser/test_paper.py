@@ -3,6 +3,8 @@
 from playwright.sync_api import expect
 
 from bench.browser import visit
+from spmd_core.reports import Document, Table, html_text
+from spmd_core.reports.document import Bar, Cell, Chart
 
 OPACITY = "element => { let least = 1; for (let at = element; at; at = at.parentElement) least = Math.min(least, getComputedStyle(at).opacity); return least; }"
 
@@ -21,3 +23,19 @@ def test_print_has_no_sidebar_and_a_narrow_window_copies_without_hover(server, p
     copy = page.get_by_test_id("stCode").first.get_by_role("button")
     expect(copy).to_be_attached()
     assert copy.evaluate(OPACITY) == 1
+
+
+def test_a_report_on_paper_loses_no_column_and_splits_no_chart(page):
+    wide = Table(
+        tuple(f"column {at}" for at in range(10)),
+        tuple(
+            tuple(Cell(f"{row} of {at}, cannot tell it") for at in range(10)) for row in range(3)
+        ),
+    )
+    chart = Chart("Times", "s", tuple(Bar(f"row {at}", 1.0 + at) for at in range(40)))
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 970})  # A4 within its margins
+    page.set_content(html_text(Document("A study", (wide, chart))))
+    assert page.evaluate("document.querySelector('table').scrollWidth") <= 680
+    assert page.evaluate("document.documentElement.scrollWidth") <= 680
+    assert page.locator("svg").bounding_box()["height"] <= 970

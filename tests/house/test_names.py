@@ -1,6 +1,10 @@
-"""One name has one meaning: no class name in two wings, no file name in four folders."""
+"""One name has one meaning: no class name in two wings, no file name in four folders; and names of
+files are plain.
+"""
 
 import ast
+import re
+import subprocess
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -11,6 +15,7 @@ from tests.layers import ROOT, parsed, source_files
 pytestmark = pytest.mark.fast
 
 MOST_FILES = 3  # of one name; may only go down
+_PLAIN = re.compile(rb"[A-Za-z0-9._][A-Za-z0-9._-]*")
 
 
 def wing(path: Path) -> str:
@@ -52,3 +57,21 @@ def test_no_file_name_is_used_four_times():
 def test_two_classes_of_one_name_are_reported():
     assert classes("class A:\n    class B:\n        pass") == {"A", "B"}
     assert in_two_wings([("lab", "A"), ("ui", "A"), ("lab", "B")]) == {"A"}
+
+
+def not_plain(paths: list[bytes]) -> list[bytes]:
+    """Those of whose folders or file one has a name that a shell or a browser may read otherwise."""
+    return [path for path in paths if not all(map(_PLAIN.fullmatch, path.split(b"/")))]
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
+def test_names_of_tracked_files_are_plain():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    paths = listed.stdout.rstrip(b"\0").split(b"\0")
+    assert len(paths) > 800
+    assert not_plain(paths) == []
+
+
+def test_a_name_that_is_not_plain_is_reported():
+    odd = [b"-", b"\xff", b"docs/a b.md", b"-x/y.py"]
+    assert not_plain([*odd, b".ci/run", b"docs/on_a_tpu_vm.md", b"locks/python3.11.txt"]) == odd

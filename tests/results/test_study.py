@@ -9,7 +9,7 @@ from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results.export import csv_text, result_json
-from spmd_core.results.predicted import compare_predicted, estimates
+from spmd_core.results.ranking import compare_predicted, estimates
 from spmd_core.results.result import Result
 from spmd_core.words import studies
 from spmd_core.words.experiments import experiment_words

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.base.errors import RequestError
-from spmd_core.commands.printed.search_lines import lines
+from spmd_core.commands.search import lines
 from spmd_core.results.prediction import Estimate
 from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question

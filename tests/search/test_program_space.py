@@ -3,9 +3,10 @@
 import math
 import re
 
+import jax
 import pytest
 
-from bench.exported import sgd_step
+from bench.exported import sgd_step, written
 from spmd_core.experiment import programs
 from spmd_core.search import ProgramSpace, read_array_question, rules_text
 
@@ -56,3 +57,15 @@ def test_rows_move_where_they_are_less_than_the_parameters_that_they_multiply(fo
     sharded = by_name["fsdp=8,tensor=1 · as exported"]
     assert dict(sharded.parts)["communication"] < 2e-4
     assert sharded.seconds < by_name["fsdp=8,tensor=1 · data"].seconds
+
+
+def test_a_program_without_a_mesh_is_tried_on_meshes_of_two_axes():
+    struct = jax.ShapeDtypeStruct((64, 64), "float32")
+    data = written(lambda x, w: x @ w, {"x": struct, "w": struct})
+    spec = {"workload": "program_file", "program": programs.take(data).program}
+    question = read_array_question(spec | {"mesh": None, "specs": None, "target": "tpu:v5e:2x4"})
+    found = list(ProgramSpace(question, 2).candidates())
+    assert {each.point.mesh for each in found} == {
+        (("x", size), ("y", 8 // size)) for size in (1, 2, 4, 8)
+    }
+    assert {each.point.kind for each in found} > {""}

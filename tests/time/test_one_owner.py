@@ -22,14 +22,13 @@ from spmd_core.results.machine import Ceiling, MoveCost, Point
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.array_search import Space
-from spmd_core.time.bandwidth.predicted import on_topology
 from spmd_core.time.bandwidth.program_time import program_time
 from spmd_core.time.bandwidth.roofline import with_roofline
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.predict import predict
 from spmd_core.time.model.calibration import Calibration
 from spmd_core.time.model.duration import Duration, Unknown
-from spmd_core.time.model.stored_results import times_where_run, with_expected
+from spmd_core.time.model.stored_results import on_topology, times_where_run, with_expected
 from tests.layers import ROOT, source_files
 from tests.time.bandwidth.test_expected import machine
 

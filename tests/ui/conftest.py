@@ -1,6 +1,9 @@
 import sys
+from types import SimpleNamespace
 
 import pytest
+
+from spmd_core.lab.lab import Lab
 
 
 @pytest.fixture(autouse=True)
@@ -11,3 +14,12 @@ def nothing_read_before():
             for value in vars(module).values():
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()
+
+
+@pytest.fixture
+def lab(data_folder, monkeypatch):
+    """A Lab that does not work its queue, so that what is queued stays so; the screens use it."""
+    lab = Lab.open(serve=False)
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
+    yield lab
+    lab.close()

@@ -2,7 +2,6 @@
 
 import contextlib
 import resource
-from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -10,7 +9,6 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.lab.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -29,15 +27,6 @@ EXPERIMENTS = {
     "predict": parse_experiment(DEFAULT_SPEC),
 }
 RUN = "20260101-000000-abcdef"
-
-
-@pytest.fixture
-def lab(data_folder, monkeypatch):
-    """A Lab that does not work its queue, so that what is queued stays so; the screens use it."""
-    lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
-    yield lab
-    lab.close()
 
 
 @contextlib.contextmanager

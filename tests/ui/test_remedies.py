@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 from bench.values import result, strategy
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.stored_remedies import Remedies
-from spmd_core.results.remedy import Nothing, Predicted, Remedy
+from spmd_core.results.collective import Nothing, Predicted, Remedy
 from spmd_core.trials.trying import remedy_searches as running
 from spmd_core.trials.trying.stored import to_stored
 from tests.labs import STANDIN, experiment, until

@@ -8,10 +8,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
-from spmd_core.lab.lab import Lab
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.screens import STARTS, WHAT_THIS_IS, screen_title
 from tests.labs import ROOT, experiment
+from tests.ui import opened as screen_opened
 from tests.ui.predictions import predicted, store
 
 pytestmark = pytest.mark.slow
@@ -20,23 +20,9 @@ ARRAY = {"workload": "array", "dims": {"d0": 16}, "sharding": {"d0": "x"}, "stra
 
 
 @pytest.fixture
-def opened(data_folder, monkeypatch):
+def opened(data_folder, lab):
     """A function that opens a screen; its Lab works no queue, so that what waits goes on waiting."""
-    lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
-
-    def opened(page=None, **query):
-        screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
-        if page:
-            screen.switch_page(f"pages/{page}.py")
-        for name, value in query.items():
-            screen.query_params[name] = value
-        screen.run()
-        assert not screen.exception
-        return screen
-
-    yield SimpleNamespace(page=opened, lab=lab, folder=data_folder)
-    lab.close()
+    return SimpleNamespace(page=screen_opened, lab=lab, folder=data_folder)
 
 
 def texts(screen) -> list[str]:

@@ -2,17 +2,14 @@
 what is stored is shown, and a bad link or field is one sentence.
 """
 
-from types import SimpleNamespace
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab.lab import Lab
 from spmd_core.search.link import decode, encode
 from spmd_core.search.question import read_question
 from spmd_core.trials.searching import searches as running
 from spmd_core.words import why_not
-from tests.labs import ROOT, until
+from tests.labs import until
+from tests.ui import opened
 from ui.search.question_inputs import DEFAULT
 
 pytestmark = pytest.mark.slow
@@ -27,24 +24,6 @@ SMALL = {
 }
 
 
-@pytest.fixture
-def lab(data_folder, monkeypatch):
-    lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
-    yield lab
-    lab.close()
-
-
-def opened(**query) -> AppTest:
-    screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
-    screen.switch_page("pages/search.py")
-    for name, value in query.items():
-        screen.query_params[name] = value
-    screen.run()
-    assert not screen.exception
-    return screen
-
-
 def said(screen) -> str:
     parts = (*screen.markdown, *screen.caption, *screen.error, *screen.info, *screen.subheader)
     return "\n".join(each.value for each in parts).replace("\\", "")
@@ -52,25 +31,27 @@ def said(screen) -> str:
 
 def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown(lab):
     question = read_question(SMALL)
-    first = opened(search=encode(question))
+    first = opened("search", search=encode(question))
     assert "Press Search" in said(first) and running.running() == 0
-    linked = opened(search=encode(read_question(DEFAULT)))  # what the screen begins with, by a link
+    linked = opened(
+        "search", search=encode(read_question(DEFAULT))
+    )  # what the screen begins with, by a link
     assert "Press Search" in said(linked) and running.find(lab, read_question(DEFAULT)) is None
     search = running.start(lab, question, None)
     until(lambda: search.is_over)
-    shown = opened(search=encode(question))
+    shown = opened("search", search=encode(question))
     text = said(shown)
     assert search.answer.winner.name in text and "Against the standard shardings" in text
     assert "nothing was compiled" in text
     assert len(shown.dataframe[0].value) == 15
     third = search.answer.ranking[2].candidate  # a link says which row is chosen
-    linked = opened(search=encode(question), candidate=str(third.number))
+    linked = opened("search", search=encode(question), candidate=str(third.number))
     assert why_not(search.answer, third) in said(linked)
     assert linked.query_params["candidate"] == str(third.number)
-    assert "candidate" not in opened(search=encode(question), candidate="x").query_params
+    assert "candidate" not in opened("search", search=encode(question), candidate="x").query_params
     fit = search.answer.space - sum(search.answer.pruned.values())
     assert f"{fit:,} candidates in {len(search.answer.ranking):,} rows" in text
-    past = opened()
+    past = opened("search")
     first_one = running.find(lab, read_question(DEFAULT))
     until(lambda: first_one.is_over)
     past.run()
@@ -83,13 +64,13 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
 def test_a_bad_link_or_field_is_one_sentence(lab):
     search = running.start(lab, read_question(DEFAULT), None)  # what the fields begin with
     until(lambda: search.is_over)
-    broken = opened(search="1.nonsense")
+    broken = opened("search", search="1.nonsense")
     for screen in (broken, broken.run()):  # until a field says something else
         assert "This link cannot be opened as it is. Link" in said(screen)
         assert "Against the standard shardings" not in said(screen)  # no answer: of which question?
     broken.number_input[0].set_value(128).run()
     assert "This link" not in said(broken)
-    screen = opened(search=encode(read_question(SMALL)))
+    screen = opened("search", search=encode(read_question(SMALL)))
     chips = next(each for each in screen.text_input if each.label == "Chips")
     chips.set_value("v5e:17").run()
     assert "is no number of chips of TPU v5e" in said(screen)
@@ -135,7 +116,7 @@ def test_what_is_fixed_of_a_computation_is_in_its_fields_and_bad_words_leave_the
         },
         memory_bytes=2**30,
     )
-    screen = opened(search=encode(asked))
+    screen = opened("search", search=encode(asked))
     fields = {each.label: each for each in (*screen.text_input, *screen.number_input)}
     assert fields["Arrays that stay put"].value == '{"w1": [null, "x"]}'
     assert fields["Memory per device, at most (GiB)"].value == 1.0
@@ -145,7 +126,7 @@ def test_what_is_fixed_of_a_computation_is_in_its_fields_and_bad_words_leave_the
         ("Arrays that stay put", "{", "is not JSON"),
         ("Arrays that stay put", "[1]", "overrides=[1] is not an object"),
     ):
-        screen = opened(search=encode(asked))
+        screen = opened("search", search=encode(asked))
         next(each for each in screen.text_input if each.label == label).set_value(text).run()
         assert sentence in said(screen) and not screen.exception
         assert decode(screen.query_params["search"]) == asked
@@ -163,7 +144,7 @@ def test_what_is_fixed_of_a_computation_is_in_its_fields_and_bad_words_leave_the
 )
 def test_a_search_that_is_opened_is_the_one_that_was_stored(lab, changes):
     asked = read_question(SMALL | changes)
-    shown = opened(search=encode(asked))
+    shown = opened("search", search=encode(asked))
     assert "cannot be opened" not in said(shown)
     code = shown.query_params["search"]
     assert decode(code if isinstance(code, str) else code[0]) == asked
@@ -180,5 +161,5 @@ def test_a_search_that_is_opened_is_the_one_that_was_stored(lab, changes):
 def test_a_question_that_is_none_is_a_sentence(lab, changes, words):
     from bench.hostile_links import code_of
 
-    shown = opened(search=code_of(SMALL | changes))
+    shown = opened("search", search=code_of(SMALL | changes))
     assert words in said(shown) and "This link cannot be opened as it is" in said(shown)

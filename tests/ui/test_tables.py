@@ -4,7 +4,7 @@ from bench.values import comparison, result, strategy
 from spmd_core.results.runs.states import RunSummary
 from spmd_core.words import runs
 from ui import hardware, run_tables, tables
-from ui.compare.communication_table import collectives_table, program_lines, summed
+from ui.compare.view import collectives_table, program_lines, summed
 
 ALL_REDUCE = {
     "kind": "all-reduce",

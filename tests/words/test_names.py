@@ -3,8 +3,10 @@
 import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.results.result import StrategyResult
 from spmd_core.results.runs.states import RunSummary
 from spmd_core.words.names import outcome_words
+from spmd_core.words.values import wrong_words
 
 SWEEP = {"workload": "collectives", "mesh": {"x": 4}}
 LAYER = {"workload": "layer", "mesh": {"x": 4}}
@@ -58,3 +60,66 @@ def test_a_run_one_of_whose_strategies_failed_is_not_called_measured_alone(
         predicted_s=predicted,
     )
     assert outcome_words(summary) == words
+
+
+def found(share=0.03125, count=512, of=16_384, several=False, **worst):
+    report = {"shape": [1], "dtype": "float32"}
+    element = {"result": "y", "index": [3, 7], "got": 1.25, "expected": 2.5, "bound": 0.01} | worst
+    return StrategyResult.model_validate(
+        {
+            "status": "ok",
+            "correct": False,
+            "outputs": {"y": report} | ({"loss": report} if several else {}),
+            "wrong": {"count": count, "of": of, "share": share, "worst": element},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (
+            found(),
+            "3.1 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got 1.25, expected "
+            "2.5 ± 0.01",
+        ),
+        (
+            found(share=1e-6, got="nan"),
+            "less than 0.1 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got nan, "
+            "expected 2.5 ± 0.01",
+        ),
+        (
+            found(share=0.9999),
+            "more than 99 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got 1.25, "
+            "expected 2.5 ± 0.01",
+        ),
+        (
+            found(share=1.0, count=1, of=1, index=[]),
+            "100 % of y is wrong (1 of 1 element): got 1.25, expected 2.5 ± 0.01",
+        ),
+        (
+            found(several=True),
+            "3.1 % of all results is wrong (512 of 16,384 elements): worst at y[3, 7], got 1.25, "
+            "expected 2.5 ± 0.01",
+        ),
+        (
+            found(several=True, result="loss", index=[]),
+            "3.1 % of all results is wrong (512 of 16,384 elements): worst at loss, got 1.25, "
+            "expected 2.5 ± 0.01",
+        ),
+    ],
+)
+def test_the_share_comes_first_then_the_worst_element(result, words):
+    assert wrong_words(result) == words
+
+
+def test_what_is_right_has_no_words_and_an_old_result_its_old_ones():
+    assert wrong_words(StrategyResult(status="ok", correct=True)) is None
+    assert wrong_words(StrategyResult(status="ok")) is None
+    old = StrategyResult.model_validate(
+        {"status": "ok", "correct": False, "max_rel_error": 0.5, "tolerance": 1e-5}
+    )
+    assert wrong_words(old) == "its largest relative error 0.5 is above 1e-05"
+    assert wrong_words(StrategyResult(status="ok", correct=False, tolerance=1e-5)) == (
+        "its largest relative error unknown is above 1e-05"
+    )

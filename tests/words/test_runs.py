@@ -8,7 +8,7 @@ from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.results.runs.labels import EXAMPLES, Origin
 from spmd_core.results.runs.states import RunStatus
 from spmd_core.words.experiments import experiment_words
-from spmd_core.words.history.added import origin_words
+from spmd_core.words.history.cells import origin_words
 from spmd_core.words.names import ago, environment_words
 from spmd_core.words.runs import compile_words, kept_words, phase_words, run_headline
 

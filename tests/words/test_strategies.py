@@ -9,8 +9,8 @@ from bench.values import result as measured_result
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.program.hlo.fingerprint import fingerprint
-from spmd_core.results.predicted import predicted_verdict
 from spmd_core.results.prediction import PROGRAM, Estimate
+from spmd_core.results.ranking import predicted_verdict
 from spmd_core.results.result import Ratio, Result
 from spmd_core.words.strategies import measured, paired_words, predicted, same_programs
 from ui.charts.times import times_alt

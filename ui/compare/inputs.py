@@ -72,7 +72,7 @@ def compare_fields() -> Form:
     fields: Form = {"workload": name, "target": inputs.target_input(_SCREEN)}
     mesh = fields["mesh"] = (
         mesh_fields.mesh_input(_SCREEN)
-        if _is_here(fields["target"])
+        if topology_target(fields["target"]) is None
         else plan_inputs.mesh_fields(_SCREEN, draft | fields)
     )
     fields |= inputs.dims_input(_SCREEN, what, mesh)
@@ -100,11 +100,6 @@ def _workload_field(now: str) -> str:
         changed.change_workload(chosen)
         st.rerun()
     return chosen
-
-
-def _is_here(target: str) -> bool:
-    """Whether a target names devices of this machine, or none that is known."""
-    return topology_target(target) is None
 
 
 def _program_fields() -> Form:

@@ -96,8 +96,8 @@ def _has_library() -> bool:
 
 
 def _secrets() -> login.Secrets:
-    """What is on disk now. Streamlit's own view may be seconds late, stops following a file that was
-    once damaged, and takes a damaged file for none.
+    """What is on disk now. Streamlit's own view may be seconds late, stops following a file that
+    was once damaged, and takes a damaged file for none.
     """
     paths = tuple(st.get_option("secrets.files"))
     if any(os.path.isdir(path) for path in paths):  # of files that change without it
@@ -106,8 +106,8 @@ def _secrets() -> login.Secrets:
 
 
 def is_exposed() -> bool:
-    """Whether visitors from elsewhere may come in without a login: it listens beyond this machine, or
-    a proxy is named, which brings them in.
+    """Whether visitors from elsewhere may come in without a login: it listens beyond this machine,
+    or a proxy is named, which brings them in.
     """
     is_reached = st.get_option("server.address") not in LOOPBACK or read_settings().proxies
     return bool(is_reached) and not is_login_set_up()

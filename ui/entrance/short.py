@@ -1,4 +1,5 @@
-"""Short links (`/r/RUN`, `/s/STUDY`, `/c/COLLECTION`), and previews of links for chat programs. Both are made of the address alone: nothing
+"""Short links (`/r/RUN`, `/s/STUDY`, `/c/COLLECTION`), and previews of links for chat programs.
+Both are made of the address alone: nothing
 that is stored leaves through them.
 """
 

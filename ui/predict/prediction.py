@@ -1,5 +1,5 @@
-"""The parts of the Predict screen's answer: what follows from the sizes before, the headline, and the
-details behind tabs that load when opened.
+"""The parts of the Predict screen's answer: what follows from the sizes before, the headline, and
+the details behind tabs that load when opened.
 """
 
 import streamlit as st

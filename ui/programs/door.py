@@ -17,6 +17,8 @@ GUIDE = _ROOT / "docs/your_program.md"
 EXAMPLE = _ROOT / "spmd_core/recipes/example.jaxexport"  # tests/example_program.py writes it
 _MOST_SIMULATED = 256
 
+_NO_MESH = (("x", 8),)  # of a program whose file names none: any fits it
+
 
 def open_program(described: Described) -> None:
     """Make a program the screen's experiment, as its author sharded it; RequestError where it names
@@ -34,18 +36,19 @@ def experiment_of(described: Described) -> Experiment:
     spec = {
         "workload": "program_file",
         "program": described.program,
-        "mesh": described.mesh or (("x", 1),),
+        "mesh": described.mesh or _NO_MESH,
     }
     return parse_experiment(spec | {"target": _target(described)})
 
 
 def _target(described: Described) -> str:
+    devices = described.devices if described.mesh else _NO_MESH[0][1]
     if "tpu" in described.platforms:
-        return nearest_of_chips("v5e", described.devices).target
-    if "cpu" in described.platforms and described.devices <= _MOST_SIMULATED:
-        return f"cpu:{described.devices}"
+        return nearest_of_chips("v5e", devices).target
+    if "cpu" in described.platforms and devices <= _MOST_SIMULATED:
+        return f"cpu:{devices}"
     chip = "h100" if set(programs.GPUS) & set(described.platforms) else "v5e"
-    return nearest_of_chips(chip, described.devices).target
+    return nearest_of_chips(chip, devices).target
 
 
 def drop() -> None:
@@ -132,7 +135,7 @@ def held(chosen: str) -> None:
     st.subheader("Programs held here", anchor=False)
     for described in listed:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
-            mesh = mesh_text(described.mesh) if described.mesh else "one device"
+            mesh = mesh_text(described.mesh) if described.mesh else "not given"
             st.markdown(
                 f"**{plain(described.name)}**  \n:small[{count_text(len(described.arguments))} arguments · "
                 f"mesh {plain(mesh)} · {plain(', '.join(described.platforms))} · "

@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.experiment import Program
 from spmd_core.machine import accelerator_files
 from spmd_core.script import spec_text
-from ui import inputs, state
+from ui import inputs, mesh_fields, state
 from ui.markdown import code
 from ui.state import Form, Mesh
 
@@ -26,17 +26,7 @@ TOPOLOGIES = (
 def program_fields(program: Program) -> Form:
     """The experiment that the fields describe, as its JSON form."""
     draft = state.draft(SCREEN)
-    mesh = [
-        [
-            axis,
-            int(
-                inputs.number_input(
-                    SCREEN, f"mesh.{axis}", f"Mesh axis {axis}", size, text=_fixed(program, axis)
-                )
-            ),
-        ]
-        for axis, size in draft["mesh"]
-    ]
+    mesh = _mesh(program, draft["mesh"])
     fields: Form = {"target": _target(draft["target"]), "mesh": mesh}
     if symbols := program.described.symbols:
         sizes = dict(draft["dims"])
@@ -48,6 +38,23 @@ def program_fields(program: Program) -> Form:
         }
     fields["specs"] = _specs(program, dict(draft["specs"]), mesh)
     return draft | fields
+
+
+def _mesh(program: Program, now: Mesh) -> Mesh:
+    """The sizes of the program's axes; of a program without a mesh any axes."""
+    if not program.described.mesh:
+        return mesh_fields.mesh_input(SCREEN)
+    return [
+        [
+            axis,
+            int(
+                inputs.number_input(
+                    SCREEN, f"mesh.{axis}", f"Mesh axis {axis}", size, text=_fixed(program, axis)
+                )
+            ),
+        ]
+        for axis, size in now
+    ]
 
 
 def _target(now: str) -> str:

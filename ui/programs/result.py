@@ -47,7 +47,13 @@ def before(program: Program) -> None:
         more = len(lines) - SHOWN_FINDINGS
         rest = [f"- and {more} more, which `program FILE` lists"] if more > 0 else []
         st.warning("\n".join([*lines[:SHOWN_FINDINGS], *rest]), icon=":material/search_insights:")
-    if not listed:
+    if not program.described.mesh and not any(map(any, program.array_specs().values())):
+        st.info(
+            "Every device holds all of it, since the file has no shardings. Choose mesh and specs "
+            "beside, let them be found below, or give the arguments shardings and export again.",
+            icon=":material/grid_on:",
+        )
+    elif not listed:
         st.caption(
             "Nothing stands out: no large array is replicated beside sharded ones, and the state is "
             "donated and keeps its sharding."

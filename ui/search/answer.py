@@ -20,7 +20,6 @@ ROWS, MOST_LISTED = 15, 200
 INTERVAL_S = 1.0
 _SHARED = ("Batch", "Chips", "Target", "Strategy")  # a column where rows differ in it
 _CANDIDATE = "candidate"  # of the query string: the number of the one that is chosen
-_TITLES = {"compare": "Compare", "predict": "Predict"}
 
 
 @st.fragment(run_every=INTERVAL_S)

@@ -24,8 +24,8 @@ from spmd_core.script import program_text
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """A program lowered for absent devices: `mesh` has them in the order of the program's
-    positions; `file` is what source lines quote. A training step (`is_step`) is large: it is compiled
-    until it is scheduled, and its text has no source lines.
+    positions; `file` is what source lines quote. A training step (`is_step`) is large: it is
+    compiled until it is scheduled, and its text has no source lines.
     """
 
     lowered: Any

@@ -6,14 +6,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import jax
 from jax.experimental import topologies
 from jax.sharding import Mesh
 
-from spmd_core.base import WorkerError
+from spmd_core.base import WorkerError, package_version
 from spmd_core.engine.absent.early import Scheduled
 from spmd_core.machine import (
     ENVIRONMENT,
@@ -79,18 +78,12 @@ def explain(message: str) -> str:
     if any(part in words for part in _ABSENT) and ("tpu support" in words or "libtpu" in words):
         return f"libtpu, which holds the TPU compiler, is not installed: {install}"
     if _UNREADABLE.search(" ".join(words.split())):
+        libtpu = package_version("libtpu") or "of an unknown version"
         return (
-            f"libtpu {_libtpu()} and jaxlib {version('jaxlib')} do not fit one another: "
+            f"libtpu {libtpu} and jaxlib {package_version('jaxlib')} do not fit one another: "
             f"{install}, which brings the libtpu that fits ({first})"
         )
     return message
-
-
-def _libtpu() -> str:
-    try:
-        return version("libtpu")
-    except PackageNotFoundError:
-        return "of an unknown version"
 
 
 def coordinates(

@@ -74,8 +74,8 @@ def measure(case: Case, nbytes: int, names: Mapping[str, Any], lasting_s: float 
 def measured(
     case: Case, nbytes: int, names: Mapping[str, Any], lasting_s: float
 ) -> tuple[Point, tuple[Operation, ...]]:
-    """A point, measured for `lasting_s` seconds once it is warm, and what each device does in a turn
-    beside IN_A_TURN collectives.
+    """A point, measured for `lasting_s` seconds once it is warm, and what each device does in a
+    turn beside IN_A_TURN collectives.
     """
     try:
         mesh, beside = names["mesh"], tuple[Operation, ...]()

@@ -1,5 +1,5 @@
-"""Seconds of one repetition within a program: what a call of many repetitions takes beyond a call of
-one, over those between. What the call itself costs is in both, and so in neither.
+"""Seconds of one repetition within a program: what a call of many repetitions takes beyond a call
+of one, over those between. What the call itself costs is in both, and so in neither.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,8 +60,8 @@ def each_s(repeat: Repeat, lasting_s: float, most: int = MOST_MORE) -> float:
 
 
 class Repeated:
-    """Runs `once` on each device of a mesh as often as asked, by `repeated` of the program text whose
-    `names` these are. The first of `arrays` is handed on from one repetition to the next.
+    """Runs `once` on each device of a mesh as often as asked, by `repeated` of the program text
+    whose `names` these are. The first of `arrays` is handed on from one repetition to the next.
     """
 
     def __init__(self, names: Mapping[str, Any], mesh: Any, once: Any, arrays: Sequence[Any]):

@@ -16,7 +16,7 @@ from jaxlib.mlir import ir
 from spmd_core.engine.exported import module as modules
 from spmd_core.engine.exported.allowed import check_module
 from spmd_core.engine.exported.by_hand import renumber
-from spmd_core.experiment import Experiment, Leaf, Program, programs
+from spmd_core.experiment import Experiment, Leaf, Program, Spec, programs
 from spmd_core.program import file_name
 
 Names = Mapping[str, Any]
@@ -78,7 +78,7 @@ def complete(names: Names, experiment: Experiment) -> Names:
         return names
     outputs = [
         jax.sharding.NamedSharding(names["mesh"], jax.sharding.PartitionSpec(*spec))
-        if leaf.spec is not None and (spec := program.output_spec(leaf)) is not None
+        if (spec := _output_spec(program, leaf)) is not None
         else None
         for leaf in program.described.outputs
     ]
@@ -128,8 +128,8 @@ def quoted_files(experiment: Experiment, strategy: str) -> str | tuple[str, ...]
 
 
 def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
-    """The module of a program on its mesh, with its specs and sizes, for one platform; `inlined`: as
-    a single function. RequestError for one that is not allowed, or not exported for it.
+    """The module of a program on its mesh, with its specs and sizes, for one platform; `inlined`:
+    as a single function. RequestError for one that is not allowed, or not exported for it.
     """
     described = program.described
     programs.check_platform(described, platform)
@@ -139,17 +139,13 @@ def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
         check_module(module)
         if program.mesh != described.mesh:
             module = modules.parsed(modules.on_mesh(modules.printed(module), program.mesh))
-            renumber(module, described.mesh, program.mesh)
+            if described.mesh:
+                renumber(module, described.mesh, program.mesh)
         main = modules.Main(module)
         main.choose_platform(exported.platforms, platform)
         kept = _kept(program)
         main.shard_arguments([program.spec(leaf) for leaf in kept])
-        main.shard_results(
-            [
-                program.output_spec(leaf) if leaf.spec is not None else None
-                for leaf in described.outputs
-            ]
-        )
+        main.shard_results([_output_spec(program, leaf) for leaf in described.outputs])
         if described.symbols:
             main.resize([program.shape(leaf) for leaf in kept])
         if inlined or described.symbols or len(exported.platforms) > 1:
@@ -176,6 +172,14 @@ def _drawn(rng: np.random.Generator, leaf: Leaf, shape: tuple[int, ...]) -> np.n
         return rng.integers(0, leaf.index_below or 2, shape).astype(dtype)
     values = np.abs(rng.normal(size=shape)) * 0.02
     return np.asarray(values).astype(dtype)
+
+
+def _output_spec(program: Program, leaf: Leaf) -> Spec | None:
+    """The spec that an output is compiled with; None where the compiler decides. Of a file without
+    a mesh, state keeps the spec that it is given: it can be donated then.
+    """
+    is_given = leaf.spec is not None or not program.described.mesh
+    return program.output_spec(leaf) if is_given else None
 
 
 def _kept(program: Program) -> list[Leaf]:

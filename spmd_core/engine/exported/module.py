@@ -17,6 +17,7 @@ from spmd_core.experiment import Mesh, Spec, programs
 _FILE = re.compile(r'(loc\(")((?:[^"\\]|\\.)*)(":\d)')
 _LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen ")
 _MESH = re.compile(r"^ *sdy\.mesh @.*$", re.MULTILINE)
+_MODULE = re.compile(r"^module @.*\{$", re.MULTILINE)
 _PARTITIONS = re.compile(r"(mhlo\.num_partitions = )\d+")
 
 
@@ -56,9 +57,14 @@ def _short(path: str) -> str:
 
 
 def on_mesh(text: str, mesh: Mesh) -> str:
-    """The text of a module with these sizes of its mesh axes."""
+    """The text of a module with these sizes of its mesh axes, or with this mesh where it has none."""
     sizes, devices = dict(mesh), math.prod(size for _, size in mesh)
     text = _PARTITIONS.sub(rf"\g<1>{devices}", text)
+    if not _MESH.search(text):
+        axes = ", ".join(f"{json.dumps(name)}={size}" for name, size in mesh)
+        return _MODULE.sub(
+            lambda match: f"{match[0]}\n  sdy.mesh @mesh = <[{axes}]>", text, count=1
+        )
     return _MESH.sub(lambda match: _resized(match[0], sizes), text)
 
 

@@ -1,5 +1,5 @@
-"""Prices a program that was compiled for attached TPUs or GPUs, beside the measurement: what the cost
-model estimates for the same text.
+"""Prices a program that was compiled for attached TPUs or GPUs, beside the measurement: what the
+cost model estimates for the same text.
 """
 
 from collections import Counter
@@ -55,8 +55,8 @@ def price(
 
 
 def places(every: Sequence[Any]) -> dict[int, Coordinates]:
-    """Device id -> (x, y, z, core, slice); for a GPU the index in its NVLink domain, and the domain:
-    JAX's slice, or the host where JAX has none.
+    """Device id -> (x, y, z, core, slice); for a GPU the index in its NVLink domain, and the
+    domain: JAX's slice, or the host where JAX has none.
     """
     if every[0].platform == TPU:
         return dict(zip((each.id for each in every), coordinates(every), strict=True))

@@ -2,15 +2,13 @@
 communicate and the memory that they take.
 """
 
-import math
 from collections.abc import Callable
-from typing import Any
 
 from spmd_core.base import Inexpressible
 from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import Steps, execute
-from spmd_core.engine.measured.prepare import memory_bytes, price, read_program
+from spmd_core.engine.measured.prepare import host_bytes, memory_bytes, price, read_program
 from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import Trial, device_order
@@ -70,15 +68,6 @@ def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]
         lowered = steps("lower", traced.lower)
         program = steps("compile", lowered.compile)
     trial.phases_s, trial.warnings = steps.seconds, compiler_warnings(log[0])
-    trial.memory_bytes = memory_bytes(program, _host_bytes(shapes))
+    trial.memory_bytes = memory_bytes(program, host_bytes(shapes))
     read_program(trial, experiment, program, order)
     price(trial, experiment, program, order)
-
-
-def _host_bytes(shapes: list[Any]) -> int:
-    """Bytes per device of the operands to be placed in pinned host memory."""
-    return sum(
-        math.prod(each.sharding.shard_shape(each.shape)) * each.dtype.itemsize
-        for each in shapes
-        if each.sharding is not None and each.sharding.memory_kind == "pinned_host"
-    )

@@ -10,6 +10,7 @@ from jax.sharding import NamedSharding
 
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.members import complete
+from spmd_core.experiment import axes_json
 from spmd_core.results import ArrayReport, ShardReport
 
 MAX_SHARDS = 64
@@ -57,7 +58,7 @@ def spec_json(
     ):
         entries = [*sharding.spec, *[None] * (len(shape) - len(sharding.spec))]
         return tuple(
-            _entry(entry if isinstance(entry, tuple) else (entry,) * bool(entry))
+            axes_json(entry if isinstance(entry, tuple) else (entry,) * bool(entry))
             for entry in entries
         )
     if mesh is None or len(indices) != mesh.size:
@@ -93,14 +94,8 @@ def spec_from_indices(
             != shape[dim]
         ):
             return None
-        spec.append(_entry(axes))
+        spec.append(axes_json(axes))
     return tuple(spec)
-
-
-def _entry(axes: tuple[str, ...]) -> str | list[str] | None:
-    if not axes:
-        return None
-    return axes[0] if len(axes) == 1 else list(axes)
 
 
 def values_json(array: Any) -> tuple[float | int | str, ...]:

@@ -55,8 +55,8 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
 
 
 def _options(experiment: Experiment) -> dict[str, object] | None:
-    """Options of the compiler: of a run that is traced on GPUs no command buffers, in which a profiler
-    loses the instructions of kernels (openxla/xprof issue 3070).
+    """Options of the compiler: of a run that is traced on GPUs no command buffers, in which a
+    profiler loses the instructions of kernels (openxla/xprof issue 3070).
     """
     traced = experiment.what.is_traceable and experiment.option("trace")
     return (
@@ -211,9 +211,9 @@ def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None
 
 
 def host_bytes(arrays: Sequence[Any]) -> int:
-    """Bytes per device of those arrays in pinned host memory."""
+    """Bytes per device of those arrays, or shapes to be placed, in pinned host memory."""
     return sum(
         math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
         for array in arrays
-        if array.sharding.memory_kind == "pinned_host"
+        if array.sharding is not None and array.sharding.memory_kind == "pinned_host"
     )

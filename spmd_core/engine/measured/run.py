@@ -1,5 +1,5 @@
-"""Runs an experiment: compiles every strategy, times them in shared rounds, checks them, and reports
-progress.
+"""Runs an experiment: compiles every strategy, times them in shared rounds, checks them, and
+reports progress.
 """
 
 from collections.abc import Callable, Mapping, Sequence

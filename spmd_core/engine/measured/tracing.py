@@ -121,8 +121,8 @@ def _options() -> Any:
 def read(data: Any) -> Recorded:
     """A profile as values: device events by their instruction, on all the platforms that JAX has.
 
-    A TPU or GPU has a plane of its own; simulated devices are identified by `device_ordinal`, a stat of
-    the events of the host's threads.
+    A TPU or GPU has a plane of its own; simulated devices are identified by `device_ordinal`, a
+    stat of the events of the host's threads.
     """
     with warnings.catch_warnings():  # one of jaxlib's types, on Python 3.12: as an error it aborts
         warnings.simplefilter("ignore", DeprecationWarning)

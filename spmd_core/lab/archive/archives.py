@@ -65,10 +65,11 @@ class Archives:
     def export(
         self, runs: Sequence[str], file: IO[bytes], installation: str = ""
     ) -> tuple[str, ...]:
-        """Write an archive of runs, and of collections and searches with their runs; ids of those that
-        this version cannot read, and left out.
+        """Write an archive of runs, and of collections and searches with their runs; ids of those
+        that this version cannot read, and left out.
 
-        `installation`: where they are from, else this data folder. RequestError where a run is not stored, is not over, or the archive would be too large.
+        `installation`: where they are from, else this data folder. RequestError where a run is not
+        stored, is not over, or the archive would be too large.
         """
         unread: list[str] = []
         members = self._members(tuple(dict.fromkeys(runs)), unread)

@@ -27,8 +27,8 @@ def run_ids() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A click of the tour: the runs that it shows (several side by side), what it is called, and what
-    to look at.
+    """A click of the tour: the runs that it shows (several side by side), what it is called, and
+    what to look at.
     """
 
     runs: tuple[str, ...]

@@ -1,5 +1,5 @@
-"""Who acts, and by which role: a viewer looks and estimates, a runner runs and cancels, an admin also
-deletes and renames what others ran.
+"""Who acts, and by which role: a viewer looks and estimates, a runner runs and cancels, an admin
+also deletes and renames what others ran.
 """
 
 from dataclasses import dataclass

@@ -47,8 +47,8 @@ class CollectionsOfRuns(LabelsOfRuns):
     def change_collection(
         self, collection: str, change: Callable[[Collection], Collection]
     ) -> Collection:
-        """Change a collection as it is stored at this moment; RequestError, and nothing changed, where
-        `change` refuses.
+        """Change a collection as it is stored at this moment; RequestError, and nothing changed,
+        where `change` refuses.
         """
         with self._transaction() as db:
             query = f"SELECT {_FIELDS} FROM collections WHERE id = ?"

@@ -147,8 +147,8 @@ class ActiveRun:
         return True
 
     def stop(self, state: str, now: float) -> bool:
-        """Begin to stop it for `cancelled` or `timed_out`; True the first time, when the worker gets
-        the command.
+        """Begin to stop it for `cancelled` or `timed_out`; True the first time, when the worker
+        gets the command.
         """
         if self._requested or self.outcome:
             return False

@@ -65,8 +65,8 @@ def worker_environment(
     """Environment variables of a worker process. `flags` are the TPU compiler's, of a compile-only
     target: it reads them as it is loaded.
 
-    Inherited JAX settings are dropped: a precision, x64 mode or a compile cache from the shell would
-    change what is measured. XLA_FLAGS stay, and are stored with each result.
+    Inherited JAX settings are dropped: a precision, x64 mode or a compile cache from the shell
+    would change what is measured. XLA_FLAGS stay, and are stored with each result.
     """
     environ = {name: value for name, value in inherited.items() if not name.startswith("JAX_")}
     environ.pop("ALLOW_MULTIPLE_LIBTPU_LOAD", None)  # set only where no chip is owned

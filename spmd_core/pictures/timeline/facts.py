@@ -85,7 +85,7 @@ class ProgramFacts:
             return {}
 
     def _read(self, each: Instruction) -> Fact:
-        start = self._start_of(each)
+        start = each.operands[0] if each.opcode.endswith("-done") and each.operands else each.name
         kind = self._started.get(start) or kind_of(self._opcode(start))
         known = self._collectives.get(start)
         inner = self._inner(each)
@@ -101,10 +101,6 @@ class ProgramFacts:
             is_part=is_part,
             contains=each.opcode in CONTAINERS,
         )
-
-    def _start_of(self, each: Instruction) -> str:
-        """The name of the instruction that this one ends, if any; else its own."""
-        return each.operands[0] if each.opcode.endswith("-done") and each.operands else each.name
 
     def _opcode(self, name: str) -> str:
         known = self._instructions.get(name)

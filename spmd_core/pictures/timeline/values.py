@@ -4,7 +4,6 @@ The same values hold a predicted step, whose rows are a chip and its links, and 
 are devices.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 WAIT, EXPOSED, LOOP = "wait", "exposed", "loop"  # a chip waits for copies; for a collective
@@ -84,12 +83,6 @@ class Timeline:
         while (above := self.scenes[path[0]].parent) is not None:
             path.insert(0, above)
         return tuple(path)
-
-    def all_spans(self) -> Iterator[tuple[int, Span]]:
-        """Every span with the number of its scene."""
-        for number, scene in enumerate(self.scenes):
-            for span in scene.spans:
-                yield number, span
 
 
 def mix(timeline: Timeline, number: int) -> dict[str, float]:

@@ -1,7 +1,6 @@
 """A compiled program as values: its computations and instructions, read from HLO."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +44,6 @@ _BITS = {
 }
 # as `S(n)` in a TPU's layout; 2, 4 and 6 are flags and scalar memory
 HBM, VMEM, HOST_MEMORY_SPACE = 0, 1, 5
-_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
 
 class HloError(LabError):
@@ -144,12 +142,6 @@ class Instruction:
     def arrays(self) -> tuple[Shape, ...]:
         """The arrays of its result."""
         return self.shape.arrays
-
-    @property
-    def estimated_cycles(self) -> int | None:
-        """The TPU compiler's own estimate, where it made one."""
-        match = _CYCLES.search(self.attributes.get("backend_config", ""))
-        return int(match[1]) if match else None
 
     @property
     def channel(self) -> int | None:

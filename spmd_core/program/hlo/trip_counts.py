@@ -7,7 +7,7 @@ from spmd_core.program.hlo.module import Computation, Instruction, Module
 
 _KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)"?')
 _KNOWN_ATTRIBUTE = re.compile(r'\{\s*"?n"?\s*[:=]\s*"?(\d+)"?')
-_SAME_VALUE = ("copy", "bitcast", "convert", "reshape", "copy-done", "copy-start")
+_SAME_VALUE = ("copy", "bitcast", "convert", "reshape", "transpose", "copy-done", "copy-start")
 
 
 def trip_count(module: Module, computation: Computation, loop: Instruction) -> int | None:
@@ -64,13 +64,14 @@ def _through_fusion(
     outside: Computation, fusion: Instruction | None, inside: Computation, name: str
 ) -> Instruction | None:
     """The instruction that produces a value, followed out of a fusion through its parameters."""
-    source = _same_value(inside, inside.by_name[name])
+    source = same_value(inside, inside.by_name[name])
     if fusion is not None and source.opcode == "parameter":
-        source = _same_value(outside, outside.by_name[fusion.operands[int(source.argument)]])
+        source = same_value(outside, outside.by_name[fusion.operands[int(source.argument)]])
     return source
 
 
-def _same_value(computation: Computation, instruction: Instruction) -> Instruction:
+def same_value(computation: Computation, instruction: Instruction) -> Instruction:
+    """What makes the value that an instruction hands on, in another place, shape or dtype."""
     while instruction.opcode in _SAME_VALUE and instruction.operands:
         instruction = computation.by_name[instruction.operands[0]]
     return instruction
@@ -87,10 +88,10 @@ def _integer(instruction: Instruction | None) -> int | None:
 
 
 def _start(computation: Computation, loop: Instruction, index: int) -> int | None:
-    state = _same_value(computation, computation.by_name[loop.operands[0]])
+    state = same_value(computation, computation.by_name[loop.operands[0]])
     if state.opcode != "tuple" or index >= len(state.operands):
         return None
-    return _integer(_same_value(computation, computation.by_name[state.operands[index]]))
+    return _integer(same_value(computation, computation.by_name[state.operands[index]]))
 
 
 def _step(module: Module, body: Computation, index: int) -> int | None:
@@ -98,7 +99,7 @@ def _step(module: Module, body: Computation, index: int) -> int | None:
     state = body.root
     if state.opcode != "tuple" or index >= len(state.operands):
         return None
-    changed, inner, outer = _same_value(body, body.by_name[state.operands[index]]), body, None
+    changed, inner, outer = same_value(body, body.by_name[state.operands[index]]), body, None
     if changed.opcode == "fusion" and len(changed.called()) == 1:
         outer, inner = changed, module.by_name[changed.called()[0]]
         changed = inner.root

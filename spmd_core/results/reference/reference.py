@@ -85,13 +85,6 @@ def references(
         }
 
 
-def reference(
-    experiment: Experiment, operands: Mapping[str, np.ndarray], how: Arithmetic | None = None
-) -> Reference:
-    """The workload's first result."""
-    return references(experiment, operands, how)[experiment.what.results[0].name]
-
-
 def sampled_rows(experiment: Experiment) -> tuple[np.ndarray | None, int]:
     """Of a large result the indices that are computed, chosen by the seed, and along which of
     its dims; None: all."""

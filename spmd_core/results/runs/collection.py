@@ -20,8 +20,8 @@ _MOST_ABOUT = 2**16  # characters
 
 @dataclass(frozen=True, slots=True)
 class CollectionItem:
-    """A part of a collection. `text` is Markdown of people, or the id of a run or a search; `about` is
-    of a search its question and its answer when it was added, as JSON: searches are forgotten.
+    """A part of a collection. `text` is Markdown of people, or the id of a run or a search; `about`
+    is of a search its question and its answer when it was added, as JSON: searches are forgotten.
     """
 
     id: str
@@ -119,8 +119,8 @@ def moved(of: Collection, item: str, by: int) -> Collection:
 
 
 def rewritten(of: Collection, item: str, text: str, was: str | None = None) -> Collection:
-    """With another text of a text item. `was`: what the editor saw; RequestError where somebody else
-    has changed it since.
+    """With another text of a text item. `was`: what the editor saw; RequestError where somebody
+    else has changed it since.
     """
     at = _place(of, item)
     now = of.items[at]

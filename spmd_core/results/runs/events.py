@@ -102,8 +102,8 @@ class Texts(Frozen):
 
 
 class Measured(Frozen):
-    """Up, before a profiler records a step: the result so far, which a profiler that ends the process
-    does not take with it.
+    """Up, before a profiler records a step: the result so far, which a profiler that ends the
+    process does not take with it.
     """
 
     event: Literal["measured"] = "measured"

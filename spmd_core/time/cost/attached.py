@@ -6,22 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.base import refuse, shorten
 from spmd_core.machine import BY_DEVICE_KIND, CHIPS, Chip, Topology
 from spmd_core.time.cost.comm import Cluster
 
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
 Box = tuple[tuple[int, int], ...]  # least and largest coordinate along x, y, z
-
-
-def attached(device_kind: str, places: Sequence[Coordinates]) -> Topology | None:
-    """The topology that devices of this kind at these places form, None where they form none that
-    can be priced.
-    """
-    try:
-        return cluster_of(device_kind, places, places).topology
-    except RequestError:
-        return None
 
 
 def cluster_of(

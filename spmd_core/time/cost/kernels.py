@@ -127,7 +127,8 @@ def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chi
         if o.shape.element in ("bf16", "f32") and len(o.shape.dims) in (3, 4)
     ]
     kind = _attention_kind(instruction, len(matching[0]) if matching else 0)
-    arrays = [_with_batch(dims) for dims in matching]
+    # [batch, heads, length, head_dim]: `vmap` leaves out a batch of one sequence
+    arrays = [dims if len(dims) == 4 else (1, *dims) for dims in matching]
     if kind is None or len(arrays) < 2:
         return KernelCost(0.0, 0, 0.0)
     batch, heads, queries, head_dim = arrays[0]
@@ -167,11 +168,6 @@ def attention_cost(
     steps = batch * heads * rows * columns / cores * KERNEL_STEP_S
     bundles = cycles / chip.clock_hz + steps
     return KernelCost(bundles * KERNEL_STALLS, flops, bundles)
-
-
-def _with_batch(dims: tuple[int, ...]) -> tuple[int, ...]:
-    """[batch, heads, length, head_dim]: `vmap` leaves out a batch of one sequence."""
-    return dims if len(dims) == 4 else (1, *dims)
 
 
 def _attention_kind(instruction: Instruction, query_dims: int) -> str | None:

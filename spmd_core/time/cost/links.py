@@ -197,9 +197,8 @@ def exchange_s(
     """Seconds of an all-to-all of `nbytes` per device: what crosses the middle of the longest axis,
     over the links there.
 
-    Of a group's data, half starts on either side of a plane through an axis and half of that crosses
-    it: size x nbytes / 4 per row of
-    chips, over one link of a line and two of a ring.
+    Of a group's data, half starts on either side of a plane through an axis and half of that
+    crosses it: size x nbytes / 4 per row of chips, over one link of a line and two of a ring.
     """
     link = topology.chip.link_bandwidth * rates.link
     time = rates.launch + hops(where.spans) * rates.hop

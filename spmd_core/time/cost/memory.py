@@ -227,10 +227,11 @@ def _turned(plan: Plan, a: Arrays) -> tuple[float, float, float]:
     """Bytes of the arrays kept by all layers that a program which offloads some copies to another
     layout: heads, the gate, and the most that it may copy.
 
-    Heads: where none of them is computed again and attention comes from the host, the saved ones are
-    all that changes places with the sequence. The gate: TPU7x converts layouts by its SparseCores, a
-    slice at a time in the loop and all layers at once in the block outside of it, unless `mlp_up` is
-    read beside it. Which others are copied is not known: some of the same plans on other meshes are.
+    Heads: where none of them is computed again and attention comes from the host, the saved ones
+    are all that changes places with the sequence. The gate: TPU7x converts layouts by its
+    SparseCores, a slice at a time in the loop and all layers at once in the block outside of it,
+    unless `mlp_up` is read beside it. Which others are copied is not known: some of the same plans
+    on other meshes are.
     """
     if not plan.offload:
         return 0.0, 0.0, 0.0

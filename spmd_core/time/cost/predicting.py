@@ -79,8 +79,8 @@ def _made_by(
 
 
 def before_compiling(plan: Plan) -> dict[str, object]:
-    """The memory that follows from the sizes alone, bytes per device, and whether it fits; `notes` on
-    what the mesh does not shard.
+    """The memory that follows from the sizes alone, bytes per device, and whether it fits; `notes`
+    on what the mesh does not shard.
     """
     estimate = estimate_memory(plan)
     return {

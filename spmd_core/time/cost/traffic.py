@@ -16,11 +16,6 @@ def hbm_bytes(shape: Shape) -> int:
     return shape.padded_bytes if shape.memory_space == HBM else 0
 
 
-def host_bytes(shape: Shape) -> int:
-    """Bytes of an array in host memory."""
-    return shape.padded_bytes if shape.memory_space == HOST_MEMORY_SPACE else 0
-
-
 def moved_bytes(module: Module, instruction: Instruction, computation: Computation) -> int:
     """HBM bytes read and written by one instruction."""
     if instruction.opcode == "fusion" and (callee := module.callee(instruction)):

@@ -5,9 +5,9 @@ program that is compiled.
 import ast
 import hashlib
 from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from spmd_core.base import package_version
 from spmd_core.machine import plugin_version
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +20,7 @@ _SOURCES = (
     "time/**/*.py",
 )
 _PROGRAMS = ("script/programs/**/*.py",)
+_version = cache(package_version)  # screens ask again and again
 
 
 def versions(program: str | None = None) -> dict[str, str | None]:
@@ -32,14 +33,6 @@ def versions(program: str | None = None) -> dict[str, str | None]:
         "cost_model": cost_version(),
         "program": tree_hash(program) if program is not None else hash_of(_ROOT, _PROGRAMS),
     }
-
-
-@cache
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def cost_version() -> str:

@@ -1,10 +1,15 @@
-"""Estimates of many plans that share a mesh: what they have in common is worked out once."""
+"""Estimates of many plans that share a mesh, and seconds that the step of each cannot stay below:
+what they have in common is worked out once.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
 
 from spmd_core.experiment import Plan, parameter_share
 from spmd_core.results import Estimate
+from spmd_core.time.cost.constants import MATMUL_SHARE
 from spmd_core.time.cost.memory import MemoryEstimate, estimate_memory
-from spmd_core.time.estimate.bound import step_bound
-from spmd_core.time.estimate.shapes import recomputed, shapes_of
+from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.step import step_parts, step_time
 from spmd_core.time.estimate.transfers import StepTransfer
 from spmd_core.time.estimate.work import StepWork
@@ -36,3 +41,16 @@ class MeshEstimates:
             parts = step_parts(self._shapes, again)
             self._known[again] = (*parts, step_bound(self._shapes, *parts))
         return self._known[again]
+
+
+def step_bound(shapes: Shapes, work: StepWork, moved: Iterable[StepTransfer]) -> float:
+    """The largest of three roofs, each as if it hid all else: the model's FLOPs over all chips, and
+    a device's matmuls with what is computed again, at the nominal peak; and what each link carries,
+    at its nominal rate and without latency.
+    """
+    busy: dict[str, float] = defaultdict(float)
+    for each in moved:
+        for name in each.where.resources:
+            busy[name] += each.bound_s * each.count
+    flops_s = shapes.plan.flops / (shapes.topology.chips * shapes.chip.peak_flops)
+    return max(flops_s, work.total.matmul * MATMUL_SHARE, *busy.values(), 0.0)

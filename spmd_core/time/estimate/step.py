@@ -126,8 +126,9 @@ def step_time(
     offloaded: int,
     again: Collection[str],
 ) -> Estimate:
-    """Seconds of a step with this work and these transfers, `offloaded` bytes to the host and
-    back, and names that are computed again: what plans with the same work share is worked out once by who has many of them.
+    """Seconds of a step with this work and these transfers, `offloaded` bytes to the host and back,
+    and names that are computed again: what plans with the same work share is worked out once by who
+    has many of them.
     """
     exposed = _exposed(shapes, work, moved, offloaded)
     seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology))

@@ -1,14 +1,68 @@
-"""What is known of a machine from its last calibration."""
+"""What is known of a machine from its last calibration; the points of a sweep of collectives, and
+what is expected of each.
+"""
 
+import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from spmd_core.base import UnreadableRun
-from spmd_core.experiment import Experiment, Mesh, parse_experiment
+from spmd_core.experiment import (
+    DTYPE_BYTES,
+    TRANSFERS,
+    Experiment,
+    Mesh,
+    chosen_axes,
+    chosen_kinds,
+    ladder,
+    parse_experiment,
+)
 from spmd_core.machine import parse_target
-from spmd_core.results import Environment, Result, StrategyResult
-from spmd_core.time.bandwidth.predicted import with_times
+from spmd_core.results import Environment, Point, Result, StrategyResult
 from spmd_core.time.model.calibration import Calibration
+from spmd_core.time.model.duration import Duration
 from spmd_core.time.model.time_model import TimeModel, time_model
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One collective over some axes of the mesh, and the bytes of each of its points, ascending."""
+
+    kind: str
+    axes: tuple[str, ...]
+    devices: int  # of a group
+    dtype: str
+    sizes: tuple[int, ...]
+
+    def point(
+        self,
+        nbytes: int,
+        time_s: float | None = None,
+        ci95_s: tuple[float, float] | None = None,
+        *,
+        correct: bool | None = None,
+        predicted_s: float | None = None,
+        error: str | None = None,
+    ) -> Point:
+        """A point of this case; its bandwidths, in bytes per second, follow from its seconds."""
+        bandwidth = nbytes / time_s if time_s else None
+        factor = TRANSFERS[self.kind].bus_factor(self.devices)
+        return Point(
+            kind=self.kind,
+            axes=self.axes,
+            devices=self.devices,
+            dtype=self.dtype,
+            bytes=nbytes,
+            time_s=time_s,
+            ci95_s=ci95_s,
+            algbw=bandwidth,
+            busbw=bandwidth * factor if bandwidth else None,
+            predicted_s=predicted_s,
+            correct=correct,
+            error=error,
+            in_program=time_s is not None and TRANSFERS[self.kind].between_devices,
+        )
+
 
 Latest = Callable[[Experiment], str | None]
 Stored = Callable[[str], Result | None]
@@ -89,3 +143,39 @@ def with_expected(result: Result, known: Result | None) -> Result:
 def measured(result: Result) -> StrategyResult:
     """The outcome of a run that measures its machine: of its only strategy."""
     return next(iter(result.strategies.values()))
+
+
+def on_topology(experiment: Experiment) -> tuple[Point, ...]:
+    """Every point of a sweep on a topology that is not attached, in seconds of its links."""
+    points = (case.point(nbytes) for case in cases(experiment) for nbytes in case.sizes)
+    return with_times(points, experiment.mesh, time_model(experiment))
+
+
+def with_times(points: Iterable[Point], mesh: Mesh, times: TimeModel) -> tuple[Point, ...]:
+    """The points with the seconds that each is expected to take, the dispatch floor included where
+    it is a call of its own; as they are where that is not known.
+    """
+    return tuple(
+        point.model_copy(update={"predicted_s": time.seconds if point.in_program else time.alone_s})
+        if point.predicted_s is None
+        and isinstance(
+            time := times.collective(point.kind, mesh, point.axes, point.bytes), Duration
+        )
+        else point
+        for point in points
+    )
+
+
+def cases(experiment: Experiment) -> tuple[Case, ...]:
+    """The cases of a sweep: collectives over each group of axes, then copies from and to hosts."""
+    options, sizes = dict(experiment.options), experiment.axis_sizes
+    each = DTYPE_BYTES[experiment.dtype]
+    listed = []
+    for kind in chosen_kinds(options):
+        between = TRANSFERS[kind].between_devices
+        for axes in chosen_axes(options, experiment.mesh) if between else ((),):
+            devices = math.prod(sizes[axis] for axis in axes)
+            listed.append(
+                Case(kind, axes, devices, experiment.dtype, ladder(options, each * devices))
+            )
+    return tuple(listed)

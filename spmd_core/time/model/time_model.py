@@ -3,14 +3,26 @@ what is not known.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import TRANSFERS, Axes, Experiment, Mesh
-from spmd_core.machine import Gpu, Topology, get_topology
+from spmd_core.machine import Chip, Gpu, Topology, get_topology, mesh_places
 from spmd_core.results import Collective, Estimate, Operation
 from spmd_core.time.cost.constants import MATMUL_SHARE, MEMORY_HIGH
-from spmd_core.time.cost.links import NOMINAL
+from spmd_core.time.cost.links import (
+    EXPECTED,
+    NOMINAL,
+    LinkRates,
+    collective_s,
+    host_s,
+    paths,
+    permute_s,
+    route_of,
+)
 from spmd_core.time.model.calibration import Calibration, Case, Rates
 from spmd_core.time.model.duration import (
     NOT_CALIBRATED,
@@ -21,8 +33,10 @@ from spmd_core.time.model.duration import (
     not_measured,
 )
 from spmd_core.time.model.host import SimulatedHost
-from spmd_core.time.model.nominal import Pairs, nominal_s
 from spmd_core.time.rates import hbm_share
+
+Pairs = Sequence[tuple[int, int]]  # positions in the mesh of source and target
+
 
 Sizes = tuple[int, int, int]  # of a matmul: rows, inner, columns
 # How far an answer may be off, either way; all but the first are guesses
@@ -208,3 +222,54 @@ def _over(case: Case) -> str:
     """What stands in: `as measured over x, among 2 devices`."""
     axes, devices = case
     return f"as measured over {', '.join(axes)}, among {devices} devices"
+
+
+def nominal_s(
+    topology: Topology,
+    order: str,
+    kind: str,
+    mesh: Mesh,
+    axes: Axes,
+    nbytes: float,
+    pairs: Pairs = (),
+    rates: LinkRates = EXPECTED,
+) -> float:
+    """Seconds of a collective of `nbytes`, the larger of operand and result per device, or of a
+    copy from or to the host; a permute without `pairs` goes around a ring. RequestError where the
+    mesh does not fill the topology, ValueError of a kind that has no formula.
+    """
+    if kind in TRANSFERS and not TRANSFERS[kind].between_devices:
+        return host_s(topology.chip, nbytes, nominal=rates is NOMINAL)
+    if kind == "collective-permute":
+        places = mesh_places(topology, [size for _, size in mesh], order).reshape(-1, 5)
+        ways = paths(
+            topology, pairs or _ring(mesh, axes), [tuple(each) for each in places.tolist()]
+        )
+        return permute_s(topology, ways, nbytes, rates)
+    return collective_s(topology, kind, route_of(topology, mesh, order, axes), nbytes, rates)
+
+
+def _ring(mesh: Mesh, axes: Axes) -> Pairs:
+    """Each device of the first group over these axes to the next; the others are alike."""
+    every = np.arange(math.prod(size for _, size in mesh)).reshape([size for _, size in mesh])
+    group = every[tuple(slice(None) if name in axes else 0 for name, _ in mesh)].ravel().tolist()
+    return list(zip(group, [*group[1:], group[0]], strict=True))
+
+
+def data_sheet(chip: Chip) -> dict[str, float]:
+    """Nominal rates: FLOP/s in bfloat16 (`flops`) and bytes per second of HBM (`hbm`) of a chip,
+    the same `of a device`, and bytes per second of an ICI link each way (`link`).
+    """
+    return {
+        "flops": chip.peak_flops,
+        "flops of a device": chip.device_flops,
+        "hbm": chip.hbm_bandwidth,
+        "hbm of a device": chip.device_hbm_bandwidth,
+        "link": chip.link_bandwidth,
+    }
+
+
+def link_s(topology: Topology, way: str, nbytes: float) -> float:
+    """Seconds of bytes on a link at its nominal rate: between slices where `way` is `dcn`."""
+    chip = topology.chip
+    return nbytes / (chip.dcn_bandwidth if way == "dcn" else chip.link_bandwidth)

@@ -213,8 +213,8 @@ def answer(
 def doubtful(
     target: AlikeCollectives, base: StrategyResult, costs: ProgramTime, tried: Sequence[Tried]
 ) -> RemedyCandidate | None:
-    """The change that may remove a target in less time, where predictions leave that open beside the
-    program and no other change helps.
+    """The change that may remove a target in less time, where predictions leave that open beside
+    the program and no other change helps.
     """
     verdicts = [judged for each in tried if (judged := verdict(target, base, each))]
     best = _cheapest_removal(verdicts)

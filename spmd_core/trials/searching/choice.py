@@ -61,7 +61,9 @@ class CandidateChoice:
         return rejudged(candidates, judged, best) if judged and judged.drawn >= DRAWN else []
 
     def next(self, answer: Answer) -> list[Candidate]:
-        """Candidates of the best that was not tried; of the standard shardings first, once others were."""
+        """Candidates of the best that was not tried; of the standard shardings first, once others
+        were.
+        """
         ranked = [entry.candidate for entry in answer.ranking]
         is_array = isinstance(self._question, ArrayQuestion)
         if len(self.tried) >= (STANDARDS_AFTER if is_array else STANDARDS_OF_MODELS_AFTER):

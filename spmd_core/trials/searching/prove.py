@@ -21,9 +21,9 @@ NEAR = 1.5  # times the best: what took longer is not near it
 
 
 def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
-    """The best few of those that were measured, and the best standard sharding, in the order of the space;
-    none where there are no two on the winner's target. The winner that was proven and its ties stay
-    among them.
+    """The best few of those that were measured, and the best standard sharding, in the order of the
+    space; none where there are no two on the winner's target. The winner that was proven and its
+    ties stay among them.
     """
     winner = answer.winner
     if winner is None:

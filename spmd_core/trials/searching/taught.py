@@ -15,9 +15,9 @@ Key = tuple[object, ...]
 def taught(
     known: Iterable[Candidate], candidates: Sequence[Candidate], most: int | None
 ) -> list[Candidate]:
-    """The estimated `candidates` that change by what `known` ones took when they were
-    compiled: of the same target and policy, or of the same target and mesh, the memory is off by the
-    same ratio, the largest of several. `most`: bytes that a device may hold, below its own.
+    """The estimated `candidates` that change by what `known` ones took when they were compiled: of
+    the same target and policy, or of the same target and mesh, the memory is off by the same ratio,
+    the largest of several. `most`: bytes that a device may hold, below its own.
     """
     ratios: dict[Key, list[float]] = defaultdict(list)
     for each in known:

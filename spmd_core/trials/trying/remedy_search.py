@@ -38,8 +38,8 @@ class RemedySearch(Work):
     """The collectives of a run being tried. Every method may be called from any thread; `run` once.
 
     `state`: running, done, cancelled or stopped (then `problem` is the reason). It begins nothing
-    after `seconds`. `known`: the answers of an earlier one that did not try all; `before`: that one,
-    where it was of this process.
+    after `seconds`. `known`: the answers of an earlier one that did not try all; `before`: that
+    one, where it was of this process.
     """
 
     def __init__(

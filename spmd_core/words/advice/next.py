@@ -1,10 +1,24 @@
-"""The next thing to try after a result: that of the first rule whose number is a reason to."""
+"""The next thing to try after a result: that of the first rule whose number is a reason to; and the
+rules for a training step, by the instant estimate.
+"""
 
-from spmd_core.experiment import Experiment
-from spmd_core.results import SURE_PROCESSES, Next, Result
+import math
+
+from spmd_core.base import RequestError, mesh_text
+from spmd_core.experiment import NAME, Experiment, Plan, experiment_of, parse_plan, resized
+from spmd_core.machine import Topology
+from spmd_core.results import SURE_PROCESSES, Next, Prediction, Result
+from spmd_core.search import best_neighbors
+from spmd_core.time import NearestFit, estimate_step, larger, nearest_fit
+from spmd_core.words.advice import sentences as words
 from spmd_core.words.advice.arrays import RULES, Facts
-from spmd_core.words.advice.plans import next_plan
 from spmd_core.words.advice.removals import remedied
+from spmd_core.words.names import listed
+from spmd_core.words.nearest import changes
+from spmd_core.words.predictions import parts
+
+WORTH = 0.02  # of the time per token: less is within what the estimate is off
+
 
 CONFIRM = (
     "These verdicts are of one process; another one may place code and buffers otherwise: measure "
@@ -46,3 +60,64 @@ def next_step(result: Result) -> Next | None:
         return tried or next_plan(experiment.plan, outcome.prediction)
     facts = Facts(result, name, outcome)
     return next((advice for rule in RULES if (advice := rule(facts))), None)
+
+
+def next_plan(plan: Plan, prediction: Prediction) -> Next | None:
+    """What to try instead of a predicted plan: what fits, else what takes less time per token, else
+    more chips. Tens of milliseconds.
+    """
+    if not prediction.fits:
+        return _fit(plan, prediction)
+    return _neighbor(plan, prediction) or _more_chips(plan, prediction)
+
+
+def _fit(plan: Plan, prediction: Prediction) -> Next | None:
+    nearest = nearest_fit(plan)
+    if nearest is None:
+        return None
+    missing = prediction.memory_bytes.missing or 0
+    return Next(
+        rule="does_not_fit",
+        number=missing,
+        experiment=nearest.experiment,
+        sentence=words.fit_words(missing, listed(list(changes(plan, nearest)))),
+    )
+
+
+def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
+    """The best of the plans one change away, where it is worth it beside the plan's own estimate,
+    and beside what compiling it predicted where that is less.
+    """
+    time = estimate_step(plan).predicted_s
+    after, near = next(iter(best_neighbors(plan)), (math.inf, plan))
+    if time is None or near == plan:
+        return None
+    seconds = [each.estimate for each in (time, compiled.predicted_s) if each]
+    now = min(seconds) / plan.tokens
+    saved = 1 - after / now
+    if saved < WORTH:
+        return None
+    best = NearestFit(near, estimate_step(near))
+    sentence = words.plan_words(
+        saved, listed(list(changes(plan, best))), now * plan.tokens, after * plan.tokens
+    )
+    return Next(rule="better_plan", number=saved, experiment=best.experiment, sentence=sentence)
+
+
+def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
+    """The same work for each chip on the next larger topology: what is left to make it faster."""
+    total = sum(prediction.shares_s.values())
+    if not total or not prediction.binds:
+        return None
+    here = plan.topology
+    topology = next(iter(larger(here)), Topology(here.chip, here.shape, here.slices * 2))
+    mesh = resized(plan.mesh, topology, workload=NAME, slices=plan.topology.slices).mesh
+    shares = parts(prediction)  # by what the screens call them
+    most = max(shares, key=shares.__getitem__)
+    share = shares[most] / total
+    try:
+        other = parse_plan(plan.to_json() | {"target": topology.target, "mesh": mesh})
+    except RequestError:
+        return None
+    sentence = words.more_chips_words(share, most, f"{topology.target} with {mesh_text(mesh)}")
+    return Next(rule="more_chips", number=share, experiment=experiment_of(other), sentence=sentence)

@@ -1,5 +1,7 @@
 """Sentences about a program that somebody exported: its findings, before anything is compiled."""
 
+import math
+
 from spmd_core.base import bytes_text, count_text, mesh_text
 from spmd_core.experiment import Finding, Held, Program, Spec, as_regex, axes_json, grouped
 from spmd_core.experiment import findings as findings_of
@@ -9,8 +11,10 @@ from spmd_core.script import spec_text
 def program_headline(program: Program) -> str:
     """A program in a line: its arguments, what they take on each device, and its mesh."""
     each = sum(held.bytes_per_device or 0 for held in program.arguments())
-    count, devices = len(program.described.arguments), program.described.devices
-    where = f"mesh {mesh_text(program.mesh)}" if program.mesh else "one device, without shardings"
+    count, devices = len(program.described.arguments), math.prod(size for _, size in program.mesh)
+    where = f"mesh {mesh_text(program.mesh)}" if program.mesh else "one device"
+    if not program.described.mesh:
+        where += ", the file has no shardings"
     platforms = ", ".join(program.described.platforms)
     return (
         f"{count_text(count)} arguments take {bytes_text(each)} on each of {devices} devices: "

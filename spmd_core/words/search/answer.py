@@ -195,8 +195,8 @@ def sure_words(answer: Answer) -> str:
 
 
 def risk_words(answer: Answer) -> str:
-    """What the winner of a model's search costs at the worst that its intervals allow, and whether a
-    device holds it; "" of a computation.
+    """What the winner of a model's search costs at the worst that its intervals allow, and whether
+    a device holds it; "" of a computation.
     """
     winner = answer.winner
     if winner is None or winner.step is None or winner.span is None:

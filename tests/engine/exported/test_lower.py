@@ -179,6 +179,53 @@ def test_arguments_that_are_left_open_are_as_jit_would_shard_them():
     assert account(found) == account(own)
 
 
+def unsharded():
+    """A step whose arguments have no shardings, its file, and the specs to give it."""
+
+    def step(params, x):
+        loss = lambda p: jnp.mean((jnp.tanh(x @ p["up"]) @ p["down"]) ** 2)  # noqa: E731
+        slopes = jax.grad(loss)(params)
+        return {"params": jax.tree.map(lambda p, slope: p - 0.1 * slope, params, slopes)}
+
+    def flat(**given):
+        changed = step({"up": given["params/up"], "down": given["params/down"]}, given["x"])
+        return {f"params/{name}": array for name, array in changed["params"].items()}
+
+    shapes = {"params/up": (64, 128), "params/down": (128, 64), "x": (32, 64)}
+    given = {path: jax.ShapeDtypeStruct(shape, jnp.float32) for path, shape in shapes.items()}
+    donated = ["params/up", "params/down"]
+    data = export.export(jax.jit(flat, donate_argnames=donated), platforms=["tpu", "cpu"])(**given)
+    return flat, donated, given, bytes(data.serialize())
+
+
+UNSHARDED = {"params/up": ["x", "y"], "params/down": ["y", "x"], "x": ["x", None]}
+
+
+def test_a_program_without_shardings_is_given_a_mesh_and_specs():
+    """It is then what `jax.jit` makes of its Python with those shardings."""
+    flat, donated, given, data = unsharded()
+    fields = {"mesh": {"x": 4, "y": 2}, "specs": UNSHARDED}
+    _, _, found = compiled(data, **fields)
+    types = (jax.sharding.AxisType.Auto,) * 2
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=types)
+    held = {path: NamedSharding(mesh, P(*UNSHARDED[path])) for path in given}
+    structs_ = {
+        path: jax.ShapeDtypeStruct(each.shape, each.dtype, sharding=held[path])
+        for path, each in given.items()
+    }
+    out = {path: held[path] for path in donated}
+    own = jax.jit(flat, donate_argnames=donated, out_shardings=out).lower(**structs_).compile()
+    assert account(found) == account(own)
+    assert sum(judged(data, **fields)) == 0
+
+
+def test_a_program_without_shardings_is_replicated_on_any_mesh():
+    data = unsharded()[-1]
+    experiment, _, found = compiled(data, mesh={"x": 8})
+    assert experiment.device_count == 8 and not account(found)[0]
+    assert all(not any(spec) for spec in experiment.exported.array_specs().values())
+
+
 def judged(data, platform="cpu", change=lambda output: output, **fields):
     """How many elements of what a program gives on eight devices are wrong by one device."""
     experiment, names, found = compiled(data, **fields)

@@ -9,9 +9,10 @@ from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.nearest import nearest
 from spmd_core.lab.lab import Lab
-from spmd_core.results.reference.reference import SAMPLED_ROWS, reference
+from spmd_core.results.reference.reference import SAMPLED_ROWS
 from spmd_core.script.program import program_text
 from tests.labs import HASTY, PATIENCE_S
+from tests.specs import reference
 
 pytestmark = pytest.mark.slow
 

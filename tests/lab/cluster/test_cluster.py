@@ -13,7 +13,7 @@ from spmd_core.lab.cluster import client
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.limits import Asker
 from spmd_core.lab.store.searches import Searches
-from spmd_core.results.remedy import Remedy
+from spmd_core.results.collective import Remedy
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.sweep.runs import Asked, look, start
 from spmd_core.search.sweep.sweep import parse_sweep, variants

@@ -9,14 +9,16 @@ import sys
 import pytest
 
 from spmd_core.base.errors import StorageError
+from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.store import database as store_module
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.migrations import MIGRATIONS
 from spmd_core.lab.store.store import Store
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Comparison, Failure, Result, StrategyResult
-from spmd_core.results.runs.states import RunStatus
+from spmd_core.results.runs.states import TIMING, RunStatus
 from tests.labs import ROOT, experiment
+from tests.results.test_study import RESULT, STUDY
 
 ENVIRONMENT = Environment(
     jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu", device_count=8
@@ -421,3 +423,21 @@ def test_bytes_that_are_no_text_in_the_schema_are_a_sentence(tmp_path):
     path.write_bytes(data[:at] + b"\xff\xfe" * 10 + data[at + 20 :])
     with pytest.raises(StorageError, match="malformed"):
         Store(tmp_path).history()
+
+
+def test_a_study_is_one_row_from_the_queue_to_the_history(tmp_path):
+    store = Store(tmp_path)
+    store.submit(RESULT.run, STUDY)
+    queued = store.next_queued(TIMING)
+    assert queued is not None and queued.experiment == STUDY
+    assert [row.key for row in queued.experiment.rows] == list(RESULT.strategies)
+    store.start(RESULT.run)
+    texts = {"a/b/auto": {"program": "text"}}
+    assert store.finish(RESULT.run, "succeeded", result=RESULT, texts=texts)
+    assert store.result(RESULT.run) == RESULT and store.latest(STUDY.id) == RESULT.run
+    assert store.texts(RESULT.run, "a/b/auto") == texts["a/b/auto"]
+    (listed,) = store.history()
+    assert listed.experiment == STUDY and listed.answer == ("a/b/auto", 1e-5, False)
+    # its first variant alone is another experiment
+    assert store.latest(parse_experiment(STUDY.to_json() | {"variants": None}).id) is None
+    store.close()

@@ -4,9 +4,8 @@ import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.pictures.arrows.flows import unit_flows
-from spmd_core.pictures.arrows.groups import follows_axes, groups_in_mesh
 from spmd_core.pictures.arrows.placed import Placed, placed
-from spmd_core.pictures.arrows.traffic import traffic
+from spmd_core.pictures.arrows.traffic import follows_axes, groups_in_mesh, traffic
 from spmd_core.results.collective import Collective
 from spmd_core.time.cost.links import NOMINAL, collective_s, paths, permute_s, route
 

@@ -15,10 +15,10 @@ from spmd_core.results.reference.reference import (
     beyond_fact,
     measure_error,
     multiplier_fact,
-    reference,
     uniform,
 )
 from spmd_core.words.results import fact_words
+from tests.specs import reference
 
 
 def experiment(workload, **spec):

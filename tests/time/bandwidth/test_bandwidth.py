@@ -5,10 +5,9 @@ import pytest
 
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.time.bandwidth.cases import cases
 from spmd_core.time.bandwidth.ceilings import ceiling, noted
 from spmd_core.time.bandwidth.fits import fits
-from spmd_core.time.bandwidth.predicted import on_topology
+from spmd_core.time.model.stored_results import cases, on_topology
 from spmd_core.words.bandwidth import sweep_words
 
 

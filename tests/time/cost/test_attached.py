@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.base.errors import RequestError
-from spmd_core.time.cost.attached import attached, cluster_of
+from spmd_core.time.cost.attached import cluster_of
 
 
 def places(*sizes, cores=1, slices=1, start=(0, 0, 0)):
@@ -34,8 +34,8 @@ def places(*sizes, cores=1, slices=1, start=(0, 0, 0)):
     ],
 )
 def test_devices_form_the_topology_that_their_coordinates_fill(kind, held, name):
-    found = attached(kind, held)
-    assert found is not None and found.name == name and found.devices == len(held)
+    found = cluster_of(kind, held, held).topology
+    assert found.name == name and found.devices == len(held)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,6 @@ def test_devices_form_the_topology_that_their_coordinates_fill(kind, held, name)
     ],
 )
 def test_what_is_no_whole_box_of_a_known_chip_has_no_topology(kind, held):
-    assert attached(kind, held) is None
     with pytest.raises(RequestError):
         cluster_of(kind, held, held)
 

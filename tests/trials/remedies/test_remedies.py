@@ -4,9 +4,8 @@ import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.results.collective import Collective
+from spmd_core.results.collective import Change, Collective, Nothing, Predicted, Remedy
 from spmd_core.results.prediction import PredictedMemory, Prediction
-from spmd_core.results.remedy import Change, Nothing, Predicted, Remedy
 from spmd_core.results.result import MemoryBytes, Ratio, StrategyResult
 from spmd_core.time.bandwidth.program_time import ProgramTime
 from spmd_core.trials.remedies import arrays, plans

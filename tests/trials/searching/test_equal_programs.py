@@ -1,12 +1,22 @@
 """What a search calls equal, bounds or estimates, against programs that the TPU compiler makes."""
 
+from dataclasses import replace
+
 import pytest
 
 from spmd_core.base.settings import Settings
 from spmd_core.lab.lab import Lab
+from spmd_core.search import models
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.array_search import Space
+from spmd_core.search.question import read_question
 from spmd_core.trials.searching.outcomes import answered, experiment_of
+from spmd_core.trials.searching.taught import taught
+
+QUESTION = read_question(
+    {"model": "scaled:1", "chips": ["v5e:2x2"], "global_batch": 16, "remat": ["full"]}
+)
+
 
 pytest.importorskip("libtpu")
 
@@ -60,3 +70,27 @@ def test_no_program_is_below_its_bound(programs):
     for each in found.values():
         first = every[each.equal if each.equal is not None else each.number]
         assert 0 < first.bound_s <= each.seconds
+
+
+def test_neighbors_take_as_much_more_as_a_compiled_plan_did():
+    found = [each for each in models.candidates(QUESTION) if each.stage == "estimated"]
+    first = found[0]
+    over = replace(
+        first, stage="pruned", reason="does not fit", run="r", memory_bytes=3 * first.memory_bytes
+    )
+    changed = {each.number: each for each in taught([over], found[1:], None)}
+    same = [each for each in found[1:] if each.plan.mesh == first.plan.mesh]
+    other = [
+        each
+        for each in found[1:]
+        if each.plan.mesh != first.plan.mesh and each.plan.offload != first.plan.offload
+    ]
+    assert same and other and not {each.number for each in other} & changed.keys()
+    for each in same:
+        assert abs(changed[each.number].memory_bytes - 3 * each.memory_bytes) <= 3
+        assert changed[each.number].memory_span[1] == int(3 * each.memory_span[1])
+    assert taught([first], found[1:], None) == [], "an estimate teaches nothing"
+    tight = taught([over], same, 2 * first.memory_bytes)
+    assert all(each.reason == "does not fit" and each.fits == "no" for each in tight)
+    again = taught([over], list(changed.values()), None)
+    assert again == [], "what was learned once is not learned twice"

@@ -3,8 +3,7 @@
 import pytest
 
 from spmd_core.lab.lab import Lab
-from spmd_core.results.collective import Collective
-from spmd_core.results.remedy import Remedy
+from spmd_core.results.collective import Collective, Remedy
 from spmd_core.results.runs.states import COMPILING
 from spmd_core.trials.remedies import arrays
 from spmd_core.trials.remedies.attached import with_remedies

@@ -1,25 +1,13 @@
 """A file of the user's own is edited while Compare is open."""
 
-from types import SimpleNamespace
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.workloads.own import files
-from spmd_core.lab.lab import Lab
 from tests.experiment.test_newest import FIELDS, write  # noqa: F401
 from tests.labs import ROOT
-
-
-@pytest.fixture
-def lab(data_folder, monkeypatch):
-    """A Lab that works no queue: what is asked for waits there."""
-    lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
-    yield lab
-    lab.close()
 
 
 def opened(spec) -> AppTest:

@@ -10,8 +10,8 @@ from spmd_core.lab.lab import Lab
 from spmd_core.results.result import Result
 from tests.ui.predictions import prediction, store
 from ui.compare import view
-from ui.compare.communication_table import program_lines
 from ui.compare.rows import rows_table
+from ui.compare.view import program_lines
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "strategies": ["auto"]}
 STUDY = parse_experiment(

@@ -2,39 +2,14 @@
 viewers.
 """
 
-from types import SimpleNamespace
-
-import pytest
-from streamlit.testing.v1 import AppTest
-
 from bench.values import result, strategy
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
-from tests.labs import ROOT
+from tests.ui import opened
 from tests.ui.predictions import store
 from ui import live
 
 LAYER = result({"auto": strategy(1e-5)}).experiment
-
-
-@pytest.fixture
-def lab(data_folder, monkeypatch):
-    lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
-    yield lab
-    lab.close()
-
-
-def opened(page, **query):
-    screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
-    if page:
-        screen.switch_page(f"pages/{page}.py")
-    for name, value in query.items():
-        screen.query_params[name] = value
-    screen.run()
-    assert not screen.exception
-    return screen
 
 
 def said(screen):

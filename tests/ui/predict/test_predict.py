@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
-from spmd_core.machine import gpu_compiler
+from spmd_core.machine import absent
 from spmd_core.words.costs import cost_of, money_text
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
@@ -58,7 +58,7 @@ def metrics(screen) -> dict[str, str]:
 def test_a_missing_compiler_for_gpus_is_named_before_predict_is_pressed(
     opened, plugin, monkeypatch
 ):
-    monkeypatch.setattr(gpu_compiler, "plugin_version", lambda: plugin)
+    monkeypatch.setattr(absent, "plugin_version", lambda: plugin)
     plan = {"workload": "decoder", "target": "gpu:h100:8", "mesh": {"fsdp": 8}}
     screen = opened(experiment=link.encode(parse_experiment(plan)))
     captions = " ".join(each.value.replace("\\", "") for each in screen.caption)

@@ -5,11 +5,13 @@ uploads that are refused before the server holds them.
 import itertools
 import math
 
+import jax
 import pytest
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
+from bench.exported import written
 from spmd_core.experiment import Program, link, programs
 from spmd_core.experiment.workloads.exported.description import Leaf
 from spmd_core.experiment.workloads.exported.held import Held
@@ -58,6 +60,23 @@ def test_a_parser_is_ready_where_programs_are_taken(screen, monkeypatch):
     monkeypatch.setenv("SPMD_LAB_UPLOADS", "off")
     screen.run()
     assert not programs._parser._child.is_there
+
+
+def test_a_program_without_shardings_opens_on_a_mesh_to_choose(screen):
+    struct = jax.ShapeDtypeStruct((64, 64), "float32")
+    programs.take(written(lambda x, w: x @ w, {"x": struct, "w": struct}))
+    screen.run()
+    button(screen, "Open").click().run()
+    assert not screen.exception
+    (headline,) = (
+        each.value.replace("\\", "") for each in screen.subheader if "arguments take" in each.value
+    )
+    assert "on each of 8 devices: mesh x=8, the file has no shardings" in headline
+    assert "Every device holds all of it" in screen.info[0].value
+    rows = next(each for each in screen.multiselect if each.label.startswith("Dim 0"))
+    rows.set_value(["x"]).run()
+    assert not screen.exception and not screen.error
+    assert not [each for each in screen.info if "Every device holds all" in each.value]
 
 
 def test_a_spec_of_a_group_makes_another_experiment(screen):

@@ -21,7 +21,8 @@ class Leaf(Frozen):
     """One argument or output: `sizes` are numbers, or expressions of the program's symbols.
 
     `spec` is None where the program leaves the sharding to the compiler; `propagated` is what
-    Shardy then gives it, and `known` the one that there is. `replaces` is the path of the argument that an output takes the place of.
+    Shardy then gives it, and `known` the one that there is. `replaces` is the path of the argument
+    that an output takes the place of.
     """
 
     path: str

@@ -52,9 +52,9 @@ def prepare() -> None:
 
 def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> Described:
     """Hold a program that somebody gives, and describe it; `viewer` is who, where they have limits,
-    and `address` from where. RequestError, in one sentence, where it is none, is too large, or needs
-    what is not allowed; nothing is held then. StorageError where the folder cannot hold it. One
-    that another viewer handed in keeps the name that it has.
+    and `address` from where. RequestError, in one sentence, where it is none, is too large, or
+    needs what is not allowed; nothing is held then. StorageError where the folder cannot hold it.
+    One that another viewer handed in keeps the name that it has.
     """
     if len(data) > MOST_BYTES:
         raise refuse(

@@ -2,7 +2,15 @@
 
 import pytest
 
+from spmd_core.base import RequestError
 from spmd_core.experiment import Described, Leaf, Program, findings, grouped, patterns
+from spmd_core.experiment.workloads.exported.sizes import size_of
+from spmd_core.experiment.workloads.exported.state import owners, replaced
+
+NESTED = "b"
+for _ in range(12):
+    NESTED = f"floordiv({NESTED}, c)^8"
+
 
 MESH = (("x", 4), ("y", 2))
 
@@ -66,3 +74,53 @@ def test_arrays_of_one_pattern_are_of_one_size():
         *("p/blocks/*/up", "p/block_*/Dense_3/kernel", "p/block_*/Dense_4/kernel"),
         *("p/head_0", "p/head_1", "p/head_last"),  # `p/head_*` would be `p/head_last` too
     }
+
+
+def leaves(*paths):
+    return [Leaf(path=path, sizes=("8", "4"), dtype="float32") for path in paths]
+
+
+def test_outputs_of_the_same_paths_replace_arguments_in_order_parameters_first():
+    arguments = leaves("m/up", "m/down", "params/up", "params/down")
+    outputs = leaves("0/up", "0/down", "1/up", "1/down", "2")
+    found = list(replaced(arguments, outputs))
+    assert found == ["params/up", "params/down", "m/up", "m/down", None]
+    named = list(replaced(arguments, leaves("output/m/up", "output/params/up")))
+    assert named == ["m/up", "params/up"]
+
+
+def test_an_optimizer_keeps_what_ends_as_a_parameter():
+    for parameter, kept in (
+        ("params/attn/v/kernel", "opt_state/0/mu/attn/v/kernel"),
+        ("params/attn/v/kernel", "m/attn/v/kernel"),
+        ("state/params/Dense_0/kernel", "state/opt_state/0/nu/Dense_0/kernel"),
+        ("state/0/a/kernel/value", "state/1/opt_state/0/mu/a/kernel/value"),
+    ):
+        other = parameter.replace("v", "k").replace("Dense_0", "Dense_1").replace("/a/", "/b/")
+        assert owners(leaves(other, kept, parameter)) == {kept: parameter}
+
+
+def test_an_expression_has_the_value_that_it_says():
+    assert size_of("8*b + floordiv(c, 2) - mod(c, 2)", {"b": 3, "c": 5}) == 25
+    assert size_of("max(b, 1)^2", {"b": 4}) == 16
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        NESTED,
+        "b^-1",
+        "9" * 5000,
+        "9" * 30,
+        "²",
+        "max()",
+        "floordiv(b)",
+        "floordiv(b, 0)",
+        "b.c",
+        "\x00",
+        "-" * 9000 + "b",
+    ],
+)
+def test_what_is_no_size_is_refused(expression):
+    with pytest.raises(RequestError, match="is none with b=9, c=1: use other dims"):
+        size_of(expression, {"b": 9, "c": 1})

@@ -115,10 +115,13 @@ class Batch:
         """Cancel what is unwanted and not over."""
         self._end([run for run, what in self._runs.items() if unwanted(what)])
 
-    def close(self) -> None:
-        """Cancel what is not over, and wait for that."""
+    def close(self) -> list[tuple[Any, Result]]:
+        """Cancel what is not over, and wait for that; what ended with a whole result all the same."""
+        left = dict(self._runs)
         self.cancel()
         self._await_ends()
+        done = [run for run in left if self._lab.status(run).state == "succeeded"]
+        return [(left[run], result) for run in done if (result := self._lab.facts(run))]
 
     def _end(self, runs: list[str]) -> None:
         if runs:

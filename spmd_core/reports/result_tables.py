@@ -45,6 +45,7 @@ def _row(result: Result, name: str, outcome: StrategyResult) -> dict[str, Cell]:
     low, high = outcome.ci95_s or (None, None)
     prediction = outcome.prediction
     capacity = prediction.memory_bytes.capacity if prediction else None
+    mfu = prediction.mfu if prediction else None
     per_chip = prediction.tokens_per_s_per_chip if prediction else None
     return {
         "Variant": Cell(row.variant or NONE),
@@ -56,17 +57,13 @@ def _row(result: Result, name: str, outcome: StrategyResult) -> dict[str, Cell]:
         "Predicted low": seconds_cell(time and time.low),
         "Predicted high": seconds_cell(time and time.high),
         "Tokens/s per chip": Cell(number_text(per_chip), per_chip) if per_chip else Cell(NONE),
+        "MFU": Cell(f"{mfu:.1%}", mfu) if mfu else Cell(NONE),
         "Peak per device": bytes_cell(peak_bytes(outcome)),
         "Memory of a device": bytes_cell(capacity),
         "Communicated per device": bytes_cell(communicated(outcome)),
-        "Values": Cell(_values(outcome)),
+        "Fits": Cell(("yes" if prediction.fits else "no") if prediction else NONE),
+        "Values": Cell(NONE if prediction else verdict_words(outcome)),
     }
-
-
-def _values(outcome: StrategyResult) -> str:
-    if outcome.prediction:
-        return "fits" if outcome.prediction.fits else "does not fit"
-    return verdict_words(outcome)
 
 
 def times_chart(result: Result) -> Chart | None:

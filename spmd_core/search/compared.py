@@ -12,11 +12,13 @@ _TELLING = 0.005  # of the faster one's time: smaller differences are not worth 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The other minus the first, for the tokens of the first: `ratio` of their times, seconds by
-    kind as a prediction's shares name them, the largest first, and bytes per device. `by_formula`:
-    the times of both are estimates, since one of them is known better than the other.
+    kind as a prediction's shares name them, the largest first, and bytes per device; `gap_s` is how
+    far their times are apart, which the kinds may not explain. `by_formula`: the times of both are
+    estimates, since one of them is known better than the other.
     """
 
     ratio: float
+    gap_s: float
     seconds: tuple[tuple[str, float], ...]
     memory_bytes: int
     by_formula: bool = False
@@ -45,6 +47,7 @@ def compared(one: Candidate, other: Candidate) -> Difference:
     )
     return Difference(
         scale * second / first,
+        scale * second - first,
         tuple(judged),
         (other.memory_bytes or 0) - (one.memory_bytes or 0),
         by_formula,

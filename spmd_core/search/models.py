@@ -13,6 +13,7 @@ from spmd_core.search.candidate import Candidate, Reason, TrainingStep
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import Policy, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
+from spmd_core.search.standards import kind_of_mesh
 from spmd_core.time import MeshEstimates
 
 Mesh = tuple[tuple[str, int], ...]
@@ -88,23 +89,26 @@ def space_size(question: ModelQuestion) -> int:
 def candidates(
     question: ModelQuestion, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Candidate]:
-    """Every candidate in the order of the enumeration, pruned or estimated; of a space beyond
-    `WIDE` those of the most promising meshes and batches. Until `stop`, which is called before each
+    """Every candidate, pruned or estimated, the standard shardings first, then in the order of the
+    enumeration; of a space beyond `WIDE` those of the most promising meshes and batches. Until `stop`, which is called before each
     mesh.
     """
     seen: dict[Key, int] = {}
     is_wide = space_size(question) > WIDE
-    for point in _promising(question, stop) if is_wide else _points(question):
+    points = _promising(question, stop) if is_wide else _points(question)
+    for point in sorted(points, key=lambda point: not kind_of_mesh(point.mesh)):
         if stop():
             return
         yield from _tried(point, seen)
 
 
 def _promising(question: ModelQuestion, stop: Callable[[], bool]) -> list[_Point]:
-    """The meshes and batches that are best in a quick look: of each topology its best `EACH`, and
-    of all together as many as make up `WIDE` candidates; in the order of the enumeration.
+    """The meshes and batches that are best in a quick look: of each topology its best `EACH` and of
+    each standard sharding the best, whether it fits or not, and of all together as many as make up
+    `WIDE` candidates; in the order of the enumeration.
     """
     looked: list[tuple[float, _Point]] = []
+    standard: dict[tuple[str, str], tuple[float, _Point]] = {}
     for _, of_mesh in groupby(_points(question), lambda point: (point.topology, point.mesh)):
         if stop():
             break
@@ -112,7 +116,9 @@ def _promising(question: ModelQuestion, stop: Callable[[], bool]) -> list[_Point
         for point in reversed(
             list(of_mesh)
         ):  # the largest batch first: it takes the least per token
-            score = _quick_look(point)
+            score, kind = _quick_look(point), (point.topology.target, kind_of_mesh(point.mesh))
+            if kind[1] and (kind not in standard or score <= standard[kind][0]):
+                standard[kind] = score, point
             if score < math.inf:
                 looked.append((score, point))
                 fitting += 1
@@ -120,10 +126,12 @@ def _promising(question: ModelQuestion, stop: Callable[[], bool]) -> list[_Point
                 break
     looked.sort(key=lambda pair: pair[0])
     places: Counter[str] = Counter()
-    kept, rest = [], []
+    kept, rest = [point for _, point in standard.values()], []
+    known = {point.number for point in kept}
     for _, point in looked:
         places[point.topology.target] += 1
-        (kept if places[point.topology.target] <= EACH else rest).append(point)
+        if point.number not in known:
+            (kept if places[point.topology.target] <= EACH else rest).append(point)
     room = WIDE // len(kept[0].policies) - len(kept) if kept else 0
     return sorted((*kept, *rest[: max(0, room)]), key=lambda point: point.number)
 

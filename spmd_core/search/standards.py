@@ -111,7 +111,16 @@ def kind_of(candidate: Candidate) -> str:
     """Which standard sharding a candidate is; "" for none of them."""
     if candidate.point is not None:
         return candidate.point.kind
-    return _OF_MODELS.get(tuple(name for name, size in _mesh_of(candidate) if size > 1), "")
+    return kind_of_mesh(_mesh_of(candidate))
+
+
+def kind_of_mesh(mesh: Mesh) -> str:
+    """Which standard sharding a plan on this mesh is; "" for none of them.
+
+    >>> kind_of_mesh((("fsdp", 8), ("tensor", 2))), kind_of_mesh((("sequence", 2),))
+    ('fsdp x tensor', '')
+    """
+    return _OF_MODELS.get(tuple(name for name, size in mesh if size > 1), "")
 
 
 def standards(

@@ -1,7 +1,7 @@
 """The sentences about predictions: does it fit, how long is a step, what bounds it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spmd_core.base import bytes_text, number_text, scaled_text, seconds_text
@@ -41,6 +41,7 @@ MEMORY_ACCOUNTS = {
     "final": "What JAX's memory_analysis() of the finished program reports. Of large programs it has "
     "more temporaries than the assignment of buffers that a training step is judged by.",
 }
+_SHOULD = "should fit"
 _PARTS = {"kept by the forward pass": "saved activations"}  # keys are those of the JSON form
 _WAITS = {
     "copy": "waiting for copies",
@@ -76,7 +77,45 @@ def headline(prediction: Prediction, step: bool = True) -> str:
 def estimate(row: Mapping[str, Any], plan: Plan) -> str:
     """Whether a plan fits by the estimate that is made of its sizes, before compiling."""
     capacity = plan.topology.chip.device_hbm_bytes
-    return f"{memory_words(row['peak'], capacity, row['fits'], verb='should fit')}."
+    verb = fit_verb(row, capacity)
+    fits = row["fits"] or verb != _SHOULD
+    return f"{memory_words(row['peak'], capacity, fits, verb=verb)}."
+
+
+def fit_verb(row: Mapping[str, Any], capacity: float) -> str:
+    """Whether an estimate fits that does, or whose interval the capacity is in.
+
+    >>> fit_verb({"peak": 6, "low": 5, "high": 7}, 8), fit_verb({"peak": 7, "low": 5, "high": 9}, 8)
+    ('should fit', 'may not fit')
+    """
+    peak = row["peak"]
+    is_open = row.get("low", peak) <= capacity < row.get("high", peak)
+    return "may not fit" if is_open else _SHOULD
+
+
+def compiled_words(guess: Prediction, compiled: Prediction) -> str:
+    """What compiling a plan changed of its estimate: time, memory, and what binds, each with both
+    numbers; what it left outside of the estimate's interval is named.
+    """
+    before, after = guess.memory_bytes.peak, compiled.memory_bytes.peak
+    row = guess.before_compiling
+    parts, outside = [], []
+    if guess.predicted_s and compiled.predicted_s:
+        was, now = guess.predicted_s, compiled.predicted_s.estimate
+        parts.append(f"time {_change(was.estimate, now, seconds_text)}")
+        outside += [] if was.low <= now <= was.high else ["time"]
+    if before and after:
+        parts.append(f"memory {_change(before, after, bytes_text)}")
+        outside += [] if row.get("low", 0) <= after <= row.get("high", after) else ["memory"]
+    if compiled.predicted_s and guess.binds != compiled.binds:
+        parts.append(f"{bound_words(guess.binds)} -> {bound_words(compiled.binds)}")
+    far = f"; the {' and the '.join(outside)} left the estimate's interval" if outside else ""
+    return f"Compiling changed the estimate: {', '.join(parts)}{far}." if parts else ""
+
+
+def _change(before: float, after: float, text: Callable[[float], str]) -> str:
+    """`+18% (735 ms -> 871 ms)`."""
+    return f"{after / before - 1:+.0%} ({text(before)} -> {text(after)})"
 
 
 def step_estimate(prediction: Prediction) -> str:

@@ -109,6 +109,8 @@ def _what(span: Span, primitive: str) -> str:
     """What an operation does: `matmul`, `sum`, `all-gather`."""
     if span.kind in _WHAT:
         return _WHAT[span.kind]
+    if span.kind == "memory" and span.flops:  # a matmul that HBM bounds
+        return _WHAT["matmul"]
     if span.is_communication:
         return span.kind
     if primitive == "dot_general":

@@ -156,6 +156,9 @@ def test_the_counts_add_up_to_the_space_and_are_said():
     question = read_question(MODEL | {"fixed": {"data": 2}})
     found = tuple(candidates(question))
     answer = Answer(question, len(found) + 7, found, False)
+    assert f"Of {answer.space:,} candidates 99" in words.search_headline(answer)
+    whole = Answer(question, len(found), found, True)
+    assert "were looked at" not in words.search_headline(whole)
     assert sum(answer.counts.values()) == answer.space and answer.counts["not looked at"] == 7
     assert answer.counts["pruned"] == sum(answer.pruned.values())
     assert answer.to_json()["counts"] == answer.counts
@@ -194,7 +197,12 @@ def test_a_tie_has_no_winner_in_any_sentence_and_reasons_are_of_what_was_compile
     assert words.beats(one, slow).startswith(
         f"Beats {slow.name} by 3×: 2 s less exposed all-gather"
     )
+    assert "not explained" not in words.beats(one, slow)
     assert restored(first, json.loads(json.dumps(to_stored(one)))).parts == one.parts
+    far = replace(slow, predicted=exact(11.0))
+    assert "all-gather (2 s of the 10 s between them; the rest is not explained)" in words.beats(
+        one, far
+    )
 
 
 def exact(seconds: float) -> Estimate:

@@ -17,6 +17,7 @@ from spmd_core.search.models import candidates, space_size
 from spmd_core.search.policies import policies
 from spmd_core.search.question import read_question
 from spmd_core.search.ranking import front, ranking, score
+from spmd_core.search.standards import kind_of
 from spmd_core.time.estimate.step import estimate_step
 from spmd_core.words import search as words
 
@@ -52,7 +53,12 @@ def test_meshes_are_all_products_of_up_to_three_axes():
 def test_the_space_is_meshes_times_policies_and_every_number_is_there_once(small):
     meshes = len(list(named_meshes(16, tuple(name for name in AXES if name != "expert"))))
     assert small.space == meshes * len(policies(("minimal", "full"), False, True))
-    assert [each.number for each in small.found] == list(range(small.space))
+    numbers = [each.number for each in small.found]
+    assert sorted(numbers) == list(range(small.space))
+    kinds = [bool(kind_of(each)) for each in small.found]
+    assert kinds == sorted(kinds, reverse=True)  # the standard shardings first, each in its order
+    split = kinds.index(False)
+    assert numbers == [*sorted(numbers[:split]), *sorted(numbers[split:])]
 
 
 def test_estimates_that_share_a_mesh_are_those_of_each_plan_alone():
@@ -280,7 +286,10 @@ def test_a_wide_space_is_searched_from_its_best_meshes_on(monkeypatch):
     monkeypatch.setattr(models, "WIDE", 2_000)
     found = list(models.candidates(asked))
     assert len(found) <= 2_000 < models.space_size(asked)
-    assert [each.number for each in found] == sorted({each.number for each in found})
+    assert len(found) == len({each.number for each in found})
+    assert {(each.chips, kind_of(each)) for each in found} >= set(
+        itertools.product((4, 8), ("data", "fsdp", "tensor", "fsdp x tensor"))
+    ), "and each standard sharding of each is there, whether it can win or not"
     assert {each.chips for each in found} == {4, 8}, "each topology keeps some"
     assert min(each.seconds / each.tokens for each in sure(found)) <= 1.01 * best
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from spmd_core.results.prediction import Estimate
 from spmd_core.words.predictions import (
     answer,
+    compiled_words,
     estimate,
     headline,
     measured_words,
@@ -60,6 +62,35 @@ def test_an_estimate_before_compiling_cannot_be_read_both_ways():
     )
     assert estimate({"peak": 8 * gib, "fits": True}, plan) == (
         f"8.0 GiB of {capacity} per device: should fit."
+    )
+
+
+def test_an_interval_that_the_capacity_is_in_is_no_should():
+    plan = MODEL.plan
+    capacity = plan.topology.chip.device_hbm_bytes
+    for peak, fits in ((0.97, True), (1.02, False)):
+        row = {"peak": peak * capacity, "low": 0.9 * capacity, "high": 1.1 * capacity}
+        assert estimate(row | {"fits": fits}, plan).endswith("per device: may not fit.")
+    row = {"peak": 0.8 * capacity, "low": 0.7 * capacity, "high": 0.9 * capacity, "fits": True}
+    assert estimate(row, plan).endswith("per device: should fit.")
+
+
+def test_what_compiling_changed_of_the_estimate_is_one_sentence():
+    guess = prediction().model_copy(
+        update={
+            "predicted_s": Estimate(low=0.010, estimate=0.013, high=0.015),
+            "before_compiling": {"low": 7 * 2**30, "high": 9 * 2**30},
+            "binds": "memory",
+        }
+    )
+    assert compiled_words(guess, prediction()) == (
+        "Compiling changed the estimate: time +25% (13 ms -> 16.2 ms), memory +0% "
+        "(8.0 GiB -> 8.0 GiB), HBM-bound -> compute-bound; the time left the estimate's interval."
+    )
+    over = compiled_words(guess, TOO_LARGE)
+    assert over == (
+        "Compiling changed the estimate: memory +150% (8.0 GiB -> 20.0 GiB); "
+        "the memory left the estimate's interval."
     )
 
 

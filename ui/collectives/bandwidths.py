@@ -95,8 +95,21 @@ def before(experiment: Experiment) -> None:
         )
     else:
         _offer_calibration(experiment)
+    _offer_example(experiment)
     kinds = tuple(dict.fromkeys(each.kind for each in measured_soon))
     moved.show(kinds, max(each.devices for each in measured_soon))
+
+
+def _offer_example(experiment: Experiment) -> None:
+    """A link to the sweep that came with the program, where none is stored yet."""
+    stored = lab().history(workload=experiment.workload, over=True, limit=1, source="examples")
+    if stored and not lab().history(workload=experiment.workload, limit=1):
+        st.page_link(
+            cards.page_of(stored[0].experiment),
+            label="See an example: a sweep that came with the program",
+            icon=":material/monitoring:",
+            query_params=cards.query(stored[0].experiment, stored[0].run),
+        )
 
 
 def _offer_calibration(experiment: Experiment) -> None:

@@ -140,6 +140,9 @@ def headline(result: Result, when: str) -> None:
                 f"JAX {environment.jax} · finished {when} · run {result.run}"
             )
         )
+        if (plan := result.experiment.plan) and predictions:
+            changed = words.compiled_words(estimate_step(plan), predictions[0])
+            st.markdown(f":small[{plain(changed)}]")
         if is_outdated(result):
             st.caption(
                 "Made by other versions of JAX, libtpu or the cost model: *Predict again* uses those that are here now."

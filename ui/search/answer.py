@@ -48,6 +48,8 @@ def watch(search: Search) -> None:
             else:
                 search.cancel()
     answer = search.glance
+    if search.doing == "estimating" and search.said:  # which the estimates below are only part of
+        st.markdown(f"**{plain(words.SAID)}** {plain(search.said)}")
     if answer.space:
         st.progress(
             min(
@@ -85,7 +87,8 @@ def headline(answer: Answer) -> None:
         figures.append(("Candidates", count_text(answer.space)))
     for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(plain(title), plain(value))
-    st.markdown(plain(" ".join([words.sure_words(answer), words.risk_words(answer)])))
+    sure = words.sure_words(answer), words.looked_words(answer), words.risk_words(answer)
+    st.markdown(plain(" ".join(each for each in sure if each)))
     if len(answer.best_by_target) > 1:
         rows = [words.best_row(each, answer) for each in answer.best_by_target.values()]
         table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
@@ -255,9 +258,7 @@ def actions(candidate: Candidate) -> None:
 
 def every(answer: Answer) -> None:
     """Every candidate with its stage, filtered by words."""
-    box = st.expander(
-        f"Every candidate ({count_text(len(answer.found))})", key="search:every", on_change="rerun"
-    )
+    box = st.expander(_title(answer), key="search:every", on_change="rerun")
     if not box.open:  # tens of thousands of names: filtered only for who looks
         return
     with box:
@@ -292,6 +293,11 @@ def every(answer: Answer) -> None:
             f"{count_text(len(shown))} of {count_text(len(listed))} shown. "
             "Choose a row to see what it costs, and where it first loses."
         )
+
+
+def _title(answer: Answer) -> str:
+    looked = " that was looked at" if words.looked_words(answer) else ""
+    return f"Every candidate{looked} ({count_text(len(answer.found))})"
 
 
 def fates_table(candidates: list[Candidate], price: dict[str, float]) -> pd.DataFrame:

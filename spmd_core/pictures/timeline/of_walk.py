@@ -205,7 +205,7 @@ class _Builder:
             0,
             segment.start_s,
             segment.duration_s,
-            op=self._op(instruction, segment.kind),
+            op=self._op(instruction, work is not None and work.kind == "matmul"),
             source=source_of(instruction),
             line=line_of(instruction),
             nbytes=nbytes or None,
@@ -218,10 +218,10 @@ class _Builder:
             else None,
         )
 
-    def _op(self, instruction: Instruction, kind: str) -> str:
+    def _op(self, instruction: Instruction, multiplies: bool) -> str:
         """The path of the operation; of a fusion around a matmul, that of the matmul."""
         callee = self.module.callee(instruction) if instruction.opcode == "fusion" else None
-        if callee is not None and kind == "matmul":
+        if callee is not None and multiplies:
             inner = next(
                 (
                     each

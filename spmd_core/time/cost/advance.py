@@ -176,7 +176,7 @@ def hold(work: OperationCost, instruction: Instruction, place: str, state: State
     state.segments.append(
         Segment(
             instruction.name,
-            work.kind,
+            kind,  # as it is counted: a matmul that HBM bounds is HBM's in both
             "chip",
             start,
             work.seconds,

@@ -39,6 +39,7 @@ from spmd_core.words import disturbed_words, rates_words, search
 # that are measured, best first: what is left stays estimated. Compiles end with the budget
 MOST_RUNS = 60
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
+RECALLED = 15  # of a model's plans, best first, that may have been compiled elsewhere
 FEW, FEW_S = 4, 600.0  # of a model that are compiled, best first, where no budget is given
 PROVING = 0.4  # of the budget at most is left for the proof, which takes no longer than its rows
 AnyQuestion = ModelQuestion | ArrayQuestion
@@ -71,11 +72,16 @@ class Search(Work):
         self.space, self.doing = 0, "estimating"
         self.problem = ""
         self._begun, self._spent, self._version = time.monotonic(), 0.0, 0
-        self._took_s = 0.0  # before it was opened again
+        self._took_s, self.said = 0.0, ""  # before it was opened again: seconds, and its answer
         self._answer: tuple[int, Answer] | None = None
         self._glance: tuple[float, Answer] | None = None
         self._left_out, self._batch = True, f"search {question.id}"
         self._notes: tuple[str, ...] = ()
+
+    @property
+    def held(self) -> int:
+        """Candidates that it holds in memory: of a wide space not all."""
+        return len(self._candidates)
 
     @property
     def spent_s(self) -> float:
@@ -115,14 +121,15 @@ class Search(Work):
         """Carry it out, going on from where an earlier search of the same question stopped."""
         deadline = self._begun + (self.budget_s or 1e9)
         earlier = self._store.find(self.question.id)
+        self.said = earlier.words if earlier else ""
         if self.budget_s is None and earlier is not None:  # opened again: it took what it took
             self._took_s = earlier.spent_s
         try:
             self._enumerate(deadline)
+            runs = Runs(self._lab, self._asker, self._batch, lambda: self.is_cancelled, deadline)
+            self._recall(runs)
             if self.budget_s is not None and not self.is_cancelled:
-                self._work(
-                    Runs(self._lab, self._asker, self._batch, lambda: self.is_cancelled, deadline)
-                )
+                self._work(runs)
             self._left_out |= self._is_open
             self._end("cancelled" if self.is_cancelled else "done")
         except LabError as error:
@@ -172,7 +179,19 @@ class Search(Work):
             self._proof = stored_proof(self._lab, self._candidates)
             self._version += 1
         if not self._left_out:
-            self._store.keep_fates(question.id, map(candidate_row, self._candidates))
+            listed = sorted(self._candidates, key=lambda each: each.number)
+            self._store.keep_fates(question.id, map(candidate_row, listed))
+
+    def _recall(self, runs: Runs) -> None:
+        """Take what is stored of the best plans since: compiled elsewhere, or in a search that was
+        ended before it noted that.
+        """
+        if isinstance(self.question, ModelQuestion):
+            for entry in self.answer.ranking[:RECALLED]:
+                if entry.candidate.stage == "estimated" and (
+                    result := runs.known(entry.candidate.experiment)
+                ):
+                    self._keep(answered([entry.candidate], result))
 
     def _work(self, runs: Runs) -> None:
         """Compile and measure the best first, then prove the winner."""
@@ -228,7 +247,8 @@ class Search(Work):
                         else answered(group, finished)
                     )
         finally:
-            runs.close()
+            for group, result in runs.close():  # done after the last look, or before it was ended
+                self._keep(answered(group, result))
 
     @property
     def _is_open(self) -> bool:

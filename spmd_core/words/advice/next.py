@@ -85,21 +85,20 @@ def _fit(plan: Plan, prediction: Prediction) -> Next | None:
 
 
 def _neighbor(plan: Plan, compiled: Prediction) -> Next | None:
-    """The best of the plans one change away, where it is worth it beside the plan's own estimate,
-    and beside what compiling it predicted where that is less.
+    """The best of the plans one change away, by the estimates of both; where that is worth it beside
+    what compiling the plan predicted too.
     """
     time = estimate_step(plan).predicted_s
     after, near = next(iter(best_neighbors(plan)), (math.inf, plan))
     if time is None or near == plan:
         return None
     seconds = [each.estimate for each in (time, compiled.predicted_s) if each]
-    now = min(seconds) / plan.tokens
-    saved = 1 - after / now
-    if saved < WORTH:
+    saved = 1 - after * plan.tokens / time.estimate
+    if 1 - after * plan.tokens / min(seconds) < WORTH:
         return None
     best = NearestFit(near, estimate_step(near))
     sentence = words.plan_words(
-        saved, listed(list(changes(plan, best))), now * plan.tokens, after * plan.tokens
+        saved, listed(list(changes(plan, best))), time.estimate, after * plan.tokens, seconds[-1]
     )
     return Next(rule="better_plan", number=saved, experiment=best.experiment, sentence=sentence)
 

@@ -69,11 +69,22 @@ def fit_words(missing: int, change: str) -> str:
     return f"{bytes_text(missing)} per device too much: try {change}, which should fit."
 
 
-def plan_words(share: float, change: str, before_s: float, after_s: float) -> str:
-    """A neighbor of a plan takes less time per token, by the instant estimate."""
+def plan_words(
+    share: float, change: str, before_s: float, after_s: float, compiled_s: float
+) -> str:
+    """A neighbor of a plan takes less time per token, by the instant estimates of both: seconds for
+    as many tokens; `compiled_s` is what compiling the plan predicted.
+    """
+    off = compiled_s / before_s - 1
+    side = "above" if off > 0 else "below"
+    beside = (
+        f"; compiled, this one takes {seconds_text(compiled_s)}, {abs(off):.0%} {side} its estimate"
+        if abs(off) >= 0.005
+        else ""
+    )
     return (
-        f"{share:.1%} less time per token, estimated, with {change}: "
-        f"{seconds_text(before_s)} -> {seconds_text(after_s)} for as many tokens."
+        f"{share:.1%} less time per token by the estimates of both, with {change}: "
+        f"{seconds_text(before_s)} -> {seconds_text(after_s)} for as many tokens{beside}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from spmd_core.words.search.answer import (
     MEANING,
+    SAID,
     asked_words,
     cost_text,
     cost_title,
@@ -9,6 +10,7 @@ from spmd_core.words.search.answer import (
     doing,
     front_words,
     goal_words,
+    looked_words,
     minimized_words,
     next_words,
     nothing_left,
@@ -41,6 +43,7 @@ from spmd_core.words.search.kept import kept_search
 __all__ = [
     "BEST_TITLES",
     "MEANING",
+    "SAID",
     "STAGES",
     "asked_words",
     "batches_words",
@@ -55,6 +58,7 @@ __all__ = [
     "kept_search",
     "known_by",
     "lead_words",
+    "looked_words",
     "memory_words",
     "minimized_words",
     "next_words",

@@ -32,6 +32,7 @@ MEANING = {  # of the candidates, by the kind of question
     "model": "Every mesh, rematerialization and batch split that fits, estimated per token.",
     "array": "Every mesh and every assignment of its axes, best first.",
 }
+SAID = "The stored answer, while its estimates are read again:"
 _NO_RULE = (
     "equal to another by renaming",
 )  # reasons for pruning one candidate that do not explain why none is left
@@ -76,7 +77,7 @@ def search_headline(answer: Answer) -> str:
         return nothing_left(answer)
     price, goal = dict(answer.question.price), answer.question.minimize
     least = minimized_words(winner, "price" if winner.step and price else goal, price)
-    parts = [winner.name, sure_words(answer), risk_words(answer)]
+    parts = [winner.name, sure_words(answer), looked_words(answer), risk_words(answer)]
     return (
         f"{time_words(winner)}{least and f', {least}'}: {'. '.join(filter(None, parts))}".replace(
             "..", "."
@@ -192,6 +193,15 @@ def sure_words(answer: Answer) -> str:
     if answer.question.minimize == "memory":
         return f"{how}: {most}{others} {'use' if len(near) > 1 else 'uses'} as little."
     return f"{how}: cannot tell it from {most}{others}, since the intervals overlap."
+
+
+def looked_words(answer: Answer) -> str:
+    """The share of the candidates that the answer rests on; "" where it rests on all."""
+    looked, space = len(answer.found), answer.space
+    if looked >= space:
+        return ""
+    share = f"{looked / space:.0%}" if looked * 100 >= space else "under 1%"
+    return f"Of {count_text(space)} candidates {share} were looked at."
 
 
 def risk_words(answer: Answer) -> str:

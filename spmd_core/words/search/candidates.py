@@ -162,8 +162,16 @@ def _times_apart(difference: Difference, by: str) -> list[str]:
         f"{seconds_text(abs(seconds))} {'less' if seconds > 0 else 'more'} {share_words(name)}"
         for name, seconds in kinds[:_MOST]
     ]
+    explained = sum(seconds for _, seconds in kinds[:_MOST])
+    if explained <= 0:
+        return []
     if parts:
         parts[-1] += by
+        if explained < difference.gap_s / 2:
+            parts[-1] += (
+                f" ({seconds_text(explained)} of the {seconds_text(difference.gap_s)} between them;"
+                " the rest is not explained)"
+            )
     return parts
 
 

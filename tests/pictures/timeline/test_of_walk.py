@@ -9,7 +9,7 @@ from spmd_core.base.units import seconds_text
 from spmd_core.pictures.timeline.text import from_text, to_text
 from spmd_core.pictures.timeline.values import mix
 from spmd_core.words.timeline import names_of, path_words, row_words, scene_summary, scene_words
-from tests.pictures.timeline.values import EXPOSED, predicted, timeline
+from tests.pictures.timeline.values import EXPOSED, THIN, predicted, timeline
 
 FOUND = timeline()
 
@@ -65,6 +65,20 @@ def test_the_mix_of_a_loop_is_that_of_its_passes():
     whole = mix(found, 0)
     assert set(whole) == {"memory", "matmul", "exposed"}
     assert sum(whole.values()) == pytest.approx(found.scenes[0].spans[0].length_s)
+
+
+def test_a_kind_of_time_is_the_same_in_the_timeline_and_in_the_shares():
+    found, timeline = predicted(THIN)
+    thin = by_name(timeline.scenes[1])["thin"]
+    assert thin.kind == "memory" and thin.flops == 2 * 16 * 4096**2
+    assert (
+        dict(zip(timeline.scenes[1].spans, names_of(timeline.scenes[1]), strict=True))[thin]
+        == "layer, gate matmul"
+    )
+    shown = mix(timeline, 0)
+    assert {"matmul", "memory"} <= set(shown)
+    for kind in ("matmul", "memory"):
+        assert shown[kind] == pytest.approx(found.shares_s[kind])
 
 
 def test_the_whole_says_the_exposed_communication_that_the_prediction_says():

@@ -138,9 +138,24 @@ def test_a_pool_takes_one_run_more_than_there_are_compilers_and_cancels_what_is_
         assert not pool.has_room and not pool.is_idle
     assert [each.state for each in lab.active()] != ["queued", "queued"]
     assert list(pool.finished()) == []
-    pool.close()
+    assert pool.close() == []  # cancelled: nothing ended with a result
     assert pool.is_idle and not lab.active()
     assert {each.state for each in lab.history()} == {"cancelled"}
+
+
+def test_what_was_compiled_as_the_time_ran_out_is_of_the_answer_and_stored(lab, store, monkeypatch):
+    def is_over(one):
+        return one._stop() or any(lab.status(run).is_over for run in one._runs)
+
+    monkeypatch.setattr(Runs, "is_over", property(is_over))
+    monkeypatch.setattr(Runs, "finished", lambda one: time.sleep(0.01) or iter(()))
+    found = search(lab, store, target="tpu:v5e:2x2", strategies=["auto"])
+    answer = found.run()
+    done = {each.run for each in lab.history(searched=True) if each.state == "succeeded"}
+    assert done and {each.run for each in answer.found if each.run} == done
+    assert answer.winner.run in done and answer.winner.name in store.find(found.question.id).words
+    again = Search(lab, store, found.question, None).run()
+    assert again.winner == answer.winner
 
 
 def test_of_runs_that_are_cancelled_together_none_that_waits_begins(lab):
@@ -171,6 +186,22 @@ def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, 
     )
     assert answer.complete and answer.winner.stage == "estimated" and runs(lab) == 0
     assert seen[0] == "running"  # its end may come between two looks
+
+
+def test_a_plan_that_was_compiled_elsewhere_is_compiled_in_a_search_that_is_opened(lab, store):
+    question = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
+    )
+    first = Search(lab, store, question, None)
+    winner = first.run().winner
+    assert winner.stage == "estimated" and not first.said
+    run = lab.submit(winner.experiment)
+    assert lab.wait(run, PATIENCE_S).state == "succeeded"
+    opened = Search(lab, store, question, None)
+    known = next(each for each in opened.run().found if each.number == winner.number)
+    assert known.run == run and known.stage != "estimated" and runs(lab) == 1
+    assert opened.said == search_headline(first.answer)
+    assert store.outcomes(question.id)[winner.number]["run"] == run
 
 
 @pytest.mark.parametrize("few", [1, 60])

@@ -8,7 +8,7 @@ from spmd_core.trials.searching import searches
 
 
 @pytest.mark.parametrize(
-    ("spaces", "kept"),
+    ("held", "kept"),
     [
         ([25_000] * 10, 4),  # as many candidates as may stay
         ([10] * 10, searches.KEPT),
@@ -16,5 +16,5 @@ from spmd_core.trials.searching import searches
         ([250_000, 10], 1),
     ],
 )
-def test_the_searches_in_memory_are_few_and_of_few_candidates(spaces, kept):
-    assert searches._kept([SimpleNamespace(space=space) for space in spaces]) == kept
+def test_the_searches_in_memory_are_few_and_of_few_candidates(held, kept):
+    assert searches._kept([SimpleNamespace(held=count) for count in held]) == kept

@@ -3,6 +3,7 @@
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
+from spmd_core.base.units import seconds_text
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.plans import experiment_of
@@ -156,6 +157,26 @@ def test_a_better_neighbor_takes_as_much_less_as_is_said():
     other = said.experiment.plan
     times = [estimate_step(each).predicted_s.estimate / each.tokens for each in (other, plan)]
     assert said.number == pytest.approx(1 - times[0] / times[1])
+
+
+def test_a_better_neighbor_is_set_against_the_estimate_and_what_was_compiled_is_said_beside():
+    few = {
+        "target": "tpu:v5e:4x4",
+        "model": "scaled:1",
+        "mesh": {"fsdp": 4, "tensor": 4},
+        "batch_per_device": 2,
+        "remat": "full",
+    }
+    plan, said = planned(0.8, **few)
+    guess = estimate_step(plan).predicted_s.estimate
+    other = said.experiment.plan
+    after = estimate_step(other).predicted_s.estimate / other.tokens * plan.tokens
+    assert f"{seconds_text(guess)} -> {seconds_text(after)} for as many tokens" in said.sentence
+    assert "by the estimates of both" in said.sentence
+    assert said.sentence.endswith(
+        f"compiled, this one takes {seconds_text(guess / 0.8)}, 25% above its estimate."
+    )
+    assert "compiled" not in planned(**few)[1].sentence
 
 
 def test_a_neighbor_that_is_slower_than_what_was_compiled_is_none():

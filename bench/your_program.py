@@ -42,7 +42,9 @@ from spmd_core.experiment import Program, findings, parse_experiment, programs
 from spmd_core.script import program_text
 from spmd_core.search.array_question import program_meshes
 
-_COLLECTIVE = re.compile(r"= (\S+) (all-\w+|reduce-scatter|collective-permute)\(")
+_COLLECTIVE = re.compile(
+    r"= (\S+|\(.*?\)) ((?:all-(?:gather|reduce|to-all)|reduce-scatter|collective-permute)(?:-start)?)\("
+)
 _BYTES = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
 _MESHES = ({"fsdp": 8, "tensor": 1}, {"fsdp": 2, "tensor": 4}, {"fsdp": 1, "tensor": 8})
 _LAYOUTS: tuple[dict[str, Any], ...] = (

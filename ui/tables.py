@@ -12,6 +12,7 @@ from spmd_core.words import (
     PAIRED,
     off_words,
     studies,
+    timed_in,
     title,
     verdict_words,
 )
@@ -52,13 +53,14 @@ def _shown(cell: object) -> object:
 def times_table(result: Result) -> pd.DataFrame:
     """Median, interval, ratio to the fastest and verdict on the values, one row per strategy, the
     fastest first (two for `constrained`)."""
-    compared = studies.against(result)
+    compared, timed = studies.against(result), timed_in(result)
     rows = []
     for name, strategy in result.ordered:
         rows.append(
             _times_row(title(name), strategy.median_s, strategy)
             | {
                 "95 % interval": interval_text(strategy.ci95_s),
+                studies.TIMED_IN: timed.get(name, NONE),
                 _RATE: _rate(strategy),
                 _PREDICTED: _predicted(strategy),
                 PAIRED_RATIO: compared.get(name, NONE),
@@ -72,7 +74,7 @@ def times_table(result: Result) -> pd.DataFrame:
                     strategy,
                 )
             )
-    return without_empty(pd.DataFrame(rows), _RATE, _PREDICTED, PAIRED_RATIO)
+    return without_empty(pd.DataFrame(rows), studies.TIMED_IN, _RATE, _PREDICTED, PAIRED_RATIO)
 
 
 def _times_row(label: str, median_s: float | None, strategy: StrategyResult) -> dict[str, str]:
@@ -80,6 +82,7 @@ def _times_row(label: str, median_s: float | None, strategy: StrategyResult) -> 
         "Strategy": label,
         "Median per call": time_text(median_s),
         "95 % interval": NONE,
+        studies.TIMED_IN: NONE,
         _RATE: NONE,
         _PREDICTED: NONE,
         PAIRED_RATIO: NONE,
@@ -115,7 +118,11 @@ def measuring_table(result: Result) -> pd.DataFrame:
         [
             {
                 "Strategy": title(name),
-                "Samples": f"{len(strategy.samples_s):,}",
+                "Samples": " + ".join(
+                    f"{len(taken):,}"
+                    for taken in (strategy.samples_s, strategy.remeasured_s)
+                    if taken
+                ),
                 "Calls per sample": NONE
                 if strategy.calls_per_sample is None
                 else f"{strategy.calls_per_sample:,}",
@@ -172,7 +179,7 @@ def _spread(strategy: StrategyResult) -> str:
 def samples_table(result: Result) -> pd.DataFrame:
     """Every sample in microseconds: one row per round, one column per strategy."""
     samples = {
-        title(name): strategy.samples_s
+        title(name): strategy.samples_s + strategy.remeasured_s
         for name, strategy in result.strategies.items()
         if strategy.samples_s
     }

@@ -91,6 +91,7 @@ from spmd_core.experiment.workloads.exported.held import (
     Program,
     findings,
     grouped,
+    moving,
 )
 from spmd_core.experiment.workloads.machine import (
     ALL,
@@ -230,6 +231,7 @@ __all__ = [
     "link_path",
     "link_refusal",
     "load_json",
+    "moving",
     "named_axes",
     "names_of",
     "newer",

@@ -26,6 +26,7 @@ from spmd_core.experiment.types import Axes, Fields, MemoryKind, Mesh, Spec, axe
 from spmd_core.experiment.workloads.catalog import Workload, get_workload
 from spmd_core.experiment.workloads.exported import programs
 from spmd_core.experiment.workloads.exported.held import Program
+from spmd_core.experiment.workloads.strategies import STRATEGIES
 from spmd_core.machine import Target, default_target, parse_target
 
 MAX_TEXT_BYTES = 64 * 1024
@@ -188,6 +189,21 @@ class Experiment(Frozen):
     def rows_by_key(self) -> dict[str, Row]:
         """Key of a row -> the row."""
         return {row.key: row for row in self.rows}
+
+    @cached_property
+    def baselines(self) -> frozenset[str]:
+        """Rows of a study that use no mesh, and would be the same program in another variant: their
+        times are none of their variants' shardings.
+        """
+        on_one = {each.name: _on_one_device(each.experiment) for each in self.variants}
+        programs = list(on_one.values())
+        return frozenset(
+            row.key
+            for row in self.rows
+            if STRATEGIES[row.strategy].is_single_device
+            and self.variants
+            and programs.count(on_one[row.variant]) > 1
+        )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -365,3 +381,9 @@ def parse_experiment_text(text: str | bytes) -> Experiment:
             "leave out what is at its default",
         )
     return parse_experiment(load_json(text))
+
+
+def _on_one_device(experiment: Experiment) -> tuple[object, ...]:
+    """What decides a variant's program on one device."""
+    options = {name: each for name, each in experiment.options if name != "device_order"}
+    return experiment.target, experiment.dtype, experiment.memory, options

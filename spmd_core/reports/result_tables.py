@@ -20,6 +20,7 @@ from spmd_core.words import (
     parts,
     rate_words,
     studies,
+    timed_in,
     title,
     value_words,
     verdict_words,
@@ -31,10 +32,12 @@ _MOST_BARS = 40
 
 def strategies_table(result: Result) -> Table:
     """A row for each strategy, of a study for each variant and strategy, the fastest first."""
-    against = studies.against(result)
+    against, timed = studies.against(result), timed_in(result)
     return table_of(
         [
-            _row(result, name, outcome) | {"Against the fastest": Cell(against.get(name, NONE))}
+            _row(result, name, outcome)
+            | {"Timed in": Cell(timed.get(name, NONE))}
+            | {"Against the fastest": Cell(against.get(name, NONE))}
             for name, outcome in result.ordered
         ]
     )
@@ -176,7 +179,9 @@ def points_table(result: Result) -> Table:
 
 def samples_table(result: Result) -> Table:
     """Every sample of every strategy, by round; the first ones where they are very many."""
-    timed = {name: each.samples_s for name, each in result.ordered if each.samples_s}
+    timed = {
+        name: each.samples_s + each.remeasured_s for name, each in result.ordered if each.samples_s
+    }
     rounds = max(map(len, timed.values()), default=0)
     most = min(rounds, max(1, _MOST_SAMPLES // max(1, len(timed))))
     return table_of(

@@ -60,6 +60,7 @@ from spmd_core.results.reference.reference import (
 from spmd_core.results.result import (
     INEXPRESSIBLE,
     OUT_OF_MEMORY,
+    SAME_PROGRAM,
     ArrayReport,
     Comparison,
     Failure,
@@ -162,6 +163,7 @@ __all__ = [
     "READ_BYTES",
     "ROUNDING",
     "RUN",
+    "SAME_PROGRAM",
     "SEARCH",
     "SPREAD_NOTICE",
     "SPREAD_WARNING",

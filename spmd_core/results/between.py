@@ -110,25 +110,28 @@ def _why_none(one: StrategyResult, other: StrategyResult) -> str:
 def _measured(
     one: StrategyResult, other: StrategyResult, count: int, shift: float
 ) -> dict[str, object]:
-    """By the samples: each pair of processes gives one ratio, whose error has that of both."""
+    """By the samples: each pair of processes gives one ratio, whose error has that of both. The
+    ratio itself is that of the medians, which are shown beside it: of all processes, where one run
+    has more of them than the other.
+    """
     pairs = list(zip(_processes(one), _processes(other), strict=False))
     known = []
     for mine, theirs in pairs:
         a_error, b_error = standard_error(mine)[1], standard_error(theirs)[1]
         if len(pairs) == 1:  # a machine drifts between two runs about as it does inside them
             a_error, b_error = _spread(mine), _spread(theirs)
-        # of the medians, which are shown beside it
         ratio = float(np.median(mine) - np.median(theirs))
         known.append((ratio + shift, math.hypot(a_error, b_error)))
     rounds = tuple(sum(map(len, _processes(each))) for each in (one, other))
-    center, low, high = over_processes(known, corrected(count))
-    interval = (math.exp(low), math.exp(high))
+    _, low, high = over_processes(known, corrected(count))
+    ratio = (one.median_s or math.nan) / (other.median_s or math.nan) * math.exp(shift)
+    interval = (min(math.exp(low), ratio), max(math.exp(high), ratio))
     judged = verdict(interval, MARGIN)
     if min(rounds) < FEWEST_ROUNDS:
         judged = "cannot tell"
     return {
         "basis": "measured",
-        "ratio": math.exp(center),
+        "ratio": ratio,
         "interval": interval,
         "verdict": judged,
         "rounds": rounds,

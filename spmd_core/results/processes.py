@@ -1,5 +1,7 @@
 """A result over several processes: what a further one is to measure, and the result with it."""
 
+from collections.abc import Sequence
+
 from spmd_core.results.ranking import compare_rows
 from spmd_core.results.result import Comparison, Result, StrategyResult
 from spmd_core.results.stats import hierarchical_interval, median_of_processes
@@ -10,13 +12,26 @@ CONFIRMED_BELOW = 1.5  # what surely takes so many times as long is not measured
 
 def next_process(result: Result) -> tuple[str, ...]:
     """The rows that a further process is to measure: the fastest, the next one, and all that may be
-    near; none where it was measured in enough processes.
+    near, among all rows and among those by which variants are ranked; none where it was measured in
+    enough processes.
     """
-    answer = result.comparison
-    if result.partial or answer is None or not answer.ratios or not _is_wanted(result, answer):
+    answers = [answer for answer in _answers(result) if answer.ratios]
+    if result.partial or not answers or not _is_wanted(result, answers):
         return ()
     if measured := tuple(name for name, each in result.strategies.items() if each.again_s):
         return measured
+    return tuple(dict.fromkeys(name for answer in answers for name in _near(answer)))
+
+
+def _answers(result: Result) -> list[Comparison]:
+    """How all rows compare, and how those do that are no baselines, where some are."""
+    aside = result.experiment.baselines
+    ranked = [name for name in result.strategies if name not in aside]
+    alone = compare_rows(result, ranked) if aside else None
+    return [answer for answer in (result.comparison, alone) if answer is not None]
+
+
+def _near(answer: Comparison) -> tuple[str, ...]:
     near = [
         each.strategy
         for each in answer.ratios
@@ -25,7 +40,7 @@ def next_process(result: Result) -> tuple[str, ...]:
     return (answer.fastest, *near)
 
 
-def _is_wanted(result: Result, answer: Comparison) -> bool:
+def _is_wanted(result: Result, answers: Sequence[Comparison]) -> bool:
     done = 1 + max(len(each.again_s) for each in result.strategies.values())
     if done < result.experiment.processes:
         return True
@@ -33,6 +48,7 @@ def _is_wanted(result: Result, answer: Comparison) -> bool:
         return False
     is_open = [
         each.interval
+        for answer in answers
         for each in answer.ratios
         if each.verdict == "cannot tell" and each.processes > 1
     ]

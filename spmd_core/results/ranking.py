@@ -31,12 +31,14 @@ def compare_rows(result: Result, names: Iterable[str]) -> Comparison | None:
 
 def best_rows(result: Result) -> tuple[str, ...]:
     """The fastest row of each variant of a study, in the order of their times: measured ones, then
-    predicted ones. Variants without a time are left out.
+    predicted ones; a baseline only where the variant has no other. Variants without a time are left
+    out.
     """
+    ranked = {*names_of(result.comparison), *names_of(result.predicted)}
     best: dict[str, str] = {}
-    for answer in (result.comparison, result.predicted):
-        for name in names_of(answer):
-            best.setdefault(result.row(name).variant, name)
+    last = result.experiment.baselines.__contains__
+    for name in sorted(filter(ranked.__contains__, result.order), key=last):
+        best.setdefault(result.row(name).variant, name)
     return tuple(best.values())
 
 

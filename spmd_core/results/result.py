@@ -1,7 +1,7 @@
 """The result of a run: what was measured, with None wherever nothing was."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -20,6 +20,7 @@ from spmd_core.results.verdicts import Settles, Verdict, verdict
 Status = Literal["ok", "error", "cancelled"]
 INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding
 OUT_OF_MEMORY = "resource_exhausted"  # of a device, or of the machine
+SAME_PROGRAM = "same program"  # kind of a fact: `row`, the first whose compiled program is the same
 
 
 class Phases(Frozen):
@@ -187,6 +188,19 @@ class StrategyResult(Frozen):
     wrong: Wrong | None = None  # None where every element is right, or none was judged
 
     @property
+    def processes(self) -> int:
+        """In how many it was timed."""
+        return 1 + sum(map(bool, self.again_s))
+
+    @property
+    def same_program(self) -> str | None:
+        """The first row of the result that was compiled to the same program; None where none was."""
+        return next(
+            (str(fact.values["row"]) for fact in self.facts or () if fact.kind == SAME_PROGRAM),
+            None,
+        )
+
+    @property
     def prediction_error(self) -> float | None:
         """By what share of the measured time the estimate is above it (below it where negative);
         None without both.
@@ -233,6 +247,17 @@ class Comparison(Frozen):
     tied: tuple[str, ...]  # strategies that are the same as the fastest, or may be
     sentence: str = ""  # the answer in words, for those who read: not stored
 
+    def by_medians(self, medians_s: Mapping[str, float | None]) -> tuple[Ratio, ...]:
+        """The ratios in the order of these medians. Rows that further processes left out are last:
+        their medians are of other rounds than those of the rest.
+        """
+        return tuple(
+            sorted(
+                self.ratios,
+                key=lambda each: (each.processes == 1, medians_s.get(each.strategy) or math.inf),
+            )
+        )
+
 
 class Result(Frozen):
     """The outcome of a run, as `python -m spmd_core run --json` prints it.
@@ -269,15 +294,18 @@ class Result(Frozen):
     @property
     def order(self) -> tuple[str, ...]:
         """Strategies from the fastest to the slowest: measured ones by their median, those only
-        predicted by their estimate; then, in the order of the request, those without either."""
+        predicted by their estimate; then, in the order of the request, those without either. Of a
+        study variants by their best rows, and the rows of each together."""
         ranked: list[str] = []
         if self.comparison:
-            others = [each.strategy for each in self.comparison.ratios]
-            others.sort(key=lambda name: self.strategies[name].median_s or math.inf)
-            ranked = [self.comparison.fastest, *others]
+            others = self.comparison.by_medians(self.medians_s)
+            ranked = [self.comparison.fastest, *(each.strategy for each in others)]
         predicted = self.only_predicted_s
         ranked += sorted(predicted, key=lambda name: predicted[name] / self.tokens(name))
-        return tuple(dict.fromkeys((*ranked, *self.strategies)))
+        names = tuple(dict.fromkeys((*ranked, *self.strategies)))
+        rank = [name for name in names if name not in self.experiment.baselines]
+        variants = list(dict.fromkeys(self.row(name).variant for name in (*rank, *names)))
+        return tuple(sorted(names, key=lambda name: variants.index(self.row(name).variant)))
 
     @property
     def ordered(self) -> tuple[tuple[str, StrategyResult], ...]:

@@ -58,6 +58,7 @@ from spmd_core.words.experiments import (
     experiment_size_words,
     experiment_words,
     model_words,
+    own_specs_words,
     sharding_words,
 )
 from spmd_core.words.gap import gap_sentence, gap_table
@@ -171,7 +172,7 @@ from spmd_core.words.search.answer import (
     search_headline,
 )
 from spmd_core.words.search.candidates import why_not
-from spmd_core.words.strategies import PAIRED_NOTE, compared, predicted
+from spmd_core.words.strategies import compared, predicted, timed_in
 from spmd_core.words.studies import PAIRED, explained, whose
 from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
@@ -229,7 +230,6 @@ __all__ = [
     "NOT_CALIBRATED",
     "ONLY_SEARCHED",
     "PAIRED",
-    "PAIRED_NOTE",
     "SIZE_COLUMNS",
     "STARTS",
     "STORED_BEFORE",
@@ -328,6 +328,7 @@ __all__ = [
     "ops_word",
     "origin_words",
     "outcome_words",
+    "own_specs_words",
     "parameters_words",
     "part_kind",
     "parts",
@@ -384,6 +385,7 @@ __all__ = [
     "texts",
     "ticked_words",
     "time_words",
+    "timed_in",
     "title",
     "titles",
     "traced",

@@ -1,6 +1,7 @@
 """An experiment in a line. Two that differ have two names: a name has all that is not a default."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from spmd_core.base import bytes_text, scaled_text
 from spmd_core.experiment import (
@@ -64,6 +65,28 @@ def sharding_words(experiment: Experiment) -> str:
     """The sharding table: `batch sharded over x, in over y`, or `replicated`."""
     dims = [f"{dim} over {listed(axes)}" for dim, axes in experiment.sharding]
     return ", ".join(dims).replace(" over ", " sharded over ", 1) if dims else "replicated"
+
+
+def own_specs_words(
+    arrays: Mapping[str, Sequence[str]], sharding: Mapping[str, Any], overrides: Mapping[str, Any]
+) -> str:
+    """Which dims an array's own spec shards otherwise than the table: `weights: in over x`; "" where
+    none does. `arrays`: the dims of each; the others as fields of an experiment's JSON form.
+    """
+    parts = []
+    for name, spec in overrides.items():
+        entries = zip(arrays.get(name, ()), spec, strict=False)
+        apart = [(dim, own) for dim, own in entries if _axes(own) != _axes(sharding.get(dim))]
+        words = [
+            f"{dim} over {listed(_axes(own))}" if own else f"{dim} not sharded"
+            for dim, own in apart
+        ]
+        parts += [f"{name}: {', '.join(words)}"] if words else []
+    return "; ".join(parts)
+
+
+def _axes(entry: Any) -> tuple[str, ...]:
+    return (entry,) if isinstance(entry, str) else tuple(entry or ())
 
 
 def _chosen(experiment: Experiment) -> Iterator[str]:

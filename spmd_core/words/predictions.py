@@ -35,6 +35,12 @@ KINDS = {
     "copy": "copies",
     "loop": "a loop inside",
 }
+# What a peak of memory is read off, by the program that an answer is of
+MEMORY_ACCOUNTS = {
+    "scheduled": "What the compiler's assignment of buffers reserves in HBM.",
+    "final": "What JAX's memory_analysis() of the finished program reports. Of large programs it has "
+    "more temporaries than the assignment of buffers that a training step is judged by.",
+}
 _SHOULD = "should fit"
 _PARTS = {"kept by the forward pass": "saved activations"}  # keys are those of the JSON form
 _WAITS = {

@@ -8,6 +8,7 @@ from spmd_core.base import seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import (
     LARGEST,
+    SAME_PROGRAM,
     SPREAD_NOTICE,
     SPREAD_WARNING,
     STEP_TIME,
@@ -19,6 +20,7 @@ from spmd_core.results import (
 )
 from spmd_core.words import runs, strategies, traces
 from spmd_core.words.advice.next import next_step
+from spmd_core.words.names import title
 
 DISPATCH_FACTOR = 3.0  # of the dispatch floor: below it, a call is most of what is measured
 USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
@@ -42,6 +44,7 @@ _SENTENCES = {
     "not compared": "not compared: {why}",
     "one device fails": "not compared: one device fails with {kind}: {message}",
     "not predicted": "not predicted: {why}",
+    SAME_PROGRAM: "the same program as {row}",
     "points measured": "stopped after {count} of {of} points",
 }
 _TPU_PASSES = {
@@ -99,6 +102,8 @@ def fact_words(fact: StoredFact) -> str:
     if fact.kind == "beyond":
         return _beyond_words(dict(fact.values))
     passes, at, by = _TPU_PASSES.get(str(fact.values.get("precision")), ("", "", ""))
+    if fact.kind == SAME_PROGRAM:
+        return _SENTENCES[fact.kind].format(row=title(str(fact.values["row"])))
     return _SENTENCES[fact.kind].format(passes=passes, at=at, by=by, **fact.values)
 
 

@@ -1,14 +1,17 @@
 """Sentences about a run: its progress, its results, its failures."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from spmd_core.base import bytes_text, count_text, seconds_text, value_text
+from spmd_core.experiment import STRATEGIES
 from spmd_core.program import kind_words
 from spmd_core.results import COMPILING, ArrayReport, Collective, Result, RunStatus, StrategyResult
 from spmd_core.words import bandwidth, predictions, strategies, values
 from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import title
+from spmd_core.words.names import processes_words, title
 
 _PHASES = {
     "trace": "tracing",
@@ -33,6 +36,7 @@ ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
 # seconds after which a start is slow, and how many characters of what its process wrote are shown
 SLOW_START_S, MOST_WRITTEN = 10.0, 160
 MOST_LISTED = 200  # runs of a list, unless more are requested
+MOST_DIFFERING = 16  # elements of two strategies' results that are listed
 _PERCENT = re.compile(r"(\d+)%")
 
 
@@ -165,9 +169,24 @@ def kept_words(result: Result | None) -> str:
 
 
 def floor_words(result: Result) -> str | None:
-    """The dispatch floor: the least time of any call on this mesh; None if not measured."""
+    """The dispatch floors: the least time of any call on one device, and on a mesh; None if not
+    measured.
+    """
+    floors: dict[str, set[float]] = {"one device": set(), "the mesh": set()}
+    for name, outcome in result.strategies.items():
+        if outcome.floor_s is not None:
+            is_one = STRATEGIES[result.row(name).strategy].is_single_device
+            floors["one device" if is_one else "the mesh"].add(outcome.floor_s)
+    known = [f"{_span(seconds)} on {where}" for where, seconds in floors.items() if seconds]
+    if len(known) > 1:
+        return f"dispatch floor per call: {', '.join(known)}"
     floor = result.environment.dispatch_floor_s
     return None if floor is None else f"dispatch floor {seconds_text(floor)} per call"
+
+
+def _span(seconds: set[float]) -> str:
+    """The least and the largest of several times, or the only one."""
+    return " to ".join(map(seconds_text, sorted({min(seconds), max(seconds)})))
 
 
 def failures(result: Result) -> dict[str, list[str]]:
@@ -278,6 +297,69 @@ def outputs(result: Result) -> dict[str, dict[str, list[str]]]:
         for what, text in (arrays | strategy.printed).items():
             reported.setdefault(what, {}).setdefault(text, []).append(name)
     return reported
+
+
+def samples_words(result: Result) -> str:
+    """What the table of samples has: the rounds of every strategy, then those of the best alone."""
+    text = (
+        "Every sample, in microseconds per call. A row is a round, in which every strategy was timed "
+        "once, in shuffled order."
+    )
+    outcomes = result.strategies.values()
+    if any(each.remeasured_s for each in outcomes):
+        planned = max(len(each.samples_s) for each in outcomes)
+        text += (
+            f" After round {planned} only the best were timed, for their paired ratio; medians are "
+            f"of the first {planned}."
+        )
+    if (count := max(each.processes for each in outcomes)) > 1:
+        text += f" These rounds are of the first of {processes_words(count)}."
+    return text
+
+
+def output_texts(
+    result: Result, what: str, of: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, str]]:
+    """The strategies that produced an output, and its values; after the first ones those elements
+    alone that differ from them. `of`: what `outputs` has of it.
+    """
+    base = next(iter(of.values()))[0]
+    first = result.strategies[base].outputs.get(what)
+    for text, names in of.items():
+        report = result.strategies[names[0]].outputs.get(what)
+        apart = names[0] != base and report and first and differing_text(report, first, title(base))
+        yield _whose(result, what, names, len(of)), apart or text
+
+
+def _whose(result: Result, what: str, names: Sequence[str], count: int) -> str:
+    """That all strategies produced an output alike, or their names. Values that were not kept were
+    not compared with one another: each was with the reference.
+    """
+    if count > 1 or len(names) == 1:
+        return ", ".join(title(name) for name in names)
+    outcomes = [result.strategies[name] for name in names]
+    reports = [each.outputs[what] for each in outcomes if what in each.outputs]
+    if all(each.values is not None for each in reports):
+        return "the same under every strategy"
+    right = all(each.correct for each in outcomes)
+    return "within tolerance under every strategy" if right else "under every strategy"
+
+
+def differing_text(report: ArrayReport, first: ArrayReport, named: str) -> str | None:
+    """The elements in which an array differs from another's, whose values are `named`; None where
+    not all of both were kept, or their shapes differ.
+    """
+    if report.values is None or first.values is None or report.shape != first.shape:
+        return None
+    pairs = list(zip(report.values, first.values, strict=True))
+    texts = [[value_text(each, report.dtype) for each in pair] for pair in pairs]
+    apart = [at for at, (one, other) in enumerate(texts) if one != other]
+    lines = [f"{len(apart):,} of {len(pairs):,} elements differ from {named}'s"]
+    for at in apart[:MOST_DIFFERING]:
+        place = ", ".join(map(str, np.unravel_index(at, report.shape)))
+        lines.append(f"[{place}] {texts[at][0]}, {named} {texts[at][1]}")
+    left = len(apart) - MOST_DIFFERING
+    return "\n".join([*lines, *([f"and {left:,} more"] if left > 0 else [])])
 
 
 def values_text(report: ArrayReport, most: int | None = None) -> str:

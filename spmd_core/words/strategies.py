@@ -1,6 +1,5 @@
 """The sentence about several strategies: which one is fastest, where that is certain."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 from spmd_core.base import seconds_text
@@ -28,6 +27,11 @@ RATIO_NOTE = (
 PAIRED_NOTE = (
     "Rows are in the order of their medians; a second timing of a strategy stands below it. "
     + RATIO_NOTE
+)
+ONE_PROCESS = (
+    "Rows timed in 1 process stand last: they took so much longer there that further processes left "
+    "them out. Compare them by the paired ratio, which is of the rounds that two rows share: their "
+    "times are of other rounds than those of the rest."
 )
 MIXED = (
     "Measured rows come first. A measured time and a predicted one are not ranked against each "
@@ -95,12 +99,18 @@ def compared(
     """The same of a comparison of several, and their medians."""
     called = called or _Called(None)
     same, unsure, apart = (
-        [each for each in answer.ratios if each.verdict == verdict]
+        [each for each in answer.by_medians(medians_s) if each.verdict == verdict]
         for verdict in ("the same", "cannot tell", "faster")
     )
-    slower = min(apart, key=lambda ratio: medians_s[ratio.strategy] or math.inf, default=None)
-    after = f" Next is {called(slower.strategy)}: {_slower(medians_s, slower)}." if slower else ""
-    here = " in this process" if all(each.processes == 1 for each in answer.ratios) else ""
+    slower = next(iter(apart), None)
+    count = max(called.processes(answer.fastest), *(each.processes for each in answer.ratios))
+    after = (
+        f" Next is {called(slower.strategy)}{_slower(medians_s, slower, count)}." if slower else ""
+    )
+    after += called.same_program(
+        [answer.fastest, *answer.tied, *([slower.strategy] if slower else [])]
+    )
+    here = " in this process" if count == 1 else ""
     if not answer.tied:
         takes = seconds_text(medians_s[answer.fastest])
         return f"{called(answer.fastest)} is fastest{here}: {takes} per call.{after}"
@@ -134,7 +144,7 @@ def _unsure_words(unsure: Sequence[Ratio]) -> str:
             )
         )
         interval = f"paired ratios {low}× to {high}×"
-    return f"{interval}; {needed} would settle it" if needed else interval
+    return f"{interval}; {needed} might settle it" if needed else interval
 
 
 def predicted(result: Result) -> str:
@@ -203,6 +213,15 @@ class _Called:
         per_token = any(self._result.tokens(name) > 1 for name in self._result.strategies)
         return " a token" if per_token else " a step"
 
+    def processes(self, name: str) -> int:
+        """In how many a row was timed, as far as is known."""
+        return self._result.strategies[name].processes if self._result else 1
+
+    def same_program(self, names: Sequence[str]) -> str:
+        """That some of these rows were compiled to the same program as the first; "" if none was."""
+        alike = [name for name in names if is_same_program(self._result, name, names[0])]
+        return f" {self.several(alike)} compile to the same program." if len(alike) > 1 else ""
+
     def several(self, names: Sequence[str]) -> str:
         """Several rows: of many in a study the first, and how many others."""
         return self._shortened([self(name) for name in names])
@@ -262,6 +281,14 @@ def against_words(ratio: Ratio) -> str:
     return ratio_words(ratio) + ("" if ratio.differs else f", {ratio.verdict}")
 
 
+def is_same_program(result: Result | None, one: str, other: str) -> bool:
+    """Whether two rows are one, or were compiled to the same program."""
+    if result is None or one == other:
+        return one == other
+    first, second = (result.strategies[name].same_program or name for name in (one, other))
+    return first == second
+
+
 def same_programs(
     outcomes: Mapping[str, StrategyResult], targets: Mapping[str, str] | None = None
 ) -> list[Group]:
@@ -315,8 +342,25 @@ def rounds_words(ratio: Ratio) -> str:
     return f"{rounds}{several}"
 
 
-def _slower(medians_s: Mapping[str, float | None], ratio: Ratio) -> str:
-    return f"{seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
+def _slower(medians_s: Mapping[str, float | None], ratio: Ratio, processes: int) -> str:
+    """The time of a row and its ratio; the ratio alone of what further processes left out."""
+    if ratio.processes == 1 < processes:
+        return f", timed in 1 process: {paired_words(ratio)}"
+    return f": {seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
+
+
+def timed_in(result: Result) -> dict[str, str]:
+    """In how many processes each row was timed, where rows differ; else nothing."""
+    counts = {
+        name: each.processes
+        for name, each in result.strategies.items()
+        if each.median_s is not None
+    }
+    return {
+        name: processes_words(count)
+        for name, count in counts.items()
+        if len({*counts.values()}) > 1
+    }
 
 
 def factor_text(value: float) -> str:

@@ -10,15 +10,18 @@ from spmd_core.experiment import named_axes, shared_parts
 from spmd_core.results import Result, StrategyResult, of_rows
 from spmd_core.words import strategies
 from spmd_core.words.costs import mfu_text
-from spmd_core.words.names import title
+from spmd_core.words.names import title, titles
 from spmd_core.words.runs import collectives_words, is_predicted, verdict_words
 
 NONE = "–"
-PAIRED, RATIO = "Paired ratio per round", "Against the lowest"
-_OPTIONAL = (PAIRED, RATIO, "Time per token", "Tokens/s per chip", "MFU")
+PAIRED, RATIO, TIMED_IN = "Paired ratio per round", "Against the lowest", "Timed in"
+_OPTIONAL = (PAIRED, RATIO, TIMED_IN, "Time per token", "Tokens/s per chip", "MFU")
 _BY_VARIANT = (
     "Variants are in the order of their best medians, and so are the strategies within each. "
     + strategies.RATIO_NOTE
+)
+_BASELINE = (
+    "{} shards nothing, and is the same program in every variant: no variant is ranked by it."
 )
 KINDS = 2  # of collectives with their axes that a row names
 
@@ -40,17 +43,18 @@ def shared_words(form: Mapping[str, object]) -> tuple[str, str]:
 
 
 def rows(result: Result) -> list[dict[str, str]]:
-    """A row for each variant and strategy: variants by their fastest row, those that were measured
+    """A row for each variant and strategy: variants by their best row, those that were measured
     before those that were predicted, and the rows of each by their times. Empty columns are left
     out.
     """
     is_plain = not (result.experiment.is_mixed or is_predicted(result))
-    compared = against(result)
+    compared, timed_in = against(result), strategies.timed_in(result)
     listed = [
         {
             "Variant": result.row(name).variant,
             "Strategy": title(result.row(name).strategy),
             **_time(result, name),
+            TIMED_IN: timed_in.get(name, NONE),
             PAIRED if is_plain else RATIO: compared.get(name, NONE),
             "Tokens/s per chip": _tokens(each),
             "Peak per device": _peak(each),
@@ -58,7 +62,7 @@ def rows(result: Result) -> list[dict[str, str]]:
             "MFU": mfu_text(each),
             "Values": verdict_words(each) if each.median_s is not None else _fits(each),
         }
-        for name, each in _by_variant(result)
+        for name, each in result.ordered
     ]
     dropped = {
         column for column in _OPTIONAL if all(row.get(column, NONE) == NONE for row in listed)
@@ -70,17 +74,13 @@ def rows(result: Result) -> list[dict[str, str]]:
     ]
 
 
-def _by_variant(result: Result) -> list[tuple[str, StrategyResult]]:
-    variants = list(dict.fromkeys(result.row(name).variant for name in result.order))
-    return sorted(result.ordered, key=lambda each: variants.index(result.row(each[0]).variant))
-
-
 def strategies_shared(result: Result) -> tuple[str, ...]:
-    """The strategies by which the variants can be ranked, each of at least two; none where it is
-    only one.
+    """The strategies by which the variants can be ranked, each of at least two, baselines left out;
+    none where it is only one.
     """
     counts = Counter(row.strategy for row in result.experiment.rows)
-    shared = tuple(name for name, count in counts.items() if count > 1)
+    aside = {result.row(name).strategy for name in result.experiment.baselines}
+    shared = tuple(name for name, count in counts.items() if count > 1 and name not in aside)
     return shared if len(counts) > 1 else ()
 
 
@@ -99,6 +99,10 @@ def explained(result: Result) -> list[str]:
     if result.comparison and result.comparison.ratios and not is_predicted(result):
         by_variant = bool(result.experiment.variants)
         notes.append(_BY_VARIANT if by_variant else strategies.PAIRED_NOTE)
+        if strategies.timed_in(result):
+            notes.append(strategies.ONE_PROCESS)
+    if aside := {result.row(name).strategy for name in result.experiment.baselines}:
+        notes.append(_BASELINE.format(titles(sorted(aside))))
     if any(
         each and each.ratios
         for each in (result.predicted, is_predicted(result) and result.comparison)
@@ -137,7 +141,13 @@ def against(result: Result) -> dict[str, str]:
     for answer, timed in ((result.comparison, is_measured), (result.predicted, False)):
         if answer is not None and answer.ratios:
             verdicts[answer.fastest] = strategies.first_words(answer, timed, name_kind=both)
-            verdicts |= {ratio.strategy: strategies.against_words(ratio) for ratio in answer.ratios}
+            for each in answer.ratios:
+                alike = strategies.is_same_program(result, each.strategy, answer.fastest)
+                verdicts[each.strategy] = (
+                    f"{strategies.ratio_words(each)}, the same program"
+                    if alike
+                    else strategies.against_words(each)
+                )
     return verdicts
 
 

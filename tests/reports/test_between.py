@@ -46,6 +46,15 @@ def test_more_processes_show_smaller_differences():
     assert judged(timed(1.05e-3), timed(1e-3, "b")).verdict == "cannot tell"
 
 
+def test_a_ratio_is_that_of_the_medians_beside_it():
+    """Also where one run has more processes, the first of which was unlike the others."""
+    study = timed(1e-3, processes=5)
+    study.strategies["auto"] = study.strategies["auto"].model_copy(update={"median_s": 2e-3})
+    pair = judged(study, timed(5e-4, "b"))
+    assert pair.ratio == pytest.approx(4.0)
+    assert pair.interval[0] <= 2.1 and pair.interval[1] >= 4.0
+
+
 def test_equal_runs_are_not_called_faster():
     verdicts = [
         judged(timed(1e-3, f"{seed}"), timed(1e-3, f"other {seed}")).verdict for seed in range(40)

@@ -9,12 +9,14 @@ from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results.export import csv_text, result_json
-from spmd_core.results.ranking import compare_predicted, estimates
-from spmd_core.results.result import Result
+from spmd_core.results.processes import next_process, with_process
+from spmd_core.results.ranking import compare_predicted, compare_rows, estimates
+from spmd_core.results.result import SAME_PROGRAM, Result
 from spmd_core.words import studies
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
 from spmd_core.words.runs import run_headline
+from ui.charts.times import times_alt
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}
 STUDY = parse_experiment(
@@ -253,3 +255,101 @@ def test_what_is_changed_by_variant_is_changed_in_its_own_rows():
 
     assert RESULT.by_variant(change) == RESULT
     assert seen == [({"x": 8}, ["auto", "shard_map"]), ({"y": 4}, ["auto"])]
+
+
+def of_shardings(single_s, auto_s, **more):
+    """A study of two shardings, each on one device and sharded: their times by variant."""
+    study = parse_experiment(
+        {
+            "study": [
+                {
+                    "name": name,
+                    "experiment": LAYER
+                    | {
+                        "sharding": {name: "x"},
+                        "dims": {"batch": 8, "in": 32, "out": 8},
+                        "strategies": ["single", "auto"],
+                    },
+                }
+                for name in ("in", "out")
+            ]
+        }
+    )
+    times = {"in/single": single_s[0], "in/auto": auto_s[0]}
+    times |= {"out/single": single_s[1], "out/auto": auto_s[1]}
+    strategies = {name: rounds_of(seconds) | more.get(name, {}) for name, seconds in times.items()}
+    result = Result.model_validate(
+        {"run": "r", "experiment": study, "environment": ENVIRONMENT, "strategies": strategies}
+    )
+    return result.model_copy(update={"comparison": compare_rows(result, strategies)})
+
+
+def rounds_of(seconds):
+    turns = [[seconds * (1 + 0.002 * (at % 5 - 2))] for at in range(20)]
+    return strategy(seconds, turns_s=turns, samples_s=[each[0] for each in turns])
+
+
+def test_what_shards_nothing_is_a_baseline_and_never_the_best_of_a_variant():
+    same = {"facts": [{"kind": SAME_PROGRAM, "values": {"row": "in/single"}}]}
+    result = of_shardings((1e-5, 1.01e-5), (9e-5, 5e-5), **{"out/single": same})
+    assert result.experiment.baselines == {"in/single", "out/single"}
+    headline = run_headline(result)
+    assert headline.startswith(
+        "out · Automatic is fastest in this process: 50 µs per call. Next is in · Automatic: 90 µs"
+    )
+    assert "Within out: Single device is fastest in this process: 10.1 µs" in headline
+    assert [each["strategy"] for each in best_of(result)["ratios"]] == ["in/auto"]
+    assert studies.strategies_shared(result) == ("auto",)
+    rows = studies.rows(result)
+    assert [(row["Variant"], row["Strategy"]) for row in rows] == [
+        ("out", "Single device"),
+        ("out", "Automatic"),
+        ("in", "Single device"),
+        ("in", "Automatic"),
+    ]
+    assert rows[0][studies.PAIRED].endswith(", the same program")
+    assert (
+        "Single device shards nothing, and is the same program in" in studies.explained(result)[1]
+    )
+    # further processes time what ranks the variants, however much faster one device is
+    assert {"in/single", "out/single", "out/auto", "in/auto"} == {*next_process(result)}
+
+
+def best_of(result):
+    return result_json(result)["best_of_variants"]["comparison"]
+
+
+def test_rows_that_further_processes_left_out_stand_apart_and_are_marked():
+    """The machine became slower: what was timed before that looks faster than the fastest."""
+    result = of_shardings((2e-4, 2e-4), (5e-5, 9e-5))
+    assert next_process(result) == ("in/auto", "out/auto")
+    slow = {"in/auto": rounds_of(4.8e-4), "out/auto": rounds_of(7e-4)}
+    for _ in range(4):
+        result = with_process(
+            result, result.model_validate(result.model_dump() | {"strategies": slow})
+        )
+    rows = studies.rows(result)
+    assert [(row["Variant"], row["Strategy"], row[studies.TIMED_IN]) for row in rows] == [
+        ("in", "Automatic", "5 processes"),
+        ("in", "Single device", "1 process"),
+        ("out", "Automatic", "5 processes"),
+        ("out", "Single device", "1 process"),
+    ]
+    assert [row["Time"] for row in rows] == [
+        "480\u00a0µs", "200\u00a0µs", "700\u00a0µs", "200\u00a0µs"
+    ]  # fmt: skip
+    headline = run_headline(result)
+    assert headline.startswith(
+        "in · Automatic is fastest: 480 µs per call. Next is out · Automatic"
+    )
+    assert (
+        "Within in: Automatic is fastest: 480 µs per call. Next is Single device, timed in 1 "
+        in (headline)
+    )
+    assert "200 µs" not in headline
+    alt = times_alt(result)
+    places = [alt.index(f"{row['Variant']} · {row['Strategy']} ") for row in rows]
+    assert places == sorted(places)  # the chart has the table's order
+    assert any(
+        note.startswith("Rows timed in 1 process stand last") for note in studies.explained(result)
+    )

@@ -10,7 +10,17 @@ from spmd_core.results.runs.states import RunStatus
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.history.cells import origin_words
 from spmd_core.words.names import ago, environment_words
-from spmd_core.words.runs import compile_words, kept_words, phase_words, run_headline
+from spmd_core.words.runs import (
+    compile_words,
+    floor_words,
+    kept_words,
+    output_texts,
+    phase_words,
+    run_headline,
+    samples_words,
+)
+from spmd_core.words.runs import outputs as outputs_of
+from ui.tables import measuring_table, samples_table
 
 
 def test_a_lone_strategy_is_given_with_its_interval():
@@ -119,6 +129,48 @@ def test_compiler_flags_of_the_environment_stand_beside_the_result():
     )
 
 
+def test_the_floor_of_one_device_stands_beside_that_of_the_mesh():
+    both = {
+        "single": strategy(5e-6, floor_s=6.4e-6),
+        "auto": strategy(2e-4, floor_s=1.2e-4),
+        "shard_map": strategy(2e-4, floor_s=1.2e-4),
+    }
+    assert floor_words(result(both)) == (
+        "dispatch floor per call: 6.4 µs on one device, 120 µs on the mesh"
+    )
+    assert floor_words(result({"auto": both["auto"]})) == "dispatch floor 110 µs per call"
+
+
+def test_the_samples_say_which_rounds_are_of_the_best_alone():
+    taken = {"single": strategy(5e-6, remeasured_s=[5e-6, 5e-6]), "auto": strategy(2e-4)}
+    words = samples_words(result(taken))
+    assert words.endswith(
+        "After round 5 only the best were timed, for their paired ratio; medians are of the first 5."
+    )
+    assert "After round" not in samples_words(result({"auto": strategy(2e-4)}))
+    frame = samples_table(result(taken))
+    assert len(frame) == 7 and frame["Automatic"].count() == 5
+    assert list(measuring_table(result(taken))["Samples"]) == ["5 + 2", "5"]
+
+
+def test_values_that_were_not_kept_are_not_called_the_same():
+    large = {"y": {"shape": [128, 32], "dtype": "float32"}}
+    small = {"y": {"shape": [2], "dtype": "float32", "values": [1.0, 2.0]}}
+
+    def said(outputs, **changes):
+        found = result(
+            {
+                name: strategy(2e-4, outputs=outputs) | changes.get(name, {})
+                for name in ("single", "auto")
+            }
+        )
+        return [whose for whose, _ in output_texts(found, "y", outputs_of(found)["y"])]
+
+    assert said(large) == ["within tolerance under every strategy"]
+    assert said(large, auto={"correct": None}) == ["under every strategy"]
+    assert said(small) == ["the same under every strategy"]
+
+
 def test_a_foreign_prediction_is_not_said_to_have_run():
     plan, layer = parse_experiment(DEFAULT_SPEC), result({"auto": strategy(1e-5)}).experiment
     for origin in (Origin(EXAMPLES, 0.0), Origin("3f2a", 0.0)):
@@ -127,3 +179,24 @@ def test_a_foreign_prediction_is_not_said_to_have_run():
         assert "for TPU v5 lite" in compiled
         assert "was run" not in compiled and "that machine" not in compiled
         assert "that machine, not for this one." in origin_words(origin, layer, "cpu")
+
+
+def test_of_values_that_differ_the_elements_that_do_are_shown():
+    def of(values):
+        return {"y": {"shape": [2, 2], "dtype": "float32", "values": values}}
+
+    found = result(
+        {
+            "single": strategy(2e-4, outputs=of([1.0, 2.0, 3.0, 4.0])),
+            "auto": strategy(2e-4, outputs=of([1.0, 2.5, 3.0, "nan"])),
+        }
+    )
+    assert list(output_texts(found, "y", outputs_of(found)["y"])) == [
+        ("Single device", "1.0 2.0 3.0 4.0"),
+        (
+            "Automatic",
+            "2 of 4 elements differ from Single device's\n"
+            "[0, 1] 2.5, Single device 2.0\n"
+            "[1, 1] nan, Single device 4.0",
+        ),
+    ]

@@ -11,7 +11,8 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.program.hlo.fingerprint import fingerprint
 from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.ranking import predicted_verdict
-from spmd_core.results.result import Ratio, Result
+from spmd_core.results.result import SAME_PROGRAM, Ratio, Result
+from spmd_core.words.results import in_words
 from spmd_core.words.strategies import measured, paired_words, predicted, same_programs
 from ui.charts.times import times_alt
 from ui.tables import PAIRED_RATIO, times_table
@@ -163,13 +164,25 @@ def test_the_same_time_and_what_would_settle_the_rest():
     assert measured(found) == (
         "Single device (10 µs) and Automatic (10 µs) take the same time, within 3 %. Cannot tell "
         "whether shard_map (10.4 µs) is slower: paired ratio 1.04× (99 % interval 0.98 to 1.10, 60 "
-        "rounds in 3 processes); more processes would settle it."
+        "rounds in 3 processes); more processes might settle it."
     )
     assert list(times_table(found)[PAIRED_RATIO]) == [
         "lowest median",
         "1.00× (0.99 to 1.01), the same",
         "1.04× (0.98 to 1.10), cannot tell",
     ]
+
+
+def test_rows_of_one_program_are_named_where_the_verdict_is():
+    alike = strategy(25e-6, facts=[{"kind": SAME_PROGRAM, "values": {"row": "auto"}}])
+    found = measured_result(
+        {"auto": strategy(24e-6), "constrained": alike},
+        comparison=comparison("auto", ("constrained", 1.04, False)),
+    )
+    assert measured(found).endswith("Automatic and Constrained compile to the same program.")
+    assert list(times_table(found)[PAIRED_RATIO])[1] == "1.04× (0.94 to 1.14), the same program"
+    notes = in_words(found).strategies["constrained"].notes
+    assert "the same program as Automatic" in notes
 
 
 def test_one_order_by_the_medians():

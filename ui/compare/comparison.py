@@ -163,12 +163,7 @@ def _values(view: View) -> None:
         draw_table(view.errors)
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
-        for text, names in texts.items():
-            whose = (
-                "the same under every strategy"
-                if len(texts) == 1 and len(names) > 1
-                else ", ".join(title(name) for name in names)
-            )
+        for whose, text in words.output_texts(view.result, what, texts):
             st.markdown(f"**{plain(what)}**" + ("" if alone else f", {plain(whose)}"))
             st.code(text, language=None, wrap_lines=True)
 
@@ -247,9 +242,7 @@ def _programs(view: View) -> None:
 
 def _samples(view: View) -> None:
     draw_table(tables.measuring_table(view.result))
-    st.caption(
-        "Every sample, in microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order."
-    )
+    st.caption(plain(words.samples_words(view.result)))
     st.dataframe(sheet(tables.samples_table(view.result)), height=360)
 
 

@@ -19,7 +19,7 @@ from spmd_core.experiment import (
     workload_names,
 )
 from spmd_core.recipes import RECIPES
-from spmd_core.words import texts, traces, workload_title
+from spmd_core.words import own_specs_words, texts, traces, workload_title
 from ui import inputs, mesh_fields, state
 from ui.compare import changed, variants
 from ui.markdown import code, plain
@@ -76,12 +76,16 @@ def compare_fields() -> Form:
         else plan_inputs.mesh_fields(_SCREEN, draft | fields)
     )
     fields |= inputs.dims_input(_SCREEN, what, mesh)
+    otherwise = st.empty()  # beside the dims, once the arrays below are known
     fields["dtype"] = inputs.dtype_input(_SCREEN, what)
     fields["strategies"] = inputs.strategies_input(
         _SCREEN, "strategies", what.strategies, draft["strategies"]
     )
     with st.expander("Arrays: memory, spec, data"):
         fields |= _arrays(what, fields["dims"], mesh)
+    dims_of = {array.name: array.present(fields["dims"]) for array in what.arrays}
+    if words := own_specs_words(dims_of, fields["sharding"], fields["overrides"]):
+        otherwise.caption(f":material/edit: {plain(f'With a spec of its own, {words}.')}")
     with st.expander("Measuring and options"):
         fields |= _measuring(what, options)
     return draft | fields

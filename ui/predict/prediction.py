@@ -227,7 +227,8 @@ def _memory_metric(prediction: Prediction) -> None:
         else f"of {bytes_text(memory.capacity)}"
     )
     peak = bytes_text(memory.peak) if memory.peak else "too much"
-    _metric("Memory per device", peak, over, "inverse" if memory.missing else "off")
+    account = words.MEMORY_ACCOUNTS.get(prediction.program or "", "")
+    _metric("Memory per device", peak, over, "inverse" if memory.missing else "off", account)
 
 
 def _time_metrics(prediction: Prediction, time: Estimate, is_step: bool) -> None:
@@ -264,13 +265,14 @@ def _costs(prediction: Prediction, model: bool) -> None:
         )
 
 
-def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
+def _metric(label: str, value: str, delta: str, color: str = "off", account: str = "") -> None:
     st.metric(
         plain(label),
         plain(value),
         plain(delta),
         delta_color=color,  # pyright: ignore[reportArgumentType]
         delta_arrow="off",
+        help=plain(account) or None,
         width="content",
     )
 

@@ -83,7 +83,7 @@ def _fixed(program: Program, axis: str) -> str | None:
 def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
     """A spec of its own for one group of arguments; those of others stay."""
     described = program.described
-    parameters = {described.patterns[leaf.path] for leaf in described.parameters}
+    parameters = {described.patterns[leaf.path] for leaf in described.weights}
     size = {each.leaf.path: each.bytes for each in program.arguments()}
     listed = sorted(
         described.groups.items(),

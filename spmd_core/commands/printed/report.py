@@ -13,7 +13,6 @@ from spmd_core.words import (
     CONFIRM,
     CONFIRM_PLAN,
     DEFINITIONS,
-    PAIRED_NOTE,
     axes_words,
     bound_words,
     collectives_words,
@@ -34,6 +33,7 @@ from spmd_core.words import (
     run_headline,
     studies,
     texts,
+    timed_in,
     title,
     value_words,
     values_text,
@@ -57,30 +57,16 @@ def report(result: Result) -> list[str]:
         lines.append(f"The run ended before it was done: {kept_words(result)}.")
     if result.experiment.what.is_of_machine:
         return [*lines, "", *_of_machine(result), *_remarks(result)]
+    explained = [f"note: {note}" for note in studies.explained(result)]
     if result.experiment.variants:
         shown = studies.rows(result)
-        cells = [tuple(shown[0]), *(tuple(row.values()) for row in shown)]
-        return [
-            *lines,
-            "",
-            *table(cells),
-            *_remarks(result),
-            *(f"note: {note}" for note in studies.explained(result)),
-            *remedies.lines(result),
-            *_next(result),
-        ]
-    if is_predicted(result):
-        return [
-            *lines,
-            "",
-            *table(_predicted(result), numbers=(2, 3, 7, 8)),
-            *_remarks(result),
-            *remedies.lines(result),
-            *_next(result),
-        ]
-    paired = [f"note: {PAIRED_NOTE}"] if result.comparison and result.comparison.ratios else []
-    rows = table(_measured(result), numbers=(1, 3, 4, 6))
-    return [*lines, "", *rows, *_remarks(result), *paired, *remedies.lines(result), *_next(result)]
+        rows = table([tuple(shown[0]), *(tuple(row.values()) for row in shown)])
+    elif is_predicted(result):
+        rows, explained = table(_predicted(result), numbers=(2, 3, 7, 8)), []
+    else:
+        rows = table(_measured(result), numbers=(1, 3, 4, 6))
+    ends = [*explained, *remedies.lines(result), *_next(result)]
+    return [*lines, "", *rows, *_remarks(result), *ends]
 
 
 def _next(result: Result) -> list[str]:
@@ -91,7 +77,7 @@ def _next(result: Result) -> list[str]:
 
 def _measured(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was timed, the fastest first."""
-    ratios = studies.against(result)
+    ratios, timed = studies.against(result), timed_in(result)
     rows: list[tuple[str, ...]] = [
         (
             "strategy",
@@ -109,7 +95,7 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
         rows.append(
             (
                 named(name),
-                seconds_text(outcome.median_s),
+                seconds_text(outcome.median_s) + (f" in {timed[name]}" if name in timed else ""),
                 _span(outcome.ci95_s),
                 ratios.get(name, "–"),
                 seconds_text(outcome.phases_s.compile),

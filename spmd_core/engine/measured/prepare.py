@@ -24,7 +24,14 @@ from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import Coordinates
 from spmd_core.pictures import NAME as TIMELINE
 from spmd_core.pictures import timeline_of, to_text
-from spmd_core.program import HloError, Reasons, file_name, read_collectives, with_warnings
+from spmd_core.program import (
+    HloError,
+    Reasons,
+    file_name,
+    fingerprint,
+    read_collectives,
+    with_warnings,
+)
 from spmd_core.results import MemoryBytes, StoredFact
 from spmd_core.script import program_text
 from spmd_core.time import Useful, operations_of
@@ -86,6 +93,7 @@ def _compile(
     else:
         trial.compiled, trial.lowered = lowered.compiled, lowered.lowered
         trial.memory_bytes = memory_bytes(lowered.compiled, host_bytes(lowered.arguments))
+        trial.fingerprint = f"{fingerprint(lowered.compiled.as_text())} {len(order)}"
         read_program(trial, experiment, lowered.compiled, order)
         price(trial, experiment, lowered.compiled, order)
     output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
@@ -190,6 +198,8 @@ def _first_run(trial: Trial, call: Callable[[], Any], tell: Tell) -> Any:
 def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None:
     """The compiler's account of memory per device; None where the platform gives none.
 
+    The peak is what is allocated while the program runs: operands, results and temporaries, donated
+    operands once. XLA's own leaves out temporaries on CPU, and counts vector memory on TPUs.
     XLA's CPU compiler takes host memory for device memory: what is known to be there counts as
     `host` all the same.
     """
@@ -201,11 +211,13 @@ def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None
         + stats.host_output_size_in_bytes
         + stats.host_temp_size_in_bytes
     )
+    argument, output = stats.argument_size_in_bytes, stats.output_size_in_bytes
+    temp, donated = stats.temp_size_in_bytes, stats.alias_size_in_bytes
     return MemoryBytes(
-        argument=stats.argument_size_in_bytes,
-        output=stats.output_size_in_bytes,
-        temp=stats.temp_size_in_bytes,
-        peak=getattr(stats, "peak_memory_in_bytes", None) or None,
+        argument=argument,
+        output=output,
+        temp=temp,
+        peak=(argument + output + temp - donated) or None,
         host=max(host, operands_on_host),
     )
 

@@ -26,6 +26,7 @@ from spmd_core.engine.members import agreed, gathered, here, host_times, nothing
 from spmd_core.experiment import STRATEGIES, Experiment, Row
 from spmd_core.results import (
     OUT_OF_MEMORY,
+    SAME_PROGRAM,
     Environment,
     Event,
     Failure,
@@ -33,6 +34,7 @@ from spmd_core.results import (
     Measured,
     Phase,
     Result,
+    StoredFact,
     StrategyResult,
     Texts,
     stats,
@@ -65,6 +67,7 @@ def run_experiment(
         checker = checkers.of(trial)
         _prepare(trial, checker.operands, emit)
         checker.check_if_large(trial)
+    _name_same_programs(trials)
     sampler.warm_up()
     sampler.measure()
     emit(Phase(phase="check"))
@@ -111,6 +114,16 @@ def run_again(
         partial=sampler.stopped,
     )
     return Finished(result=result)
+
+
+def _name_same_programs(trials: Sequence[Trial]) -> None:
+    """Note of each row the first one that was compiled to the same program, if any."""
+    first: dict[str, str] = {}
+    for trial in trials:
+        if trial.fingerprint and trial.failure is None:
+            row = first.setdefault(trial.fingerprint, trial.key)
+            if row != trial.key:
+                trial.facts.append(StoredFact(kind=SAME_PROGRAM, values={"row": row}))
 
 
 def _slowest(trial: Trial, planned: int) -> None:

@@ -70,6 +70,8 @@ class Sampler:
         rounds = rankable_rounds(self.trials)
         planned = self.experiment.timing.samples
         of_study = bool(self.experiment.variants)
+        aside = self.experiment.baselines  # of which no variant's rank depends
+        rounds = {name: each for name, each in rounds.items() if name not in aside} or rounds
         names = stats.contenders(rounds, planned) if of_study else stats.two_best(rounds)
         if names is None:
             return None

@@ -51,6 +51,7 @@ class Trial:
     from_unsharded: Timed | None = None
     collectives: tuple[Collective, ...] | None = None
     operations: tuple[Operation, ...] | None = None  # besides collectives
+    fingerprint: str | None = None  # of the compiled program, with the number of its devices
     memory_bytes: MemoryBytes | None = None
     # on attached TPUs and GPUs: the cost model's estimate of the program that is timed
     prediction: Prediction | None = None

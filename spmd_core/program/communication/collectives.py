@@ -8,7 +8,7 @@ import numpy as np
 
 from spmd_core.base import bytes_text
 from spmd_core.machine import Coordinates
-from spmd_core.program.communication.generic import generic
+from spmd_core.program.communication.generic import generic, place_words
 from spmd_core.program.communication.lines import File, op_name, source
 from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
 from spmd_core.program.communication.reasons import Reasons
@@ -163,8 +163,9 @@ def _joins(module: Module, fusion: Instruction) -> bool:
 def _name(shape: Shape, maker: Instruction | None, named: Mapping[tuple[int, ...], str]) -> str:
     if shape.dims in named:
         return named[shape.dims]
-    if maker is not None and maker.op_name:
-        return "/".join(maker.op_name.split("/")[-2:])
+    op = maker.op_name if maker is not None else None
+    if words := place_words(op, None).strip("`"):
+        return f"backward {words}" if "transpose(" in (op or "") else words
     return f"{shape.element}[{','.join(map(str, shape.dims))}]"
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from spmd_core.base import bytes_text, mesh_text
 from spmd_core.experiment import (
+    FLOATS,
     Axes,
     Experiment,
     Held,
@@ -16,6 +17,8 @@ from spmd_core.experiment import (
     Spec,
     as_regex,
     axes_json,
+    item_bytes,
+    moving,
     programs,
     spec_code,
 )
@@ -28,7 +31,9 @@ from spmd_core.time import Calibration, Duration, TimeModel, data_sheet, time_mo
 
 # How far the estimate may be off, either way: a guess, since it only orders
 _LOW, _HIGH = 0.25, 4.0
-_GATHERS = 3  # of a parameter that is sharded over the batch's axes: forward, backward, gradient
+# of a parameter that is sharded over the batch's axes, or of the rows that it multiplies: forward,
+# backward, gradient
+_GATHERS = 3
 STRATEGY = "auto"
 Specs = tuple[tuple[str, Spec], ...]
 
@@ -51,8 +56,8 @@ class ProgramPoint:
 
     @property
     def alike(self) -> tuple[object, ...]:
-        """Equal for meshes that differ in the order of their sizes only."""
-        return self.target, self.specs, tuple(sorted(size for _, size in self.mesh))
+        """Its own: the program's specs mean another sharding on each mesh."""
+        return self.key
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -136,11 +141,12 @@ class ProgramSpace:
 
     @cached_property
     def _state(self) -> frozenset[str]:
-        return frozenset(leaf.path for leaf in self._described.state)
+        held = (*self._described.state, *self._described.weights)
+        return frozenset(leaf.path for leaf in held)
 
     @cached_property
     def _parameters(self) -> frozenset[str]:
-        return frozenset(leaf.path for leaf in self._described.parameters)
+        return frozenset(leaf.path for leaf in self._described.weights)
 
     @property
     def _dims(self) -> dict[str, int]:
@@ -157,7 +163,7 @@ class ProgramSpace:
         program = Program(self._described, point.mesh, point.specs, self._dims)
         held = program.arguments()
         problem = _ruled_out(held, point, self.question.memory_bytes)
-        specs = tuple(each.spec for each in held)
+        specs = tuple(moving(each.spec or (), point.mesh) for each in held)
         same = seen.setdefault((point.target, point.mesh, specs), number)
         changed = point.specs[:1]  # the state of a group goes with it
         words = point.kind or " ".join(f"{name} {spec_code(spec)}" for name, spec in changed)
@@ -186,13 +192,14 @@ class ProgramSpace:
         )  # fmt: skip
 
     def _moved(self, held: tuple[Held, ...], model: TimeModel, mesh: Mesh) -> float:
-        """Seconds of gathered parameters and of added gradients, and of the partial sums that a
-        parameter makes which is sharded over other axes than the batch.
+        """Seconds of gathered parameters, or of the rows that they multiply where these are less,
+        and of added gradients, and of the partial sums that a parameter makes which is sharded over
+        other axes than the batch.
         """
         batch = [each for each in held if each.leaf.path not in self._state]
         rows = tuple({axis: None for each in batch for axes in each.spec or () for axis in axes})
-        tokens = max((each.bytes_per_device or 0 for each in batch), default=0)
-        total = 0.0
+        count = max(map(_rows, batch), default=0.0)
+        sizes, total = dict(mesh), 0.0
         for each in held:
             if each.leaf.path not in self._parameters or not each.bytes_per_device:
                 continue
@@ -200,19 +207,19 @@ class ProgramSpace:
             shared = tuple(axis for axis in rows if axis in own)
             others = tuple(axis for axis in rows if axis not in own)
             inner = tuple(own - set(rows))
-            sizes = dict(mesh)
+            values = count * min(each.shape, default=1) * item_bytes(each.leaf.dtype)
             if shared:
-                unsharded = each.bytes_per_device * math.prod(sizes[axis] for axis in shared)
+                parts = math.prod(sizes[axis] for axis in shared)
+                least = min(each.bytes_per_device, values if len(each.shape) > 1 else math.inf)
                 total += _GATHERS * _seconds(
-                    model.collective("all-gather", mesh, shared, unsharded)
+                    model.collective("all-gather", mesh, shared, parts * least)
                 )
             if others:
                 total += _seconds(
                     model.collective("all-reduce", mesh, others, each.bytes_per_device)
                 )
             if inner:
-                width = min(each.shape, default=1)
-                total += 2 * _seconds(model.collective("all-reduce", mesh, inner, tokens * width))
+                total += 2 * _seconds(model.collective("all-reduce", mesh, inner, values))
         return total
 
 
@@ -293,6 +300,13 @@ def _bound_s(target: str, nbytes: int) -> float | None:
     if not place.is_absent:
         return None
     return nbytes / data_sheet(get_topology(place).chip)["hbm of a device"]
+
+
+def _rows(held: Held) -> float:
+    """Rows of a batch's array on a device: its elements; where it has features, those but for them."""
+    has_features = len(held.shape) > 1 and held.leaf.dtype in FLOATS
+    whole = held.shape[:-1] if has_features else held.shape
+    return math.prod(whole) * (held.bytes_per_device or 0) / max(1, held.bytes)
 
 
 def _seconds(duration: object) -> float:

@@ -16,12 +16,14 @@ DRAWN_EACH = 2  # of so many runs one is drawn at random, until enough are: the 
 
 class CandidateChoice:
     """The choices of one search of `space` candidates. `tried` are keys of runs; `draws`: whether
-    some are drawn at random, so that their programs show how far estimates may be trusted.
+    some are drawn at random, so that their programs show how far estimates may be trusted. None
+    are of an exported program: it has few candidates, and draws would take their time.
     """
 
     def __init__(self, question: Question, space: int, draws: bool):
         self._question, self._space = question, space
-        self._draws = draws and isinstance(question, ArrayQuestion) and question.minimize == "time"
+        is_array = isinstance(question, ArrayQuestion) and question.described is None
+        self._draws = draws and is_array and question.minimize == "time"
         self.tried: set[object] = set()
         self._drawn: set[object] = set()
 

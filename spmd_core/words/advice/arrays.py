@@ -72,10 +72,11 @@ def one_device_wins(facts: Facts) -> Next | None:
     answer, larger = facts.result.comparison, grown(facts.experiment)
     if answer is None or larger is None or not facts.is_single_device(answer.fastest):
         return None
-    sharded = [each for each in answer.ratios if not facts.is_single_device(each.strategy)]
+    ordered = answer.by_medians(facts.result.medians_s)
+    sharded = [each for each in ordered if not facts.is_single_device(each.strategy)]
     if not sharded or not all(each.differs for each in sharded):
         return None
-    ratio = min(each.ratio for each in sharded)
+    ratio = sharded[0].ratio  # which the answer names
     sentence = words.one_device_words(ratio, answer.fastest, _grown_sizes(facts, larger))
     return Next(rule="one_device_wins", number=ratio, experiment=larger, sentence=sentence)
 

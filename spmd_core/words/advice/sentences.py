@@ -54,8 +54,8 @@ def sum_words(kind: str, nbytes: int, dim: str, other: str, axes: Sequence[str])
 def noisy_words(spread: float, samples: int) -> str:
     """The samples scatter."""
     return (
-        f"{spread:.0%} of the median is the spread of the middle half of the samples: try "
-        f"{samples} samples on an idle machine."
+        f"The middle half of the samples spreads over {spread:.0%} of the median: try {samples} "
+        "samples on an idle machine."
     )
 
 

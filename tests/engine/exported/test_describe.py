@@ -11,7 +11,7 @@ from jax._src.interpreters import mlir
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from bench.exported import MESH, SPECS, abstract_mesh, sgd_step
+from bench.exported import MESH, SPECS, abstract_mesh, sgd_step, written
 from spmd_core.base import RequestError
 from spmd_core.engine.exported import describe, module
 from spmd_core.experiment import Program, findings, programs
@@ -145,3 +145,41 @@ def test_what_a_screen_could_not_show_is_refused(step, leaves, said):
     exported = export.export(jax.jit(step), platforms=["cpu"])(given)
     with pytest.raises(RequestError, match=said):
         describe.read(bytes(exported.serialize()))
+
+
+def lora_step(spec):
+    """A step that trains two factors beside frozen weights: a table, a matrix, a bias, and one that
+    it does not use.
+    """
+    mesh = abstract_mesh(MESH)
+    placed = lambda shape, spec: jax.ShapeDtypeStruct(  # noqa: E731
+        shape, "float32", sharding=NamedSharding(mesh, spec)
+    )
+    frozen = {"embed": placed((4096, 256), spec), "up": placed((256, 512), P("fsdp", "tensor"))}
+    lora = {"a": placed((256, 8), P("fsdp")), "b": placed((8, 512), P(None, "tensor"))}
+    more = {"bias": placed((16384,), P()), "unused": placed((512, 512), P("fsdp"))}
+    batch = placed((16, 256), P("fsdp"))
+
+    def step(lora, frozen, batch):
+        def loss(lora):
+            x = batch @ frozen["embed"].T @ frozen["embed"]
+            y = x @ frozen["up"] + x @ lora["a"] @ lora["b"]
+            return (y**2).sum() * frozen["bias"].sum()
+
+        return jax.tree.map(lambda p, g: p - g, lora, jax.grad(loss)(lora))
+
+    arguments = {"lora": lora, "frozen": frozen | more, "batch": batch}
+    return written(step, arguments, donated=("lora",))
+
+
+def test_a_frozen_table_that_is_replicated_is_found_and_a_bias_is_not():
+    described = programs.take(lora_step(P()))
+    found = findings(Program(described, described.mesh))
+    assert [(each.kind, each.path, each.bytes_per_device) for each in found] == [
+        ("replicated", "frozen/embed", 4 * 4096 * 256)
+    ]
+    assert {leaf.path for leaf in described.weights} - {
+        leaf.path for leaf in described.parameters
+    } == {*("frozen/embed", "frozen/up", "frozen/bias", "frozen/unused")}
+    described = programs.take(lora_step(P("tensor", "fsdp")))
+    assert findings(Program(described, described.mesh)) == ()

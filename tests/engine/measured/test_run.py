@@ -6,6 +6,8 @@ import subprocess
 import sys
 import weakref
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -59,6 +61,20 @@ def test_the_tutorial_s_layer_is_right_under_every_strategy(run):
         assert outcome.memory_bytes.output == 16
     assert not finished.renew_worker
     assert not finished.result.partial
+
+
+def test_the_peak_is_of_all_that_is_allocated_while_the_program_runs(run):
+    """XLA's own leaves out temporaries on CPU: here the partial sums, before they are added."""
+    held = run(**TUTORIAL_LAYER).result.strategies["auto"].memory_bytes
+    assert held.temp > 0 and held.peak == held.argument + held.output + held.temp
+
+
+def test_a_donated_operand_counts_once_in_the_peak():
+    x = jnp.ones((64, 64))
+    step = jax.jit(lambda x: jnp.tanh(x @ x) @ x, donate_argnums=0)
+    held = prepare.memory_bytes(step.lower(x).compile())
+    assert (held.argument, held.output) == (x.nbytes, x.nbytes)
+    assert held.temp > 0 and held.peak == x.nbytes + held.temp
 
 
 def test_the_tutorial_s_layer_communicates_once_unless_it_runs_on_one_device(run):

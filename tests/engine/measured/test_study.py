@@ -59,3 +59,20 @@ def test_variants_take_turns_in_the_same_rounds_and_each_is_its_own_program(run,
     assert {event.strategy for event in run.events if event.event == "texts"} >= {*measured}
     assert len(drawn) == 1  # of the reference: what all have in common is computed once
     ast.parse(script_text(result.experiment, result))
+
+
+def test_rows_that_compile_to_one_program_name_the_first(run):
+    experiment = LAYER | {"mesh": {"x": 8}, "strategies": ["single", "auto", "constrained"]}
+    study = [
+        {"name": name, "experiment": experiment | {"sharding": {name: "x"}}}
+        for name in ("batch", "in")
+    ]
+    found = run(study=study).result.strategies
+    assert {name: each.same_program for name, each in found.items()} == {
+        "batch/single": None,
+        "batch/auto": None,
+        "batch/constrained": "batch/auto",
+        "in/single": "batch/single",
+        "in/auto": None,
+        "in/constrained": "in/auto",
+    }

@@ -222,6 +222,22 @@ def test_a_permute_that_moves_in_no_ring_is_none():
     assert "in another sharding" in reason
 
 
+def test_what_one_op_carries_is_named_without_what_jax_wraps_around_it():
+    lines = (
+        '  %dot = f32[4,8]{1,0} dot(%x, %w), metadata={op_name="jit(f)/transpose(jvp())/dot_general"}\n'
+        '  %sums = f32[2]{0} reduce(%bias), metadata={op_name="jit(f)/jvp(head)/loss/reduce_sum"}\n'
+        "  %g = (f32[4,8]{1,0}, f32[2]{0}) all-reduce(%dot, %sums), "
+        + ALONG_X
+        + ", to_apply=%sum\n"
+        "  %first = f32[4,8]{1,0} get-tuple-element(%g), index=0\n"
+        "  ROOT %all = f32[8,4]{0,1} transpose(%first), dimensions={1,0}"
+    )
+    (reason,) = why(lines)
+    assert reason.endswith(
+        "one op carries `backward dot_general` (128 B) and `loss/reduce_sum` (8 B)"
+    )
+
+
 def test_merged_gradients_are_broken_down_by_parameter():
     """The results of a training step tell by their dims which gradient is whose."""
     lines = (

@@ -56,6 +56,23 @@ def said(screen) -> str:
     return " ".join(error.value.replace("\\", "") for error in screen.error)
 
 
+def test_a_spec_that_shards_a_dim_otherwise_is_named_below_the_dims(screen):
+    def told():
+        assert not screen.exception
+        values = [each.value.replace("\\", "") for each in screen.caption]
+        return [value for value in values if "a spec of its own" in value]
+
+    assert not told()
+    sizes = {"batch": 8, "in": 32, "out": 16}
+    own = LAYER.vary(dims=sizes, sharding={"batch": "x"}, overrides={"weights": ["x", None]})
+    screen.query_params["experiment"] = encode(own)
+    screen.run()
+    assert "".join(told()).endswith("With a spec of its own, weights: in over x.")
+    _, weights, *_ = [each for each in screen.toggle if each.label == "Spec of its own"]
+    weights.set_value(False).run()  # without it the table's holds, at once
+    assert not told()
+
+
 def test_the_default_fills_its_devices(data_folder, monkeypatch):
     for target, sizes in (("cpu:8", (1024, 512)), ("local", (16384, 4096))):
         monkeypatch.setattr(

@@ -10,6 +10,7 @@ from spmd_core.experiment.plans import experiment_of
 from spmd_core.results.result import Result
 from spmd_core.time.estimate.step import estimate_step
 from spmd_core.words.advice.next import next_step
+from spmd_core.words.runs import run_headline
 
 MATMUL = {
     "workload": "matmul",
@@ -57,6 +58,14 @@ def test_a_single_device_that_wins_asks_for_larger_dims():
     assert (said.rule, said.number) == ("one_device_wins", 2.0)
     assert said.sentence.startswith("Sharding takes 2× as long as Single device here: try ")
     assert rule_of(answered(single=strategy(5e-3), auto=strategy(1e-3))) != "one_device_wins"
+
+
+def test_sharding_is_as_slow_as_the_row_that_the_answer_names():
+    found = answered(single=strategy(1e-3), auto=strategy(5e-3), shard_map=strategy(4e-3))
+    ratios = comparison("single", ("auto", 2.5, True), ("shard_map", 2.75, True))
+    found = Result.model_validate(found.model_dump() | {"comparison": ratios})
+    assert "Next is shard_map: 4 ms, paired ratio 2.75×" in run_headline(found)
+    assert next_step(found).sentence.startswith("Sharding takes 2.75× as long as Single device")
 
 
 def test_an_axis_that_shards_nothing_is_given_a_dim():

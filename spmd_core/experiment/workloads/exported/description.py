@@ -6,7 +6,12 @@ from functools import cached_property
 
 from spmd_core.base import Frozen
 from spmd_core.experiment.types import Axes, Mesh, Spec
-from spmd_core.experiment.workloads.exported.state import is_kept_alone, owners, replaced
+from spmd_core.experiment.workloads.exported.state import (
+    is_frozen,
+    is_kept_alone,
+    owners,
+    replaced,
+)
 
 NAME = "program_file"
 SYMBOL_SIZE = 64  # of a dim that is not given
@@ -91,6 +96,18 @@ class Described(Frozen):
         kept = self.optimizer
         return tuple(
             leaf for leaf in self.state if leaf.path not in kept and not is_kept_alone(leaf.path)
+        )
+
+    @cached_property
+    def weights(self) -> tuple[Leaf, ...]:
+        """The parameters, and weights that the program only reads: frozen ones, or those of a
+        forward pass.
+        """
+        state, parameters = ({leaf.path for leaf in some} for some in (self.state, self.parameters))
+        return tuple(
+            leaf
+            for leaf in self.arguments
+            if leaf.path in parameters or (leaf.path not in state and is_frozen(leaf.path))
         )
 
 

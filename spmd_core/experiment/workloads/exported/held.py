@@ -18,6 +18,7 @@ from spmd_core.experiment.workloads.exported.sizes import size_of
 from spmd_core.experiment.workloads.workload import item_bytes
 
 SMALLEST = 2**16  # bytes: below it a replicated or undonated leaf costs nothing that matters
+SMALLEST_VECTOR = 2**20  # of a replicated vector
 SHARE = 0.01  # of the state's bytes on a device: the same
 Kind = Literal["replicated", "resharded_state", "missing_donation", "float32_leak", "rule"]
 
@@ -154,24 +155,28 @@ def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding,
 
 
 def _large(program: Program, held: Mapping[str, Held]) -> float:
-    """Bytes of a device from which on a leaf of the state counts."""
-    state = sum(held[leaf.path].bytes_per_device or 0 for leaf in program.described.state)
+    """Bytes of a device from which on a leaf of the state or a weight counts."""
+    described = program.described
+    paths = {leaf.path for leaf in (*described.state, *described.weights)}
+    state = sum(held[path].bytes_per_device or 0 for path in paths)
     return max(SMALLEST, SHARE * state)
 
 
 def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     """Parameters that are replicated where others are sharded, with their state."""
     described, least = program.described, _large(program, held)
-    sharded = [leaf for leaf in described.parameters if _axes(held[leaf.path].spec)]
+    sharded = [leaf for leaf in described.weights if _axes(held[leaf.path].spec)]
     if not sharded:  # data parallelism replicates them all, and means it, whoever holds the state
         return
     sizes = dict(program.mesh)
     smallest = min(sizes[axis] for leaf in sharded for axis in _axes(held[leaf.path].spec))
     owners = described.optimizer
-    for leaf in described.parameters:
+    for leaf in described.weights:
         each = held[leaf.path]
-        if _axes(each.spec) or (each.copies or 1) == 1:
-            continue
+        if _axes(each.spec) or (each.copies or 1) == 1 or not leaf.is_kept:
+            continue  # of what the program does not use, its file has no sharding
+        if len(each.shape) < 2 and each.bytes < SMALLEST_VECTOR:
+            continue  # such as a bias, which is replicated nearly everywhere
         with_it = [
             path
             for path, owner in owners.items()
@@ -188,7 +193,7 @@ def _resharded(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
         of = held.get(output.leaf.replaces or "")
         if of is None or of.spec is None or output.spec is None or not output.bytes_per_device:
             continue
-        if _moving(of.spec, program.mesh) != _moving(output.spec, program.mesh):
+        if moving(of.spec, program.mesh) != moving(output.spec, program.mesh):
             most = max(output.bytes_per_device, of.bytes_per_device or 0)
             if most >= SMALLEST:
                 yield Finding(
@@ -266,7 +271,7 @@ def _axes(spec: Spec | None) -> Axes:
     return tuple(axis for axes in spec or () for axis in axes)
 
 
-def _moving(spec: Spec, mesh: Mesh) -> Spec:
+def moving(spec: Spec, mesh: Mesh) -> Spec:
     """A spec without axes of size 1, which change nothing."""
     sizes = dict(mesh)
     return tuple(tuple(axis for axis in axes if sizes.get(axis, 1) > 1) for axes in spec)

@@ -8,6 +8,13 @@ from typing import Protocol, TypeVar
 _PARAMETERS = frozenset(
     ("params", "param", "parameters", "weights", "model", "variables", "theta", "master_params")
 )
+# First parts of paths whose arrays are weights also where no output replaces them
+_FROZEN = _PARAMETERS | frozenset(
+    (
+        *("frozen", "frozen_params", "base", "base_params", "backbone", "pretrained", "teacher"),
+        *("teacher_params", "target_params", "reference", "ref_params"),
+    )
+)
 # Parts of a path that name an optimizer's state; as first part, the argument, also short names
 _KEPT = frozenset(
     (
@@ -103,6 +110,16 @@ def _is_full(path: str | None, tail: str) -> bool:
 def is_kept_alone(path: str) -> bool:
     """Whether it is an optimizer's state that belongs to no parameter, such as a count."""
     return role(path) == "kept" and bool(_ALONE & set(path.split("/")))
+
+
+def is_frozen(path: str) -> bool:
+    """Whether what no output replaces is a weight, by the argument that it is in.
+
+    >>> is_frozen("frozen/layers/0/up"), is_frozen("params/w"), is_frozen("batch/weights")
+    (True, True, False)
+    """
+    first, _, rest = path.partition("/")
+    return bool(rest) and first in _FROZEN
 
 
 def role(path: str) -> str:

@@ -110,11 +110,13 @@ def compiled_words(guess: Prediction, compiled: Prediction) -> str:
     if compiled.predicted_s and guess.binds != compiled.binds:
         parts.append(f"{bound_words(guess.binds)} -> {bound_words(compiled.binds)}")
     far = f"; the {' and the '.join(outside)} left the estimate's interval" if outside else ""
-    return f"Compiling changed the estimate: {', '.join(parts)}{far}." if parts else ""
+    return f"Compiled against the estimate: {', '.join(parts)}{far}." if parts else ""
 
 
 def _change(before: float, after: float, text: Callable[[float], str]) -> str:
-    """`+18% (735 ms -> 871 ms)`."""
+    """`+18% (735 ms -> 871 ms)`, or `as estimated (10.8 GiB)`."""
+    if abs(after / before - 1) < 0.005:
+        return f"as estimated ({text(after)})"
     return f"{after / before - 1:+.0%} ({text(before)} -> {text(after)})"
 
 

@@ -84,12 +84,12 @@ def test_what_compiling_changed_of_the_estimate_is_one_sentence():
         }
     )
     assert compiled_words(guess, prediction()) == (
-        "Compiling changed the estimate: time +25% (13 ms -> 16.2 ms), memory +0% "
-        "(8.0 GiB -> 8.0 GiB), HBM-bound -> compute-bound; the time left the estimate's interval."
+        "Compiled against the estimate: time +25% (13 ms -> 16.2 ms), memory as estimated "
+        "(8.0 GiB), HBM-bound -> compute-bound; the time left the estimate's interval."
     )
     over = compiled_words(guess, TOO_LARGE)
     assert over == (
-        "Compiling changed the estimate: memory +150% (8.0 GiB -> 20.0 GiB); "
+        "Compiled against the estimate: memory +150% (8.0 GiB -> 20.0 GiB); "
         "the memory left the estimate's interval."
     )
 

@@ -166,9 +166,9 @@ def _ranking(answer: Answer) -> Candidate | None:
     same = f" Of times within {SAME:.1%} of the best the simplest is first." if first.step else ""
     stages = dict.fromkeys(entry.candidate.stage for entry in shown)
     order = (
-        f" Rows that are {' come before rows that are '.join(stages)}." if len(stages) > 1 else ""
+        f"Rows that are {' come before rows that are '.join(stages)}." if len(stages) > 1 else ""
     )
-    st.caption(f"Choose a row to see what it costs, and to open it.{plain(order)}{same}{more}")
+    st.caption(f"Choose a row to see what it costs, and to open it. {plain(order)}{same}{more}")
     rows = event["selection"]["rows"]
     chosen = shown[rows[0]].candidate if rows and rows[0] < len(shown) else None
     if chosen:

@@ -62,7 +62,7 @@ def before(budget_s: float | None) -> None:
         else "nothing is compiled: give it seconds in the sidebar for that"
     )
     st.info(
-        f"Press Search: every candidate is estimated at once, and {then}.",
+        f"Press Search: candidates are estimated at once, the best meshes first, and {then}.",
         icon=":material/travel_explore:",
     )
 

@@ -29,7 +29,7 @@ _STATE_WORDS = {
     "not looked at": "not looked at",
 }
 MEANING = {  # of the candidates, by the kind of question
-    "model": "Every mesh, rematerialization and batch split that fits, estimated per token.",
+    "model": "Meshes, rematerializations and batch splits that fit, estimated per token.",
     "array": "Every mesh and every assignment of its axes, best first.",
 }
 SAID = "The stored answer, while its estimates are read again:"

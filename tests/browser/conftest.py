@@ -67,7 +67,7 @@ def _as_new(page: Page, errors: list[str]):
 
     page.context.clear_cookies()
     page.set_viewport_size(DESKTOP)
-    page.emulate_media(color_scheme="light")
+    page.emulate_media(color_scheme="light", media="screen")
     page.on("pageerror", note)
     yield page
     page.remove_listener("pageerror", note)

@@ -4,7 +4,6 @@ import json
 import signal
 import sys
 from argparse import Namespace
-from functools import cache
 
 from spmd_core.base import CLEAR, bytes_text, refuse, seconds_text, shorten
 from spmd_core.commands.printed.table import table
@@ -67,7 +66,6 @@ def main(arguments: Namespace) -> int:
     return 0 if answer.winner else 1
 
 
-@cache
 def _lab() -> Lab:
     return Lab.open(serve=False)
 

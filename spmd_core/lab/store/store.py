@@ -209,7 +209,8 @@ class Store(ArchivedRuns):
     ) -> tuple[RunSummary, ...]:
         """Runs, newest first: in any of `states` and with any of the ids `runs`, if there are some;
         of the experiment with that id; that `where` accepts. `searched`: only those of searches, or
-        none but those that people named or pinned; `source`: of this folder ("here"), imported ones, too, or also "examples".
+        none but those that people named or pinned; `source`: of this folder ("here"), imported
+        ones, too, or also "examples".
         """
         conditions = ["compile_only = 0", "TRUE" if runs else _SOURCES[source]]
         if searched is not None:

@@ -114,8 +114,12 @@ def compiled_words(guess: Prediction, compiled: Prediction) -> str:
 
 
 def _change(before: float, after: float, text: Callable[[float], str]) -> str:
-    """`+18% (735 ms -> 871 ms)`, or `as estimated (10.8 GiB)`."""
-    if abs(after / before - 1) < 0.005:
+    """`+18% (735 ms -> 871 ms)`, or `as estimated (10.8 GiB)` where both read alike.
+
+    >>> _change(2.14, 2.1, "{:.1f} GiB".format), _change(2.0, 2.5, "{:.1f} GiB".format)
+    ('as estimated (2.1 GiB)', '+25% (2.0 GiB -> 2.5 GiB)')
+    """
+    if abs(after / before - 1) < 0.005 or text(before) == text(after):
         return f"as estimated ({text(after)})"
     return f"{after / before - 1:+.0%} ({text(before)} -> {text(after)})"
 

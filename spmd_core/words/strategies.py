@@ -104,29 +104,48 @@ def compared(
     )
     slower = next(iter(apart), None)
     count = max(called.processes(answer.fastest), *(each.processes for each in answer.ratios))
+    here = " in this process" if count == 1 else ""
+    alike = [each.strategy for each in unsure if called.is_alike(each.strategy, answer.fastest)]
+    unsure = [each for each in unsure if each.strategy not in alike]
     after = (
         f" Next is {called(slower.strategy)}{_slower(medians_s, slower, count)}." if slower else ""
     )
+    if alike and not same and not unsure:  # there is nothing to tell apart
+        named = called.with_times(medians_s, [answer.fastest, *alike])
+        return f"{named} compile to the same program: none of them is faster.{after}"
     after += called.same_program(
         [answer.fastest, *answer.tied, *([slower.strategy] if slower else [])]
     )
-    here = " in this process" if count == 1 else ""
     if not answer.tied:
         takes = seconds_text(medians_s[answer.fastest])
         return f"{called(answer.fastest)} is fastest{here}: {takes} per call.{after}"
-    parts, best = [], [answer.fastest, *(each.strategy for each in same)]
+    parts = []
     if same:
+        best = [answer.fastest, *(each.strategy for each in same)]
         named = called.with_times(medians_s, best, all_tie=not (unsure or apart))
         parts.append(f"{named} take the same time{here}, within {share_text(margin)}.")
     if unsure:
-        others = [each.strategy for each in unsure]
-        if same:
-            verb = "is" if len(others) == 1 else "are"
-            question = f"whether {called.with_times(medians_s, others)} {verb} slower"
-        else:
-            question = f"{called.which(medians_s, [answer.fastest, *others])}{here}"
+        question = _question(answer.fastest, unsure, medians_s, called, bool(same), here)
         parts.append(f"Cannot tell {question}: {_unsure_words(unsure)}.")
     return " ".join(parts) + after
+
+
+def _question(
+    fastest: str,
+    unsure: Sequence[Ratio],
+    medians_s: Mapping[str, float | None],
+    called: "_Called",
+    is_tied: bool,
+    here: str,
+) -> str:
+    """What cannot be told: which is fastest, or beside rows that tie whether the others are
+    slower.
+    """
+    others = [each.strategy for each in unsure]
+    if not is_tied:
+        return f"{called.which(medians_s, [fastest, *others])}{here}"
+    verb = "is" if len(others) == 1 else "are"
+    return f"whether {called.with_times(medians_s, others)} {verb} slower"
 
 
 def _unsure_words(unsure: Sequence[Ratio]) -> str:
@@ -216,6 +235,10 @@ class _Called:
     def processes(self, name: str) -> int:
         """In how many a row was timed, as far as is known."""
         return self._result.strategies[name].processes if self._result else 1
+
+    def is_alike(self, one: str, other: str) -> bool:
+        """Whether two rows are known to be compiled to the same program."""
+        return is_same_program(self._result, one, other)
 
     def same_program(self, names: Sequence[str]) -> str:
         """That some of these rows were compiled to the same program as the first; "" if none was."""

@@ -179,10 +179,25 @@ def test_rows_of_one_program_are_named_where_the_verdict_is():
         {"auto": strategy(24e-6), "constrained": alike},
         comparison=comparison("auto", ("constrained", 1.04, False)),
     )
-    assert measured(found).endswith("Automatic and Constrained compile to the same program.")
+    assert measured(found) == (
+        "Automatic (24 µs) and Constrained (25 µs) compile to the same program: none of them is "
+        "faster."
+    )
     assert list(times_table(found)[PAIRED_RATIO])[1] == "1.04× (0.94 to 1.14), the same program"
     notes = in_words(found).strategies["constrained"].notes
     assert "the same program as Automatic" in notes
+
+
+def test_what_cannot_be_told_of_another_program_is_asked_beside_those_of_one():
+    alike = strategy(25e-6, facts=[{"kind": SAME_PROGRAM, "values": {"row": "auto"}}])
+    found = measured_result(
+        {"auto": strategy(24e-6), "constrained": alike, "shard_map": strategy(26e-6)},
+        comparison=comparison("auto", ("constrained", 1.04, False), ("shard_map", 1.08, False)),
+    )
+    said = measured(found)
+    assert said.startswith("Cannot tell whether Automatic (24 µs) or shard_map (26 µs) is faster")
+    assert said.endswith("Automatic and Constrained compile to the same program.")
+    assert "none of them" not in said
 
 
 def test_one_order_by_the_medians():

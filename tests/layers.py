@@ -47,7 +47,7 @@ FLOORS = (
 DOORS = {"__main__": "commands", "declare": "experiment", "home": "pages"}
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (
-    ("entrance", "heap", "lab", "markdown", "state", "style", "choices"),
+    ("entrance", "lab", "markdown", "state", "style", "choices"),
     (
         "charts",
         "tables",

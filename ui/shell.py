@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from spmd_core.base import LabError, StorageError
 from spmd_core.experiment import Experiment, files
 from spmd_core.words import experiment_words, screen_title
-from ui import heap, links, state, style
+from ui import links, state, style
 from ui.entrance import door, version
 from ui.lab import lab, may_act, take_examples
 from ui.markdown import as_sentence, plain
@@ -48,7 +48,6 @@ def open_page(screen: str) -> DeltaGenerator:
     Returns the place in the menu row for `links.share_box`, which a screen fills last, when it
     knows what it shows.
     """
-    heap.leave_imports_out()
     _, title, _ = PAGES[screen]
     st.set_page_config(
         page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340

@@ -1,5 +1,6 @@
 """Serves nothing but a sentence while the dashboard is closed, on every path and open connection."""
 
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -17,6 +18,8 @@ UNAVAILABLE = 503
 _POLICY_VIOLATION = 1008  # of websockets
 _CLOSE: Message = {"type": "websocket.close", "code": _POLICY_VIOLATION}
 _DISCONNECT: Message = {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
+# A screen is hundreds of messages: a look at the files for each took a quarter of a rerun's time.
+_LOOK_S = 0.25
 
 
 class Gate:
@@ -24,6 +27,7 @@ class Gate:
 
     def __init__(self, app: Asgi):
         self._app = app
+        self._looked, self._is_closed, self._has_login = float("-inf"), False, False
         # a login is remembered, and the source is stamped, from the start on, not from the first
         # visitor on
         door.closed()
@@ -48,8 +52,8 @@ class Gate:
     async def _connection(
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
     ) -> None:
-        """A connection that ends with the first message of either side once the dashboard is
-        closed, or once a login is required that was not when it began.
+        """A connection that ends with the browser's next message once the dashboard is closed, or
+        once a login is required that was not when it began; with the server's within `_LOOK_S`.
         """
         had_login = door.is_login_set_up()
         is_ended = False
@@ -60,12 +64,13 @@ class Gate:
                 is_ended = True
                 await send(_CLOSE)
 
-        def may_go_on() -> bool:
-            return not is_ended and not door.closed() and door.is_login_set_up() == had_login
+        def may_go_on(within: float) -> bool:
+            self._look(within)
+            return not (is_ended or self._is_closed) and self._has_login == had_login
 
         async def received() -> Message:
             message = await receive()
-            if message["type"] == "websocket.disconnect" or may_go_on():
+            if message["type"] == "websocket.disconnect" or may_go_on(0.0):
                 return message
             await end()
             return _DISCONNECT
@@ -73,12 +78,19 @@ class Gate:
         async def sent(message: Message) -> None:
             if is_ended:
                 return
-            if message["type"] == "websocket.close" or may_go_on():
+            if message["type"] == "websocket.close" or may_go_on(_LOOK_S):
                 await send(message)
             else:
                 await end()
 
         await self._app(scope, received, sent)
+
+    def _look(self, within: float) -> None:
+        """How the door stands, as seen at most `within` seconds ago."""
+        now = time.monotonic()
+        if now - self._looked >= within:
+            self._is_closed, self._has_login = bool(door.closed()), door.is_login_set_up()
+            self._looked = now
 
 
 def _instead(scope: MutableMapping[str, Any]) -> Response | None:

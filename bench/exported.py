@@ -2,6 +2,8 @@
 arguments.
 """
 
+from collections import OrderedDict
+
 import jax
 import jax.numpy as jnp
 from jax import export
@@ -23,18 +25,24 @@ def written(step, arguments, platforms=("cpu", "tpu"), donated=(), outputs=None)
     """The bytes of an exported step whose arguments are pytrees of `jax.ShapeDtypeStruct`, by name;
     `outputs`: path of a result -> its sharding.
     """
-    leaves, tree = jax.tree_util.tree_flatten_with_path(arguments)
-    arrays = {_path(path): leaf for path, leaf in leaves}
-    order = list(arrays)
+    arrays = [_by_path({name: each}) for name, each in arguments.items()]
+    trees = [jax.tree.structure(each) for each in arguments.values()]
 
-    def flat(**arrays):
-        results = step(**jax.tree.unflatten(tree, [arrays[path] for path in order]))
-        found = jax.tree_util.tree_flatten_with_path(results)[0]
-        return {_path(path): leaf for path, leaf in found}
+    def flat(*arrays):
+        given = zip(trees, arrays, strict=True)
+        return _by_path(step(*(jax.tree.unflatten(tree, each.values()) for tree, each in given)))
 
-    given = [path for path in order if path.partition("/")[0] in donated]
-    jitted = jax.jit(flat, donate_argnames=given, out_shardings=outputs)
-    return bytes(export.export(jitted, platforms=list(platforms))(**arrays).serialize())
+    numbers = [at for at, name in enumerate(arguments) if name in donated]
+    ordered = outputs and OrderedDict(
+        (path, outputs[path]) for path in jax.eval_shape(flat, *arrays)
+    )
+    jitted = jax.jit(flat, donate_argnums=numbers, out_shardings=ordered)
+    return bytes(export.export(jitted, platforms=list(platforms))(*arrays).serialize())
+
+
+def _by_path(tree):
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return OrderedDict((_path(path), leaf) for path, leaf in leaves)
 
 
 def _path(path):

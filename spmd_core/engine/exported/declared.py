@@ -7,7 +7,9 @@ import os
 import re
 import runpy
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +40,22 @@ def main() -> None:
 
 
 def exported(step: DeclaredStep) -> bytes:
-    """The bytes of a step, its arguments sharded by its rules."""
+    """The bytes of a step, its arguments sharded by its rules: each is a dict path -> array, in the
+    order that the step has, as the lines of docs/your_program.md write them.
+    """
     function, arguments, rules = step.function()
-    given = arguments_of(arguments, rules, step)
-    tree = jax.tree.structure(arguments)
+    given = iter(arguments_of(arguments, rules, step).items())
+    trees = {name: jax.tree.structure(each) for name, each in arguments.items()}
+    arrays = [OrderedDict(islice(given, tree.num_leaves)) for tree in trees.values()]
 
-    def flat(**arrays: jax.Array) -> dict[str, jax.Array]:
-        results = function(**jax.tree.unflatten(tree, [arrays[path] for path in given]))
-        return {_path(path): leaf for path, leaf in _leaves(results)}
+    def flat(*arrays: Mapping[str, jax.Array]) -> Mapping[str, jax.Array]:
+        trees_of = zip(trees.items(), arrays, strict=True)
+        named = {name: jax.tree.unflatten(tree, each.values()) for (name, tree), each in trees_of}
+        return OrderedDict((_path(path), leaf) for path, leaf in _leaves(function(**named)))
 
-    donated = [path for path in given if path.partition("/")[0] in step.donated]
-    program = jax.jit(flat, donate_argnames=donated)
-    return bytes(export.export(program, platforms=list(step.platforms))(**given).serialize())
+    donated = [at for at, name in enumerate(trees) if name in step.donated]
+    program = jax.jit(flat, donate_argnums=donated)
+    return bytes(export.export(program, platforms=list(step.platforms))(*arrays).serialize())
 
 
 def arguments_of(arguments: Any, rules: Any, step: DeclaredStep) -> Arrays:
@@ -60,7 +66,9 @@ def arguments_of(arguments: Any, rules: Any, step: DeclaredStep) -> Arrays:
     types = (AxisType.Auto,) * len(step.mesh)
     mesh = AbstractMesh(tuple(step.mesh.values()), tuple(step.mesh), axis_types=types)
     shapes = {
-        _path(path): jax.eval_shape(lambda leaf=leaf: leaf) for path, leaf in _leaves(arguments)
+        _path(path): jax.eval_shape(lambda leaf=leaf: leaf)
+        for name, argument in arguments.items()
+        for path, leaf in _leaves({name: argument})
     }
     pairs = list(_rules(rules))
     specs = {

@@ -4,6 +4,8 @@ the dim that each integer argument indexes, so that what is drawn for it is with
 
 import math
 import re
+from collections import OrderedDict
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -31,12 +33,14 @@ _THROUGH = (
     "minimum",
     "optimization_barrier",
 )
-# of sdy-propagation-pipeline those that decide what arguments and results have: the others, which
-# place reshards within, take as long again
+# of sdy-propagation-pipeline those that decide what arguments and results have, through calls of
+# functions too: the others, which place reshards within, take as long again
 _PASSES = ",".join(
     f"sdy-{name}"
     for name in (
+        "flatten-call-graph",
         "import-pipeline",
+        "add-func-data-flow-edges",
         "user-priority-propagate",
         "update-non-divisible-input-output-shardings",
     )
@@ -133,19 +137,30 @@ def _first(main: Any, exported: export.Exported) -> int:
 
 def paths(tree: Any, names: list[str] | None) -> list[str]:
     """The path of each leaf, its parts separated by `/`; `names` are those of the arguments, of
-    which a single one is left out: its paths are enough.
+    which a single one is left out: its paths are enough, as are those of arguments by path.
     """
     numbered = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
     paths = []
+    by_path = names is not None and _are_by_path(numbered[0])
     for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0]:
         parts = [_part(key) for key in path]
         if names is not None:  # (arguments, arguments by name)
             is_named, (place, *rest) = parts[0] == "1", parts[1:]
             by_name = is_named or int(place) >= len(names)
-            alone = len(names) == 1 and rest
+            alone = (len(names) == 1 and rest) or (by_path and not is_named)
             parts = rest if alone else [place if by_name else names[int(place)], *rest]
         paths.append("/".join(parts) or "output")
     return paths
+
+
+def _are_by_path(arguments: Sequence[Any]) -> bool:
+    """Whether each argument is a dict path -> array in the order of its pytree, as the lines of
+    docs/your_program.md write them; no path twice.
+    """
+    if not all(isinstance(each, OrderedDict) for each in arguments):
+        return False
+    every = [path for each in arguments for path in each]
+    return len(set(every)) == len(every) > 0
 
 
 def _part(key: Any) -> str:
@@ -191,7 +206,9 @@ def _of_sharding(attribute: ir.Attribute, mesh: Mesh) -> Spec | None:
 
 
 def _propagated(module: ir.Module, arguments: int, mesh: Mesh) -> list[Spec | None]:
-    """The specs that Shardy gives the last arguments and all outputs; [] where it is not available."""
+    """The specs that Shardy gives the last arguments and all outputs, replicated where it gives
+    none; [] where it is not available.
+    """
     try:
         passmanager.PassManager.parse(f"builtin.module({_PASSES})").run(module.operation)
     except Exception:  # the pass is the library's own: without it they are not known
@@ -199,7 +216,8 @@ def _propagated(module: ir.Module, arguments: int, mesh: Mesh) -> list[Spec | No
     main: Any = ir.SymbolTable(module.operation)["main"]
     given = list(main.arg_attrs)
     attributes = [*given[len(given) - arguments :], *main.result_attrs]
-    return [_spec(ir.DictAttr(each), mesh) for each in attributes]
+    dicts = map(ir.DictAttr, attributes)
+    return [_spec(each, mesh) if "sdy.sharding" in each else () for each in dicts]
 
 
 def indexed(main: Any) -> dict[int, int]:

@@ -148,11 +148,8 @@ def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
         main.shard_results([_output_spec(program, leaf) for leaf in described.outputs])
         if described.symbols:
             main.resize([program.shape(leaf) for leaf in kept])
-        if inlined or described.symbols or len(exported.platforms) > 1:
-            # which also leaves out the branches of other platforms, as JAX does
+        if inlined or described.symbols:  # which JAX refines too
             module = mlir.refine_polymorphic_shapes(module)
-            if len(exported.platforms) > 1 and modules.pass_into_manual(module):
-                module = mlir.refine_polymorphic_shapes(module)
         return module
 
 

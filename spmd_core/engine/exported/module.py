@@ -11,7 +11,7 @@ from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from spmd_core.engine.exported.allowed import operations
+from spmd_core.engine.exported.branches import take_branches
 from spmd_core.experiment import Mesh, Spec, programs
 
 _FILE = re.compile(r'(loc\(")((?:[^"\\]|\\.)*)(":\d)')
@@ -76,42 +76,23 @@ def _resized(line: str, sizes: dict[str, int]) -> str:
     return line
 
 
-def pass_into_manual(module: ir.Module) -> bool:
-    """Put constants that choose a branch in the place of the arguments by which `shard_map` takes
-    them; whether there were any. Branches of other platforms stay in its region otherwise.
-    """
-    is_passed = False
-    for op in list(operations(module.operation)):
-        if op.name != "sdy.manual_computation":
-            continue
-        block = op.regions[0].blocks[0]
-        for given, argument in zip(op.operands, block.arguments, strict=True):
-            made: Any = getattr(given.owner, "operation", None)
-            if made is None or made.name != "stablehlo.constant":
-                continue
-            if not ir.RankedTensorType(given.type).shape and list(argument.uses):
-                with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown(module.context):
-                    inner = stablehlo.constant(made.attributes["value"])
-                argument.replace_all_uses_with(inner)
-                is_passed = True
-    return is_passed
-
-
 class Main:
     """The main function of a module, changed in place."""
 
     def __init__(self, module: ir.Module) -> None:
+        self.module = module
         self.main: Any = ir.SymbolTable(module.operation)["main"]
         self.block = self.main.entry_block
 
     def choose_platform(self, platforms: Sequence[str], platform: str) -> None:
-        """Put a number in the place of the argument that chooses among several platforms."""
+        """Take the branches of one platform, and the argument away that chooses among several."""
         if platform == "gpu":  # as devices call what a file calls by its maker's interface
             platform = next((each for each in platforms if each in programs.GPUS), platform)
         if len(platforms) < 2:
             return
         attributes = list(self.main.arg_attrs)
         argument = self.block.arguments[0]
+        take_branches(self.module, argument, platforms.index(platform))
         with ir.InsertionPoint.at_block_begin(self.block), ir.Location.unknown():
             number = ir.IntegerAttr.get(
                 ir.RankedTensorType(argument.type).element_type, platforms.index(platform)

@@ -6,6 +6,7 @@ from collections import Counter
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax import export
 from jax.sharding import Mesh, NamedSharding
@@ -112,11 +113,11 @@ def test_it_computes_what_its_python_computes(step):
     first, second = ([np.asarray(each) for each in fed(*placed)] for _ in range(2))
     exported = export.deserialize(bytearray(step))
     one = Mesh(np.array(jax.devices()).reshape(4, 2), ("fsdp", "tensor"))
-    given = {
-        path: jax.device_put(drawn[path], NamedSharding(one, P(*experiment.spec(path))))
-        for path in drawn
-    }
-    right = exported.call(**given)
+    given = [
+        jax.device_put(drawn[path], NamedSharding(one, P(*experiment.spec(path)))) for path in drawn
+    ]
+    arguments, _ = jax.tree.unflatten(exported.in_tree, given)
+    right = exported.call(*arguments)
     for array, leaf in zip(first, experiment.what.results, strict=True):
         np.testing.assert_allclose(array, right[leaf.name], rtol=2e-5, atol=1e-6)
     assert any(not np.array_equal(a, b) for a, b in zip(first, second, strict=True))
@@ -149,6 +150,65 @@ def test_what_does_not_fit_is_refused(fields, sentence, step):
     given = {"workload": "program_file", "program": program, "mesh": {"fsdp": 4, "tensor": 2}}
     with pytest.raises(RequestError, match=sentence):
         parse_experiment(given | fields)
+
+
+def recurrent(params, opt_state, tokens):
+    """A step of Adam on a recurrent cell over a table, with functions and a branch by platform."""
+
+    def loss(params):
+        x = jnp.take(params["embed"], tokens, axis=0)
+
+        def cell(h, now):
+            gates = jnp.concatenate([layer["w"] for layer in params["layers"]], 1)
+            i, f = jnp.split(jnp.concatenate([now, h], -1) @ gates, 2, -1)
+            h = jax.nn.sigmoid(f) * h + jax.nn.silu(i)
+            return jax.lax.platform_dependent(h, tpu=jnp.sin, default=jnp.tanh), h
+
+        carry = jnp.zeros((len(tokens), params["embed"].shape[1]))
+        _, every = jax.lax.scan(cell, carry, x.swapaxes(0, 1))
+        return -jax.nn.log_softmax(every @ params["embed"].T).max(-1).mean()
+
+    value, slopes = jax.value_and_grad(loss)(params)
+    updates, opt_state = _ADAM.update(slopes, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state, value
+
+
+_ADAM = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
+
+
+@pytest.mark.parametrize("is_jitted", [False, True])
+def test_a_file_of_two_platforms_is_the_step_that_jax_compiles(is_jitted):
+    """Its collectives and bytes, and what the compiler gives the outputs that are left open."""
+    devices = np.array(jax.devices()).reshape(4, 2)
+    mesh = Mesh(devices, ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+    def placed(leaf):
+        spec = P(None, "model") if leaf.ndim == 2 else P("data") if leaf.ndim else P()
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec))
+
+    # twelve layers: in the order of their names 10 is before 2
+    shapes = {"embed": (512, 384), "layers": [{"w": (768, 64)} for _ in range(12)]}
+    is_shape = lambda node: isinstance(node, tuple)  # noqa: E731
+    make = lambda shape: jax.ShapeDtypeStruct(shape, jnp.float32)  # noqa: E731
+    params = jax.tree.map(make, shapes, is_leaf=is_shape)
+    state = jax.eval_shape(_ADAM.init, params)
+    params, state = jax.tree.map(placed, (params, state))
+    tokens = jax.ShapeDtypeStruct((16, 4), jnp.int32, sharding=NamedSharding(mesh, P("data")))
+    arguments = {"params": params, "opt_state": state, "tokens": tokens}
+    step = recurrent
+    if is_jitted:
+        held = jax.tree.map(lambda leaf: leaf.sharding, tuple(arguments.values()))
+        step = jax.jit(step, in_shardings=held, out_shardings=(*held[:2], None))
+    data = written(step, arguments, ("cpu", "tpu"), donated=("params", "opt_state"))
+    experiment, _, found = compiled(data, mesh={"data": 4, "model": 2})
+    own = jax.jit(step, donate_argnums=(0, 1)).lower(*arguments.values()).compile()
+    assert account(found) == account(own)
+    given = [
+        experiment.exported.output_spec(leaf) for leaf in experiment.exported.described.outputs
+    ]
+    made = jax.tree.leaves(own.output_shardings)
+    for leaf, spec, sharding in zip(experiment.what.results, given, made, strict=True):
+        assert sharding.is_equivalent_to(NamedSharding(mesh, P(*spec)), len(leaf.sizes)), leaf.name
 
 
 @pytest.mark.this_python

@@ -276,6 +276,16 @@ def test_two_hundred_questions_have_one_answer_each_whoever_asks(monkeypatch):
     assert len({source for source in sources if " " in source}) >= 2, "two reasons for no seconds"
 
 
+@pytest.mark.parametrize("target", [name for name in TARGETS if name.startswith(ABSENT)])
+@pytest.mark.parametrize("kind", COLLECTIVES)
+def test_nothing_is_sent_over_an_axis_of_size_1_whoever_asks(kind, target, monkeypatch):
+    devices = get_topology(target).devices
+    asked = Asked(target, (("x", 1), ("y", devices)), kind, ("x",), 4096, None)
+    answer = on_layout(asked, monkeypatch)
+    assert isinstance(answer, Duration) and on_search(asked) == answer
+    assert (answer.seconds, on_collectives(asked), by_predict(asked)) == (0.0, 0.0, 0.0)
+
+
 RATES = {
     *("peak_flops", "device_flops", "hbm_bandwidth", "device_hbm_bandwidth", "link_bandwidth"),
     *("dcn_bandwidth", "host_bandwidth", "device_host_bandwidth"),

@@ -240,6 +240,7 @@ class Paths:
     used: tuple[str, ...]
     crosses_slices: bool
     between: int = 0  # of GPUs: messages over the busiest network card
+    moved: bool = True  # whether any device sends to another
 
 
 def hops_between(topology: Topology, source: Coordinates, target: Coordinates) -> list[Hop]:
@@ -277,6 +278,7 @@ def paths(
         longest,
         tuple(sorted(used | ({"dcn"} if crosses_slices else set()))),
         crosses_slices,
+        moved=any(source != target for source, target in pairs),
     )
 
 
@@ -289,13 +291,16 @@ def _through_switches(
     apart = set(far)
     near = [pair for pair in moved if pair not in apart]
     used = (["nvlink"] if near else []) + (["network"] if far else [])
-    return Paths(busiest(near), min(1, len(moved)), tuple(used), bool(far), busiest(far))
+    longest = min(1, len(moved))
+    return Paths(busiest(near), longest, tuple(used), bool(far), busiest(far), bool(moved))
 
 
 def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: LinkRates = EXPECTED) -> float:
     """Seconds of a collective-permute whose messages have `nbytes`: the busiest link's, or the
-    network's between slices.
+    network's between slices; 0 where each device keeps its own.
     """
+    if not ways.moved:
+        return 0.0
     if isinstance(topology.chip, Gpu):
         near, far = ways.busiest, ways.between
         return pairs_s(topology.chip, near, far, nbytes, nominal=rates is NOMINAL)

@@ -1,0 +1,170 @@
+"""Published training steps beside the instant estimate; nothing is compiled.
+
+    python -m bench.published_steps [--only gpu|dense|experts]
+
+No constant was read off these rows: they are a test, as far as the plans say what ran. Sources:
+NVIDIA/dgxc-benchmarking (maxtext/README_70b.md of v25.01 and of v25.04, paxml/README_5b.md of
+v24.11), NVIDIA/JAX-Toolbox (rosetta/projects/pax/README.md of 2024, with Transformer Engine, its
+sequences per second turned into seconds), AI-Hypercomputer/gpu-recipes (training/a3ultra and
+a3mega, logs of MaxText), AI-Hypercomputer/tpu-recipes (training/trillium and ironwood), and of v5e
+MaxText/configs/v5e/README.md of AI-Hypercomputer/maxtext, whose TFLOP/s a chip are those of the
+model. Where a log contradicts the batch of its own recipe (`total_weights` are its tokens), the
+log's is taken.
+"""
+
+import argparse
+import statistics
+import sys
+from typing import Any
+
+from bench.figures import Figures
+from spmd_core.experiment import WITHOUT_RINGS, Plan
+from spmd_core.time import estimate_step
+
+Published = tuple[str, float, str, str, str, float, int, dict[str, Any]]
+_SAVED = ("query", "key", "value", "out", "mlp_down")
+_QKV = ("query", "key", "value")
+_LLAMA_2 = {"sizes": {"vocab": 32000}}
+_GPT_5B = {
+    "layers": 24,
+    "sizes": {"embed": 4096, "heads": 32, "kv_heads": 32, "mlp": 16384},
+    "remat": "minimal",
+}
+_CONTEXT = {"save": (*_QKV, "attention", "out")}
+_FLASH_7B = {"remat": "minimal", "save": ("attention",)}
+_QKV_OFF = {"offload": ("input", *_QKV)}
+_QKVO_OFF = {"offload": ("input", *_QKV, "out")}
+_NO_RINGS = {"compiler_flags": (WITHOUT_RINGS,)}
+_GPT_OSS = {"offload": ("input", "mlp_down"), "dropless": True}
+# billions of parameters -> sequences a chip, TFLOP/s of a chip on 1, 2, 4, 8, 16 and 32 slices
+_V5E = {
+    16: (6, (120, 117, 117, 115, 111, 108)),
+    32: (4, (132, 128, 126, 125, 123, 119)),
+    64: (2, (118, 112, 110, 108, 105, 99)),
+}
+# what is judged, seconds, target, model, mesh, sequences a device, tokens of each, more
+ROWS: tuple[Published, ...] = (
+    *(
+        ("gpu", seconds, f"gpu:h100:{count // 8}x8", "llama-2-70b", mesh, 2, 4096, {"save": _SAVED})
+        for count, mesh, seconds in (
+            (128, "fsdp=128", 7.072),
+            (256, "fsdp=256", 7.153),
+            (512, "data=4,fsdp=128", 7.091),
+            (1024, "data=8,fsdp=128", 7.084),
+            (2048, "data=16,fsdp=128", 7.066),
+        )
+    ),
+    *(
+        ("gpu", seconds, f"gpu:h100:{count // 8}x8", "llama-3.1-70b", mesh, 2, 8192, {"save": _QKV})
+        for count, mesh, seconds in (
+            (256, "fsdp=256", 15.444),
+            (512, "data=4,fsdp=128", 15.519),
+            (1024, "data=8,fsdp=128", 15.603),
+            (2048, "data=16,fsdp=128", 15.898),
+        )
+    ),
+    *(
+        ("gpu", seconds, f"gpu:h100:{count // 8}x8", "gpt-3-175b", mesh, 4, 2048, _GPT_5B)
+        for count, mesh, seconds in (
+            (16, "data=2,fsdp=8", 0.634),
+            (32, "data=4,fsdp=8", 0.639),
+            (64, "data=8,fsdp=8", 0.643),
+            (128, "data=16,fsdp=8", 0.651),
+        )
+    ),
+    ("gpu", 2048 / 718.19, "gpu:a100:32x8", "gpt-3-175b", "fsdp=256", 8, 2048, _GPT_5B),
+    ("gpu", 2048 / 1657.24, "gpu:h100:32x8", "gpt-3-175b", "fsdp=256", 8, 2048, _GPT_5B),
+    ("gpu", 1536 / 20.44, "gpu:a100:32x8", "gpt-3-175b", "fsdp=256", 6, 2048, {}),
+    ("gpu", 1536 / 51.00, "gpu:h100:32x8", "gpt-3-175b", "fsdp=256", 6, 2048, {}),
+    ("gpu", 1.500, "gpu:h100:32x8", "llama-2-7b", "data=32,fsdp=8", 4, 4096, _FLASH_7B),
+    ("gpu", 15.516, "gpu:h200:32x8", "llama-3.1-70b", "data=2,fsdp=128", 2, 8192, _CONTEXT),
+    ("dense", 6.320, "tpu:v6e:2x4", "mistral-7b", "fsdp=8", 6, 8192, _QKVO_OFF | _NO_RINGS),
+    ("dense", 9.052, "tpu:v6e:16x16", "llama-2-70b", "fsdp_transpose=256", 2, 4096,
+     {"offload": _QKV}),
+    ("dense", 7.318, "tpu:v6e:16x16", "gemma-3-12b", "fsdp=256", 1, 32768, {}),
+    ("dense", 17.790, "tpu:v6e:4x8", "llama-3.1-70b", "fsdp=32", 2, 8192,
+     _QKV_OFF | _NO_RINGS | {"parameter_dtype": "bfloat16", "state_dtype": "bfloat16"}),
+    ("dense", 18.688, "tpu:v6e:8x8", "llama-3.1-70b", "fsdp=64", 2, 8192, _QKV_OFF),
+    ("dense", 34.786, "tpu:v6e:8x16", "llama-3.1-70b", "fsdp=128", 4, 8192, _QKV_OFF),
+    ("dense", 42.656, "tpu:v6e:16x16", "llama-3.1-70b", "fsdp=256", 5, 8192, _QKV_OFF),
+    ("dense", 3.443, "tpu:v6e:2x4", "llama-3.1-8b", "fsdp=8", 3, 8192, _QKVO_OFF | _NO_RINGS),
+    ("dense", 3.393, "tpu:v6e:4x4", "llama-3.1-8b", "fsdp=16", 3, 8192, _QKVO_OFF | _NO_RINGS),
+    ("dense", 17.182, "tpu:v6e:16x16", "gpt-3-175b", "fsdp=256", 3, 2048, {}),
+    ("dense", 54.803, "tpu:v6e:16x16*2", "llama-3.1-405b", "fsdp=512", 1, 8192,
+     {"offload": ("input",)}),
+    ("dense", 98.34, "tpu:tpu7x:4x8x8", "llama-3.1-405b", "fsdp=512", 3, 8192,
+     {"offload": ("input", "mlp_down"), "save": ("key", "value"), "state_dtype": "bfloat16",
+      "second_moment_dtype": "float32"}),
+    ("dense", 34.02, "tpu:tpu7x:4x8x8", "llama-3.1-70b", "fsdp=64,sequence=8", 0.125, 131072,
+     {"save": (*_QKV, "attention", "mlp_down")}),
+    ("experts", 13.360, "tpu:v6e:16x16", "mixtral-8x7b", "fsdp=256", 12, 4096, _QKVO_OFF),
+    ("experts", 24.706, "tpu:v6e:16x16", "mixtral-8x22b", "fsdp=64,expert=4", 8, 4096, _QKVO_OFF),
+    ("experts", 14.93, "tpu:tpu7x:4x4x4", "gpt-oss-120b", "data=2,fsdp=64", 10, 8192, _GPT_OSS),
+    ("experts", 15.16, "tpu:tpu7x:4x8x8", "gpt-oss-120b", "data=8,fsdp=64", 10, 8192, _GPT_OSS),
+    ("experts", 30.87, "tpu:tpu7x:4x8x8", "qwen3-235b-a22b", "fsdp=512", 16, 4096,
+     {"offload": ("input",), "dropless": True}),
+)  # fmt: skip
+
+
+def v5e_rows() -> list[Published]:
+    """MaxText's table of v5e, in seconds of a step."""
+    rows = list[Published]()
+    for billions, (batch, rates) in _V5E.items():
+        for slices, rate in zip((1, 2, 4, 8, 16, 32), rates, strict=True):
+            several = slices > 1
+            target = "tpu:v5e:16x16" + f"*{slices}" * several
+            mesh = f"data={slices}," * several + "fsdp=256"
+            row = ("dense", 0.0, target, f"scaled-2023:{billions}", mesh, batch, 2048, {})
+            seconds = plan_of(row).flops / plan_of(row).devices / rate / 1e12
+            rows.append(("dense", seconds, *row[2:]))
+    return rows
+
+
+def name_of(row: Published) -> str:
+    """A row in a line of a table."""
+    _, _, target, model, mesh, batch, sequence, _ = row
+    return f"{model} on {target}, {mesh}, {batch:g} x {sequence}"
+
+
+def plan_of(row: Published) -> Plan:
+    """The plan of a row."""
+    _, _, target, model, mesh, batch, sequence, more = row
+    axes = {axis: int(size) for axis, _, size in (part.partition("=") for part in mesh.split(","))}
+    return Plan(
+        target=target,
+        model=model,
+        mesh=axes,  # type: ignore[arg-type]
+        batch_per_device=batch,
+        sequence=sequence,
+        **more,
+    )
+
+
+def error_of(row: Published) -> float:
+    """How far the instant estimate is off the published step."""
+    found = estimate_step(plan_of(row)).predicted_s
+    assert found is not None
+    return found.estimate / row[1] - 1
+
+
+def main() -> int:
+    """Each row, then the goals of each kind."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=["gpu", "dense", "experts"])
+    only = parser.parse_args().only
+    figures = Figures()
+    for kind, median, worst in (("gpu", 8, 20), ("dense", 2, 10), ("experts", 8, 20)):
+        if only not in (None, kind):
+            continue
+        errors = []
+        for row in (each for each in (*ROWS, *v5e_rows()) if each[0] == kind):
+            errors.append(100 * error_of(row))
+            print(f"{name_of(row):72} {row[1]:8.3f} s {errors[-1]:+6.1f} %", flush=True)
+        off = [abs(each) for each in errors]
+        figures.add(f"{kind}, median", statistics.median(off), "% off", most=median)
+        figures.add(f"{kind}, worst", max(off), "% off", most=worst)
+    return figures.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,6 @@
-"""Collectives of a layer that XLA for GPUs sends as one: their latency counts once."""
+"""Collectives of a layer that XLA for GPUs sends as one, whose latency counts once; and one after
+the other, so that some hide little.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,6 +26,21 @@ def as_one(shapes: Shapes, moved: Sequence[StepTransfer]) -> list[StepTransfer]:
             groups.setdefault((each.kind, each.axes, each.count, each.beside), []).append(each)
     parts = (part for group in groups.values() for part in _parts(shapes, group))
     return [*(_merged(shapes, part) for part in parts), *kept]
+
+
+def in_turn(shapes: Shapes, moved: Sequence[StepTransfer], hides_s: float) -> list[StepTransfer]:
+    """Transfers where XLA for GPUs runs one at a time (its `parallel_collective_overlap_limit` is
+    1), and those over `tensor` hold the work up: another has only the work until the next of them
+    beside it, `hides_s` of a layer's attention, with which a layer begins.
+    """
+    if shapes.tensor < 2:
+        return list(moved)
+    return [
+        replace(each, late=max(0.0, 1 - hides_s / each.seconds))
+        if each.beside and "tensor" not in each.axes and each.count >= shapes.size.layers
+        else each
+        for each in moved
+    ]
 
 
 def _parts(shapes: Shapes, group: Sequence[StepTransfer]) -> Iterator[list[StepTransfer]]:

@@ -20,7 +20,7 @@ from spmd_core.time.cost.constants import (
 )
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
-from spmd_core.time.estimate.as_one import as_one
+from spmd_core.time.estimate.as_one import as_one, in_turn
 from spmd_core.time.estimate.constants import (
     ENDS,
     HEADS_ABOVE,
@@ -115,8 +115,12 @@ def step_mfu(plan: Plan, seconds: float) -> float:
 def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[StepTransfer]]:
     """The work of a step and its transfers, where the backward pass computes these names again."""
     matmuls = {**dict(layer_matmuls(shapes)), "logits": table_s(shapes)}
-    moved = transfers(shapes, matmuls, again)
-    return step_work(shapes, again), as_one(shapes, moved) if shapes.chip.is_gpu else moved
+    moved, work = transfers(shapes, matmuls, again), step_work(shapes, again)
+    if not shapes.chip.is_gpu:
+        return work, moved
+    attention = sum(matmuls[name] for name in ("query", "key", "value", "out"))
+    attention += work.forward.kernel / shapes.size.layers
+    return work, in_turn(shapes, as_one(shapes, moved), attention)
 
 
 def step_time(
@@ -170,7 +174,8 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[StepTransfer], offloade
     if isinstance(shapes.chip, Gpu):  # what it hides takes multiprocessors from the work
         late += (1 - late) * CHANNELS / shapes.chip.sms
     waits = tuple(
-        each.seconds * each.count * (late if each.beside else each.alone) for each in moved
+        each.seconds * each.count * (max(late, each.late) if each.beside else each.alone)
+        for each in moved
     )
     one_way = host_s(shapes.chip, offloaded)
     back = work.recomputed.seconds + work.backward.seconds

@@ -42,8 +42,8 @@ class StepTransfer:
     """One collective: `seconds` of one execution, `count` in a step. `beside`: what it can hide
     under.
 
-    "layers": the layers' work; "": nothing but for the share of it that is not `alone`, the rest
-    holds the chip.
+    "layers": the layers' work, but for the share that is `late`; "": nothing but for the share of
+    it that is not `alone`, the rest holds the chip.
     """
 
     kind: str
@@ -58,6 +58,7 @@ class StepTransfer:
     op_name: str = ""
     name: str = ""
     alone: float = 1.0
+    late: float = 0.0
 
     @property
     def wanted(self) -> str:

@@ -114,6 +114,8 @@ def _names(module: Module, reasons: Reasons | None) -> Mapping[tuple[int, ...], 
         return {}
     what, root = reasons.experiment.what, module.entry.root
     updated = dict(what.training.carried)
+    if (program := reasons.experiment.exported) is not None:
+        updated = program.described.updated
     names = [updated.get(each.name, each.name) for each in what.results]
     shapes = [array.dims for array in root.arrays]
     return names_by_dims(shapes, names) if len(shapes) == len(names) else {}
@@ -173,11 +175,17 @@ def names_by_dims(
     shapes: Sequence[tuple[int, ...]],
     names: Sequence[str],
 ) -> dict[tuple[int, ...], str]:
-    """Name by dims; arrays of equal dims share a combined name, e.g. `w1 or w2`."""
-    by_dims: dict[tuple[int, ...], str] = {}
+    """Name by dims; arrays of equal dims share a combined name, e.g. `w1 or w2`. Many of them have
+    none, nor has a number.
+    """
+    by_dims: dict[tuple[int, ...], dict[str, None]] = {}
     for dims, name in zip(shapes, names, strict=True):
-        by_dims[dims] = f"{by_dims[dims]} or {name}" if dims in by_dims else name
-    return by_dims
+        by_dims.setdefault(dims, {})[name] = None
+    return {
+        dims: " or ".join(each)
+        for dims, each in by_dims.items()
+        if dims and len(each) <= _MAX_NAMED
+    }
 
 
 def parts_words(parts: Sequence[Part]) -> str:

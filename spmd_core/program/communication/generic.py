@@ -43,6 +43,7 @@ _WRAPS = re.compile(
     r"(jit|pjit|jvp|transpose|vmap)\(|(while|body|cond|closed_call|checkpoint|shard_map|"
     r"rematted_computation|core_call|custom_jvp_call|custom_vjp_call|scan)$|$"
 )
+_MOST_MERGED = 2  # of the operations that one was merged of, in a sentence
 _CALLED = {"sharding_constraint": "with_sharding_constraint"}  # a primitive, as programs call it
 _LOGICAL = {
     "maximum": "maximum",
@@ -64,14 +65,30 @@ def place_words(op_name: str | None, source: str | None) -> str:
     >>> place_words("jit(program)/attention/dot_general", "attention_auto.py:31")
     '`attention/dot_general` (line 31)'
     """
-    parts = [
-        _CALLED.get(part, part) for part in (op_name or "").split("/") if not _WRAPS.match(part)
-    ]
+    scopes = dict.fromkeys(filter(None, map(_scope, merged(op_name or ""))))
     line = f"line {source.rpartition(':')[2]}" if source else ""
-    if not parts:
+    if not scopes:
         return line
-    scope = f"`{'/'.join(parts[-2:])}`"
+    scope = " and ".join(f"`{each}`" for each in list(scopes)[:_MOST_MERGED])
     return f"{scope} ({line})" if line else scope
+
+
+def _scope(op_name: str) -> str:
+    parts = [_CALLED.get(part, part) for part in op_name.split("/") if not _WRAPS.match(part)]
+    return "/".join(parts[-2:])
+
+
+def merged(op_name: str) -> list[str]:
+    """The names of the operations that the compiler merged into one, from the name that it gives
+    this one.
+
+    >>> merged("jit(step)/(reduce_sum:jvp()/dot_general)")
+    ['jit(step)/reduce_sum', 'jit(step)/jvp()/dot_general']
+    """
+    head, mark, rest = op_name.partition("/(")
+    if not mark or ":" not in rest or not rest.endswith(")"):
+        return [op_name]
+    return list(dict.fromkeys(f"{head}/{each}" for each in rest[:-1].split(":")))
 
 
 def _of(place: str) -> str:
@@ -86,7 +103,9 @@ def became(collective: CollectiveFacts) -> str:
 def by_itself(collective: CollectiveFacts, call: str) -> str:
     """The reason of a collective that the program calls, where its value is no operand."""
     place = collective.source and f" (line {collective.source.rpartition(':')[2]})"
-    return f"the program itself calls {call} over {names(collective.axes)}{place or ''}"
+    is_backward = "transpose(" in (collective.op_name or "")
+    who = "the backward pass of the program" if is_backward else "the program itself"
+    return f"{who} calls {call} over {names(collective.axes)}{place or ''}"
 
 
 def partial_sums(collective: CollectiveFacts) -> str:

@@ -10,6 +10,7 @@ from spmd_core.program.communication.generic import (
     by_itself,
     collective_matmul,
     generic,
+    merged,
     names,
     of_shards,
     other_reduction,
@@ -35,11 +36,9 @@ class Reasons:
         """The reason of one collective; None where it is unknown."""
         if collective.kind == "send" or not collective.axes:
             return generic(collective)
-        by_hand = (
-            call_of(collective.op_name)
-            if STRATEGIES[self.strategy].collectives == "program"
-            else None
-        )
+        by_hand = self._by_hand(collective)
+        if by_hand and self.experiment.exported is not None:
+            return by_itself(collective, by_hand) + became(collective)
         lead = f"the program calls {by_hand}: " if by_hand else ""
         if collective.ring:
             return collective_matmul(collective)
@@ -54,6 +53,15 @@ class Reasons:
         if by_hand:
             return by_itself(collective, by_hand)
         return self._of_value(collective) + became(collective)
+
+    def _by_hand(self, collective: ParsedCollective) -> str | None:
+        """The function that the program calls for a collective; None for one of the compiler's."""
+        calls = {call_of(name) for name in merged(collective.op_name or "")}
+        if self.experiment.exported is not None:
+            is_written = "/shard_map/" in (collective.op_name or "")
+        else:
+            is_written = STRATEGIES[self.strategy].collectives == "program"
+        return calls.pop() if is_written and len(calls) == 1 else None
 
     @cached_property
     def _flow(self) -> Flow:
@@ -116,7 +124,12 @@ class Reasons:
         return _sharded(array.present(self.experiment.sizes), self.experiment.spec(name))
 
     def _of_operand(self, collective: ParsedCollective, name: str) -> str:
-        along = names(collective.axes)
+        along, spec = names(collective.axes), self.experiment.spec(name)
+        if not {axis for axes in spec for axis in axes} & set(collective.axes):
+            return (
+                f"`{name}` is stored {self._held(name)}: the compiler shards it over {along} "
+                f"within the program, and its shards move over {along}"
+            )
         if collective.wanted == "all-gather":
             return f"`{name}` is stored {self._held(name)}, but is needed replicated over {along}"
         return (

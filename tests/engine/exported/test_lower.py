@@ -20,7 +20,7 @@ from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute
 from spmd_core.experiment import parse_experiment, programs
-from spmd_core.program import read_collectives
+from spmd_core.program import Reasons, read_collectives
 from spmd_core.script import program_text
 
 _KINDS = re.compile(r" (all-\w+|reduce-scatter|collective-permute)\(")
@@ -102,6 +102,46 @@ def test_its_collectives_name_the_lines_of_its_author(step):
         read_module(found), experiment.mesh, file=quoted_files(experiment, "auto")
     )
     assert listed and all(re.fullmatch(r"exported\.py:\d+", each.source or "") for each in listed)
+
+
+def reasons_of(data, **fields):
+    """The reason of each collective of a file's program, by kind and axes."""
+    experiment, _, found = compiled(data, **fields)
+    module, file = read_module(found), quoted_files(experiment, "auto")
+    why = Reasons(experiment, "auto", module)
+    listed = read_collectives(module, experiment.mesh, file=file, reasons=why)
+    return {(each.kind, *each.axes): each.reason for each in listed}
+
+
+@pytest.mark.this_python
+def test_a_collective_of_shard_map_is_what_the_program_calls():
+    sizes = {"stage": 2, "data": 4}
+    found = reasons_of(piped(sizes, ("cpu", "tpu")), mesh=sizes)
+    for call, key in (("ppermute", "collective-permute"), ("psum", "all-reduce")):
+        assert found[key, "stage"].startswith(f"the program itself calls {call} over stage (line ")
+
+
+@pytest.mark.this_python
+def test_a_sum_of_numbers_is_named_by_its_operation_and_not_by_a_count():
+    """Outputs that are single numbers say nothing on what a number of the program is."""
+    sizes = {"x": 8}
+    mesh = abstract_mesh(sizes)
+
+    def step(w, v, count):
+        total = jnp.sum(w**2) + jnp.sum(jnp.abs(v))
+        return w / total, v / total, count + 1
+
+    w, v, count = (
+        jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, P(*spec)))
+        for shape, dtype, spec in (
+            ((64, 8), "float32", "x"),
+            ((64, 4), "float32", "x"),
+            ((), "int32", ""),
+        )
+    )
+    data = written(step, {"w": w, "v": v, "count": count})
+    reason = reasons_of(data, mesh=sizes)["all-reduce", "x"]
+    assert "reduce_sum" in reason and "count" not in reason
 
 
 def test_it_computes_what_its_python_computes(step):

@@ -99,6 +99,16 @@ class Described(Frozen):
         )
 
     @cached_property
+    def updated(self) -> dict[str, str]:
+        """Path of an output -> path of the parameter that it updates, or whose state it is."""
+        kept = self.optimizer
+        return {
+            leaf.path: kept.get(leaf.replaces, leaf.replaces)
+            for leaf in self.outputs
+            if leaf.replaces is not None
+        }
+
+    @cached_property
     def weights(self) -> tuple[Leaf, ...]:
         """The parameters, and weights that the program only reads: frozen ones, or those of a
         forward pass.

@@ -10,8 +10,7 @@ from spmd_core.base import bytes_text, mesh_text, read_file, refuse, shorten
 from spmd_core.commands.printed.table import table
 from spmd_core.experiment import Held, Program, programs, shape_text
 from spmd_core.lab import Lab
-from spmd_core.script import spec_text
-from spmd_core.words import findings_lines, program_headline, program_json
+from spmd_core.words import findings_lines, held_spec, program_headline, program_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -77,7 +76,7 @@ def _lines(program: Program) -> list[str]:
 
 
 def _row(held: Held) -> tuple[str, ...]:
-    spec = "by the compiler" if held.spec is None else spec_text(held.spec)
+    spec = held_spec(held)
     copies = "–" if held.copies is None else str(held.copies)
     shape = shape_text(held.shape)
     return held.leaf.path, shape, held.leaf.dtype, spec, bytes_text(held.bytes_per_device), copies

@@ -21,6 +21,7 @@ from spmd_core.words.advice.models import (
 from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
 from spmd_core.words.advice.programs import (
     findings_lines,
+    held_spec,
     program_headline,
     program_json,
 )
@@ -291,6 +292,7 @@ __all__ = [
     "grid_headline",
     "grid_row",
     "group_texts",
+    "held_spec",
     "holders_text",
     "hosts_text",
     "ignored_words",

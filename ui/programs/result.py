@@ -15,7 +15,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.results import RunStatus
 from spmd_core.script import spec_text
-from spmd_core.words import ago, findings_lines, program_headline
+from spmd_core.words import ago, findings_lines, held_spec, program_headline
 from ui import remedies
 from ui.compare import communication, comparison
 from ui.compare import view as views
@@ -97,9 +97,7 @@ def table(arrays: tuple[Held, ...]) -> pd.DataFrame:
             "Array": [each.leaf.path for each in rows],
             "Shape": [shape_text(each.shape) for each in rows],
             "Dtype": [each.leaf.dtype for each in rows],
-            "Spec": [
-                "by the compiler" if each.spec is None else spec_text(each.spec) for each in rows
-            ],
+            "Spec": [held_spec(each) for each in rows],
             "Per device": [bytes_text(each.bytes_per_device) for each in rows],
             "In all": [bytes_text(each.bytes) for each in rows],
             "Copies": ["–" if each.copies is None else str(each.copies) for each in rows],

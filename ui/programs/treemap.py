@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import Held, patterns, shape_text
-from spmd_core.script import spec_text
+from spmd_core.words import held_spec
 from ui.charts.base import Row, Spec, hover, quantity
 
 MOST = 500  # rectangles: above it, arrays of the same path in several layers are one
@@ -30,7 +30,11 @@ class Tile:
 
 
 def weight(held: Held) -> int:
-    """Bytes of an array on each device; all of them where its sharding is not known."""
+    """Bytes of an array on each device; all of them where its sharding is not known, none where
+    the program does not use it.
+    """
+    if not held.leaf.is_kept:
+        return 0
     return held.bytes if held.bytes_per_device is None else held.bytes_per_device
 
 
@@ -103,6 +107,7 @@ _HOVER = hover(path="Array", bytes="Per device", how="Sharded", shape="Shape", s
 _TILE = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"}
 _ROOMY = "datum.label != '' && datum.pixels < width * (datum.x2 - datum.x)"
 _LABEL = {"type": "text", "color": "#ffffff", "fontSize": 11, "lineBreak": "\n"}
+_COLUMNS = "max(1, floor(width / 170))"  # of the legend: one line is cut on a narrow screen
 _PICKED = {
     "name": "picked",
     "select": {"type": "point", "fields": ["path"]},
@@ -119,7 +124,7 @@ def chart(placed: Sequence[Tile]) -> Spec:
         "type": "nominal",
         "title": None,
         "scale": _colors(placed),
-        "legend": {"orient": "top", "labelLimit": 240},
+        "legend": {"orient": "top", "labelLimit": 240, "columns": {"expr": _COLUMNS}},
     }
     rectangles = {
         "name": "tiles",
@@ -168,7 +173,6 @@ def _row(tile: Tile) -> Row:
     names = ["/".join(parts[at:]) for at in range(len(parts))]  # as much as there is room for
     name = next((each for each in names if width * 850 > 7 * max(len(each), 8)), "")
     is_roomy = name and height * HEIGHT > 32
-    spec = "by the compiler" if first.spec is None else spec_text(first.spec)
     return {
         "path": tile.path,
         "x": x,
@@ -180,7 +184,7 @@ def _row(tile: Tile) -> Row:
         "bytes": bytes_text(tile.weight),
         "how": how(tile),
         "shape": shape_text(first.shape) if count == 1 else f"{count_text(count)} arrays",
-        "spec": spec if count == 1 else "",
+        "spec": held_spec(first) if count == 1 else "",
         "pixels": 7 * max(len(name), 8),  # that its label takes: none where the screen is narrow
         "label": f"{name}\n{bytes_text(tile.weight)}" if is_roomy else "",
     }

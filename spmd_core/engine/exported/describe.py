@@ -78,6 +78,9 @@ def read(data: bytes) -> export.Exported:
         )
     if not exported.out_avals:
         raise refuse("this program", "returns nothing, so that there is nothing to compile", HOW)
+    if not exported.module_kept_var_idx:
+        fix = "pass the arrays that it computes with as arguments"
+        raise refuse("this program", "uses no argument, so that there is nothing to shard", fix)
     check_arrays((*exported.in_avals, *exported.out_avals))
     check_paths([*paths(exported.in_tree, None), *paths(exported.out_tree, None)])
     return dataclasses.replace(exported, disabled_safety_checks=(), _get_vjp=None)
@@ -148,9 +151,9 @@ def _check_shardings(exported: export.Exported, main: Any) -> None:
 
 
 def _mesh(module: ir.Module, devices: int) -> Mesh:
-    """The mesh of the program: the first one of all its devices; () of a program for one."""
+    """The mesh of the program: the first one of all its devices; () of one without shardings."""
     fitting = (mesh for mesh in _meshes(module) if math.prod(size for _, size in mesh) == devices)
-    return next(fitting, ()) if devices > 1 else ()
+    return next(fitting, ())
 
 
 def _meshes(module: ir.Module) -> Iterator[Mesh]:

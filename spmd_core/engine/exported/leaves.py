@@ -56,7 +56,7 @@ def leaves(
     arguments, outputs = _arguments(exported, main, names, mesh), _outputs(exported, main, mesh)
     if {leaf.path for leaf in outputs} & {leaf.path for leaf in arguments}:
         outputs = tuple(leaf.model_copy(update={"path": f"output/{leaf.path}"}) for leaf in outputs)
-    if exported.nr_devices > 1:
+    if mesh:
         specs = iter(_propagated(module, sum(leaf.is_kept for leaf in arguments), mesh))
         arguments = tuple(
             _with_propagated(leaf, next(specs, None), mesh) if leaf.is_kept else leaf
@@ -216,8 +216,26 @@ def _propagated(module: ir.Module, arguments: int, mesh: Mesh) -> list[Spec | No
     main: Any = ir.SymbolTable(module.operation)["main"]
     given = list(main.arg_attrs)
     attributes = [*given[len(given) - arguments :], *main.result_attrs]
-    dicts = map(ir.DictAttr, attributes)
+    dicts = [ir.DictAttr(each) for each in attributes]
+    for each in dicts[arguments:]:
+        _check_over(each, mesh)
     return [_spec(each, mesh) if "sdy.sharding" in each else () for each in dicts]
+
+
+def _check_over(result: ir.DictAttr, mesh: Mesh) -> None:
+    """RequestError where a result is sharded over axes that the arguments' mesh does not have: JAX
+    has no name for such a sharding.
+    """
+    if "sdy.sharding" not in result:
+        return
+    dims = sdy.TensorShardingAttr(result["sdy.sharding"]).dimension_shardings
+    used = {str(sdy.AxisRefAttr(axis).name) for dim in dims for axis in sdy.DimensionShardingAttr(dim).axes}  # fmt: skip
+    if others := sorted(used - {name for name, _ in mesh}):
+        raise refuse(
+            f"an output of this program, sharded over {', '.join(map(shorten, others))},",
+            "is over another mesh than the arguments",
+            "constrain it over theirs",
+        )
 
 
 def indexed(main: Any) -> dict[int, int]:

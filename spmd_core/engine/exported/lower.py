@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export
 from jax._src.interpreters import mlir
+from jax._src.lax import linalg
 from jaxlib.mlir import ir
 
 from spmd_core.engine.exported import module as modules
@@ -65,6 +66,8 @@ class _Traced(ProgramFile):
             warnings.simplefilter("ignore")  # of donations that a function of zeros cannot use
             lowered = jitted.trace(*self.arguments).lower()
         platform = self.arguments[0].sharding.mesh.devices.flat[0].platform
+        if platform == "cpu":
+            linalg.initialize_lapack()  # as tracing would, for calls of its functions
         # which is private: `tests/engine/exported` watches it on both versions of JAX
         lowering: Any = lowered._lowering
         lowering._hlo = meshed(program, platform)

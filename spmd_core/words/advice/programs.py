@@ -2,24 +2,28 @@
 
 import math
 
-from spmd_core.base import bytes_text, count_text, mesh_text
+from spmd_core.base import bytes_text, mesh_text
 from spmd_core.experiment import Finding, Held, Program, Spec, as_regex, axes_json, grouped
 from spmd_core.experiment import findings as findings_of
 from spmd_core.script import spec_text
+from spmd_core.words.texts import count
 
 
 def program_headline(program: Program) -> str:
     """A program in a line: its arguments, what they take on each device, and its mesh."""
     each = sum(held.bytes_per_device or 0 for held in program.arguments())
-    count, devices = len(program.described.arguments), math.prod(size for _, size in program.mesh)
+    arguments = program.described.arguments
+    unused = sum(not leaf.is_kept for leaf in arguments)
+    devices = math.prod(size for _, size in program.mesh)
     where = f"mesh {mesh_text(program.mesh)}" if program.mesh else "one device"
     if not program.described.mesh:
         where += ", the file has no shardings"
     platforms = ", ".join(program.described.platforms)
-    return (
-        f"{count_text(count)} arguments take {bytes_text(each)} on each of {devices} devices: "
-        f"{where}; exported for {platforms}"
-    )
+    who = count(len(arguments), "argument") + (f" ({unused} not used)" if unused else "")
+    takes = "takes" if len(arguments) == 1 else "take"
+    on = f"each of {devices} devices" if devices > 1 else "one device"
+    held = f"{who} {takes} {bytes_text(each)} on {on}"
+    return f"{held}: {where}; exported for {platforms}"
 
 
 def findings_lines(program: Program) -> list[tuple[str, str]]:
@@ -87,6 +91,13 @@ def _rule(finding: Finding, program: Program) -> str:
         f"{path} has {_spec(finding.spec)} {there} {_spec(finding.meant)}: "
         f"check the rule that matches it ({as_regex(finding.path)})"
     )
+
+
+def held_spec(held: Held) -> str:
+    """The spec of an argument or output, or why it has none."""
+    if held.spec is not None:
+        return spec_text(held.spec)
+    return "by the compiler" if held.leaf.is_kept else "not used"
 
 
 def program_json(program: Program) -> dict[str, object]:

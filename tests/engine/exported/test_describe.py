@@ -138,6 +138,11 @@ def test_an_accident_is_found_before_compiling(kind):
         (lambda x: x, {"x": (1,) * 40}, "an array of 40 dims has more than 32"),
         (lambda x: x, {"x" * 600: (8,)}, "has 60. characters, more than 500"),
         (lambda x: {}, {"x": (8,)}, "returns nothing, so that there is nothing to compile"),
+        (
+            lambda x: {"y": jax.numpy.ones(8)},
+            {"x": (8,)},
+            "uses no argument, so that there is nothing",
+        ),
     ],
 )
 def test_what_a_screen_could_not_show_is_refused(step, leaves, said):
@@ -183,3 +188,68 @@ def test_a_frozen_table_that_is_replicated_is_found_and_a_bias_is_not():
     } == {*("frozen/embed", "frozen/up", "frozen/bias", "frozen/unused")}
     described = programs.take(lora_step(P("tensor", "fsdp")))
     assert findings(Program(described, described.mesh)) == ()
+
+
+def test_what_is_not_used_has_no_sharding_and_is_no_finding():
+    """A file has no sharding of it: the last of three layers does not pass its norm on."""
+    mesh = abstract_mesh(MESH)
+    placed = lambda *spec: jax.ShapeDtypeStruct(  # noqa: E731
+        (512, 512), "float32", sharding=NamedSharding(mesh, P(*spec))
+    )
+    layers = [{"up": placed("fsdp", "tensor"), "norm": placed("fsdp")} for _ in range(3)]
+
+    def step(params, x):
+        for number, layer in enumerate(params["layers"]):
+            x = x @ layer["up"] + (layer["norm"] if number < 2 else 0)
+        return x
+
+    described = programs.take(written(step, {"params": {"layers": layers}, "x": placed("fsdp")}))
+    program = Program(described, described.mesh)
+    held = {each.leaf.path: each for each in program.arguments()}
+    unused = held["params/layers/2/norm"]
+    assert (unused.spec, unused.bytes_per_device, unused.copies) == (None, None, None)
+    assert held["params/layers/1/norm"].copies == 2
+    assert findings(program) == ()
+
+
+def test_a_mesh_of_one_device_is_kept_and_can_be_another():
+    mesh = abstract_mesh({"x": 1})
+    given = {
+        name: jax.ShapeDtypeStruct((64, 64), "float32", sharding=NamedSharding(mesh, P(axis)))
+        for name, axis in (("w", "x"), ("x", None))
+    }
+    described = programs.take(written(lambda w, x: x @ w, given))
+    assert described.mesh == (("x", 1),)
+    on_eight = {each.leaf.path: each for each in Program(described, (("x", 8),)).arguments()}
+    assert on_eight["w"].bytes_per_device == 4 * 64 * 64 // 8 and on_eight["w"].copies == 1
+    assert on_eight["x"].copies == 8
+
+
+def test_an_output_over_another_mesh_is_refused():
+    others = abstract_mesh({"a": 2, "b": 4})
+    x = jax.ShapeDtypeStruct(
+        (64, 64), "float32", sharding=NamedSharding(abstract_mesh({"x": 8}), P("x"))
+    )
+    moved = lambda x: jax.lax.with_sharding_constraint(2 * x, NamedSharding(others, P("a", "b")))  # noqa: E731
+    with pytest.raises(RequestError, match="an output of this program, sharded over 'a', 'b', is"):
+        programs.take(written(moved, {"x": x}))
+
+
+@pytest.mark.parametrize(("frozen", "expected"), [(4096, set()), (64, {"lora/a"})])
+def test_adapters_beside_frozen_weights_are_meant_to_be_replicated(frozen, expected):
+    """Unless they are much of what there is."""
+    mesh = abstract_mesh(MESH)
+    placed = lambda shape, *spec: jax.ShapeDtypeStruct(  # noqa: E731
+        shape, "float32", sharding=NamedSharding(mesh, P(*spec))
+    )
+    lora = {"a": placed((1024, 32)), "b": placed((32, 8))}
+    base = {"w": placed((1024, frozen), "fsdp")}
+
+    def step(lora, base, x):
+        loss = lambda lora: ((x @ base["w"]).sum() + (x @ lora["a"] @ lora["b"]).sum()) ** 2  # noqa: E731
+        return jax.tree.map(lambda p, g: p - g, lora, jax.grad(loss)(lora))
+
+    arguments = {"lora": lora, "base": base, "x": placed((64, 1024), "fsdp")}
+    described = programs.take(written(step, arguments, donated=("lora",)))
+    found = findings(Program(described, described.mesh))
+    assert {each.path for each in found} == expected

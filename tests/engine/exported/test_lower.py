@@ -1,6 +1,9 @@
 """An exported program on a mesh: compiled as its own Python exported with that mesh, and run."""
 
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 
 import jax
@@ -22,7 +25,23 @@ from spmd_core.engine.lower import execute
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.program import Reasons, read_collectives
 from spmd_core.script import program_text
+from tests.layers import ROOT
 
+IN_A_PROCESS = """
+import jax
+from spmd_core.engine.absent.lower import structs
+from spmd_core.engine.exported.lower import complete
+from spmd_core.engine.lower import execute
+from spmd_core.experiment import parse_experiment
+from spmd_core.script import program_text
+
+fields = {"workload": "program_file", "mesh": {"x": 8}, "target": "cpu:8", "program": "%s"}
+experiment = parse_experiment(fields)
+names = complete(execute(program_text(experiment, "auto"), "f.py"), experiment)
+found = names["program"].trace(*structs(experiment, names)).lower().compile()
+drawn = names["make_operands"]()
+print([each.shape for each in found(*(jax.device_put(drawn[at], names["placed"][at]) for at in drawn))])
+"""
 _KINDS = re.compile(r" (all-\w+|reduce-scatter|collective-permute)\(")
 _BYTES = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
 
@@ -111,6 +130,18 @@ def reasons_of(data, **fields):
     why = Reasons(experiment, "auto", module)
     listed = read_collectives(module, experiment.mesh, file=file, reasons=why)
     return {(each.kind, *each.axes): each.reason for each in listed}
+
+
+@pytest.mark.this_python
+def test_what_calls_lapack_runs_in_a_process_that_traced_none():
+    """Its functions are looked up when JAX traces one; a call before ends the process."""
+    x = jax.ShapeDtypeStruct((16, 16), jnp.float32)
+    factors = lambda x: (jnp.linalg.cholesky(x @ x.T + jnp.eye(16)), jnp.linalg.svd(x)[1])  # noqa: E731
+    program = programs.take(written(factors, {"x": x})).program
+    environment = os.environ | {"JAX_NUM_CPU_DEVICES": "8"}
+    command = [sys.executable, "-c", IN_A_PROCESS % program]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "[(16, 16), (16,)]", done.stderr[-500:]
 
 
 @pytest.mark.this_python

@@ -19,6 +19,7 @@ from spmd_core.experiment.workloads.workload import item_bytes
 
 SMALLEST = 2**16  # bytes: below it a replicated or undonated leaf costs nothing that matters
 SMALLEST_VECTOR = 2**20  # of a replicated vector
+ADAPTERS = 0.1  # of all weights: what is trained beside frozen ones is small, and meant replicated
 SHARE = 0.01  # of the state's bytes on a device: the same
 Kind = Literal["replicated", "resharded_state", "missing_donation", "float32_leak", "rule"]
 
@@ -26,7 +27,7 @@ Kind = Literal["replicated", "resharded_state", "missing_donation", "float32_lea
 @dataclass(frozen=True, slots=True)
 class Held:
     """An argument or output on a mesh. `spec`, `bytes_per_device` and `copies` are None where the
-    compiler decides.
+    compiler decides, and of an argument that the program does not use: its file has no sharding.
     """
 
     leaf: Leaf
@@ -64,7 +65,10 @@ class Program:
 
     def arguments(self) -> tuple[Held, ...]:
         """What each device holds of each argument."""
-        return tuple(self._held(leaf, self.spec(leaf)) for leaf in self.described.arguments)
+        return tuple(
+            self._held(leaf, self.spec(leaf) if leaf.is_kept else None)
+            for leaf in self.described.arguments
+        )
 
     def outputs(self) -> tuple[Held, ...]:
         """The same of each output."""
@@ -157,7 +161,7 @@ def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding,
 def _large(program: Program, held: Mapping[str, Held]) -> float:
     """Bytes of a device from which on a leaf of the state or a weight counts."""
     described = program.described
-    paths = {leaf.path for leaf in (*described.state, *described.weights)}
+    paths = _paths((*described.state, *described.weights))
     state = sum(held[path].bytes_per_device or 0 for path in paths)
     return max(SMALLEST, SHARE * state)
 
@@ -168,13 +172,18 @@ def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]
     sharded = [leaf for leaf in described.weights if _axes(held[leaf.path].spec)]
     if not sharded:  # data parallelism replicates them all, and means it, whoever holds the state
         return
+    trained, weights = _paths(described.parameters), _paths(described.weights)
+    total, small = (sum(held[path].bytes for path in some) for some in (weights, trained))
+    are_adapters = small < ADAPTERS * total and not any(leaf.path in trained for leaf in sharded)
     sizes = dict(program.mesh)
     smallest = min(sizes[axis] for leaf in sharded for axis in _axes(held[leaf.path].spec))
     owners = described.optimizer
     for leaf in described.weights:
         each = held[leaf.path]
-        if _axes(each.spec) or (each.copies or 1) == 1 or not leaf.is_kept:
-            continue  # of what the program does not use, its file has no sharding
+        if are_adapters and leaf.path in trained:
+            continue
+        if _axes(each.spec) or (each.copies or 1) == 1:
+            continue
         if len(each.shape) < 2 and each.bytes < SMALLEST_VECTOR:
             continue  # such as a bias, which is replicated nearly everywhere
         with_it = [
@@ -232,7 +241,9 @@ def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterato
     """
     described = program.described
     for pattern, leaves in described.groups.items():
-        alike = [held[leaf.path] for leaf in leaves]
+        alike = [held[leaf.path] for leaf in leaves if leaf.is_kept]
+        if not alike:
+            continue
         specs = [each.spec or () for each in alike]
         usual = Counter(specs).most_common(1)[0][0]
         odd = [each for each in alike if each.spec != usual]
@@ -244,7 +255,12 @@ def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterato
             yield Finding("rule", odd[0].leaf.path, total, others, odd[0].spec, usual)
     for path, owner in described.optimizer.items():
         each, of = held[path], held[owner]
-        if each.spec != of.spec and each.bytes >= SMALLEST and _axes(of.spec):
+        if (
+            None not in (each.spec, of.spec)
+            and each.spec != of.spec
+            and each.bytes >= SMALLEST
+            and _axes(of.spec)
+        ):
             total = each.bytes_per_device or 0
             yield Finding("rule", path, total, (owner,), each.spec, of.spec)
 
@@ -265,6 +281,10 @@ def _unmatched(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     for pattern, spec in program.specs:
         if not any(matches(pattern, path) for path in held):
             yield Finding("rule", pattern, 0, spec=spec)
+
+
+def _paths(leaves: Iterable[Leaf]) -> set[str]:
+    return {leaf.path for leaf in leaves}
 
 
 def _axes(spec: Spec | None) -> Axes:

@@ -142,7 +142,8 @@ class Model:
                 self.cut(array, "batch", "length", "act_heads", "head_dim"), name
             ).swapaxes(1, 2)
         attend: Callable[..., jax.Array] = self.flash if self.kernel else self.plain_attention  # pyright: ignore[reportAssignmentType]
-        with jax.named_scope("attention"):
+        # the scope names the window: no table of the backward kernel shows it
+        with jax.named_scope(f"attention within {window}" if window else "attention"):
             mixed = jnp.swapaxes(
                 attend(
                     named["query"],

@@ -59,6 +59,7 @@ class KernelCost:
 GROUP_SIDE = 1024  # of a block of a grouped matmul, columns and what is summed over
 # how the compiler writes the blocks of its own, and how a Pallas kernel is named
 _TILING = re.compile(r'ragged_dot_tiling="(\d+),(\d+),(\d+)"')
+_WINDOW = re.compile(r"attention within (\d+)/")  # how the decoder names its scope
 _GROUPED = re.compile(r"ragged-dot-|t?gmm(\.|$|_)")
 
 
@@ -187,8 +188,9 @@ def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tup
     """(blocks of queries, blocks of keys, pairs of them that are computed).
 
     A causal mask leaves the pairs on and below the diagonal. A sliding window leaves fewer; the
-    grid then holds only the blocks of a
-    row that matter, and its width shows in the kernel's table of blocks, s8[heads, rows, width].
+    grid then holds only the blocks of a row that matter, and its width shows in the kernel's table
+    of blocks, s8[heads, rows, width]. The grid of the kernel of all gradients holds every block,
+    and skips what the window leaves out: the program's scope names that window.
     """
     sizes = {
         key: int(value)
@@ -202,9 +204,18 @@ def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tup
     table = re.search(
         r"s8\[\d+,(\d+),(\d+)\]", instruction.attributes.get("operand_layout_constraints") or ""
     )
+    named = _WINDOW.search(instruction.op_name or "")
+    if kind == "fused" and named:
+        width = window_width(int(named[1]), queries // rows, keys // columns, columns)
+        return rows, columns, kept_pairs(rows, columns, width)
     sides = (int(table[1]), int(table[2])) if table else (rows, columns)
     width = columns if sorted(sides) == sorted((rows, columns)) else min(sides)
     return rows, columns, kept_pairs(rows, columns, width)
+
+
+def window_width(window: int | None, high: int, wide: int, columns: int) -> int:
+    """Blocks of `wide` keys that one block of `high` queries sees, of so many columns."""
+    return columns if window is None else min(columns, -(-(window + high) // wide))
 
 
 def kept_pairs(rows: int, columns: int, width: int) -> int:

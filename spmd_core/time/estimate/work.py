@@ -14,6 +14,7 @@ from spmd_core.time.cost.kernels import (
     attention_cost,
     grouped_cost,
     kept_pairs,
+    window_width,
 )
 from spmd_core.time.cost.memory import kept_bytes
 from spmd_core.time.estimate.constants import (
@@ -205,7 +206,7 @@ def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
     seconds = fastest = 0.0
     for window, layers in Counter(size.layer_windows).items():
         rows, columns = plan.sequence // queries, plan.sequence // keys
-        width = columns if window is None else min(columns, -(-(window + queries) // keys))
+        width = window_width(window, queries, keys, columns)
         blocks = (rows, columns, kept_pairs(rows, columns, width))
         query = (shapes.sequences, shapes.attention_heads, plan.sequence, size.head_dim)
         for name in names:

@@ -2,6 +2,8 @@
 them.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from spmd_core.machine.chips import CHIPS
@@ -122,3 +124,14 @@ def test_a_grouped_matmul_multiplies_shared_blocks_for_each_expert(name):
 def test_an_unknown_kernel_has_no_cost_of_its_own():
     call, operands = kernel("unknown_gmm_like", 512, 128)
     assert kernel_cost(call, operands, CHIPS["v5e"]).seconds == 0
+
+
+@pytest.mark.parametrize(("window", "pairs"), [(512, 1 + 2 * 15), (1024, 3 + 3 * 14), (8192, 136)])
+def test_the_kernel_of_all_gradients_skips_what_its_window_leaves_out(window, pairs):
+    """Its table of blocks has all of them, and compiled modules do not print what it holds."""
+    call, operands = kernel("splash_mha_dkv_segmented_no_residuals", 8192, 512, fused="true")
+    whole = kernel_cost(call, operands, CHIPS["v6e"])
+    scope = f"jit(train_step)/transpose(jvp(layers))/layer/attention within {window}/shard_map/dkv"
+    cost = kernel_cost(replace(call, op_name=scope), operands, CHIPS["v6e"])
+    assert cost.flops / whole.flops == pytest.approx(pairs / 136)
+    assert pairs == 136 or cost.seconds < whole.seconds

@@ -61,7 +61,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         | {"head_dim": 128, "sliding_window": 4096, "max_window_layers": 28},
         {"qk_norm": True},
         "above",
-        reads=("attention_bias",),
+        reads=("attention_bias", "use_qk_norm"),
     ),
     "qwen3_moe": Architecture(
         _sizes(2048, 6144, 24, 32, 4, 151936)
@@ -70,7 +70,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         {"qk_norm": True},
         "above",
         ("num_experts", "moe_intermediate_size"),
-        ("attention_bias", *_EXPERTS),
+        ("attention_bias", "use_qk_norm", *_EXPERTS),
     ),
     "gemma": Architecture(
         _sizes(3072, 24576, 28, 16, 16, 256000) | _GEMMA_HEADS, reads=("attention_bias",)

@@ -212,5 +212,7 @@ def recomputed(plan: Plan) -> frozenset[str]:
     kept = {*plan.save, *plan.offload}
     if plan.remat == "minimal":
         kept |= {*PROJECTIONS, "mlp_down"}
+    # what weights an expert's rows, or a norm behind the mlp, needs the mlp's result again
     routed = ("mlp_down", "dispatch") if plan.size.experts > 1 else ()
-    return frozenset({*PROJECTIONS, "attention", *routed} - kept)
+    normed = ("mlp_down",) if plan.size.post_norms else ()
+    return frozenset({*PROJECTIONS, "attention", *routed, *normed} - kept)

@@ -240,6 +240,44 @@ PUBLISHED = {
         transformers("phi3", 40, 5120, 17920, 40, 10, 100352, sliding_window=None),
         14659507200,
     ),
+    "microsoft/Phi-4-mini-instruct": (
+        transformers(
+            *("phi3", 32, 3072, 8192, 24, 8, 200064),
+            tie_word_embeddings=True,
+            partial_rotary_factor=0.75,
+            lm_head_bias=False,
+        ),
+        3836021760,
+    ),
+    "Qwen/Qwen3-Coder-480B-A35B-Instruct": (
+        transformers(
+            *("qwen3_moe", 62, 6144, 8192, 96, 8, 151936),
+            **QWEN_MOE | {"num_experts": 160, "use_qk_norm": True, "qkv_bias": False},
+            moe_intermediate_size=2560,
+            shared_expert_intermediate_size=0,
+        ),
+        480154875392,
+    ),
+    "google/gemma-3-270m": (
+        transformers(
+            *("gemma3_text", 18, 640, 2048, 4, 1, 262144),
+            head_dim=256,
+            sliding_window=512,
+            _sliding_window_pattern=6,
+            layer_types=(["sliding_attention"] * 5 + ["full_attention"]) * 3,
+        ),
+        268098176,
+    ),
+    "HuggingFaceTB/SmolLM2-135M": (
+        transformers("llama", 30, 576, 1536, 9, 3, 49152, tie_word_embeddings=True),
+        134515008,
+    ),
+    "mistralai/Mistral-Large-Instruct-2407": (
+        transformers(
+            *("mistral", 88, 12288, 28672, 96, 8, 32768), head_dim=128, sliding_window=None
+        ),
+        122610069504,
+    ),
 }
 # what the publishers say that a token visits; gpt-oss counts no input table
 ACTIVE = {
@@ -247,6 +285,7 @@ ACTIVE = {
     "mistralai/Mixtral-8x22B-v0.1": 39e9,
     "Qwen/Qwen3-30B-A3B": 3.3e9,
     "Qwen/Qwen3-235B-A22B": 22e9,
+    "Qwen/Qwen3-Coder-480B-A35B-Instruct": 35e9,
     "openai/gpt-oss-20b": 3.61e9 + 201088 * 2880,
     "openai/gpt-oss-120b": 5.13e9 + 201088 * 2880,
 }

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from spmd_core.experiment.plan.plan import NAMES
+from spmd_core.experiment.plan.plan import NAMES, Plan
 from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.machine.chips import TPUS
@@ -14,6 +14,7 @@ from spmd_core.machine.topologies import get_topology
 from spmd_core.program import is_ring
 from spmd_core.results.prediction import Prediction
 from spmd_core.time.cost.links import straggling
+from spmd_core.time.estimate.shapes import recomputed
 from spmd_core.time.estimate.step import estimate_step
 
 BASE = {
@@ -111,6 +112,13 @@ def test_more_work_takes_longer():
 def test_what_is_saved_is_not_computed_again(name):
     assert seconds(save=[name]) < seconds()
     assert seconds(offload=[name]) <= seconds(offload=[])
+
+
+@pytest.mark.parametrize(("model", "again"), [("gemma-2-9b", True), ("llama-3.1-8b", False)])
+def test_a_norm_behind_the_mlp_needs_its_result_again(model, again):
+    plan = Plan(target="tpu:v5p:2x2x2", model=model, mesh={"fsdp": 8}, batch_per_device=1)
+    assert ("mlp_down" in recomputed(plan)) == again
+    assert "mlp_down" not in recomputed(plan.model_copy(update={"save": ("mlp_down",)}))
 
 
 def test_slices_wait_for_the_slowest():

@@ -226,7 +226,8 @@ class ProgramSpace:
 def rules_text(experiment: Experiment) -> str:
     """Mesh and specs of a program as partition rules, to paste: regular expression, PartitionSpec."""
     rows = [
-        f"    ({as_regex(pattern)!r}, {spec_code(spec)})," for pattern, spec in experiment.specs
+        f"    ({f'^{as_regex(pattern)}$'!r}, {spec_code(spec)}),"
+        for pattern, spec in experiment.specs
     ]
     rest = "rules = (" if rows else "# specs as exported"
     return "\n".join([f"# mesh: {mesh_text(experiment.mesh)}", rest, *rows, *[")"] * bool(rows)])

@@ -73,10 +73,11 @@ class Described(Frozen):
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[Leaf, ...]]:
-        """Arguments by the pattern of their group, in order."""
+        """The arguments that the program uses, by the pattern of their group, in order."""
         groups: dict[str, list[Leaf]] = {}
         for leaf in self.arguments:
-            groups.setdefault(self.patterns[leaf.path], []).append(leaf)
+            if leaf.is_kept:
+                groups.setdefault(self.patterns[leaf.path], []).append(leaf)
         return {pattern: tuple(leaves) for pattern, leaves in groups.items()}
 
     @cached_property

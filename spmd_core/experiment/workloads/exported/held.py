@@ -241,9 +241,7 @@ def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterato
     """
     described = program.described
     for pattern, leaves in described.groups.items():
-        alike = [held[leaf.path] for leaf in leaves if leaf.is_kept]
-        if not alike:
-            continue
+        alike = [held[leaf.path] for leaf in leaves]
         specs = [each.spec or () for each in alike]
         usual = Counter(specs).most_common(1)[0][0]
         odd = [each for each in alike if each.spec != usual]

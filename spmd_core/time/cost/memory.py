@@ -164,9 +164,10 @@ def layer_arrays(plan: Plan) -> Arrays:
 
 
 def _named(plan: Plan, a: Arrays) -> dict[str, float]:
-    """Bytes of what a layer may keep, by its name. The output of `mlp_down` is not kept: the next
-    block's input holds it.
+    """Bytes of what a layer may keep, by its name. The output of `mlp_down` is not kept, since the
+    next block's input holds it, but where its rows are weighted, or a norm follows.
     """
+    weighted = plan.visits * plan.expert_repeats if plan.size.experts > 1 else 0.0
     return {
         "input": a.stream,
         "query": a.query,
@@ -175,14 +176,14 @@ def _named(plan: Plan, a: Arrays) -> dict[str, float]:
         "out": a.stream,
         "mlp_up": a.wide,
         "mlp_gate": a.wide if plan.size.gated else 0.0,
-        "mlp_down": 0.0,
+        "mlp_down": a.stream * (weighted or plan.size.post_norms),
         "attention": a.query + a.sums / LANES,
     }
 
 
 def _saved_names(plan: Plan) -> set[str]:
     """What the forward pass keeps on the device, but for what is offloaded."""
-    projections = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
+    projections = ("query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down")
     return {"input", *plan.save, *(projections if plan.remat == "minimal" else ())}
 
 

@@ -4,6 +4,7 @@ same plans.
 
 import pytest
 
+from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.time.cost.memory import estimate_memory
 
@@ -200,3 +201,25 @@ def test_parameters_that_an_axis_does_not_divide_are_counted_whole():
     parts = estimate_memory(size).parts
     assert parts["parameters and optimizer"] == 12 * size.size.parameters
     assert parts["gradients"] == 4 * size.size.parameters
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "times"),
+    [
+        ("gpt-oss-20b", {"dropless": True}, 4),
+        ("mixtral-8x7b", {}, 2.5),  # two experts of a token, with a quarter of free places
+        ("gemma-2-9b", {}, 1),
+        ("llama-3.1-8b", {}, 0),
+    ],
+)
+def test_the_mlp_s_result_is_kept_where_its_rows_are_weighted_or_a_norm_follows(model, more, times):
+    plan = Plan(
+        target="tpu:v5p:2x2x2",
+        model=model,
+        mesh={"fsdp": 8},
+        batch_per_device=1,
+        offload=("mlp_down",),
+        **more,
+    )
+    rows = plan.sequence * plan.size.embed * 2 * plan.size.layers
+    assert estimate_memory(plan).host == pytest.approx(times * rows)

@@ -2,6 +2,7 @@
 arguments.
 """
 
+import inspect
 from collections import OrderedDict
 
 import jax
@@ -25,6 +26,7 @@ def written(step, arguments, platforms=("cpu", "tpu"), donated=(), outputs=None)
     """The bytes of an exported step whose arguments are pytrees of `jax.ShapeDtypeStruct`, by name;
     `outputs`: path of a result -> its sharding.
     """
+    arguments = inspect.signature(step).bind(**arguments).arguments
     arrays = [_by_path({name: each}) for name, each in arguments.items()]
     trees = [jax.tree.structure(each) for each in arguments.values()]
 

@@ -15,7 +15,9 @@ HEAVY = {
     "streamlit": ("app.py", "home.py", "pages/", "ui/"),
     "sqlite3": ("spmd_core/lab/store/",),
     # what it receives it unpickles: never in the lab's process
-    "distributed": ("spmd_core/lab/cluster/client.py", "spmd_core/lab/cluster/remote.py"),
+    "distributed": tuple(
+        f"spmd_core/lab/cluster/{name}.py" for name in ("client", "connection", "remote")
+    ),
 }
 # The wings of the house, from the bottom: a wing imports only from wings below it, and of those
 # only

@@ -38,6 +38,7 @@ from spmd_core.base.units import (
     value_text,
 )
 from spmd_core.base.visible import visible
+from spmd_core.base.watched import Watched
 
 __all__ = [
     "CLEAR",
@@ -54,6 +55,7 @@ __all__ = [
     "Spare",
     "StorageError",
     "UnreadableRun",
+    "Watched",
     "WorkerError",
     "WrongResult",
     "ask_child",

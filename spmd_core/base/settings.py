@@ -15,6 +15,7 @@ from spmd_core.base.errors import refuse, shorten
 _ADDRESS = re.compile(
     r"(?P<scheme>tcp|tls)://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})"
 )
+_CLUSTER = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 _TLS_FILES = ("SPMD_LAB_DASK_CA", "SPMD_LAB_DASK_CERT", "SPMD_LAB_DASK_KEY")
 UPLOADS = ("off", "compile", "run", "kernels")  # each allows what those before it do
 ROLES = ("viewer", "runner", "admin")
@@ -47,6 +48,8 @@ class Settings:
     # workers that compile a search or a sweep at the same time; 0: as cores and memory allow
     compilers: int = 0
     dask: str = ""  # address of a Dask scheduler on whose workers a search compiles
+    # name and address of each Dask scheduler on whose workers' hosts an experiment can run
+    clusters: tuple[tuple[str, str], ...] = ()
     # paths of a tls:// scheduler's CA, and of the certificate and key that are shown to it
     dask_tls: tuple[str, ...] = ()
     # e-mail addresses and domains that a login lets in; *: whoever the identity provider knows
@@ -68,6 +71,25 @@ class Settings:
     def allowed_uploads(self, is_exposed: bool) -> str:
         """One of `UPLOADS`; `is_exposed`: of a visitor of a dashboard that anybody can reach."""
         return self.uploads or ("off" if is_exposed else "run")
+
+    def scheduler_of(self, target: str) -> str:
+        """Address of the scheduler of a target `cluster` or `cluster:NAME`."""
+        name = target.partition(":")[2]
+        address = dict(self.clusters).get(name) if name else self.dask
+        if address:
+            return address
+        named = [f"cluster:{each}" for each, _ in self.clusters] + ["cluster"] * bool(self.dask)
+        raise refuse(
+            f"target {target}",
+            "is no cluster that this server knows",
+            f"use {' or '.join(named)}"
+            if named
+            else "have its owner name it, as docs/cluster.md shows",
+        )
+
+    def tls_of(self, address: str) -> tuple[str, ...]:
+        """CA, certificate and key for a scheduler; none for one that speaks no TLS."""
+        return self.dask_tls if address.startswith("tls://") else ()
 
     def longest_s(self, is_compiling: bool) -> float:
         """Seconds after which a run is ended."""
@@ -93,8 +115,9 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ),
         stored_most_bytes=_integer(environ, "SPMD_LAB_STORED_BYTES", defaults.stored_most_bytes),
         compilers=_integer(environ, "SPMD_LAB_COMPILERS", defaults.compilers),
-        dask=(address := _address(environ)),
-        dask_tls=tuple(_file(environ, name) for name in _TLS_FILES * address.startswith("tls://")),
+        dask=(dask := _scheduler("SPMD_LAB_DASK", environ.get("SPMD_LAB_DASK", "").strip())),
+        clusters=(clusters := _clusters(environ)),
+        dask_tls=_tls_files(environ, dask, *dict(clusters).values()),
         members=_members(environ, "SPMD_LAB_MEMBERS"),
         admins=_people(environ, "SPMD_LAB_ADMINS"),
         runners=_people(environ, "SPMD_LAB_RUNNERS"),
@@ -106,16 +129,35 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     )
 
 
-def _address(environ: Mapping[str, str]) -> str:
-    address = environ.get("SPMD_LAB_DASK", "").strip()
+def _clusters(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """`name=tls://…,name=tcp://…`: the name and the scheduler of each cluster."""
+    variable, found = "SPMD_LAB_CLUSTERS", dict[str, str]()
+    for word in environ.get(variable, "").replace(",", " ").split():
+        name, _, address = word.partition("=")
+        if name == "local" or name in found or not (address and _CLUSTER.fullmatch(name)):
+            rule = "names a cluster twice" if name in found else "names no cluster"
+            fix = (
+                f"write {variable}=pod=tls://10.0.0.1:8786: a name is of a-z, 0-9 and -, not local"
+            )
+            raise refuse(f"{variable}={shorten(word)}", rule, fix)
+        found[name] = _scheduler(variable, address)
+    return tuple(found.items())
+
+
+def _tls_files(environ: Mapping[str, str], *addresses: str) -> tuple[str, ...]:
+    is_wanted = any(address.startswith("tls://") for address in addresses)
+    return tuple(_file(environ, name) for name in _TLS_FILES * is_wanted)
+
+
+def _scheduler(variable: str, address: str) -> str:
     if not address:
         return ""
-    shown, match = f"SPMD_LAB_DASK={shorten(address)}", _ADDRESS.fullmatch(address)
+    shown, match = f"{variable}={shorten(address)}", _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise refuse(
             shown,
             "is not the address of a Dask scheduler",
-            "use for example SPMD_LAB_DASK=tls://10.0.0.1:8786, or leave it out",
+            "use for example tls://10.0.0.1:8786, or leave it out",
         )
     if match["scheme"] == "tcp" and not _is_loopback(match["host"].strip("[]")):
         raise refuse(

@@ -70,7 +70,7 @@ def _check(target: str, first: JaxDevice, count: int, expected_device_count: int
         )
     if wanted.is_attached and first.platform == "cpu" and (files := accelerator_files()):
         raise WorkerError(
-            f"target local got the CPU although {files[0]} exists: release the accelerator in the "
+            f"target {target} got the CPU although {files[0]} exists: release the accelerator in the "
             f"process that holds it, or use cpu:8"
         )
     expected = expected_device_count if expected_device_count is not None else wanted.device_count

@@ -24,11 +24,10 @@ T = TypeVar("T")
 _numbers = itertools.count()
 
 
-def join(hosts: int, member: int, port: int) -> None:
+def join(hosts: int, member: int, address: str) -> None:
     """Become one of so many members: JAX then lists the devices of all. The first waits for the
-    others at a port of loopback.
+    others at an address, which all of them are given.
     """
-    address = f"127.0.0.1:{port}"
     jax.distributed.initialize(
         address,
         hosts,

@@ -19,6 +19,7 @@ from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
 from spmd_core.machine.of_chips import nearest_of_chips, nearest_topology, topology_of_chips
 from spmd_core.machine.own_memory import spare_bytes
 from spmd_core.machine.targets import (
+    USUAL_DEVICES,
     Target,
     absent_target,
     accelerator_files,
@@ -35,6 +36,7 @@ __all__ = [
     "GPUS",
     "GPU_OPTIONS",
     "TPUS",
+    "USUAL_DEVICES",
     "Chip",
     "Coordinates",
     "Gpu",

@@ -1,5 +1,5 @@
-"""Where an experiment runs: this machine's accelerators, simulated CPU devices, or absent TPUs or
-GPUs.
+"""Where an experiment runs: this machine's accelerators, the hosts of a cluster, simulated CPU
+devices, or absent TPUs or GPUs.
 """
 
 import os
@@ -13,6 +13,7 @@ from spmd_core.machine.hardware import device_files
 MAX_CPU_DEVICES = 256
 _CPU = re.compile(r"cpu:([0-9]{1,6})")
 _CLUSTER = re.compile(r"cluster:local:([0-9]{1,4})(?:x([0-9]{1,4}))?")
+_NAMED = re.compile(r"cluster(?::(?P<name>[a-z0-9][a-z0-9-]{0,30}))?")
 MAX_MEMBERS, USUAL_DEVICES = 16, 2  # processes of this machine, and simulated devices of each
 _TPU = re.compile(
     r"tpu:(?P<generation>[a-z0-9]{2,8}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})(\*(?P<slices>[0-9]{1,4}))?"
@@ -25,9 +26,9 @@ _GPU = re.compile(r"gpu:(?P<kind>[a-z0-9]{2,12}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5
 class Target:
     """A parsed target. `device_count` is None if it is known only once JAX lists the devices."""
 
-    # attached accelerators, simulated devices, a topology that is not attached. Of GPUs `slices`
-    # are NVLink domains
-    kind: Literal["local", "cpu", "tpu", "gpu"]
+    # accelerators of this machine, those of a cluster's hosts, simulated devices, a topology that
+    # is not attached. Of GPUs `slices` are NVLink domains
+    kind: Literal["local", "cluster", "cpu", "tpu", "gpu"]
     text: str
     device_count: int | None = None
     generation: str | None = None
@@ -47,8 +48,18 @@ class Target:
 
     @property
     def is_attached(self) -> bool:
+        """Whether its devices are whatever this machine, or the hosts of a cluster, have."""
+        return self.kind in ("local", "cluster")
+
+    @property
+    def is_here(self) -> bool:
         """Whether it is the accelerators of this machine."""
         return self.kind == "local"
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether it is the hosts of a cluster that the server's owner has named."""
+        return self.kind == "cluster"
 
     @property
     def is_simulated(self) -> bool:
@@ -71,6 +82,8 @@ def parse_target(text: str) -> Target:
         return Target("cpu", f"cpu:{count}", count)
     if match := _CLUSTER.fullmatch(text):
         return _cluster(text, int(match[1]), int(match[2] or USUAL_DEVICES))
+    if (match := _NAMED.fullmatch(text)) and match["name"] != "local":
+        return Target("cluster", text)
     if match := _TPU.fullmatch(text.lower()):
         shape = tuple(int(part) for part in match["shape"].split("x"))
         return Target(

@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import NoReturn
 
 from spmd_core.base import LabError, WorkerError
@@ -35,7 +36,7 @@ from spmd_core.results import (
     channel_to_parent,
     send,
 )
-from spmd_core.worker.members import Members, free_port
+from spmd_core.worker.members import Members, meeting_place
 
 
 class Commands:
@@ -97,7 +98,8 @@ def main() -> int:
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--member", type=int, default=0, help="of a run on several hosts")
-    parser.add_argument("--port", type=int, default=0, help="of the first member, on loopback")
+    parser.add_argument("--hosts", type=int, default=0, help="how many members there are")
+    parser.add_argument("--meet", default="", help="address of the first member, for all of them")
     arguments = parser.parse_args()
     channel = channel_to_parent(arguments.fd)
     faulthandler.enable()
@@ -110,8 +112,9 @@ def main() -> int:
     emit(Started())
     commands = Commands(channel, emit)
     try:
-        if parse_target(arguments.target).hosts > 1:
-            _join(arguments, commands)
+        hosts = arguments.hosts or parse_target(arguments.target).hosts
+        if hosts > 1:
+            _join(arguments, hosts, commands)
         if parse_target(arguments.target).is_absent:
             _compile_only(arguments.target, commands, emit)
         _measure(arguments.target, commands, emit)
@@ -124,14 +127,16 @@ def main() -> int:
         return 1
 
 
-def _join(arguments: argparse.Namespace, commands: Commands) -> None:
-    """Become a member of a run on several hosts; the first starts the others."""
-    port = arguments.port or free_port()
-    if not arguments.member:
-        commands.members = Members(arguments.target, port)
-    from spmd_core.engine import members  # jax, after the thread that watches the parent
+def _join(arguments: argparse.Namespace, hosts: int, commands: Commands) -> None:
+    """Become a member of a run on several hosts; where these are processes of this machine, the
+    first starts the others.
+    """
+    with nullcontext(arguments.meet) if arguments.meet else meeting_place() as meeting:
+        if not arguments.meet:
+            commands.members = Members(arguments.target, meeting)
+        from spmd_core.engine import members  # jax, after the thread that watches the parent
 
-    members.join(parse_target(arguments.target).hosts, arguments.member, port)
+        members.join(hosts, arguments.member, meeting)
 
 
 def _failure(error: BaseException, running: RunCommand | None) -> Failure:

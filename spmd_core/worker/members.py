@@ -11,12 +11,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from spmd_core.base import WorkerError
+from spmd_core.base import Watched, WorkerError, shorten
 from spmd_core.machine import parse_target
 from spmd_core.results import (
     EVENTS,
@@ -29,13 +31,14 @@ from spmd_core.results import (
     encode,
 )
 
-PING_S, SILENT_S = 2.0, 60.0  # a member that does not answer for so long hangs
+PING_S = 1.0
+_LONGEST_PATH = 100  # bytes, of the 108 that a path of a socket may have
 
 
 class Members:
     """The members beside the first, which holds this."""
 
-    def __init__(self, target: str, port: int):
+    def __init__(self, target: str, meeting: str):
         self._target, self._sending = target, threading.Lock()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._channels: list[socket.socket] = []
@@ -43,7 +46,7 @@ class Members:
             ours, theirs = socket.socketpair()
             with theirs:
                 words = ["--fd", str(theirs.fileno()), "--target", target]
-                words += ["--member", str(number), "--port", str(port)]
+                words += ["--member", str(number), "--meet", meeting]
                 command = [sys.executable, "-m", "spmd_core.worker", *words]
                 process = subprocess.Popen(command, pass_fds=(theirs.fileno(),))
             self._processes.append(process)
@@ -59,20 +62,17 @@ class Members:
 
     def _watch(self) -> None:
         lines = [Lines[Event](EVENTS) for _ in self._channels]
-        heard, last = [time.monotonic()] * len(lines), time.monotonic()
+        watched, pinged = [Watched(each.pid) for each in self._processes], 0.0
         while True:
             ready = select.select(self._channels, [], [], PING_S)[0]
-            now = time.monotonic()
-            if now - last > 2 * PING_S:  # this process was paused, and so were they
-                heard = [now] * len(lines)
-            last = now
             for place, channel in enumerate(self._channels):
                 if channel in ready:
-                    heard[place] = now
+                    watched[place].answered()
                     self._hear(place, channel, lines[place])
-                elif now - heard[place] > SILENT_S:
-                    self._end(place, f"has not answered for {SILENT_S:.0f} s")
-            if not ready:
+                if problem := watched[place].problem():
+                    self._end(place, problem)
+            if time.monotonic() - pinged >= PING_S:
+                pinged = time.monotonic()
                 self.send(PingCommand())
 
     def _hear(self, place: int, channel: socket.socket, lines: Lines[Event]) -> None:
@@ -110,8 +110,16 @@ def _ending(status: int | None) -> str:
     return f"was ended by {names.get(-status, f'signal {-status}')}"
 
 
-def free_port() -> int:
-    """A port of loopback that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@contextmanager
+def meeting_place() -> Iterator[str]:
+    """Where the members of this machine meet: a socket that no other user can reach, gone once all
+    of them are connected.
+    """
+    with tempfile.TemporaryDirectory(prefix="spmd-lab-", ignore_cleanup_errors=True) as folder:
+        path = os.path.join(folder, "meeting")
+        if len(os.fsencode(path)) > _LONGEST_PATH:
+            raise WorkerError(
+                f"TMPDIR={shorten(tempfile.gettempdir())} is too long for the path of a socket: "
+                "use a shorter one"
+            )
+        yield f"unix:{path}"

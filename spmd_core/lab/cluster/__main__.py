@@ -1,4 +1,5 @@
-"""The process that holds the Dask client. It has nothing of the lab's but a socket of JSON lines,
+"""The process that holds the Dask client: for what is compiled, or, with a target, as the worker of
+a named cluster. It has nothing of the lab's but a socket of JSON lines,
 and ends with it.
 """
 
@@ -13,6 +14,7 @@ from contextlib import suppress
 
 from pydantic import BaseModel
 
+from spmd_core.lab.cluster import hosts
 from spmd_core.lab.cluster.client import DaskClient
 from spmd_core.lab.cluster.messages import ALIVE_S, COMMANDS, Alive, Command, Submit
 from spmd_core.results import READ_BYTES, Lines, channel_to_parent, encode
@@ -50,6 +52,7 @@ def main() -> None:
     """Serve the lab that started this process."""
     parser = argparse.ArgumentParser(prog="python -m spmd_core.lab.cluster")
     parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--target", default="", help="that members of the cluster are to run")
     parser.add_argument("address")
     parser.add_argument("files", nargs="*")
     arguments = parser.parse_args()
@@ -57,9 +60,13 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     channel = channel_to_parent(arguments.fd)
     try:
-        asyncio.new_event_loop().run_until_complete(
-            serve(channel, arguments.address, tuple(arguments.files))
+        place = arguments.address, tuple(arguments.files)
+        carry = (
+            hosts.serve(channel, arguments.target, *place)
+            if arguments.target
+            else serve(channel, *place)
         )
+        asyncio.new_event_loop().run_until_complete(carry)
     except (
         BaseException
     ) as error:  # the last stop: what a stranger's bytes lead to may raise SystemExit

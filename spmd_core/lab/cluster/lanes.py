@@ -3,7 +3,6 @@ a process of its own, the Dask client.
 """
 
 import json
-import os
 import threading
 import time
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ from spmd_core.lab.cluster.messages import (
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, RunEnd
 from spmd_core.lab.supervisor.compile_gate import CompileGate
+from spmd_core.lab.supervisor.environment import dask_environment
 from spmd_core.lab.supervisor.exit_message import SILENT
 from spmd_core.lab.supervisor.lane import Lane
 from spmd_core.lab.supervisor.process import Child, ending_text
@@ -36,9 +36,6 @@ from spmd_core.lab.supervisor.runner import ENDS
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.results import COMPILING, Failure
 
-# The variables that it inherits: what Python needs to load Dask. Anything else may be a
-# secret, and whoever reaches the scheduler can run code in this process
-GIVEN = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 START_S = 30.0  # to load Dask, on a busy machine
 SILENT_S = 2.5  # once it has loaded Dask, it sends something every ALIVE_S
 
@@ -47,10 +44,8 @@ class DaskProcess(Child[Event]):
     """A `python -m spmd_core.lab.cluster`, which holds the connection to the scheduler."""
 
     def __init__(self, settings: Settings):
-        environ = {name: os.environ[name] for name in GIVEN if name in os.environ}
-        super().__init__(
-            "spmd_core.lab.cluster", [settings.dask, *settings.dask_tls], environ, EVENTS
-        )
+        words = [settings.dask, *settings.tls_of(settings.dask)]
+        super().__init__("spmd_core.lab.cluster", words, dask_environment(), EVENTS)
         self._reader.settimeout(SILENT_S)  # a process that takes no commands is broken
         self._address, self._limit_s = settings.dask, START_S
         self._silent_s, self._looked_at = 0.0, time.monotonic()

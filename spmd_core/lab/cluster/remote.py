@@ -30,3 +30,35 @@ def compiled(run: str, spec: str, timeout_s: float, topic: str) -> bytes:
         worker.log_event(topic, {"run": run, "phase": phase, "strategy": strategy})
 
     return packed(spec, timeout_s, worker.local_directory, is_wanted, report)
+
+
+async def member(key: str, topic: str, target: str, place: tuple[int, int, str]) -> str:
+    """Start a member of a run on several hosts, and carry its lines until it ends; how it did, as
+    JSON. `place`: its number, how many there are, and where they meet.
+    """
+    from distributed import get_worker
+
+    from spmd_core.lab.cluster.member import carried
+
+    return await carried(get_worker(), key, topic, target, place)
+
+
+def about(dask_worker: Any) -> dict[str, Any]:
+    """What the host of a Dask worker is."""
+    from spmd_core.lab.cluster.member import about
+
+    return about(dask_worker)
+
+
+def told(topic: str, line: str, dask_worker: Any) -> None:
+    """Pass a command on to the member of this Dask worker."""
+    from spmd_core.lab.cluster.member import told
+
+    told(dask_worker, topic, line)
+
+
+def fetched(topic: str, dask_worker: Any) -> str:
+    """A long line of the member of this Dask worker."""
+    from spmd_core.lab.cluster.member import fetched
+
+    return fetched(dask_worker, topic)

@@ -1,8 +1,9 @@
 """The environment variables that a worker of a target starts with: they are set before jax loads."""
 
+import os
 from collections.abc import Mapping
 
-from spmd_core.machine import ENVIRONMENT, Hardware, parse_target
+from spmd_core.machine import ENVIRONMENT, USUAL_DEVICES, Hardware, parse_target
 
 # A TPU host that is one of several of a slice waits for the others for ever, unless variables limit
 # it to its own chips. GKE describes the slice in each pod, so every variable that does is
@@ -47,6 +48,15 @@ def simulated_devices(count: int, cores: int) -> dict[str, str]:
     return {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(count), "NPROC": str(threads)}
 
 
+# what Python needs to load Dask; whoever reaches the scheduler can run code in that process
+_GIVEN = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
+
+
+def dask_environment() -> dict[str, str]:
+    """The variables that a process of a Dask client inherits: anything else may be a secret."""
+    return {name: os.environ[name] for name in _GIVEN if name in os.environ}
+
+
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that a worker needs, of which none is a secret: whatever else is set may be."""
     return {
@@ -59,7 +69,7 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 def worker_environment(
     target: str,
     hardware: Hardware,
-    inherited: Mapping[str, str],
+    inherited: Mapping[str, str] = os.environ,
     flags: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Environment variables of a worker process. `flags` are the TPU compiler's, of a compile-only
@@ -76,6 +86,8 @@ def worker_environment(
         environ["XLA_FLAGS"] = " ".join(f for f in flags_given if not f.startswith(count))
     parsed = parse_target(target)
     environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
+    if parsed.is_cluster and hardware.accelerator is None:
+        return environ | _COMPILER | simulated_devices(USUAL_DEVICES, hardware.cores)
     if parsed.is_simulated and parsed.device_count:
         each = parsed.device_count // parsed.hosts
         return environ | _COMPILER | simulated_devices(each, hardware.cores)
@@ -90,7 +102,7 @@ def worker_environment(
     environ["JAX_PLATFORMS"] = platforms
     if hardware.accelerator in ("nvidia", "amd"):
         environ.setdefault(_PREALLOCATE, "false")
-    if hardware.accelerator == "tpu" and hardware.slice_hosts > 1:
+    if hardware.accelerator == "tpu" and hardware.slice_hosts > 1 and not parsed.is_cluster:
         environ = _alone(environ, hardware.chips)
     return environ
 

@@ -5,9 +5,13 @@ import time
 from collections.abc import Mapping
 
 from spmd_core.base import Settings, WorkerError
-from spmd_core.lab.supervisor.environment import without_secrets, worker_environment
+from spmd_core.lab.supervisor.environment import (
+    dask_environment,
+    without_secrets,
+    worker_environment,
+)
 from spmd_core.lab.supervisor.process import Worker
-from spmd_core.machine import parse_target, read_hardware
+from spmd_core.machine import Hardware, parse_target, read_hardware
 
 
 class WorkerHost:
@@ -45,17 +49,24 @@ class WorkerHost:
             return self._worker
         self.release()
         hardware = read_hardware()
-        if parse_target(target).is_attached and hardware.holders:
+        if parse_target(target).is_here and hardware.holders:
             holder = hardware.holders[0]
             raise WorkerError(
                 f"{holder.device_file} is held by process {holder.pid} ({holder.name}): end it, or "
                 "use cpu:8"
             )
         self._flags, self._program = dict(flags or {}), program
-        inherited = without_secrets(os.environ) if program else os.environ
-        self._worker = Worker(target, worker_environment(target, hardware, inherited, self._flags))
+        self._worker = self._started(target, hardware, program)
         self.pid = self._worker.pid
         return self._worker
+
+    def _started(self, target: str, hardware: Hardware, program: str) -> Worker:
+        if parse_target(target).is_cluster:  # its members are elsewhere: this one speaks to them
+            address = self._settings.scheduler_of(target)
+            words = [address, *self._settings.tls_of(address)]
+            return Worker(target, dask_environment(), words, "spmd_core.lab.cluster")
+        inherited = without_secrets(os.environ) if program else os.environ
+        return Worker(target, worker_environment(target, hardware, inherited, self._flags))
 
     def _fits(self, worker: Worker, target: str, flags: Mapping[str, str] | None) -> bool:
         kinds = {parse_target(worker.target).kind, parse_target(target).kind}

@@ -11,13 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
 
-from spmd_core.base import WorkerError
+from spmd_core.base import Watched, WorkerError
 from spmd_core.lab.supervisor.exit_message import failing_line
 from spmd_core.machine import dumps as dump_folder
 from spmd_core.results import (
@@ -187,14 +187,29 @@ class Child(Generic[T]):
 
 
 class Worker(Child[Event]):
-    """A `python -m spmd_core.worker`, which owns the devices of one target."""
+    """A `python -m spmd_core.worker`, which owns the devices of one target; or another `module`
+    that speaks its protocol.
+    """
 
-    def __init__(self, target: str, environ: Mapping[str, str]):
-        super().__init__("spmd_core.worker", ["--target", target], environ, EVENTS)
-        self.target = target
+    def __init__(
+        self,
+        target: str,
+        environ: Mapping[str, str],
+        words: Sequence[str] = (),
+        module: str = "spmd_core.worker",
+    ):
+        super().__init__(module, ["--target", target, *words], environ, EVENTS)
+        self.target, self._watched = target, Watched(self.pid)
         self.environment: Environment | None = None  # once it is ready
         self.may_be_paused = False  # once it has reported that it ends with this process
         self._paused_at = 0.0
+
+    def problem(self) -> str | None:
+        """Why it must be ended although a run is in progress: a signal has stopped it. Other
+        silence is no reason, since native code may keep Python's lock.
+        """
+        self._watched.answered()
+        return None if self.is_paused else self._watched.problem()
 
     def answers(self, within_s: float) -> bool:
         """Whether an idle worker still answers: one that was stopped (SIGSTOP) or hangs does not."""

@@ -145,7 +145,10 @@ class Runner:
                     self._ask_to_stop(run, worker, state)
             if run.is_late(now):
                 self._ask_to_stop(run, worker, "timed_out")
-            if run.must_be_killed(now):
+            if not run.outcome and (problem := worker.problem()):
+                worker.stop(0.0)
+                run.crashed(problem)
+            elif run.must_be_killed(now):
                 worker.stop(self._settings.terminate_grace_s)
                 run.killed()
             elif most_bytes and not run.outcome and resident_bytes(worker.pid) > most_bytes:

@@ -150,7 +150,7 @@ def _check_alone(
         check_compiles(experiment.what, target)
         check_traces(experiment.options, target)
         return
-    if target.is_attached and hardware.accelerator is None:
+    if target.is_here and hardware.accelerator is None:
         raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
     environment = known(target.text)
     check_fits_target(experiment.mesh, target, environment.device_count if environment else None)
@@ -168,10 +168,10 @@ def check_memory(
     if target.is_absent:
         return
     need = memory_need(experiment)
-    on_host = target.is_simulated or hardware.accelerator is None
+    on_host = not target.is_cluster and (target.is_simulated or hardware.accelerator is None)
     host_need = need.host_bytes + (need.all_device_bytes if on_host else 0)
     limit = hardware.available_bytes
-    if limit is not None and host_need > limit:
+    if limit is not None and host_need > limit and not target.is_cluster:
         share = f", which the {experiment.device_count} simulated devices share" if on_host else ""
         raise _too_large(
             experiment,

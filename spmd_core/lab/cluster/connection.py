@@ -1,0 +1,206 @@
+"""A connection to a Dask scheduler, made again where it is lost. What comes from a scheduler is
+unpickled here, beside nothing of the lab's.
+"""
+
+import asyncio
+import json
+import secrets
+import ssl
+import time
+from contextlib import suppress
+from importlib.metadata import version
+from socket import gaierror
+from typing import Any
+
+import distributed
+from distributed.comm.core import FatalCommClosedError
+
+from spmd_core.base import WorkerError, shorten
+from spmd_core.lab.cluster import remote
+
+CONNECT_S = 1.5  # for a scheduler to answer
+VERSIONS_S = 15.0  # for a new worker, which may load SPMD Lab first
+JOIN_S, GONE_S = 1.5, 3.5  # workers may join so late; a cluster that was there may be away so long
+AGAIN_S = 0.3  # between two looks at a cluster that is not there
+_START = "start it, or correct its address"
+_REASONS = (
+    (
+        ssl.SSLCertVerificationError,
+        "shows a certificate that SPMD_LAB_DASK_CA did not sign: name the CA of its certificate",
+    ),
+    (
+        FatalCommClosedError,
+        "speaks no TLS, or refuses SPMD_LAB_DASK_CERT: correct the address, or name a "
+        "certificate that the scheduler's CA signed",
+    ),
+    (gaierror, f"does not answer (no machine has this name): {_START}"),
+    (ConnectionRefusedError, f"does not answer (nothing listens there): {_START}"),
+)
+
+
+class Connection:
+    """A client of the scheduler at `address`; `files` are the CA, the certificate and the key of a
+    `tls://` one.
+    """
+
+    def __init__(self, address: str, files: tuple[str, ...]):
+        self._address, self._files = address, files
+        self._named = f"the Dask scheduler {shorten(address)}"
+        self._client: Any = None
+        self._topic = f"spmd-lab-{secrets.token_hex(8)}"
+        self._known: set[str] = set()  # workers whose versions are ours
+        self._was_there, self._away_since = False, time.monotonic()
+
+    def _heard(self, event: Any) -> None:
+        """A worker has sent this to our topic."""
+
+    def _left_s(self) -> float:
+        """Seconds until what is away is called so."""
+        return self._away_since + (GONE_S if self._was_there else JOIN_S) - time.monotonic()
+
+    async def _workers(self) -> set[str]:
+        """Addresses of the workers, all of which could compile as this process would; else Away."""
+        client = self._client
+        if client and (client.status != "running" or client._handle_report_task.done()):
+            await self._drop()
+        client = self._client or await self._connect()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                who = await client.scheduler.identity(n_workers=-1)
+            workers = {str(worker) for worker in who["workers"]}
+        except Exception:  # it went just now, or answers oddly: connecting shows which
+            await self._drop()
+            raise self._gone() from None
+        await self._check(workers - self._known)
+        self._known = workers
+        if not workers:
+            raise Away(
+                f"{self._named} has no workers: start some, as docs/cluster.md shows",
+                is_certain=False,
+            )
+        return workers
+
+    async def _check(self, new: set[str]) -> None:
+        """Away where one of these workers has other versions, or cannot run SPMD Lab."""
+        if not new:
+            return
+        try:
+            async with asyncio.timeout(VERSIONS_S):
+                versions = await self._client.run(remote.versions_here, workers=sorted(new))
+        except OSError:  # a worker went just now, or TimeoutError: the next look finds out which
+            raise self._gone() from None
+        except Exception as error:  # whatever a worker of another installation raises
+            raise Away(
+                f"a Dask worker of {shorten(self._address)} cannot run SPMD Lab "
+                f"({words(error)}): start workers in its folder, with its Python"
+            ) from None
+        here = remote.versions_here()
+        for worker, theirs in versions.items():
+            if theirs != here:
+                raise Away(
+                    f"the Dask worker {shorten(worker)} runs other versions "
+                    f"({differing(theirs, here)}): use the same ones"
+                )
+
+    async def _connect(self) -> Any:
+        self._known.clear()
+        limit_s = min(CONNECT_S, max(AGAIN_S, self._left_s())) if self._was_there else CONNECT_S
+        security = self._security()
+        try:
+            # nothing but the scheduler is spoken to
+            client = self._client = distributed.Client(
+                self._address,
+                asynchronous=True,
+                direct_to_workers=False,
+                security=security,
+                set_as_default=False,
+                timeout=0.6 * limit_s,  # so that its own reason comes first
+            )
+            async with asyncio.timeout(limit_s):
+                await client
+            client.subscribe_topic(self._topic, self._heard)
+        except Exception as error:  # whatever bytes of a stranger lead to
+            await self._drop()
+            if self._was_there:
+                raise self._gone() from None
+            raise Away(f"{self._named} {unanswered_words(error, limit_s)}") from None
+        return client
+
+    def _security(self) -> distributed.Security | None:
+        if not self._files:
+            return None
+        ca, cert, key = self._files
+        security = distributed.Security(
+            tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True
+        )
+        try:
+            security.get_connection_args("client")
+        except (OSError, ValueError) as error:
+            raise Away(
+                f"the certificate files {shorten(ca)}, {shorten(cert)} and {shorten(key)} of "
+                f"SPMD_LAB_DASK_CA, _CERT and _KEY cannot be used ({words(error)}): "
+                "name PEM files that belong together"
+            ) from None
+        return security
+
+    def _gone(self) -> "Away":
+        return Away(f"{self._named} is gone: start it again", is_certain=False)
+
+    async def _drop(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await quietly(client._close(fast=True))
+
+
+class Away(WorkerError):
+    """Why the cluster cannot be used now. `is_certain`: waiting a little would not help."""
+
+    def __init__(self, sentence: str, is_certain: bool = True):
+        super().__init__(sentence)
+        self.is_certain = is_certain
+
+
+def unanswered_words(error: BaseException, limit_s: float) -> str:
+    """What followed an attempt to connect, and what to do.
+
+    >>> unanswered_words(ConnectionRefusedError(), 2.0)
+    'does not answer (nothing listens there): start it, or correct SPMD_LAB_DASK'
+    """
+    chain = [error]
+    while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
+        chain.append(below)
+    words = next((f for kind, f in _REASONS for each in chain if isinstance(each, kind)), None)
+    if words:
+        return words
+    if isinstance(error, TimeoutError):
+        return f"does not answer within {limit_s:g} s: {_START}"
+    # nothing of the error: its words are a stranger's
+    return f"does not answer as Dask {version('distributed')} does: {_START}"
+
+
+def differing(theirs: str, here: str) -> str:
+    """Which versions differ, both as JSON: `jax 0.12 beside 0.10 here`."""
+    try:
+        mine, other = json.loads(here), dict(json.loads(theirs))
+    except (TypeError, ValueError):
+        return f"{shorten(theirs, 60)} is none"
+    return ", ".join(
+        f"{shorten(name, 20)[1:-1]} {str(other.get(name))[:20]} beside {mine.get(name)} here"
+        for name in sorted({*mine, *other}, key=str)[:10]
+        if mine.get(name) != other.get(name)
+    )
+
+
+def words(error: BaseException, most: int = 60) -> str:
+    """The message of an error of Dask's, on one line."""
+    text = ""
+    with suppress(Exception):  # an error of somebody else's
+        text = " ".join(str(error)[:2000].split())
+    return text[:most] or type(error).__name__[:most]
+
+
+async def quietly(ending: Any) -> None:
+    """Await what may fail, or take too long, since nothing depends on it any more."""
+    with suppress(Exception):
+        async with asyncio.timeout(CONNECT_S):
+            await ending

@@ -1,0 +1,285 @@
+"""The worker of a named cluster, as its supervisor sees it: a process that has each Dask worker
+start a member, passes commands on to them and the events of the first one back, and ends, with a
+line that names the cause, where one of them does.
+
+It has one thread, however many members there are.
+"""
+
+import asyncio
+import json
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from spmd_core.base import Frozen, WorkerError, shorten
+from spmd_core.lab.cluster import remote
+from spmd_core.lab.cluster.connection import (
+    AGAIN_S,
+    CONNECT_S,
+    VERSIONS_S,
+    Away,
+    Connection,
+    quietly,
+    words,
+)
+from spmd_core.results import (
+    COMMANDS,
+    READ_BYTES,
+    CancelCommand,
+    Command,
+    Failed,
+    Failure,
+    Lines,
+    PingCommand,
+    Pong,
+    RunCommand,
+    Started,
+    encode,
+)
+
+SILENT_S = 8.0  # a host, or a scheduler, that sends nothing for so long is gone
+START_S = 90.0  # until the first sign of life of each: it may have to load SPMD Lab
+SEND_S = 5.0  # for a command; a host that takes none is silent too, which ends the run
+_LOOK_S = 1.0
+_MOST_LATE_S = 2.0  # what counts of a time in which this process did not come to look
+
+
+class Said(Frozen):
+    """What a member's task sends: a sign of life, its process, or that it has a line, which is to
+    be fetched where it is not there.
+    """
+
+    member: int = Field(ge=0)
+    worker: str  # which Dask adds
+    process: int | None = None
+    line: str | None = Field(default=None, max_length=100_000)
+    is_line: bool = False
+
+
+class Host:
+    """A member's Dask worker, as far as it is known here."""
+
+    def __init__(self, worker: str, name: str, number: int | None, meeting: str):
+        self.worker, self.name, self.number, self.meeting = worker, name[:100], number, meeting
+        self.process: int | None = None
+        self.silent_s, self.limit_s = 0.0, START_S
+
+    @property
+    def order(self) -> tuple[bool, int, str]:
+        """The number in a TPU slice, where there is one: JAX takes it from there."""
+        return self.number is None, self.number or 0, self.worker
+
+
+class Hosts(Connection):
+    """The members of a run on the hosts of a cluster, and the lines between them and the lab."""
+
+    def __init__(
+        self, target: str, address: str, files: tuple[str, ...], write: Callable[[bytes], None]
+    ):
+        super().__init__(address, files)
+        self._target, self._write = target, write
+        self._hosts: list[Host] = []
+        self._futures: list[Any] = []
+        self._said: asyncio.Queue[Said] = asyncio.Queue()
+        self._down: asyncio.Queue[Command] = asyncio.Queue()
+        self._looked_at = time.monotonic()
+        self._is_ready = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        """Start the members and carry their lines until the lab, or one of them, is gone."""
+        self._write(encode(Started()))
+        listening = asyncio.create_task(self._listen(reader))
+        works = [self._begin(), self._pass_down(), self._pass_up(), self._watch()]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(work) for work in works]
+                await listening
+                for task in tasks:
+                    task.cancel()
+        except* WorkerError as errors:
+            self._tell_end(str(errors.exceptions[0]))
+        finally:
+            if self._futures:
+                await quietly(self._client.cancel(self._futures))
+            await self._drop()
+
+    def _tell_end(self, sentence: str) -> None:
+        """As an event while the lab waits for the devices; a run in progress ends as crashed, by
+        the last line of this process.
+        """
+        if not self._is_ready.is_set():
+            self._write(encode(Failed(error=Failure(kind="WorkerError", message=sentence))))
+        print(f"WorkerError: {sentence}", file=sys.stderr, flush=True)
+
+    # The beginning
+    # ----------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        workers = await self._joined()
+        self._hosts = sorted(await self._described(workers), key=lambda host: host.order)
+        place = len(self._hosts), self._hosts[0].meeting
+        for number, host in enumerate(self._hosts):
+            key = f"{self._topic}-{number}"
+            future = self._client.submit(
+                remote.member,
+                key,
+                self._topic,
+                self._target,
+                (number, *place),
+                key=key,
+                workers=[host.worker],
+                allow_other_workers=False,
+                retries=0,
+                pure=False,
+            )
+            self._futures.append(future)
+        await asyncio.gather(
+            *(self._follow(number, future) for number, future in enumerate(self._futures))
+        )
+
+    async def _joined(self) -> set[str]:
+        """The workers, once there are any."""
+        while True:
+            try:
+                return await self._workers()
+            except Away as away:
+                if away.is_certain or self._left_s() <= 0:
+                    raise
+            await asyncio.sleep(AGAIN_S)
+
+    async def _described(self, workers: set[str]) -> list[Host]:
+        try:
+            async with asyncio.timeout(VERSIONS_S):
+                told = await self._client.run(remote.about, workers=sorted(workers))
+            return [
+                Host(worker, str(each["host"]), each["number"], str(each["meeting"]))
+                for worker, each in told.items()
+            ]
+        except Exception as error:  # whatever a worker sends, or raises
+            raise WorkerError(
+                f"the hosts of {self._target} do not say what they are ({words(error)}): see the "
+                "logs of their Dask workers"
+            ) from None
+
+    async def _follow(self, number: int, future: Any) -> None:
+        """Raise how a member's task ended: it does so only where its member did."""
+        how, tail = "has lost its task", ""
+        try:
+            error = await future.exception()
+            if error is None:
+                told = json.loads(await future)
+                how, tail = str(told["how"])[:1000], str(told["tail"])[:20_000]
+            else:
+                how = f"failed in its task: {words(error, 300)}"
+        except Exception as error:  # whatever a worker's bytes lead to
+            how = f"sent what cannot be read ({type(error).__name__})"
+        print(tail, file=sys.stderr)
+        raise WorkerError(self._named_member(number, how))
+
+    def _named_member(self, number: int, how: str) -> str:
+        host = self._hosts[number]
+        where = f"host {shorten(host.name)[1:-1]}, process {host.process or 'not started'}"
+        last = len(self._hosts) - 1
+        return f"member {number} of {self._target} (members 0 to {last}; {where}) {how}"
+
+    # The lines
+    # ----------------------------------------------------------------------------------------------
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        lines: Lines[Command] = Lines(COMMANDS)
+        while data := await reader.read(READ_BYTES):
+            for command in lines.feed(data):
+                if isinstance(command, PingCommand):
+                    self._write(encode(Pong()))  # where a member is gone this process ends
+                else:
+                    self._down.put_nowait(command)
+
+    async def _pass_down(self) -> None:
+        """A run goes to all members; the first decides for them whether it is cancelled."""
+        while True:
+            command = await self._down.get()
+            is_run = isinstance(command, RunCommand)
+            if not is_run and not isinstance(command, CancelCommand):
+                continue  # nothing of a cluster is paused
+            to = [host.worker for host in (self._hosts if is_run else self._hosts[:1])]
+            line = command.model_dump_json()
+            with suppress(OSError):  # who is gone is named by its silence, or by its task
+                async with asyncio.timeout(SEND_S):
+                    await self._client.run(remote.told, self._topic, line, workers=to)
+
+    async def _pass_up(self) -> None:
+        while True:
+            said = await self._said.get()
+            line = said.line
+            if line is None:
+                worker = self._hosts[said.member].worker
+                fetched = await self._client.run(remote.fetched, self._topic, workers=[worker])
+                line = str(fetched[worker])
+            if said.member:
+                self._take_failure(said.member, line)
+                continue
+            if line.startswith('{"event":"ready"'):
+                self._is_ready.set()
+            if not line.startswith('{"event":"started"'):  # this process has sent its own
+                self._write(line.encode().replace(b"\n", b"") + b"\n")
+
+    def _take_failure(self, number: int, line: str) -> None:
+        with suppress(ValidationError):
+            failed = Failed.model_validate_json(line)
+            raise WorkerError(self._named_member(number, f"failed: {failed.error.message}"))
+
+    def _heard(self, event: Any) -> None:
+        with suppress(ValidationError, TypeError, KeyError, IndexError):
+            said = Said.model_validate(event[1])
+            host = self._hosts[said.member]
+            if host.worker != said.worker:
+                return
+            host.silent_s, host.limit_s = 0.0, SILENT_S
+            host.process = said.process or host.process
+            if said.is_line:
+                self._said.put_nowait(said)
+
+    # The watch
+    # ----------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Raise where a host or the scheduler is gone, or silent."""
+        silent_s = 0.0
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            now = time.monotonic()
+            passed, self._looked_at = min(now - self._looked_at, _MOST_LATE_S), now
+            if not self._futures:
+                continue
+            workers = await self._seen()
+            silent_s = 0.0 if workers is not None else silent_s + passed
+            if silent_s > SILENT_S or self._client.status != "running":
+                raise WorkerError(f"{self._named} is gone: start it, and the workers, again")
+            for number, host in enumerate(self._hosts):
+                host.silent_s += passed
+                if workers is not None and host.worker not in workers:
+                    raise WorkerError(self._named_member(number, "is gone with its Dask worker"))
+                if host.silent_s > host.limit_s:
+                    how = f"has not been heard of for {host.limit_s:.0f} s"
+                    raise WorkerError(self._named_member(number, how))
+
+    async def _seen(self) -> set[str] | None:
+        """The workers that the scheduler knows now; None where it does not answer."""
+        with suppress(OSError):
+            async with asyncio.timeout(CONNECT_S):
+                who = await self._client.scheduler.identity(n_workers=-1)
+                return {str(worker) for worker in who["workers"]}
+        return None
+
+
+async def serve(channel: socket.socket, target: str, address: str, files: tuple[str, ...]) -> None:
+    """Be the worker of a named cluster until the lab is gone."""
+    reader, writer = await asyncio.open_connection(sock=channel)
+    await Hosts(target, address, files, writer.write).serve(reader)
+    with suppress(OSError):
+        await writer.drain()

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, read_settings
 from spmd_core.experiment import VARIABLE, Workload, get_model
 from spmd_core.machine import accelerator_files
 from spmd_core.words import title
@@ -38,13 +38,13 @@ def target_input(screen: str) -> str:
     """
     now = state.draft(screen)["target"]
     offered = [*(["local"] if accelerator_files() else []), "cpu:8", "cpu:16", "cpu:64"]
-    offered.append("cluster:local:2")
+    offered += ["cluster:local:2", *read_settings().cluster_targets]
     absent = ABSENT if screen in _MEANS_ABSENT else ()
     options = list(dict.fromkeys([now, *offered, *absent]))
     key = state.seed(state.key(screen, "target"), now)
     if st.session_state[key] not in options:
         options.append(st.session_state[key])
-    meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. `cluster:local:2` two processes of two. Type another, e.g. cpu:32."
+    meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. `cluster:local:2` two processes of two; `cluster:NAME` the hosts of a cluster that the server's owner has named. Type another, e.g. cpu:32."
     meaning += _MEANS_ABSENT.get(screen, "")
     return (
         st.selectbox(

@@ -78,14 +78,14 @@ class Settings:
         address = dict(self.clusters).get(name) if name else self.dask
         if address:
             return address
-        named = [f"cluster:{each}" for each, _ in self.clusters] + ["cluster"] * bool(self.dask)
-        raise refuse(
-            f"target {target}",
-            "is no cluster that this server knows",
-            f"use {' or '.join(named)}"
-            if named
-            else "have its owner name it, as docs/cluster.md shows",
-        )
+        named = " or ".join(self.cluster_targets)
+        fix = f"use {named}" if named else "have its owner name it, as docs/cluster.md shows"
+        raise refuse(f"target {target}", "is no cluster that this server knows", fix)
+
+    @property
+    def cluster_targets(self) -> tuple[str, ...]:
+        """The targets whose hosts an experiment can run on."""
+        return (*(f"cluster:{name}" for name, _ in self.clusters), *(["cluster"] * bool(self.dask)))
 
     def tls_of(self, address: str) -> tuple[str, ...]:
         """CA, certificate and key for a scheduler; none for one that speaks no TLS."""

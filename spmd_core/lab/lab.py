@@ -392,6 +392,8 @@ class Lab:
     ) -> Environment:
         """Request a target's device report, and wait. WorkerError where none comes."""
         self.allow(asker, "probe", target)
+        if parse_target(target).is_cluster:
+            self._settings.scheduler_of(target)
         return answered(self._store, self._supervisor, self._ask_probe(target), target, timeout_s)
 
     def release(self, asker: Asker = COMMAND_LINE) -> None:

@@ -234,6 +234,7 @@ def _noisy(emit):
 if "-m" in sys.orig_argv and "spmd_core.worker" in sys.orig_argv:
     engine = types.ModuleType("spmd_core.engine")
     engine.devices = types.SimpleNamespace(describe=describe)
+    engine.members = types.SimpleNamespace(join=lambda *arguments: None)
     engine.measured = types.ModuleType("spmd_core.engine.measured")
     engine.measured.run = types.SimpleNamespace(run_experiment=run_experiment, run_again=run_again)
     engine.measured.compiled = types.SimpleNamespace(compile_experiment=compile_experiment)

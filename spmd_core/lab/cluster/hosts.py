@@ -261,7 +261,7 @@ class Hosts(Connection):
             if silent_s > SILENT_S or self._client.status != "running":
                 raise WorkerError(f"{self._named} is gone: start it, and the workers, again")
             for number, host in enumerate(self._hosts):
-                host.silent_s += passed
+                host.silent_s += 0.0 if silent_s else passed  # all are silent where it is
                 if workers is not None and host.worker not in workers:
                     raise WorkerError(self._named_member(number, "is gone with its Dask worker"))
                 if host.silent_s > host.limit_s:

@@ -163,7 +163,7 @@ def fetched(dask: Any, topic: str) -> str:
     return member.fetched.popleft() if member and member.fetched else ""
 
 
-def about(dask: Any) -> dict[str, Any]:
+def about(dask: Any) -> dict[str, object]:
     """What this host is: its name, its number in a TPU slice, and an address that others reach."""
     address = dask.address.partition("://")[2].rpartition(":")[0]
     return {

@@ -43,7 +43,7 @@ async def member(key: str, topic: str, target: str, place: tuple[int, int, str])
     return await carried(get_worker(), key, topic, target, place)
 
 
-def about(dask_worker: Any) -> dict[str, Any]:
+def about(dask_worker: Any) -> dict[str, object]:
     """What the host of a Dask worker is."""
     from spmd_core.lab.cluster.member import about
 

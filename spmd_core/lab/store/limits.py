@@ -38,6 +38,17 @@ class Room:
         )
 
 
+def check_cluster(settings: Settings, experiment: Experiment) -> None:
+    """RequestError where a cluster is not known here, or cannot run this experiment."""
+    settings.scheduler_of(experiment.target)
+    if experiment.program:
+        raise refuse(
+            f"target {experiment.target}",
+            "does not have the program's file, which stays on this machine",
+            "use local, cpu:8 or a topology such as tpu:v5e:4x4",
+        )
+
+
 def check_program(settings: Settings, asker: Asker, experiment: Experiment | None = None) -> None:
     """RequestError where `asker` may not hand in a program, or not run this experiment of one."""
     allowed = settings.allowed_uploads(asker.is_exposed)
@@ -87,6 +98,9 @@ def room(store: Store, settings: Settings, viewer: str, address: str | None = No
 def check_asker(store: Store, settings: Settings, asker: Asker, experiment: Experiment) -> None:
     """RequestError where a viewer may not queue this experiment now."""
     check_may_act(settings, asker)
+    for each in experiment.members:
+        if each.experiment.place.is_cluster:
+            check_cluster(settings, each.experiment)
     if any(each.experiment.program for each in experiment.members):
         check_program(settings, asker, experiment)
     if asker.viewer is None:

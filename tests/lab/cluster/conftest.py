@@ -16,7 +16,7 @@ class Cluster:
     each that is allowed to.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, path=f"{STANDIN}{os.pathsep}{ROOT}"):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
@@ -25,7 +25,7 @@ class Cluster:
         self._tickets = folder / "tickets"
         self._tickets.mkdir()
         self._environ = os.environ | {
-            "PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}",
+            "PYTHONPATH": path,
             "STANDIN_TICKETS": str(self._tickets),
         }
 
@@ -81,6 +81,14 @@ class Cluster:
             return subprocess.Popen(
                 command, env=self._environ, cwd=self._folder, stdout=log, stderr=log
             )
+
+
+@pytest.fixture(scope="module")
+def real_cluster(tmp_path_factory):
+    """Its engine is JAX's."""
+    found = Cluster(tmp_path_factory.mktemp("cluster"), str(ROOT))
+    yield found
+    found.end()
 
 
 @pytest.fixture(scope="module")

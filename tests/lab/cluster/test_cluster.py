@@ -9,7 +9,7 @@ import pytest
 
 from spmd_core.base.settings import read_settings
 from spmd_core.lab.batch import Batch
-from spmd_core.lab.cluster import client
+from spmd_core.lab.cluster import client, connection
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.limits import Asker
 from spmd_core.lab.store.searches import Searches
@@ -182,7 +182,7 @@ def test_what_killed_its_workers_is_told_by_their_number():
 
 
 def test_other_versions_are_named_and_an_address_is_checked():
-    words = client.differing('{"jax": "0.12", "libtpu": "1"}', '{"jax": "0.10", "libtpu": "1"}')
+    words = connection.differing('{"jax": "0.12", "libtpu": "1"}', '{"jax": "0.10", "libtpu": "1"}')
     assert words == "jax 0.12 beside 0.10 here"
     with pytest.raises(ValueError, match="is not the address of a Dask scheduler"):
         read_settings({"SPMD_LAB_DASK": "http://somewhere"})

@@ -1,0 +1,184 @@
+"""Runs on the hosts of a named cluster, each a real Dask worker of this machine."""
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.base.errors import RequestError
+from spmd_core.base.settings import read_settings
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.lab.lab import Lab
+from spmd_core.machine.targets import parse_target
+from spmd_core.results.runs.events import Finished
+from tests.labs import HASTY, PATIENCE_S, PATIENT, experiment, is_running, until
+from tests.standin import sitecustomize as standin
+
+MATMUL = {
+    "workload": "matmul",
+    "target": "cluster:pod",
+    "mesh": {"x": 4},
+    "dims": {"batch": 1, "m": 16, "k": 64, "n": 16},
+    "sharding": {"k": "x"},
+    "strategies": ["single", "auto"],
+}
+
+
+@pytest.fixture
+def open_lab(data_folder):
+    labs = []
+
+    def opened(address, settings=HASTY):
+        named = replace(settings, clusters=(("pod", address),))
+        labs.append(Lab.open(data_folder, settings=named))
+        return labs[-1]
+
+    yield opened
+    for lab in labs:
+        lab.close()
+
+
+def on_hosts(behaviour=standin.QUICK, target="cluster:pod"):
+    return experiment(behaviour, target=target)
+
+
+def members(cluster):
+    """The processes of members, by the Dask worker that started each."""
+    found = {}
+    for worker in cluster.workers:
+        listed = f"/proc/{worker.pid}/task/{worker.pid}/children"
+        with open(listed) as file:
+            found[worker.pid] = [int(pid) for pid in file.read().split()]
+    return found
+
+
+def sampling(lab, run):
+    return until(lambda: (status := lab.status(run)).phase == "sample" and status)
+
+
+def gone(pids):
+    return until(lambda: not any(map(is_running, pids)))
+
+
+def test_a_product_over_two_hosts_is_right_and_each_host_is_timed(real_cluster, open_lab):
+    lab = open_lab(real_cluster.ready(2))
+    status = lab.wait(lab.submit(parse_experiment(MATMUL)), PATIENCE_S)
+    assert status.state == "succeeded", status
+    result = lab.result(status.run)
+    assert (result.environment.process_count, result.environment.device_count) == (2, 4)
+    auto = result.strategies["auto"]
+    assert auto.correct and [each.kind for each in auto.collectives] == ["all-reduce"]
+    assert [(each.process, each.devices) for each in auto.hosts] == [(0, 2), (1, 2)]
+    assert lab.text(status.run, "auto", "hlo"), "a long line has arrived too"
+    held = [pid for each in members(real_cluster).values() for pid in each]
+    assert len(held) == 2
+    lab.release()
+    assert gone(held)
+
+
+def test_a_run_is_cancelled_on_all_hosts_and_its_members_stay(cluster, open_lab):
+    lab = open_lab(cluster.ready(2), PATIENT)
+    run = lab.submit(on_hosts(standin.ROUNDS))
+    sampling(lab, run)
+    held = members(cluster)
+    lab.cancel(run)
+    assert lab.wait(run, PATIENCE_S).state == "cancelled"
+    assert members(cluster) == held and all(held.values())
+
+
+@pytest.mark.parametrize("struck", ["the Dask worker", "the member", "the member, stopped"])
+def test_a_host_that_is_lost_ends_the_run_by_name_and_frees_the_others(cluster, open_lab, struck):
+    lab = open_lab(cluster.ready(2))
+    run = lab.submit(on_hosts(standin.ROUNDS))
+    sampling(lab, run)
+    held = members(cluster)
+    worker = cluster.workers[0].pid
+    (member,) = held[worker]
+    how = signal.SIGSTOP if "stopped" in struck else signal.SIGKILL
+    os.kill(worker if "Dask" in struck else member, how)
+    status = lab.wait(run, PATIENCE_S)
+    assert status.state == "crashed"
+    assert f"process {member})" in status.error.message, status
+    assert "of cluster:pod (members 0 to 1; host" in status.error.message
+    assert gone([pid for pids in held.values() for pid in pids])
+    again = open_lab(cluster.ready(2))
+    cluster.allow(1_000)
+    run = again.submit(on_hosts())
+    assert again.wait(run, PATIENCE_S).state == "succeeded", again.status(run)
+
+
+def test_a_frozen_scheduler_ends_the_run_and_its_members(cluster, open_lab):
+    lab = open_lab(cluster.ready(2))
+    run = lab.submit(on_hosts(standin.ROUNDS))
+    sampling(lab, run)
+    held = [pid for pids in members(cluster).values() for pid in pids]
+    os.kill(cluster.scheduler.pid, signal.SIGSTOP)
+    try:
+        status = lab.wait(run, PATIENCE_S)
+        assert status.state == "crashed" and "is gone: start it" in status.error.message
+        assert gone(held)
+    finally:
+        os.kill(cluster.scheduler.pid, signal.SIGCONT)
+
+
+def test_a_lab_that_ends_leaves_no_member_behind(cluster, open_lab):
+    lab = open_lab(cluster.ready(2))
+    run = lab.submit(on_hosts(standin.ROUNDS))
+    sampling(lab, run)
+    held = [pid for pids in members(cluster).values() for pid in pids]
+    assert len(held) == 2
+    lab.close()
+    assert gone(held)
+
+
+def test_a_scheduler_that_is_not_there_fails_the_run_with_a_sentence(open_lab):
+    lab = open_lab("tcp://127.0.0.1:9")
+    status = lab.wait(lab.submit(on_hosts()), PATIENCE_S)
+    assert status.state == "failed" and "nothing listens there" in status.error.message
+
+
+def test_only_the_owner_names_clusters(open_lab):
+    lab = open_lab("tcp://127.0.0.1:9")
+    with pytest.raises(RequestError, match="is no cluster that this server knows: use cluster:pod"):
+        lab.submit(on_hosts(target="cluster:other"))
+    with pytest.raises(RequestError, match="is no cluster that this server knows"):
+        lab.probe("cluster")
+    for text in ("cluster:tcp://10.0.0.1:1", "cluster:local", "cluster:Pod", "cluster:"):
+        with pytest.raises(RequestError, match="is not a place to run"):
+            parse_target(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("local=tcp://127.0.0.1:1", "names no cluster"),
+        ("pod", "names no cluster"),
+        ("Pod=tcp://127.0.0.1:1", "names no cluster"),
+        ("a=tcp://127.0.0.1:1,a=tcp://127.0.0.1:2", "names a cluster twice"),
+        ("a=http://127.0.0.1:1", "is not the address of a Dask scheduler"),
+        ("a=tcp://10.0.0.1:1", "would send runs unencrypted"),
+        ("a=tls://10.0.0.1:1", "is not a file that can be read"),
+    ],
+)
+def test_a_wrong_name_or_address_is_refused(text, rule):
+    with pytest.raises(RequestError, match=rule):
+        read_settings({"SPMD_LAB_CLUSTERS": text})
+
+
+def test_names_and_addresses_are_read():
+    text = "a=tcp://127.0.0.1:1,pod-2=tcp://localhost:2"
+    found = read_settings({"SPMD_LAB_CLUSTERS": text})
+    assert found.scheduler_of("cluster:pod-2") == "tcp://localhost:2"
+    assert found.cluster_targets == ("cluster:a", "cluster:pod-2")
+
+
+def test_the_result_of_another_run_is_not_taken(data_folder):
+    from spmd_core.lab.supervisor.active import ActiveRun
+    from spmd_core.results.runs.states import RunStatus
+
+    asked = RunStatus("a", "queued", on_hosts(), 0.0)
+    run = ActiveRun(asked, HASTY, 0.0)
+    result = standin._finished(on_hosts(standin.ROUNDS), "a", standin.describe("cpu:8")).result
+    run.take(Finished(result=result))
+    assert run.outcome.state == "crashed" and run.outcome.result is None

@@ -131,17 +131,17 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
 
 def _clusters(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """`name=tls://…,name=tcp://…`: the name and the scheduler of each cluster."""
-    variable, found = "SPMD_LAB_CLUSTERS", dict[str, str]()
+    variable, named = "SPMD_LAB_CLUSTERS", dict[str, str]()
     for word in environ.get(variable, "").replace(",", " ").split():
         name, _, address = word.partition("=")
-        if name == "local" or name in found or not (address and _CLUSTER.fullmatch(name)):
-            rule = "names a cluster twice" if name in found else "names no cluster"
+        if name == "local" or name in named or not (address and _CLUSTER.fullmatch(name)):
+            rule = "names a cluster twice" if name in named else "names no cluster"
             fix = (
                 f"write {variable}=pod=tls://10.0.0.1:8786: a name is of a-z, 0-9 and -, not local"
             )
             raise refuse(f"{variable}={shorten(word)}", rule, fix)
-        found[name] = _scheduler(variable, address)
-    return tuple(found.items())
+        named[name] = _scheduler(variable, address)
+    return tuple(named.items())
 
 
 def _tls_files(environ: Mapping[str, str], *addresses: str) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ _LOOK_S = 1.0
 _MOST_LATE_S = 2.0  # what counts of a time in which this process did not come to look
 
 
-class Said(Frozen):
+class Sent(Frozen):
     """What a member's task sends: a sign of life, its process, or that it has a line, which is to
     be fetched where it is not there.
     """
@@ -85,7 +85,7 @@ class Hosts(Connection):
         self._target, self._write = target, write
         self._hosts: list[Host] = []
         self._futures: list[Any] = []
-        self._said: asyncio.Queue[Said] = asyncio.Queue()
+        self._sent: asyncio.Queue[Sent] = asyncio.Queue()
         self._down: asyncio.Queue[Command] = asyncio.Queue()
         self._looked_at = time.monotonic()
         self._is_ready = asyncio.Event()
@@ -155,14 +155,14 @@ class Hosts(Connection):
     async def _described(self, workers: set[str]) -> list[Host]:
         try:
             async with asyncio.timeout(VERSIONS_S):
-                told = await self._client.run(remote.about, workers=sorted(workers))
+                passed_on = await self._client.run(remote.about, workers=sorted(workers))
             return [
                 Host(worker, str(each["host"]), each["number"], str(each["meeting"]))
-                for worker, each in told.items()
+                for worker, each in passed_on.items()
             ]
         except Exception as error:  # whatever a worker sends, or raises
             raise WorkerError(
-                f"the hosts of {self._target} do not say what they are ({words(error)}): see the "
+                f"the hosts of {self._target} cannot be described ({words(error)}): see the "
                 "logs of their Dask workers"
             ) from None
 
@@ -172,8 +172,8 @@ class Hosts(Connection):
         try:
             error = await future.exception()
             if error is None:
-                told = json.loads(await future)
-                how, tail = str(told["how"])[:1000], str(told["tail"])[:20_000]
+                passed_on = json.loads(await future)
+                how, tail = str(passed_on["how"])[:1000], str(passed_on["tail"])[:20_000]
             else:
                 how = f"failed in its task: {words(error, 300)}"
         except Exception as error:  # whatever a worker's bytes lead to
@@ -210,18 +210,18 @@ class Hosts(Connection):
             line = command.model_dump_json()
             with suppress(OSError):  # who is gone is named by its silence, or by its task
                 async with asyncio.timeout(SEND_S):
-                    await self._client.run(remote.told, self._topic, line, workers=to)
+                    await self._client.run(remote.passed_on, self._topic, line, workers=to)
 
     async def _pass_up(self) -> None:
         while True:
-            said = await self._said.get()
-            line = said.line
+            sent = await self._sent.get()
+            line = sent.line
             if line is None:
-                worker = self._hosts[said.member].worker
+                worker = self._hosts[sent.member].worker
                 fetched = await self._client.run(remote.fetched, self._topic, workers=[worker])
                 line = str(fetched[worker])
-            if said.member:
-                self._take_failure(said.member, line)
+            if sent.member:
+                self._take_failure(sent.member, line)
                 continue
             if line.startswith('{"event":"ready"'):
                 self._is_ready.set()
@@ -235,14 +235,14 @@ class Hosts(Connection):
 
     def _heard(self, event: Any) -> None:
         with suppress(ValidationError, TypeError, KeyError, IndexError):
-            said = Said.model_validate(event[1])
-            host = self._hosts[said.member]
-            if host.worker != said.worker:
+            sent = Sent.model_validate(event[1])
+            host = self._hosts[sent.member]
+            if host.worker != sent.worker:
                 return
             host.silent_s, host.limit_s = 0.0, SILENT_S
-            host.process = said.process or host.process
-            if said.is_line:
-                self._said.put_nowait(said)
+            host.process = sent.process or host.process
+            if sent.is_line:
+                self._sent.put_nowait(sent)
 
     # The watch
     # ----------------------------------------------------------------------------------------------

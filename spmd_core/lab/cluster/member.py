@@ -45,10 +45,10 @@ class Member:
 
     def lines(self) -> list[str]:
         """What it has sent, but for answers to pings; of all but the first only why it failed."""
-        said = self.worker.receive()
-        if said:
+        sent = self.worker.receive()
+        if sent:
             self.watched.answered()
-        kept = [event for event in said if not isinstance(event, Pong)]
+        kept = [event for event in sent if not isinstance(event, Pong)]
         shown = kept if self.number == 0 else [each for each in kept if each.event == "failed"]
         return [encode(event).decode() for event in shown]
 
@@ -82,7 +82,7 @@ async def carried(
     _here[topic, dask.address] = member
     say(process=member.worker.pid)
     try:
-        how = await _followed(member, say, partial(_holds, dask, key), _asked(dask, key))
+        how = await _followed(member, say, partial(_holds, dask, key), _until_unwanted(dask, key))
         return json.dumps({"how": how, "tail": member.worker.stderr_tail()})
     finally:
         _here.pop((topic, dask.address), None)
@@ -130,28 +130,28 @@ def _read(member: Member) -> list[str]:
         return []
 
 
-async def _asked(dask: Any, key: str) -> None:
-    """Return once nobody wants the task, or nobody can be asked: a scheduler that is gone or frozen
+async def _until_unwanted(dask: Any, key: str) -> None:
+    """Return once nobody wants the task, or nobody can be reached: a scheduler that is gone or frozen
     must not leave a member behind that holds its devices.
     """
     last = time.monotonic()
     while time.monotonic() - last < WANTED_S:
         with suppress(TimeoutError, OSError):
             async with asyncio.timeout(WANTED_S):
-                asked = await dask.scheduler.get_task_status(keys=[key])
-                if asked.get(key) != "processing":
+                states = await dask.scheduler.get_task_status(keys=[key])
+                if states.get(key) != "processing":
                     return
                 last = time.monotonic()
         await asyncio.sleep(ASK_S)
 
 
 def _holds(dask: Any, key: str) -> bool:
-    """Whether this Dask worker works, and has not been told to drop the task."""
+    """Whether this Dask worker works, and has not been passed_on to drop the task."""
     task = dask.state.tasks.get(key)
     return task is not None and task.state != "cancelled" and dask.status.name == "running"
 
 
-def told(dask: Any, topic: str, line: str) -> None:
+def passed_on(dask: Any, topic: str, line: str) -> None:
     """Pass a command on to the member of this Dask worker, if it is still there."""
     if member := _here.get((topic, dask.address)):
         member.worker.send(COMMANDS.validate_json(line))

@@ -50,11 +50,11 @@ def about(dask_worker: Any) -> dict[str, object]:
     return about(dask_worker)
 
 
-def told(topic: str, line: str, dask_worker: Any) -> None:
+def passed_on(topic: str, line: str, dask_worker: Any) -> None:
     """Pass a command on to the member of this Dask worker."""
-    from spmd_core.lab.cluster.member import told
+    from spmd_core.lab.cluster.member import passed_on
 
-    told(dask_worker, topic, line)
+    passed_on(dask_worker, topic, line)
 
 
 def fetched(topic: str, dask_worker: Any) -> str:

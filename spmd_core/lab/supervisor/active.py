@@ -229,8 +229,8 @@ class ActiveRun:
         )
 
     def _finished(self, event: Finished) -> RunEnd:
-        told = event.result.run, event.result.experiment.id
-        if told != (self.status.run, self.status.experiment.id):  # a member of a cluster may lie
+        sent = event.result.run, event.result.experiment.id
+        if sent != (self.status.run, self.status.experiment.id):  # a member of a cluster may lie
             failure = Failure(kind="WorkerCrashed", message="the worker sent another run's result")
             return RunEnd("crashed", error=failure, renew_worker=True)
         if self._before and self._before.result:

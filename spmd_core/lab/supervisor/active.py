@@ -230,7 +230,7 @@ class ActiveRun:
 
     def _finished(self, event: Finished) -> RunEnd:
         sent = event.result.run, event.result.experiment.id
-        if sent != (self.status.run, self.status.experiment.id):  # a member of a cluster may lie
+        if sent != (self.status.run, self.status.experiment.id):  # a member may send anything
             failure = Failure(kind="WorkerCrashed", message="the worker sent another run's result")
             return RunEnd("crashed", error=failure, renew_worker=True)
         if self._before and self._before.result:

@@ -4,6 +4,7 @@ from spmd_core.machine import dumps, surroundings
 from spmd_core.machine.absent import (
     ENVIRONMENT,
     GPU_OPTIONS,
+    compiler_refusal,
     description,
     gpu_compiler_refusal,
     platform_of,
@@ -45,6 +46,7 @@ __all__ = [
     "Topology",
     "absent_target",
     "accelerator_files",
+    "compiler_refusal",
     "default_target",
     "description",
     "device_ids",

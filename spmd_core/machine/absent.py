@@ -6,6 +6,7 @@ from math import gcd
 
 from spmd_core.base import package_version
 from spmd_core.machine.gpus import Gpu
+from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import Topology
 
 REQUIREMENTS = "requirements-gpu-targets.txt"
@@ -96,6 +97,11 @@ def gpu_compiler_refusal() -> str | None:
     if jaxlib is not None and number != jaxlib:
         return f"{name} {number} does not fit jaxlib {jaxlib}: run `{INSTALL}`, which brings the one that fits"
     return None
+
+
+def compiler_refusal(target: str) -> str | None:
+    """Why programs for a target cannot be compiled here, with what to type; None if they can."""
+    return gpu_compiler_refusal() if parse_target(target).is_gpu else None
 
 
 def target_config(gpu: Gpu) -> str:

@@ -143,7 +143,12 @@ def _best(title: str, ranked: list[Candidate], pruned: list[Candidate]) -> Stand
     if best is not None:
         return StandardSharding(title, best)
     ruled = [each for each in pruned if each.equal is None and kind_of(each) == title]
-    first = min(ruled, key=lambda each: each.memory_bytes or 0, default=None)
+    # a batch that does not divide over the shards makes no plan, and has no bytes
+    first = min(
+        ruled,
+        key=lambda each: (each.memory_bytes is None, each.memory_bytes or 0),
+        default=None,
+    )
     slow = next((each for each in ruled if each.reason in _SLOW), None)  # of those some may run
     if slow is not None:
         return StandardSharding(title, None, slow.detail, is_slow=True)

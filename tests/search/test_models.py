@@ -211,6 +211,12 @@ def test_the_answer_in_words_and_json(small):
     assert "It first loses by" in words.why_not(published, lost)
 
 
+def test_a_standard_that_does_not_fit_is_ruled_out_by_its_memory_where_the_batch_is_open():
+    answer = answer_of(model="llama-3.1-8b", chips=["v5p:8"], global_batch=None, remat=["full"])
+    data = next(each for each in answer.standards if each.title == "data")
+    assert data.candidate is None and "GiB" in data.why and "batch_per_device" not in data.why
+
+
 def test_the_winner_as_maxtext_and_flax_write_it():
     plan = parse_plan(
         {

@@ -193,7 +193,7 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
                 "Time": seconds_text(each.seconds),
                 "Known by": words.known_by(each, proof),
                 **columns(each),
-                **figures(each, price),
+                **figures(each, {} if goal == "price" else price),  # which "Cost" has
                 "Memory": bytes_text(each.memory_bytes),
                 "Fits": each.fits if each.plan else "",
                 "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",

@@ -1,7 +1,7 @@
 """Which candidates are ruled out by what is known, and which is tried next."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -17,12 +17,16 @@ DRAWN_EACH = 2  # of so many runs one is drawn at random, until enough are: the 
 class CandidateChoice:
     """The choices of one search of `space` candidates. `tried` are keys of runs; `draws`: whether
     some are drawn at random, so that their programs show how far estimates may be trusted. None
-    are of an exported program: it has few candidates, and draws would take their time.
+    are of an exported program: it has few candidates, and draws would take their time. `elsewhere`
+    are targets whose compiler is not installed: their candidates stay estimated.
     """
 
-    def __init__(self, question: Question, space: int, draws: bool):
+    def __init__(
+        self, question: Question, space: int, draws: bool, elsewhere: Collection[str] = ()
+    ):
         self._question, self._space = question, space
         is_array = isinstance(question, ArrayQuestion) and question.described is None
+        self._elsewhere = elsewhere
         self._draws = draws and is_array and question.minimize == "time"
         self.tried: set[object] = set()
         self._drawn: set[object] = set()
@@ -69,7 +73,11 @@ class CandidateChoice:
         if len(self.tried) >= (STANDARDS_AFTER if is_array else STANDARDS_OF_MODELS_AFTER):
             ranked = [each.candidate for each in answer.standards if each.candidate] + ranked
         left = [
-            each for each in ranked if each.stage == "estimated" and run_key(each) not in self.tried
+            each
+            for each in ranked
+            if each.stage == "estimated"
+            and each.target not in self._elsewhere
+            and run_key(each) not in self.tried
         ]
         if not left:
             return []

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from spmd_core.base import LabError, RequestError, refuse
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, why
-from spmd_core.machine import parse_target
+from spmd_core.machine import compiler_refusal, parse_target
 from spmd_core.search import (
     MOST,
     Answer,
@@ -204,7 +204,8 @@ class Search(Work):
             runs.deadline = final - min(
                 PROVING * (self.budget_s or 0.0), PROOFS * MOST_PROVEN * ROW_S
             )
-        choice = CandidateChoice(self.question, self.space, draws=not attached)
+        elsewhere = [each for each in self._targets() if compiler_refusal(each)]
+        choice = CandidateChoice(self.question, self.space, not attached, elsewhere)
         self.doing = "measuring" if attached else "compiling"
         if not attached:
             self._compile(runs, choice)

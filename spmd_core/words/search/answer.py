@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
-from spmd_core.machine import get_topology, parse_target
+from spmd_core.machine import compiler_refusal, get_topology, parse_target
 from spmd_core.search import (
     Answer,
     AnyQuestion,
@@ -281,20 +281,14 @@ def nothing_left(answer: Answer) -> str:
     )
 
 
-def next_label(answer: Answer) -> str:
-    """What the button does that goes on with a search, in the words of `next_words`."""
-    winner = answer.winner
-    if winner is not None and winner.stage == "estimated" and winner.step:
-        return "Compile the best few"
-    return "Search on"
-
-
 def next_words(answer: Answer) -> str:
     """What would make the answer more certain; "" if nothing is left to do."""
     winner = answer.winner
     if winner is None:
         return ""
     if winner.stage == "estimated":
+        if refusal := compiler_refusal(winner.target):
+            return f"Not compiled: {refusal}."
         return (
             "Next: compile the best few (a large model takes about a minute each)."
             if winner.step

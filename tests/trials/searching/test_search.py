@@ -204,6 +204,16 @@ def test_a_plan_that_was_compiled_elsewhere_is_compiled_in_a_search_that_is_open
     assert store.outcomes(question.id)[winner.number]["run"] == run
 
 
+def test_a_compiler_that_is_not_here_fails_no_candidate(lab, store, monkeypatch):
+    monkeypatch.setattr("spmd_core.machine.absent.plugin_version", lambda: None)
+    question = read_question(
+        {"model": "scaled:1", "chips": ["h100:8"], "global_batch": 32, "remat": ["full"]}
+    )
+    answer = Search(lab, store, question, PATIENCE_S).run()
+    assert answer.counts["failed"] == 0 and answer.winner.stage == "estimated" and runs(lab) == 0
+    assert next_words(answer).startswith("Not compiled: the compiler for GPUs is not installed")
+
+
 @pytest.mark.parametrize("few", [1, 60])
 def test_a_search_opened_again_says_what_it_said(lab, store, few, monkeypatch):
     monkeypatch.setattr("spmd_core.trials.searching.search.MOST_RUNS", few)

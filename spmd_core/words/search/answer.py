@@ -281,6 +281,14 @@ def nothing_left(answer: Answer) -> str:
     )
 
 
+def next_label(answer: Answer) -> str:
+    """What the button does that goes on with a search, in the words of `next_words`."""
+    winner = answer.winner
+    if winner is None or winner.stage != "estimated" or compiler_refusal(winner.target):
+        return "Search on"
+    return "Compile the best few" if winner.step else "Search on"
+
+
 def next_words(answer: Answer) -> str:
     """What would make the answer more certain; "" if nothing is left to do."""
     winner = answer.winner

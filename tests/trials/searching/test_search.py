@@ -16,7 +16,13 @@ from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.runs import Runs, spread
 from spmd_core.trials.searching.search import Search
 from spmd_core.trials.searching.searches import watch_search
-from spmd_core.words.search import disturbed_words, next_words, search_headline, state_words
+from spmd_core.words.search import (
+    disturbed_words,
+    next_label,
+    next_words,
+    search_headline,
+    state_words,
+)
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 
 SPEC = {
@@ -212,6 +218,7 @@ def test_a_compiler_that_is_not_here_fails_no_candidate(lab, store, monkeypatch)
     answer = Search(lab, store, question, PATIENCE_S).run()
     assert answer.counts["failed"] == 0 and answer.winner.stage == "estimated" and runs(lab) == 0
     assert next_words(answer).startswith("Not compiled: the compiler for GPUs is not installed")
+    assert next_label(answer) == "Search on"
 
 
 @pytest.mark.parametrize("few", [1, 60])

@@ -4,7 +4,7 @@ answer first.
 
 import streamlit as st
 
-from spmd_core.machine import gpu_compiler_refusal
+from spmd_core.machine import compiler_refusal
 from spmd_core.words import ago, model_words
 from ui import course, exports, links, live, next_step, price, remedies, shell, state
 from ui.lab import find, lab
@@ -46,7 +46,7 @@ compiler = "GPU" if experiment.place.is_gpu else "TPU"
 st.caption(
     f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the {compiler} compiler. No {compiler} is needed, nothing is executed."
 )
-if experiment.place.is_gpu and (missing := gpu_compiler_refusal()):
+if missing := compiler_refusal(experiment.target):
     st.caption(plain(f"{as_sentence(missing)} Estimates need no compiler."))
 
 course.hint(experiment)

@@ -87,8 +87,10 @@ def plugin_version() -> str | None:
     return None
 
 
-def gpu_compiler_refusal() -> str | None:
-    """Why programs cannot be compiled for absent GPUs here, with what to type; None if they can."""
+def compiler_refusal(target: str) -> str | None:
+    """Why programs for a target cannot be compiled here, with what to type; None if they can."""
+    if not parse_target(target).is_gpu:
+        return None  # the TPU compiler comes with the program's own requirements
     plugin = plugin_version()
     if plugin is None:
         return f"the compiler for GPUs is not installed: run `{INSTALL}`"
@@ -97,11 +99,6 @@ def gpu_compiler_refusal() -> str | None:
     if jaxlib is not None and number != jaxlib:
         return f"{name} {number} does not fit jaxlib {jaxlib}: run `{INSTALL}`, which brings the one that fits"
     return None
-
-
-def compiler_refusal(target: str) -> str | None:
-    """Why programs for a target cannot be compiled here, with what to type; None if they can."""
-    return gpu_compiler_refusal() if parse_target(target).is_gpu else None
 
 
 def target_config(gpu: Gpu) -> str:

@@ -2,7 +2,7 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.machine import GPUS, get_topology, mesh_places, parse_target
-from spmd_core.machine.absent import gpu_compiler_refusal, hosts_of, target_config
+from spmd_core.machine.absent import compiler_refusal, hosts_of, target_config
 from spmd_core.machine.of_chips import topology_of_chips
 
 pytestmark = pytest.mark.fast
@@ -70,8 +70,8 @@ def test_hosts_of_a_domain():
 
 def test_a_missing_compiler_names_the_line_to_type(monkeypatch):
     monkeypatch.setattr("spmd_core.machine.absent.plugin_version", lambda: None)
-    assert "pip install -r requirements-gpu-targets.txt" in (gpu_compiler_refusal() or "")
+    assert "pip install -r requirements-gpu-targets.txt" in (compiler_refusal("gpu:h100:8") or "")
     monkeypatch.setattr(
         "spmd_core.machine.absent.plugin_version", lambda: "jax-cuda12-plugin 0.4.1"
     )
-    assert "does not fit jaxlib" in (gpu_compiler_refusal() or "")
+    assert "does not fit jaxlib" in (compiler_refusal("gpu:h100:8") or "")

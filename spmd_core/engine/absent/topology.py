@@ -17,8 +17,8 @@ from spmd_core.engine.absent.early import Scheduled
 from spmd_core.machine import (
     ENVIRONMENT,
     Topology,
+    compiler_refusal,
     description,
-    gpu_compiler_refusal,
     platform_of,
 )
 from spmd_core.time import CompiledText
@@ -46,7 +46,7 @@ Coordinates = tuple[int, ...]  # x, y, z, core, slice
 
 def devices_of(topology: Topology) -> list[Any]:
     """The compile-only devices of a topology; WorkerError where the compiler is missing or refuses."""
-    if topology.chip.is_gpu and (refusal := gpu_compiler_refusal()):
+    if refusal := compiler_refusal(topology.target):
         raise WorkerError(refusal)
     missing = [name for name in ENVIRONMENT if not os.environ.get(name)]
     if missing and jax.default_backend() != "tpu":  # whose own compiler is loaded

@@ -155,10 +155,10 @@ class Hosts(Connection):
     async def _described(self, workers: set[str]) -> list[Host]:
         try:
             async with asyncio.timeout(VERSIONS_S):
-                passed_on = await self._client.run(remote.about, workers=sorted(workers))
+                described = await self._client.run(remote.about, workers=sorted(workers))
             return [
                 Host(worker, str(each["host"]), each["number"], str(each["meeting"]))
-                for worker, each in passed_on.items()
+                for worker, each in described.items()
             ]
         except Exception as error:  # whatever a worker sends, or raises
             raise WorkerError(
@@ -172,8 +172,8 @@ class Hosts(Connection):
         try:
             error = await future.exception()
             if error is None:
-                passed_on = json.loads(await future)
-                how, tail = str(passed_on["how"])[:1000], str(passed_on["tail"])[:20_000]
+                ended = json.loads(await future)
+                how, tail = str(ended["how"])[:1000], str(ended["tail"])[:20_000]
             else:
                 how = f"failed in its task: {words(error, 300)}"
         except Exception as error:  # whatever a worker's bytes lead to

@@ -90,7 +90,7 @@ def plugin_version() -> str | None:
 def compiler_refusal(target: str) -> str | None:
     """Why programs for a target cannot be compiled here, with what to type; None if they can."""
     if not parse_target(target).is_gpu:
-        return None  # the TPU compiler comes with the program's own requirements
+        return None  # requirements.txt brings libtpu
     plugin = plugin_version()
     if plugin is None:
         return f"the compiler for GPUs is not installed: run `{INSTALL}`"

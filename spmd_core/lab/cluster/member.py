@@ -146,7 +146,7 @@ async def _until_unwanted(dask: Any, key: str) -> None:
 
 
 def _holds(dask: Any, key: str) -> bool:
-    """Whether this Dask worker works, and has not been asked to drop the task."""
+    """Whether this Dask worker works, and its task has not been canceled."""
     task = dask.state.tasks.get(key)
     return task is not None and task.state != "cancelled" and dask.status.name == "running"
 

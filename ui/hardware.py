@@ -8,7 +8,7 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.machine import Hardware, parse_target
 from spmd_core.results import Environment
-from spmd_core.words import Check, pool_words
+from spmd_core.words import Check, environment_notes, pool_words
 from ui import tables
 from ui.lab import self_test
 from ui.markdown import plain
@@ -65,7 +65,7 @@ def headline(hardware: Hardware, environment: Environment | None, target: str) -
 
 
 def remarks(
-    hardware: Hardware, environment: Environment | None, worker_pid: int | None
+    hardware: Hardware, environment: Environment | None, target: str, worker_pid: int | None
 ) -> list[str]:
     """What to know besides: who holds the devices, the place in a slice, what simulated devices are
     good for.
@@ -85,7 +85,8 @@ def remarks(
         )
     if environment is not None and environment.simulated:
         lines += [
-            f"{note}. Layouts and collectives are as on real ones." for note in environment.notes
+            f"{note}. Layouts and collectives are as on real ones."
+            for note in environment_notes(environment, target)
         ]
     if environment is not None and (pool := pool_words(environment)):
         lines.append(f"{pool}.")
@@ -100,7 +101,7 @@ def draw(
     with st.container(horizontal=True, gap="medium"):
         for label, value in facts(hardware, environment):
             st.markdown(f":small[:gray[{plain(label)}]]  \n{plain(value)}", width="content")
-    for remark in remarks(hardware, environment, worker_pid):
+    for remark in remarks(hardware, environment, target, worker_pid):
         st.caption(plain(remark))
     if environment is not None:
         with st.expander("Each device"):

@@ -8,7 +8,7 @@ from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, parse_target
 from spmd_core.results import Environment
-from spmd_core.words import environment_words, pool_words
+from spmd_core.words import environment_notes, environment_words, pool_words
 
 TIMEOUT_S = 120.0  # a TPU takes its time to be there
 
@@ -28,14 +28,15 @@ def main(arguments: Namespace) -> int:
     target = default_target() if arguments.target is None else _target(arguments.target)
     lab = Lab.open(serve=False)
     environment = lab.probe(target, TIMEOUT_S)
+    notes = environment_notes(environment, target)
     if arguments.json:
-        print(environment.model_dump_json())
+        print(environment.model_copy(update={"notes": notes}).model_dump_json())
         return 0
     devices = f"{target}: {environment.platform}, {environment_words(environment)}"
     machine = f"machine: {lab.hardware().sentence}"
     print("\n".join([devices, machine, "", *_table(environment)]))
     pool = pool_words(environment)
-    for note in (*environment.notes, *([pool] if pool else [])):
+    for note in (*notes, *([pool] if pool else [])):
         print(f"note: {note}")
     return 0
 

@@ -44,7 +44,6 @@ def describe(target: str, expected_device_count: int | None = None) -> Environme
         xla_flags=os.environ.get("XLA_FLAGS", ""),
         libtpu_init_args=os.environ.get("LIBTPU_INIT_ARGS", ""),
         simulated=simulated,
-        notes=_notes(simulated, len(devices)),
     )
 
 
@@ -136,13 +135,3 @@ def load() -> float | None:
         return round(os.getloadavg()[0], 2)
     except OSError:
         return None
-
-
-def _notes(simulated: bool, count: int) -> tuple[str, ...]:
-    if not simulated:
-        return ()
-    cores = available_cores()
-    return (
-        f"{count} simulated devices share {cores} core{'' if cores == 1 else 's'}: "
-        "their times say nothing of real devices",
-    )

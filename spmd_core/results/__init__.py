@@ -15,6 +15,7 @@ from spmd_core.results.collective import (
 from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn, thinned
 from spmd_core.results.environment import Device, Environment
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
+from spmd_core.results.fact import RINGS, SAME_PROGRAM, StoredFact
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.placement import difference
 from spmd_core.results.prediction import (
@@ -60,7 +61,6 @@ from spmd_core.results.reference.reference import (
 from spmd_core.results.result import (
     INEXPRESSIBLE,
     OUT_OF_MEMORY,
-    SAME_PROGRAM,
     ArrayReport,
     Comparison,
     Failure,
@@ -71,7 +71,6 @@ from spmd_core.results.result import (
     Result,
     ShardReport,
     Status,
-    StoredFact,
     StrategyResult,
     Unsharded,
     Wrong,
@@ -161,6 +160,7 @@ __all__ = [
     "OUT_OF_MEMORY",
     "PROGRAM",
     "READ_BYTES",
+    "RINGS",
     "ROUNDING",
     "RUN",
     "SAME_PROGRAM",

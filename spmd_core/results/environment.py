@@ -38,4 +38,4 @@ class Environment(Frozen):
     libtpu_init_args: str = ""  # flags of the TPU compiler and runtime, from the environment
     libtpu: str | None = None  # of a compile-only target: the package that holds the compiler
     simulated: bool = False
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # for those who read: not stored, but by older versions

@@ -6,6 +6,7 @@ from pydantic import BeforeValidator
 
 from spmd_core.base import Frozen
 from spmd_core.results.collective import Collective
+from spmd_core.results.fact import StoredFact
 
 PROGRAM = "program"  # the key of a program's fingerprint among the facts of its compile
 Binds = Literal["compute", "memory", "interconnect", "host", "data centre network"]
@@ -77,6 +78,7 @@ class Prediction(Frozen):
     # empty: the segments that older versions stored here are left, since nothing reads them
     timeline: Annotated[tuple[()], BeforeValidator(lambda stored: ())] = ()
     buffers: tuple[Buffer, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # for those who read: not stored, but by older versions
+    facts: tuple[StoredFact, ...] | None = None  # what notes are made of; None: notes are stored
     before_compiling: dict[str, Any] = {}  # the estimate of memory without the compiler
     compile: dict[str, Any] = {}  # seconds, versions, flags

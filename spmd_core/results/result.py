@@ -11,6 +11,7 @@ from spmd_core.experiment import Experiment, Row
 from spmd_core.results.advice import Next
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
+from spmd_core.results.fact import SAME_PROGRAM, StoredFact
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.prediction import Estimate, Prediction
 from spmd_core.results.shardings import Shardings
@@ -20,7 +21,6 @@ from spmd_core.results.verdicts import Settles, Verdict, verdict
 Status = Literal["ok", "error", "cancelled"]
 INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding
 OUT_OF_MEMORY = "resource_exhausted"  # of a device, or of the machine
-SAME_PROGRAM = "same program"  # kind of a fact: `row`, the first whose compiled program is the same
 
 
 class Phases(Frozen):
@@ -113,15 +113,6 @@ class Wrong(Frozen):
     of: int
     share: float
     worst: WrongElement
-
-
-class StoredFact(Frozen):
-    """What a reader of a strategy's numbers needs beside them: a kind of `words/results.py`, and
-    the values that its sentence names.
-    """
-
-    kind: str
-    values: dict[str, int | float | str] = {}
 
 
 class HostTime(Frozen):
@@ -272,7 +263,7 @@ class Result(Frozen):
     comparison: Comparison | None = None
     next: Next | None = None  # what to try next, for those who read: not stored
     partial: bool = False  # cancelled or crashed before it was done
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # for those who read: not stored, but by older versions
     # of a study, where some rows are measured and others predicted: how the predicted ones compare
     predicted: Comparison | None = None
     # of a study over several targets: those beside the experiment's own

@@ -1,7 +1,7 @@
 """How long: the only wing that answers in seconds, whatever the source."""
 
 from spmd_core.time.bandwidth.accuracy import FEWEST_RANKED, Pair, median_error, pairs_of, spearman
-from spmd_core.time.bandwidth.ceilings import ceiling, noted
+from spmd_core.time.bandwidth.ceilings import busy_facts, ceiling
 from spmd_core.time.bandwidth.fits import fits
 from spmd_core.time.bandwidth.operations import operations_of, operations_of_turn
 from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
@@ -22,7 +22,7 @@ from spmd_core.time.cost.version import versions
 from spmd_core.time.estimate.gap import gap_parts, unexplained_s
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
-from spmd_core.time.estimate.step import RING_NOTE, estimate_step, step_mfu
+from spmd_core.time.estimate.step import estimate_step, step_mfu
 from spmd_core.time.model.calibration import ALONE, Calibration
 from spmd_core.time.model.duration import NOT_CALIBRATED, Duration, Unknown
 from spmd_core.time.model.stored_results import (
@@ -42,7 +42,6 @@ __all__ = [
     "ALONE",
     "FEWEST_RANKED",
     "NOT_CALIBRATED",
-    "RING_NOTE",
     "TOO_HIGH",
     "AxisSpan",
     "Calibration",
@@ -66,6 +65,7 @@ __all__ = [
     "Walk",
     "baseline",
     "bound_s",
+    "busy_facts",
     "calibration",
     "calibration_of",
     "calibration_on",
@@ -90,7 +90,6 @@ __all__ = [
     "median_error",
     "mesh_axes",
     "nearest_fit",
-    "noted",
     "of_experiment",
     "on_topology",
     "operations_of",

@@ -62,6 +62,7 @@ from spmd_core.words.experiments import (
     own_specs_words,
     sharding_words,
 )
+from spmd_core.words.facts import fact_words, in_sentences, wrong_words
 from spmd_core.words.gap import gap_sentence, gap_table
 from spmd_core.words.history.between import basis_words, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
@@ -97,6 +98,7 @@ from spmd_core.words.layouts import (
 from spmd_core.words.names import (
     DOES_NOT_FIT,
     ago,
+    environment_notes,
     environment_words,
     listed,
     mesh_words,
@@ -210,7 +212,6 @@ from spmd_core.words.timeline import (
     short_name,
 )
 from spmd_core.words.traces import traced
-from spmd_core.words.values import wrong_words
 
 __all__ = [
     "ABOUT",
@@ -278,10 +279,12 @@ __all__ = [
     "doing_words",
     "domains_title",
     "domains_words",
+    "environment_notes",
     "environment_words",
     "experiment_size_words",
     "experiment_words",
     "explained",
+    "fact_words",
     "failures",
     "findings_lines",
     "fit_words",
@@ -298,6 +301,7 @@ __all__ = [
     "ignored_words",
     "imported_words",
     "in_a_line",
+    "in_sentences",
     "in_words",
     "index_texts",
     "interval_words",

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text, mesh_text, shorten
 from spmd_core.experiment import PROGRAM_FILE, STRATEGIES, WORKLOADS
-from spmd_core.machine import sheet_bytes
+from spmd_core.machine import parse_target, sheet_bytes
 from spmd_core.results import Environment, RunSummary
 
 DOES_NOT_FIT = "Does not fit"
@@ -124,6 +124,22 @@ def pool_words(environment: Environment) -> str | None:
         f"JAX takes up to {bytes_text(held)} of each GPU{of}, as programs need it: "
         "XLA_PYTHON_CLIENT_MEM_FRACTION sets the share, XLA_PYTHON_CLIENT_PREALLOCATE=true takes "
         "it at once"
+    )
+
+
+def environment_notes(environment: Environment, target: str) -> tuple[str, ...]:
+    """What a reader of times must know of what they were, or were not, measured on."""
+    if parse_target(target).is_absent:
+        return (
+            f"no {environment.platform.upper()} is attached: programs are compiled for this topology "
+            "and timed by the cost model, none is executed",
+        )
+    if not environment.simulated:
+        return ()
+    count, cores = environment.device_count, environment.cores
+    return (
+        f"{count} simulated devices share {cores} core{'' if cores == 1 else 's'}: "
+        "their times say nothing of real devices",
     )
 
 

@@ -1,26 +1,24 @@
 """A stored result with its sentences, which are made of its facts each time it is read."""
 
-import math
 from collections.abc import Callable, Iterator
 from statistics import median
 
 from spmd_core.base import seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import (
-    LARGEST,
-    SAME_PROGRAM,
     SPREAD_NOTICE,
     SPREAD_WARNING,
     STEP_TIME,
     Comparison,
+    Environment,
     Prediction,
     Result,
-    StoredFact,
     StrategyResult,
 )
 from spmd_core.words import runs, strategies, traces
 from spmd_core.words.advice.next import next_step
-from spmd_core.words.names import title
+from spmd_core.words.facts import fact_words, in_sentences
+from spmd_core.words.names import environment_notes
 
 DISPATCH_FACTOR = 3.0  # of the dispatch floor: below it, a call is most of what is measured
 USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
@@ -28,37 +26,6 @@ NOT_EARLY = (
     "the compiler wrote no schedule on the way: the program was compiled to its end, "
     "which takes several times as long"
 )
-# kind of a stored fact -> its sentence; `beyond` has several
-_SENTENCES = {
-    "tpu multiplier": "TPU multiplies float32 in {passes} at {at}: the error is judged by {by}",
-    "gpu multiplier": "the GPU may multiply float32 as TF32 at this precision: the error is judged "
-    "by TF32 (precision=highest avoids it)",
-    "by the function itself": "compared with the function itself, in float64 on one device",
-    "function fails": "not compared: in float64 on one device the function itself fails with "
-    "{kind}: {message}",
-    "rows compared": "compared with the reference on {rows} rows chosen by the seed",
-    "values alike": "every right value is the same within rounding: parts that were exchanged "
-    "would not show (data `normal` shows them)",
-    "by one CPU device": "compared with the same program on one CPU device, within what rounding "
-    "may move each element by",
-    "not compared": "not compared: {why}",
-    "one device fails": "not compared: one device fails with {kind}: {message}",
-    "not predicted": "not predicted: {why}",
-    SAME_PROGRAM: "the same program as {row}",
-    "points measured": "stopped after {count} of {of} points",
-}
-_TPU_PASSES = {
-    "default": ("bfloat16 passes", "default precision", "bfloat16 (precision=highest avoids it)"),
-    "high": ("three bfloat16 passes", "precision=high", "these"),
-}
-_BEYOND = "they are, or come from, numbers beyond {largest:.5g}, the largest {dtype}"
-_WHY = {
-    "infinite": f"are infinite, and right so: {_BEYOND}",
-    "unjudged": f"are not judged: {_BEYOND}",
-    "undefined": "are not judged: they are infinite, or no numbers, in float64 too",
-    "unresolved": "are not judged: rounding spreads them as far as the values of the reference "
-    "lie apart",
-}
 
 
 STRAGGLER = 1.5  # times the median of the other hosts
@@ -68,14 +35,28 @@ def in_words(result: Result) -> Result:
     """A result with its answer, the notes and the words of the traces of its strategies, and what
     to try next; what an older version stored of these is replaced.
     """
+    experiment = result.experiment
+    environment = _environment(result.environment, experiment.target)
+    # which are about times, and a program as written has none
+    of_times = () if experiment.what.is_small_program else environment.notes
+    others = (note for note in result.notes if note not in result.environment.notes)
     return result.model_copy(
         update={
+            "environment": environment,
+            "environments": {
+                target: _environment(each, target) for target, each in result.environments.items()
+            },
+            "notes": tuple(dict.fromkeys((*others, *of_times))),
             "strategies": {name: _strategy(result, name) for name in result.strategies},
             "comparison": _with_sentence(result.comparison, runs.run_headline, result),
             "predicted": _with_sentence(result.predicted, strategies.predicted, result),
             "next": next_step(result),
         }
     )
+
+
+def _environment(environment: Environment, target: str) -> Environment:
+    return environment.model_copy(update={"notes": environment_notes(environment, target)})
 
 
 def _with_sentence(
@@ -95,26 +76,6 @@ def _strategy(result: Result, name: str) -> StrategyResult:
     if outcome.prediction is not None:
         update["prediction"] = _predicted(outcome.prediction, experiment)
     return outcome.model_copy(update=update)
-
-
-def fact_words(fact: StoredFact) -> str:
-    """The sentence of a stored fact."""
-    if fact.kind == "beyond":
-        return _beyond_words(dict(fact.values))
-    passes, at, by = _TPU_PASSES.get(str(fact.values.get("precision")), ("", "", ""))
-    if fact.kind == SAME_PROGRAM:
-        return _SENTENCES[fact.kind].format(row=title(str(fact.values["row"])))
-    return _SENTENCES[fact.kind].format(passes=passes, at=at, by=by, **fact.values)
-
-
-def _beyond_words(values: dict[str, int | float | str]) -> str:
-    largest = LARGEST.get(str(values["dtype"]), math.inf)
-    return "; ".join(
-        f"{values[kind]:,} of {values['of']:,} elements of {values['name']} "
-        f"{why.format(largest=largest, dtype=values['dtype'])}"
-        for kind, why in _WHY.items()
-        if values[kind]
-    )
 
 
 def _notes(outcome: StrategyResult, experiment: Experiment) -> Iterator[str]:
@@ -176,11 +137,12 @@ def _of_samples(outcome: StrategyResult, experiment: Experiment, median_s: float
 
 def _predicted(prediction: Prediction, experiment: Experiment) -> Prediction:
     """A prediction with what follows from its plan and how far the compiler came."""
-    plan, notes = experiment.plan, list(prediction.notes)
-    if plan is None or not prediction.compiled:
-        return prediction
+    plan, noted = experiment.plan, in_sentences(prediction)
+    if plan is None or not noted.compiled:
+        return noted
+    notes = [*filter(None, [noted.fits and plan.not_compared]), *noted.notes]
     if plan.with_fitting_blocks != plan:
         notes.append(f"{plan.kernel_refusal}: the step was compiled with these")
     if prediction.program == "final" and not experiment.place.is_gpu:
         notes.append(NOT_EARLY)
-    return prediction.model_copy(update={"notes": tuple(dict.fromkeys(notes))})
+    return noted.model_copy(update={"notes": tuple(dict.fromkeys(notes))})

@@ -9,7 +9,7 @@ from spmd_core.base import bytes_text, count_text, seconds_text, value_text
 from spmd_core.experiment import STRATEGIES
 from spmd_core.program import kind_words
 from spmd_core.results import COMPILING, ArrayReport, Collective, Result, RunStatus, StrategyResult
-from spmd_core.words import bandwidth, predictions, strategies, values
+from spmd_core.words import bandwidth, facts, predictions, strategies
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import processes_words, title
 
@@ -200,7 +200,7 @@ def failures(result: Result) -> dict[str, list[str]]:
 
 def wrong_words(name: str, outcome: StrategyResult) -> str:
     """That a strategy computed wrong values."""
-    return f"{title(name)} computed wrong values and is not ranked: {values.wrong_words(outcome)}."
+    return f"{title(name)} computed wrong values and is not ranked: {facts.wrong_words(outcome)}."
 
 
 def verdict_words(outcome: StrategyResult) -> str:

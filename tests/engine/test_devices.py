@@ -4,6 +4,7 @@ import pytest
 from spmd_core.base.errors import WorkerError
 from spmd_core.engine import devices
 from spmd_core.engine.devices import describe
+from spmd_core.words import environment_notes
 
 
 def test_an_environment_describes_what_is_there(environment):
@@ -18,7 +19,7 @@ def test_an_environment_describes_what_is_there(environment):
     assert environment.default_memory == "device"
     assert environment.cores >= 1
     assert environment.host_memory_bytes > 2**28
-    assert environment.notes == (
+    assert environment_notes(environment, "cpu:8") == (
         f"8 simulated devices share {environment.cores} core{'s' * (environment.cores > 1)}: "
         "their times say nothing of real devices",
     )

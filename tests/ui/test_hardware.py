@@ -44,21 +44,20 @@ def test_a_machine_without_accelerator_says_what_stands_in():
         == "No accelerator found here: 8 simulated CPU devices stand in for one."
     )
     assert dict(facts(LAPTOP, simulated))["Memory kinds"] == "device, pinned_host"
-    noted = simulated.model_copy(update={"notes": ("8 simulated devices share 2 cores",)})
-    assert remarks(LAPTOP, noted, None) == [
-        "8 simulated devices share 2 cores. Layouts and collectives are as on real ones."
+    assert remarks(LAPTOP, simulated, "cpu:8", None) == [
+        "8 simulated devices share 2 cores: their times say nothing of real devices. Layouts and collectives are as on real ones."
     ]
 
 
 def test_a_busy_tpu_names_who_holds_it_and_its_place_in_the_slice():
     assert headline(TPU, None, "local") == "2 × TPU v5e."
-    told = remarks(TPU, None, worker_pid=7)
+    told = remarks(TPU, None, "local", worker_pid=7)
     assert told[0] == "/dev/accel0 is held by process 41: another program, python3."
     assert (
         told[1]
         == "This host is one of 4 of a slice, number 2: only the devices of this host are used here."
     )
-    assert "this dashboard's own worker" in remarks(TPU, None, worker_pid=41)[0]
+    assert "this dashboard's own worker" in remarks(TPU, None, "local", worker_pid=41)[0]
 
 
 def test_what_jax_takes_of_a_gpu_stands_beside_its_data_sheet():
@@ -66,10 +65,10 @@ def test_what_jax_takes_of_a_gpu_stands_beside_its_data_sheet():
     update = {"platform": "gpu", "device_kind": "NVIDIA H100 80GB HBM3"}
     held = CHIPS.devices[0].model_copy(update={"memory_bytes": pool})
     gpus = CHIPS.model_copy(update={**update, "devices": (held,)})
-    (told,) = remarks(LAPTOP, gpus, None)
+    (told,) = remarks(LAPTOP, gpus, "local", None)
     assert told.startswith("JAX takes up to 59.7 GiB of each GPU of the 79.6 GiB in the data sheet")
     stranger = gpus.model_copy(update={"device_kind": "NVIDIA GeForce RTX 4090"})
-    assert "data sheet" not in remarks(LAPTOP, stranger, None)[0]
+    assert "data sheet" not in remarks(LAPTOP, stranger, "local", None)[0]
 
 
 def test_facts_of_chips_come_from_the_devices_themselves():

@@ -2,11 +2,13 @@
 
 from bench.values import strategy
 from spmd_core.results.advice import Next
+from spmd_core.results.prediction import PredictedMemory, Prediction
 from spmd_core.results.result import StoredFact, StrategyResult
 from spmd_core.results.shardings import NoShardings, Shardings
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice
 from spmd_core.words.advice.next import next_step
-from spmd_core.words.results import fact_words, in_words
+from spmd_core.words.facts import fact_words, in_sentences
+from spmd_core.words.results import in_words
 from spmd_core.words.runs import run_headline
 from spmd_core.words.texts import read_shardings
 from tests.words.advice.test_next import answered
@@ -59,6 +61,27 @@ def test_why_no_shardings_were_read_is_put_in_words():
     stored = Shardings(reason=NoShardings.ONE_DEVICE).model_dump_json()
     assert read_shardings(stored).reason == "on one device nothing is sharded"
     assert read_shardings('{"reason": "it broke"}').reason == "it broke"
+
+
+def test_the_environment_is_put_in_words_and_what_an_older_version_stored_of_it_replaced():
+    facts = answered(auto=strategy(1e-3))
+    told = in_words(facts).notes
+    assert told == in_words(facts).environment.notes and "share 2 cores" in told[0]
+    older = facts.environment.model_copy(update={"notes": ("of before",)})
+    old = facts.model_copy(update={"environment": older, "notes": ("of before", "its own")})
+    assert in_words(old).notes == ("its own", *told) and in_words(old).environment.notes == told
+
+
+def test_the_notes_of_a_prediction_are_made_of_its_facts_or_are_those_of_an_older_version():
+    memory = PredictedMemory(capacity=2**30)
+    older = Prediction(fits=True, memory_bytes=memory, notes=("of before",))
+    values = {"estimate_s": 0.1, "low_s": 0.05, "high_s": 0.2}
+    fact = StoredFact(kind="once it fits", values=values)
+    assert in_sentences(older) == older
+    found = in_sentences(older.model_copy(update={"facts": (fact,)}))
+    assert found.notes == (
+        "by the estimate from the plan's sizes a step takes 100 ms (50 ms to 200 ms) once it fits",
+    )
 
 
 def test_notes_of_an_older_version_stay_and_those_of_facts_are_made():

@@ -4,9 +4,9 @@ import streamlit as st
 
 from spmd_core.experiment import WITHOUT_RINGS, Experiment, Plan, experiment_of
 from spmd_core.program import is_ring
-from spmd_core.results import Prediction
-from spmd_core.time import RING_NOTE, estimate_step, nearest_fit
-from spmd_core.words import model_words, nearest_words, predictions
+from spmd_core.results import RINGS, Prediction, StoredFact
+from spmd_core.time import estimate_step, nearest_fit
+from spmd_core.words import fact_words, model_words, nearest_words, predictions
 from ui.cards import query
 from ui.markdown import coded, plain
 
@@ -29,7 +29,9 @@ def offer(plan: Plan, estimate: Prediction) -> None:
 
 def offer_without_rings(plan: Plan, prediction: Prediction) -> None:
     """A link that opens the plan without collective matmuls, where there are or may be some."""
-    may = RING_NOTE in prediction.notes or any(map(is_ring, prediction.collectives))
+    may = any(fact.kind == RINGS for fact in prediction.facts or ()) or any(
+        map(is_ring, prediction.collectives)
+    )
     if not may or not plan.makes_rings:
         return
     if parameters := query(experiment_of(plan.without_rings)):
@@ -39,7 +41,7 @@ def offer_without_rings(plan: Plan, prediction: Prediction) -> None:
             icon=":material/flag:",
             query_params=parameters,
             width="content",
-            help=coded(RING_NOTE),
+            help=coded(fact_words(StoredFact(kind=RINGS))),
         )
 
 

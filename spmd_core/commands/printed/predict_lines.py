@@ -18,6 +18,7 @@ from spmd_core.words import (
     cost_of,
     cost_words,
     ignored_words,
+    in_sentences,
     nearest_json,
     nearest_words,
     parameters_words,
@@ -145,7 +146,7 @@ def print_estimate(
     plan: Plan, as_json: bool, model: Mapping[str, object], price: float | None = None
 ) -> None:
     """The instant estimate: memory by the sizes, and the step's time, in the form of a prediction."""
-    estimate = estimate_step(plan)
+    estimate = in_sentences(estimate_step(plan))
     if as_json:
         near = {} if estimate.fits else nearest_json(plan)
         spent = cost_of(estimate, price).to_json()

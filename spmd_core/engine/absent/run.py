@@ -85,7 +85,6 @@ def predict_experiment(
         environment=environment,
         strategies=outcomes,
         partial=partial,
-        notes=environment.notes,
         environments=_environments(experiment),
     )
     if experiment.variants:
@@ -157,7 +156,6 @@ def _by_formula(experiment: Experiment, run_id: str, environment: Environment) -
         experiment=experiment,
         environment=environment,
         strategies={strategy: outcome},
-        notes=environment.notes,
     )
 
 

@@ -14,11 +14,6 @@ from spmd_core.machine import get_topology
 from spmd_core.results import Device, Environment
 from spmd_core.time import versions
 
-NOTE = (
-    "no {kind} is attached: programs are compiled for this topology and timed by the cost model, "
-    "none is executed"
-)
-
 
 def describe(target: str) -> Environment:
     """The environment of a topology; WorkerError where the compiler is missing, does not fit, or
@@ -51,5 +46,4 @@ def describe(target: str) -> Environment:
         load=load(),
         xla_flags=os.environ.get("LIBTPU_INIT_ARGS", ""),
         libtpu=None if topology.chip.is_gpu else versions()["libtpu"],
-        notes=(NOTE.format(kind=topology.chip.platform.upper()),),
     )

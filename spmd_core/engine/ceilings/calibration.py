@@ -24,11 +24,12 @@ from spmd_core.results import (
     Phase,
     Point,
     Progress,
+    StoredFact,
     StrategyResult,
     Texts,
 )
 from spmd_core.script import program_text
-from spmd_core.time import ALONE, cases, ceiling, data_sheet, fits, noted
+from spmd_core.time import ALONE, busy_facts, cases, ceiling, data_sheet, fits
 
 # Of a device's array, beyond what caches hold; a chip's memory or link is given what it needs
 # SHEET_S for at the rate of its data sheet, so that what is on the chip holds none of it
@@ -71,9 +72,9 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     sheet = _sheet(names["mesh"])
     items, sweep = list(_items(names, sheet)), _sweep(experiment, sheet)
     every = [(case, nbytes) for case in (cases(sweep) if sweep else ()) for nbytes in case.sizes]
-    points, notes, total = list[Point](), list[str](), len(items) + len(every)
-    ceilings = _ceilings(items, cancelled, notes, lambda done: emit(Progress(done=done, of=total)))
-    costs, moves = _costs(names, sheet, cancelled, notes), list[MoveCost]()
+    points, missed, total = list[Point](), list[StoredFact](), len(items) + len(every)
+    ceilings = _ceilings(items, cancelled, missed, lambda done: emit(Progress(done=done, of=total)))
+    costs, moves = _costs(names, sheet, cancelled, missed), list[MoveCost]()
     of_collectives = execute(program_text(sweep, STRATEGY), "collectives.py") if sweep else {}
     for case, nbytes in every:
         if cancelled():
@@ -82,10 +83,9 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
         points.append(point)
         moves += _move(point, costs.without, beside)
         emit(Progress(done=len(ceilings) + len(points), of=total))
-    notes += noted(ceilings)
-    done = len(ceilings) + len(points)
-    if done + len(notes) < total and cancelled():
-        notes.append(f"stopped after {done} of {total} measurements")
+    done, facts = len(ceilings) + len(points), (*missed, *busy_facts(ceilings))
+    if done + len(missed) < total and cancelled():
+        facts += (StoredFact(kind="measurements", values={"count": done, "of": total}),)
     return StrategyResult(
         status="ok" if ceilings else "cancelled",
         ceilings=tuple(ceilings),
@@ -93,12 +93,15 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
         move_costs=tuple(moves),
         points=tuple(points),
         fits=fits(points),
-        notes=tuple(notes),
+        facts=facts,
     )
 
 
 def _ceilings(
-    items: Sequence[Item], cancelled: Cancelled, notes: list[str], tell: Callable[[int], None]
+    items: Sequence[Item],
+    cancelled: Cancelled,
+    missed: list[StoredFact],
+    tell: Callable[[int], None],
 ) -> list[Ceiling]:
     """What is measured of each item, until it is cancelled."""
     results = list[Ceiling]()
@@ -108,13 +111,16 @@ def _ceilings(
         try:
             results.append(item.ceiling())
         except Exception as error:  # the compiler's, or memory's: the others go on
-            notes.append(f"{item.title} could not be measured: {failure_of(error).message}")
+            missed.append(_missed(item.title, error))
         tell(len(results))
     return results
 
 
 def _costs(
-    names: Mapping[str, Any], sheet: Mapping[str, float], cancelled: Cancelled, notes: list[str]
+    names: Mapping[str, Any],
+    sheet: Mapping[str, float],
+    cancelled: Cancelled,
+    missed: list[StoredFact],
 ) -> OperationCosts:
     """What single operations cost, until it is cancelled."""
     costs = OperationCosts(names, _side(sheet))
@@ -124,9 +130,13 @@ def _costs(
         try:
             measure()
         except Exception as error:  # as above
-            what = operation_name(measure)
-            notes.append(f"{what} could not be measured: {failure_of(error).message}")
+            missed.append(_missed(operation_name(measure), error))
     return costs
+
+
+def _missed(what: str, error: Exception) -> StoredFact:
+    """That something could not be measured."""
+    return StoredFact(kind="not measured", values={"what": what, "why": failure_of(error).message})
 
 
 def _move(

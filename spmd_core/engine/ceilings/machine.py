@@ -27,7 +27,6 @@ def run(
             experiment=experiment,
             environment=measured,
             partial=cancelled(),
-            notes=environment.notes,
             strategies={STRATEGY: outcome},
         )
     )

@@ -220,8 +220,6 @@ def _of_trials(
         experiment=experiment,
         environment=environment,
         partial=sampler.stopped,
-        # which are about times, and a program as written has none
-        notes=() if experiment.what.is_small_program else environment.notes,
         strategies={
             row.key: strategy_result(trial, row.experiment, floors[row.key], sampler.stopped)
             for row, trial in zip(_rows(experiment), trials, strict=True)

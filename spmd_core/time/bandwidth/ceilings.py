@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spmd_core.results import Ceiling
+from spmd_core.results import Ceiling, StoredFact
 
 BUSY = 0.25  # middle half of the repeats over the value: on an idle machine it is far less
 BEST = 10  # percentile of the seconds that is the value
@@ -49,14 +49,12 @@ def ceiling(
     )
 
 
-def noted(ceilings: Sequence[Ceiling]) -> list[str]:
-    """What a reader of the ceilings must know: which were measured on a busy machine."""
+def busy_facts(ceilings: Sequence[Ceiling]) -> tuple[StoredFact, ...]:
+    """Which were measured on a busy machine, as a fact; none where none was."""
     busy = [each for each in ceilings if each.spread > BUSY]
     if not busy:
-        return []
+        return ()
     names = ", ".join(each.title.lower() for each in busy)
-    worst = max(each.spread for each in busy)
-    return [
-        f"{len(busy)} of {len(ceilings)} ceilings spread by up to {worst:.0%} ({names}): "
-        "something else runs on this machine; calibrate again when it is idle"
-    ]
+    values = {"count": len(busy), "of": len(ceilings), "names": names}
+    values["worst"] = max(each.spread for each in busy)
+    return (StoredFact(kind="busy machine", values=values),)

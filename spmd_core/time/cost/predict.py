@@ -1,10 +1,9 @@
-"""From a compiled program to a prediction: fits, interval, what binds, collectives, notes."""
+"""From a compiled program to a prediction: fits, interval, what binds, collectives, facts."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from spmd_core.base import bytes_text, seconds_text
 from spmd_core.program import BETWEEN_SLICES, HBM, Module, parse_module, read_collectives, sites
 from spmd_core.results import (
     Binds,
@@ -14,6 +13,7 @@ from spmd_core.results import (
     Estimate,
     PredictedMemory,
     Prediction,
+    StoredFact,
 )
 from spmd_core.time.cost.clocks import Tally, Walk
 from spmd_core.time.cost.comm import Cluster, Communication
@@ -61,9 +61,10 @@ def predict(
     if collectives is None:
         collectives = read_collectives(module, mesh, places=cluster.coordinates)
     listed = priced(collectives, walk.tally, costs)
-    prediction = _prediction(costs, walk, listed, memory_bytes(memory, cluster), useful)
-    notes = (*prediction.notes, *_literal_note(literal_s, walk.seconds))
-    return prediction.model_copy(update={"notes": notes})
+    held = memory_bytes(memory, cluster)
+    facts = tuple(_facts(walk, literal_s, held, listed))
+    prediction = _prediction(costs, walk, listed, held, useful)
+    return prediction.model_copy(update={"facts": facts})
 
 
 def _prediction(
@@ -93,7 +94,6 @@ def _prediction(
         shares_s=shares(walk.tally) | ({"wait: slices": waits} if waits else {}),
         collectives=listed,
         buffers=buffers(costs.module),
-        notes=tuple(_notes(walk, held, listed)),
     )
 
 
@@ -200,68 +200,48 @@ def _main_computations(module: Module):
                 yield body
 
 
-def _notes(walk: Walk, held: PredictedMemory, collectives: tuple[Collective, ...]) -> list[str]:
-    notes = []
+def _facts(
+    walk: Walk, literal_s: float, held: PredictedMemory, collectives: tuple[Collective, ...]
+) -> Iterator[StoredFact]:
     for loop in dict.fromkeys(walk.tally.unknown_loops):
-        notes.append(f"how often loop {loop} runs is not in the program: counted once")
+        yield StoredFact(kind="loop counted once", values={"loop": loop})
     for branch in dict.fromkeys(walk.tally.unknown_branches):
-        notes.append(f"which branch of {branch} runs is not in the program: the longest is counted")
+        yield StoredFact(kind="longest branch", values={"branch": branch})
     if held.peak and not held.host and held.peak > NEARLY_FULL * held.capacity:
-        notes.append(
-            f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): "
-            "there the compiler gives up overlapping "
-            "to save it"
-        )
+        values = {"peak_bytes": held.peak, "capacity_bytes": held.capacity}
+        yield StoredFact(kind="nearly full", values=values)
     blocking = [
         each
         for each in walk.tally.communications.values()
         if not each[0].overlaps and each[2] > NOTABLE * walk.seconds / 4
     ]
     if blocking:
-        exposed = sum(each[2] for each in blocking)
-        kinds = sorted({each[0].kind for each in blocking})
-        notes.append(
-            f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the "
-            "step wait for it"
-        )
-    changed = sorted(
-        {
-            f"{each.asked} became {each.kind}"
-            for each in collectives
-            if each.asked and each.kind != BETWEEN_SLICES
-        }
-    )
-    notes += [f"requested and compiled collectives differ: {change}" for change in changed]
-    return notes + _kernel_notes(walk)
+        kinds = ", ".join(sorted({each[0].kind for each in blocking}))
+        waits = sum(each[2] for each in blocking)
+        yield StoredFact(kind="synchronous", values={"kinds": kinds, "exposed_s": waits})
+    changed = {
+        (each.asked, each.kind)
+        for each in collectives
+        if each.asked and each.kind != BETWEEN_SLICES
+    }
+    for asked, kind in sorted(changed):
+        yield StoredFact(kind="became another", values={"asked": asked, "kind": kind})
+    yield from _of_kernels(walk)
+    # the compiler's own order of starts and dones may be much worse than data flow allows
+    if literal_s - walk.seconds > NOTABLE * walk.seconds:
+        values = {"literal_s": literal_s, "more": literal_s / walk.seconds - 1}
+        yield StoredFact(kind="gave up overlapping", values=values)
 
 
-def _kernel_notes(walk: Walk) -> list[str]:
+def _of_kernels(walk: Walk) -> Iterator[StoredFact]:
     """The shares of kernels, for which XLA gives no cost: of attention and, of experts, of
     grouped matmuls.
     """
     shares: dict[str, float] = defaultdict(float)
     for name, seconds in walk.tally.kernels.items():
         shares["grouped matmuls" if is_grouped(name) else "attention kernels"] += seconds
-    return [
-        f"{what} are {seconds / walk.seconds:.0%} of the estimate, its least certain part: XLA "
-        "gives no cost for them"
-        for what, seconds in shares.items()
-    ]
-
-
-def _literal_note(literal_s: float, seconds: float) -> list[str]:
-    """Whether the compiler's own order of starts and dones is much worse than data flow allows, and
-    which of the two is estimated.
-    """
-    if literal_s - seconds <= NOTABLE * seconds:
-        return []
-    return [
-        "the compiler's schedule gave up overlapping: by its own order of starts and dones the "
-        f"step takes {seconds_text(literal_s)}, "
-        f"{(literal_s / seconds - 1):.0%} more than estimated; estimated is the order that hides "
-        "most of the communication, as a program with "
-        "room in memory has it: free memory or set the flags for asynchronous collectives"
-    ]
+    for what, seconds in shares.items():
+        yield StoredFact(kind="no cost", values={"what": what, "share": seconds / walk.seconds})
 
 
 def priced(

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spmd_core.base import RequestError, WorkerError, bytes_text, seconds_text
+from spmd_core.base import RequestError, WorkerError, bytes_text
 from spmd_core.experiment import Experiment, Plan, plan_notes
 from spmd_core.machine import get_topology
-from spmd_core.results import Collective, PredictedMemory, Prediction, Result
+from spmd_core.results import Collective, PredictedMemory, Prediction, Result, StoredFact
 from spmd_core.script import program_text
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.memory import estimate_memory
@@ -101,9 +101,9 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
     before = before_compiling(plan)
     if answer.error is not None:
         refused = _refused(answer, plan.topology.chip.device_hbm_bytes)
-        notes = (_estimated(plan), *refused.notes)
+        known = (_estimated(plan), *(refused.facts or ()))
         return refused.model_copy(
-            update={"before_compiling": before, "compile": facts, "notes": notes}
+            update={"before_compiling": before, "compile": facts, "facts": known}
         )
     cluster = Cluster(sustained(plan.topology), answer.devices)
     predicted = predict(
@@ -116,18 +116,15 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
         keep,
     )
     prediction = _with_compile(predicted, answer, facts)
-    notes = (*filter(None, [plan.not_compared]), *prediction.notes)
-    return prediction.model_copy(update={"before_compiling": before, "notes": notes})
+    return prediction.model_copy(update={"before_compiling": before})
 
 
-def _estimated(plan: Plan) -> str:
+def _estimated(plan: Plan) -> StoredFact:
     """What a step takes by the instant estimate, for a plan that does not fit."""
     time = estimate_step(plan).predicted_s
     assert time is not None
-    return (
-        f"by the estimate from the plan's sizes a step takes {seconds_text(time.estimate)} "
-        f"({seconds_text(time.low)} to {seconds_text(time.high)}) once it fits"
-    )
+    values = {"estimate_s": time.estimate, "low_s": time.low, "high_s": time.high}
+    return StoredFact(kind="once it fits", values=values)
 
 
 def of_experiment(
@@ -185,7 +182,7 @@ def _refused(answer: CompiledText, capacity: int) -> Prediction:
     return Prediction(
         fits=False,
         memory_bytes=PredictedMemory(peak=peak, capacity=capacity, missing=missing),
-        notes=(words[:600],),
+        facts=(StoredFact(kind="compiler", values={"words": words[:600]}),),
     )
 
 

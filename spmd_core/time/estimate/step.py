@@ -5,10 +5,19 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from spmd_core.experiment import WITHOUT_RINGS, Plan, plan_notes
+from spmd_core.experiment import Plan, plan_notes
 from spmd_core.machine import Gpu
 from spmd_core.program import generic
-from spmd_core.results import Binds, Bounds, Collective, Estimate, PredictedMemory, Prediction
+from spmd_core.results import (
+    RINGS,
+    Binds,
+    Bounds,
+    Collective,
+    Estimate,
+    PredictedMemory,
+    Prediction,
+    StoredFact,
+)
 from spmd_core.time.cost.constants import (
     KERNEL_HIGH,
     KERNEL_LOW,
@@ -36,15 +45,6 @@ from spmd_core.time.estimate.transfers import StepTransfer, transfers
 from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work, table_s
 from spmd_core.time.gpu.constants import CHANNELS, COMBINED
 from spmd_core.time.rates import hbm_share
-
-NOTE = (
-    "estimated from the plan's sizes, nothing was compiled: predict without --estimate compiles it"
-)
-RING_NOTE = (
-    "among so few devices the compiler splits matmuls and passes parts around a ring meanwhile "
-    f"(collective matmul), which may take much longer: the flag {WITHOUT_RINGS} turns that off"
-)
-_ABOVE = "plans that {} may compile to {:.2g} times their estimate: compile this one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def estimate_step(plan: Plan) -> Prediction:
         binds=_binds(shares),
         shares_s=shares,
         collectives=_collectives(moved, exposed),
-        notes=_notes(shapes, memory.host, again),
+        facts=_facts(shapes, memory.host, again),
         before_compiling={
             "peak": memory.peak,
             "low": memory.low,
@@ -101,9 +101,15 @@ def estimate_step(plan: Plan) -> Prediction:
     )
 
 
-def _notes(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[str, ...]:
-    rings = RING_NOTE if shapes.has_rings else ""
-    return tuple(filter(None, (NOTE, rings, _above(shapes, offloaded, again)[1])))
+def _facts(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[StoredFact, ...]:
+    facts = [StoredFact(kind="not compiled")]
+    if shapes.has_rings:
+        facts.append(StoredFact(kind=RINGS))
+    above, what = _above(shapes, offloaded, again)
+    if above:
+        values = {"what": what, "times": 1 + above}
+        facts.append(StoredFact(kind="may take longer", values=values))
+    return tuple(facts)
 
 
 def step_mfu(plan: Plan, seconds: float) -> float:
@@ -143,7 +149,7 @@ def step_time(
 
 
 def _above(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[float, str]:
-    """(share of a step that compiled plans of this kind took above their estimate, a note of it); 0
+    """(share of a step that compiled plans of this kind took above their estimate, what they do); 0
     and "" where none did.
 
     Beside `sequence` the partitioner may put the all-to-all of kept heads before the slice of their
@@ -153,13 +159,11 @@ def _above(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[floa
         return 0.0, ""
     apart = shapes.along("data") % shapes.topology.slices == 0
     if shapes.along("sequence") > 1 and not {"query", "key", "value"} <= set(again):
-        return HEADS_ABOVE, _ABOVE.format(
-            "keep query, key or value beside sequence", 1 + HEADS_ABOVE
-        )
+        return HEADS_ABOVE, "keep query, key or value beside sequence"
     if offloaded and not apart:
-        return SLICES_ABOVE, _ABOVE.format("offload over slices", 1 + SLICES_ABOVE)
+        return SLICES_ABOVE, "offload over slices"
     if shapes.tensor >= WIDE_TENSOR:
-        return TENSOR_ABOVE, _ABOVE.format(f"have tensor={shapes.tensor}", 1 + TENSOR_ABOVE)
+        return TENSOR_ABOVE, f"have tensor={shapes.tensor}"
     return 0.0, ""
 
 

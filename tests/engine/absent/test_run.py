@@ -21,6 +21,7 @@ from spmd_core.results.runs.states import TIMING
 from spmd_core.results.shardings import Shardings
 from spmd_core.time.cost.predicting import is_current
 from spmd_core.time.cost.version import versions
+from spmd_core.words.results import in_words
 from spmd_core.words.runs import run_headline
 from spmd_core.words.strategies import same_programs
 from tests.labs import ROOT, is_stopped, until
@@ -83,7 +84,7 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
         and len(environment.devices) == 4
     )
     assert environment.devices[3].coords == (1, 1, 0)
-    assert any("none is executed" in note for note in result.notes)
+    assert any("none is executed" in note for note in in_words(result).notes)
     auto, single = result.strategies["auto"], result.strategies["single"]
     for found in (auto, single, result.strategies["shard_map"]):
         assert (

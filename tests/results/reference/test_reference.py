@@ -17,7 +17,7 @@ from spmd_core.results.reference.reference import (
     multiplier_fact,
     uniform,
 )
-from spmd_core.words.results import fact_words
+from spmd_core.words.facts import fact_words
 from tests.specs import reference
 
 

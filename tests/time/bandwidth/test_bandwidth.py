@@ -5,10 +5,11 @@ import pytest
 
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.time.bandwidth.ceilings import ceiling, noted
+from spmd_core.time.bandwidth.ceilings import busy_facts, ceiling
 from spmd_core.time.bandwidth.fits import fits
 from spmd_core.time.model.stored_results import cases, on_topology
 from spmd_core.words.bandwidth import sweep_words
+from spmd_core.words.facts import fact_words
 
 
 def sweep(target="cpu:8", mesh=None, dtype="float32", **options):
@@ -150,6 +151,7 @@ def test_a_ceiling_is_what_the_fastest_reach_and_a_busy_machine_is_named():
     calm = ceiling("copy", "Copy bandwidth", "B/s", 1e9, [0.1, 0.101, 0.102, 0.1, 0.103])
     assert calm.value == pytest.approx(1e10, rel=0.01)
     assert calm.interval[0] <= calm.value <= calm.interval[1]
-    assert noted([calm]) == []
     busy = ceiling("copy", "Copy bandwidth", "B/s", 1e9, [0.1, 0.2, 0.15, 0.3, 0.12])
-    assert "calibrate again when it is idle" in noted([calm, busy])[0]
+    assert busy_facts([calm]) == ()
+    (fact,) = busy_facts([calm, busy])
+    assert fact_words(fact).startswith("1 of 2 ceilings spread by up to")

@@ -16,6 +16,7 @@ from spmd_core.results.prediction import Prediction
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.estimate.shapes import recomputed
 from spmd_core.time.estimate.step import estimate_step
+from spmd_core.words import in_sentences
 
 BASE = {
     "target": "tpu:v5e:16x16",
@@ -236,9 +237,10 @@ def test_rings_beside_short_matmuls_take_longer_and_the_flag_turns_them_off():
     }
     assert not any(map(is_ring, without.collectives))
     assert any(
-        "xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000" in n for n in with_rings.notes
+        "xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000" in n
+        for n in in_sentences(with_rings).notes
     )
-    assert without.notes == with_rings.notes[:1]
+    assert without.facts == with_rings.facts[:1]
 
 
 def test_long_matmuls_hide_their_rings_and_many_devices_make_none():
@@ -246,7 +248,7 @@ def test_long_matmuls_hide_their_rings_and_many_devices_make_none():
     assert rows.predicted_s.low < 705e-3 < rows.predicted_s.high
     assert "wait: collective-permute" not in rows.shares_s
     many = few_rows(target="tpu:v5e:8x8", mesh={"fsdp": 64})
-    assert estimate_step(many).notes == estimate_step(many.without_rings).notes
+    assert estimate_step(many).facts == estimate_step(many.without_rings).facts
 
 
 def test_what_compiles_far_slower_has_a_wide_interval_and_a_note():
@@ -257,4 +259,4 @@ def test_what_compiles_far_slower_has_a_wide_interval_and_a_note():
     )
     assert plain.predicted_s.high < 2 * plain.predicted_s.estimate
     assert wide.predicted_s.high > 5 * wide.predicted_s.estimate
-    assert "beside sequence" in wide.notes[-1]
+    assert "beside sequence" in in_sentences(wide).notes[-1]

@@ -1,0 +1,160 @@
+"""The sentences of stored facts, and of wrong values."""
+
+import math
+
+from spmd_core.base import bytes_text, count_text, number_text, seconds_text
+from spmd_core.experiment import WITHOUT_RINGS
+from spmd_core.results import (
+    LARGEST,
+    RINGS,
+    SAME_PROGRAM,
+    Prediction,
+    StoredFact,
+    StrategyResult,
+    Wrong,
+)
+from spmd_core.words.names import title
+
+# kind of a stored fact -> its sentence; `beyond` has several
+_SENTENCES = {
+    "tpu multiplier": "TPU multiplies float32 in {passes} at {at}: the error is judged by {by}",
+    "gpu multiplier": "the GPU may multiply float32 as TF32 at this precision: the error is judged "
+    "by TF32 (precision=highest avoids it)",
+    "by the function itself": "compared with the function itself, in float64 on one device",
+    "function fails": "not compared: in float64 on one device the function itself fails with "
+    "{kind}: {message}",
+    "rows compared": "compared with the reference on {rows} rows chosen by the seed",
+    "values alike": "every right value is the same within rounding: parts that were exchanged "
+    "would not show (data `normal` shows them)",
+    "by one CPU device": "compared with the same program on one CPU device, within what rounding "
+    "may move each element by",
+    "not compared": "not compared: {why}",
+    "one device fails": "not compared: one device fails with {kind}: {message}",
+    "not predicted": "not predicted: {why}",
+    SAME_PROGRAM: "the same program as {row}",
+    "not measured": "{what} could not be measured: {why}",
+    "points measured": "stopped after {count} of {of} points",
+    "busy machine": "{count} of {of} ceilings spread by up to {worst:.0%} ({names}): something else "
+    "runs on this machine; calibrate again when it is idle",
+    "measurements": "stopped after {count} of {of} measurements",
+    "loop counted once": "how often loop {loop} runs is not in the program: counted once",
+    "longest branch": "which branch of {branch} runs is not in the program: the longest is counted",
+    "nearly full": "memory is nearly full ({peak_bytes} of {capacity_bytes}): there the compiler gives "
+    "up overlapping to save it",
+    "synchronous": "the compiler left {kinds} synchronous: {exposed_s} of the step wait for it",
+    "became another": "requested and compiled collectives differ: {asked} became {kind}",
+    "no cost": "{what} are {share:.0%} of the estimate, its least certain part: XLA gives no cost for "
+    "them",
+    "gave up overlapping": "the compiler's schedule gave up overlapping: by its own order of starts "
+    "and dones the step takes {literal_s}, {more:.0%} more than estimated; estimated is the order that "
+    "hides most of the communication, as a program with room in memory has it: free memory or set the "
+    "flags for asynchronous collectives",
+    "once it fits": "by the estimate from the plan's sizes a step takes {estimate_s} ({low_s} to "
+    "{high_s}) once it fits",
+    "compiler": "{words}",
+    "not compiled": "estimated from the plan's sizes, nothing was compiled: predict without --estimate "
+    "compiles it",
+    RINGS: "among so few devices the compiler splits matmuls and passes parts around a ring meanwhile "
+    f"(collective matmul), which may take much longer: the flag {WITHOUT_RINGS} turns that off",
+    "may take longer": "plans that {what} may compile to {times:.2g} times their estimate: compile "
+    "this one",
+}
+_TPU_PASSES = {
+    "default": ("bfloat16 passes", "default precision", "bfloat16 (precision=highest avoids it)"),
+    "high": ("three bfloat16 passes", "precision=high", "these"),
+}
+_BEYOND = "they are, or come from, numbers beyond {largest:.5g}, the largest {dtype}"
+_WHY = {
+    "infinite": f"are infinite, and right so: {_BEYOND}",
+    "unjudged": f"are not judged: {_BEYOND}",
+    "undefined": "are not judged: they are infinite, or no numbers, in float64 too",
+    "unresolved": "are not judged: rounding spreads them as far as the values of the reference "
+    "lie apart",
+}
+
+
+def fact_words(fact: StoredFact) -> str:
+    """The sentence of a stored fact."""
+    if fact.kind == "beyond":
+        return _beyond_words(dict(fact.values))
+    passes, at, by = _TPU_PASSES.get(str(fact.values.get("precision")), ("", "", ""))
+    values = {name: _value(name, value) for name, value in fact.values.items()}
+    return _SENTENCES[fact.kind].format(passes=passes, at=at, by=by, **values)
+
+
+def _value(name: str, value: int | float | str) -> int | float | str:
+    """A value as a sentence has it, by the unit that ends its name."""
+    if name == "row":
+        return title(str(value))
+    if name.endswith("_s"):
+        return seconds_text(float(value))
+    return bytes_text(int(value)) if name.endswith("_bytes") else value
+
+
+def in_sentences(prediction: Prediction) -> Prediction:
+    """A prediction with the notes that its facts make; those that an older version stored stay."""
+    if prediction.facts is None:
+        return prediction
+    return prediction.model_copy(update={"notes": tuple(map(fact_words, prediction.facts))})
+
+
+def _beyond_words(values: dict[str, int | float | str]) -> str:
+    largest = LARGEST.get(str(values["dtype"]), math.inf)
+    return "; ".join(
+        f"{values[kind]:,} of {values['of']:,} elements of {values['name']} "
+        f"{why.format(largest=largest, dtype=values['dtype'])}"
+        for kind, why in _WHY.items()
+        if values[kind]
+    )
+
+
+def wrong_words(outcome: StrategyResult) -> str | None:
+    """What is wrong with a strategy's values, in one sentence without its full stop; None if
+    nothing is known to be wrong.
+    """
+    if outcome.correct is not False:
+        return None
+    if outcome.wrong is None:  # an older result, without judgement of each element
+        return (
+            f"its largest relative error {_text(outcome.max_rel_error)} is above "
+            f"{_text(outcome.tolerance)}"
+        )
+    return _sentence(outcome.wrong, several=len(outcome.outputs) > 1)
+
+
+def _sentence(wrong: Wrong, *, several: bool) -> str:
+    """Such as `3.1 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got 1.25,
+    expected 2.5 ± 0.01`."""
+    worst = wrong.worst
+    at = ", ".join(map(str, worst.index))
+    where = f"{worst.result}[{at}]" if at else worst.result
+    if not several:
+        where = f"[{at}]"
+    what = "all results" if several else worst.result
+    elements = "element" if wrong.of == 1 else "elements"
+    place = f"worst at {where}, " if at or several else ""
+    return (
+        f"{_percent(wrong.share)} of {what} is wrong ({count_text(wrong.count)} of "
+        f"{count_text(wrong.of)} {elements}): "
+        f"{place}got {_text(worst.got)}, expected {_text(worst.expected)} ± {_text(worst.bound)}"
+    )
+
+
+def _percent(share: float) -> str:
+    """Two digits, and never 0 or 100 % where it is not that."""
+    if share < 0.001:
+        return "less than 0.1 %"
+    if 0.995 <= share < 1:
+        return "more than 99 %"
+    return f"{share * 100:.3g} %" if share >= 0.1 else f"{share * 100:.2g} %"
+
+
+def _text(value: float | str | None) -> str:
+    """A value with the digits that show how far it is off."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, str):
+        return value
+    if abs(value) < 1e-3:
+        return number_text(value)
+    return f"{value:.6g}"

@@ -56,7 +56,13 @@ from spmd_core.results import (
     RunSummary,
     check_runs_here,
 )
-from spmd_core.words import asks_for_examples, experiment_words, in_words, matches
+from spmd_core.words import (
+    asks_for_examples,
+    experiment_words,
+    in_words,
+    matches,
+    waiting_words,
+)
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
 RESULTS_KEPT = 8
@@ -271,6 +277,7 @@ class Lab:
         longer than `write_s`, WorkerError where nothing works the queue any more.
         """
         followed = Followed(
+            run,
             lambda: self.status(run),
             lambda: self._supervisor,
             self._queue_lock,
@@ -447,14 +454,18 @@ class Lab:
     def _seen(self, status: RunStatus, in_progress: Sequence[RunStatus] | None = None) -> RunStatus:
         """A stored status as the lock corrects it; `in_progress` where it was read already."""
         read = self._store.in_progress if in_progress is None else lambda: in_progress
-        return as_seen(
-            status, self._queue_lock, self._clients, self._stored, read, experiment_words
-        )
+        return as_seen(status, self._queue_lock, self._clients, self._stored, read)
 
     def _in_words(self, status: RunStatus) -> RunStatus:
-        """With what is timed meanwhile in words, as the screens name it."""
-        timed = self._store.status(status.paused_for) if status.paused_for else None
-        return replace(status, paused_for=experiment_words(timed.experiment)) if timed else status
+        """With what it waits for, and what is timed meanwhile, in words, as the screens name it."""
+        paused_for = status.paused_for and self._called(status.paused_for)
+        waiting_for = waiting_words(status, self._called)
+        return replace(status, paused_for=paused_for, waiting_for=waiting_for)
+
+    def _called(self, run: str) -> str:
+        """What a run is of, in words; its id where it is gone."""
+        status = self._store.status(run)
+        return experiment_words(status.experiment) if status else run
 
     def _stored(self, run: str) -> RunStatus:
         status = self._store.status(run)

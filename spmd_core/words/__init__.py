@@ -158,6 +158,7 @@ from spmd_core.words.runs import (
     time_words,
     values_text,
     verdict_words,
+    waiting_words,
 )
 from spmd_core.words.screens import (
     STARTS,
@@ -399,6 +400,7 @@ __all__ = [
     "value_words",
     "values_text",
     "verdict_words",
+    "waiting_words",
     "way_words",
     "what_words",
     "when_words",

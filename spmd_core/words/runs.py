@@ -1,7 +1,7 @@
 """Sentences about a run: its progress, its results, its failures."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -31,6 +31,22 @@ _PHASES = {
     "shardings": "reading the shardings of",
     "check": "checking values",
     "write": "writing the result",
+}
+# what a run waits for -> its words; what follows it and a colon is `detail`
+_WAITS = {
+    "compiler": "{compiler} to load",
+    "devices": "the devices of {target}",
+    "end of compiler": "the compiler to be ended",
+    "end of round": "the worker to stop at the next round",
+    "room to write": "room to write the result: {detail}",
+    "cluster": "the cluster: {detail}",
+    "Dask worker": "a worker of the Dask cluster",
+    "Dask scheduler": "the Dask scheduler to answer again",
+    "earlier runs": "{detail} queued before it",
+    "current run": "the current run",
+    "timed run": "the run that is timed ({detail})",
+    "process": "a process that works the queue: open the dashboard",
+    "next process": "the next process that works the queue",
 }
 ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
 # seconds after which a start is slow, and how many characters of what its process wrote are shown
@@ -83,6 +99,21 @@ def phase_words(status: RunStatus) -> str:
         return f"{position}, waiting for {status.waiting_for}" if status.waiting_for else position
     doing = _doing(status)
     return f"{doing}; {paused}" if (paused := paused_words(status)) else doing
+
+
+def waiting_words(status: RunStatus, called: Callable[[str], str]) -> str | None:
+    """What a run waits for; `called` names the run of an id. What a process of another version
+    stored stays as it is.
+    """
+    kind, _, detail = (status.waiting_for or "").partition(": ")
+    if kind not in _WAITS:
+        return status.waiting_for
+    experiment = status.experiment
+    return _WAITS[kind].format(
+        detail=called(detail) if kind == "timed run" else detail,
+        target=experiment.target,
+        compiler="the TPU compiler" if experiment.place.is_absent else "the compiler",
+    )
 
 
 def paused_words(status: RunStatus) -> str | None:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from bench.values import result, strategy
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
@@ -18,6 +20,7 @@ from spmd_core.words.runs import (
     phase_words,
     run_headline,
     samples_words,
+    waiting_words,
 )
 from spmd_core.words.runs import outputs as outputs_of
 from ui.tables import measuring_table, samples_table
@@ -65,6 +68,24 @@ def test_what_a_run_is_doing():
         == "compiling Automatic"
     )
     assert phase_words(RunStatus("r", "starting", experiment, 0.0)) == "starting a worker on cpu:8"
+
+
+@pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        ("devices", "the devices of cpu:8"),
+        ("compiler", "the compiler to load"),
+        ("earlier runs: 3", "3 queued before it"),
+        ("timed run: r-1", "the run that is timed (a layer)"),
+        ("room to write: disk full: 0 left", "room to write the result: disk full: 0 left"),
+        ("the devices of cpu:8", "the devices of cpu:8"),  # by a process of another version
+        (None, None),
+    ],
+)
+def test_what_a_run_waits_for_is_put_in_words(stored, words):
+    experiment = parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}})
+    status = RunStatus("r", "queued", experiment, 0.0, waiting_for=stored)
+    assert waiting_words(status, {"r-1": "a layer"}.__getitem__) == words
 
 
 def test_a_slow_start_shows_what_its_process_wrote_last():

@@ -77,8 +77,6 @@ class DaskProcess(Child[Event]):
 
 MOST = 64  # runs on the cluster at the same time
 _AGAIN_S = 1.0  # after a client's process that failed, until the next one
-_WORKER = "a worker of the Dask cluster"
-_SCHEDULER = "the Dask scheduler to answer again"
 
 
 def cluster_lanes(
@@ -273,7 +271,7 @@ class ClusterLane(Lane):
             state="starting",
             phase=None,
             strategy=None,
-            waiting_for=_WORKER if run.status.run in self._submitted else _SCHEDULER,
+            waiting_for="Dask worker" if run.status.run in self._submitted else "Dask scheduler",
         )
         self._tell(run)
 

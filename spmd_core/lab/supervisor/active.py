@@ -48,17 +48,12 @@ class ActiveRun:
         is_absent = status.experiment.place.is_absent
         self._is_compiling = is_absent or status.compile_only
         self._compiler = "the TPU compiler" if is_absent else "the compiler"
-        waiting_for = (
-            f"{self._compiler} to load"
-            if self._is_compiling
-            else f"the devices of {status.experiment.target}"
-        )
         self.status = replace(
             status,
             state="starting",
             queue_position=None,
             started_at=time.time(),
-            waiting_for=waiting_for,
+            waiting_for="compiler" if self._is_compiling else "devices",
         )
         self.texts: dict[str, dict[str, str]] = {}
         self.outcome: RunEnd | None = None
@@ -155,11 +150,7 @@ class ActiveRun:
         # a paused worker cannot obey
         grace_s = self._settings.cancel_grace_s if self._paused_at is None else 0.0
         self._requested, self._kill_at = state, now + grace_s
-        waiting_for = (
-            "the compiler to be ended"
-            if self._is_compiling
-            else "the worker to stop at the next round"
-        )
+        waiting_for = "end of compiler" if self._is_compiling else "end of round"
         self.status = replace(self.status, waiting_for=waiting_for)
         return True
 

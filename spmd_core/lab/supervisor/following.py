@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from spmd_core.base import StorageError, WorkerError
-from spmd_core.experiment import Experiment
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
 from spmd_core.lab.supervisor.queue_lock import QueueLock
@@ -13,8 +12,6 @@ from spmd_core.lab.supervisor.supervisor import Supervisor
 from spmd_core.results import Environment, RunStatus, behind
 
 POLL_S = 0.2
-_NOBODY = "a process that works the queue: open the dashboard"
-_NEXT = "the next process that works the queue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +22,7 @@ class Followed:
     -> since when it does, kept by the Lab: who waits may do so in many short looks.
     """
 
+    run: str
     status: Callable[[], RunStatus]
     supervisor: Callable[[], Supervisor]
     queue_lock: QueueLock
@@ -38,6 +36,8 @@ class Followed:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         last = None
         while True:
+            supervisor = self.supervisor()
+            before = supervisor.in_progress(self.run)
             status = self.status()
             self._check_moves(status.run)
             if on_change and status != last:
@@ -45,9 +45,8 @@ class Followed:
             last = status
             if status.is_over or (deadline is not None and time.monotonic() >= deadline):
                 return status
-            supervisor = self.supervisor()
             with supervisor.changed:
-                if supervisor.in_progress(status.run) in (None, last):
+                if supervisor.in_progress(self.run) in (None, before):
                     supervisor.changed.wait(POLL_S)
 
     def _check_moves(self, run: str) -> None:
@@ -91,11 +90,10 @@ def as_seen(
     clients: Clients,
     stored: Callable[[str], RunStatus],
     in_progress: Callable[[], Iterable[RunStatus]],
-    called: Callable[[Experiment], str],
 ) -> RunStatus:
     """A stored status, corrected by the locks: nobody works on it any more, or waits for it.
 
-    `in_progress`: the runs that have left the queue; `called`: what an experiment is called.
+    `in_progress`: the runs that have left the queue.
     """
     if status.is_over:
         return status
@@ -106,15 +104,15 @@ def as_seen(
         is_awaited = clients.lives(status.client)  # by who takes the lock within a moment
         if not is_awaited and (status.state != "queued" or not status.lasts):
             return replace(status, state="interrupted", waiting_for=None)
-        waiting_for = _NEXT if is_awaited else _NOBODY
+        waiting_for = "next process" if is_awaited else "process"
         return replace(status, state="queued", waiting_for=waiting_for, held_up=None)
     if status.state == "queued":
         if status.held_up:
-            return replace(status, waiting_for=f"the cluster: {status.held_up}")
+            return replace(status, waiting_for=f"cluster: {status.held_up}")
         ahead = (status.queue_position or 1) - 1
         first = None if ahead else behind(status, in_progress())
-        waiting_for = f"{ahead} queued before it" if ahead else "the current run"
+        waiting_for = f"earlier runs: {ahead}" if ahead else "current run"
         if first and first.lane != status.lane:
-            waiting_for = f"the run that is timed ({called(first.experiment)})"
+            waiting_for = f"timed run: {first.run}"
         return replace(status, waiting_for=waiting_for)
     return status

@@ -208,7 +208,7 @@ class Runner:
             if self._is_stopping or time.monotonic() >= deadline:
                 self._unsaved.keep(ended, self.problem)
                 break
-            waiting_for = f"room to write the result: {self.problem}"
+            waiting_for = f"room to write: {self.problem}"
             self._publish(replace(run.status, waiting_for=waiting_for))
             self._wakeup.wait(self._settings.lock_retry_s)
         self._withdraw(run.status.run)

@@ -39,7 +39,12 @@ MODELS = (
     *("llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3.1-8b", "llama-3.1-8b", "llama-3.1-70b"),
     *("gemma-2-9b", "scaled:1", "scaled:8", "scaled:16", "scaled:32"),
 )
+EXPERTS = (
+    *("mixtral-8x7b", "mixtral-8x22b", "gpt-oss-20b", "gpt-oss-120b", "qwen3-30b-a3b"),
+    "qwen3-235b-a22b",
+)
 AXES = ("data", "fsdp", "fsdp_transpose", "sequence", "tensor")
+WITH_EXPERTS = 61  # seeds from here on draw models with experts too, one of three
 FILLED = (0.3, 1.08)  # of the capacity, by the estimate of its time: others teach nothing
 
 
@@ -48,7 +53,7 @@ def drawn(seed: int) -> Plan:
     draws = random.Random(f"memory {seed}")
     while True:
         try:
-            plan = parse_plan(_fields(draws))
+            plan = parse_plan(_fields(draws, seed >= WITH_EXPERTS and draws.random() < 1 / 3))
         except RequestError:
             continue
         filled = estimate_memory(plan).peak / plan.topology.chip.device_hbm_bytes
@@ -56,17 +61,19 @@ def drawn(seed: int) -> Plan:
             return plan
 
 
-def _fields(draws: random.Random) -> dict[str, Any]:
+def _fields(draws: random.Random, experts: bool) -> dict[str, Any]:
     target = f"tpu:{draws.choice(TARGETS)}"
-    axes = draws.choice((1, 1, 2, 2, 3))
-    meshes = list(named_meshes(get_topology(target).devices, AXES, axes))
+    count = draws.choice((1, 1, 2, 2, 3))
+    axes = (*AXES, "expert") if experts else AXES
+    meshes = list(named_meshes(get_topology(target).devices, axes, count))
     return {
         "target": target,
-        "model": draws.choice(MODELS),
+        "model": draws.choice(EXPERTS if experts else MODELS),
         "mesh": draws.choice(meshes),
         "sequence": draws.choice((2048, 4096, 8192)),
         "batch_per_device": draws.choice((0.25, 0.5, 1, 1, 2, 2, 3, 4, 6, 8)),
         **_policy(draws),
+        **({"dropless": draws.random() < 2 / 3} if experts else {}),
     }
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 from spmd_core.experiment import Plan, batch_shards, parameter_share
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
+from spmd_core.time.cost.expert_memory import Grouped, grouped
 
 _BYTES = {"float32": 4, "bfloat16": 2}
 _HEADS = {"query", "key", "value"}
@@ -21,6 +22,7 @@ LANES = 128  # the attention kernel leaves its row sums once per lane; they are 
 # How far the peak may be off, either way: the worst of compiled plans, with some to spare. More of
 # it may be missing where the compiler moves arrays to the host, and heads for the sequence with them
 OFF, OFF_OFFLOADED, OFF_SEQUENCE = 0.08, 0.11, 0.16
+OFF_DROPLESS = 0.12  # read off few plans
 
 
 Fits = Literal["yes", "likely", "no"]
@@ -77,27 +79,54 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
         "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
         "kept by the forward pass": stored,
     }
-    gradients = parameters * _BYTES[plan.parameter_dtype]
-    worst, spare, may_turn = _worst_moment(plan, arrays, gradients)
+    experts = _experts(plan, arrays)
+    gradients = parameters * _BYTES[plan.parameter_dtype] + (experts.empty if experts else 0.0)
+    worst, spare, may_turn = _worst_moment(plan, arrays, gradients, experts)
     parts |= worst
-    turned, off = parts.get(_TURNED, 0.0), OFF_OFFLOADED if plan.offload else OFF
+    # the compiler may gather one matrix more, or multiply the gradient of the logits late
+    unsure = experts.matrix + max(0.0, _row_logits(plan) - _late_logits(plan)) if experts else 0.0
+    turned, off = parts.get(_TURNED, 0.0), _off(plan)
     peak = _squeezed(plan, sum(parts.values()), spare)
     return MemoryEstimate(
         int(peak),
         int((peak - turned) * (1 - off)),
-        int((peak + may_turn - turned) * (1 + _more(plan))),
+        int((peak + may_turn - turned + unsure) * (1 + _more(plan))),
         int(host),
         {name: int(value) for name, value in parts.items()},
     )
 
 
+def _experts(plan: Plan, a: Arrays) -> Grouped | None:
+    """What dropless experts hold; None for a plan without."""
+    if not plan.dropless:
+        return None
+    return grouped(plan, a.stream * plan.axis_sizes.get("tensor", 1) * plan.visits, a.wide)
+
+
+def _row_logits(plan: Plan) -> float:
+    """Bytes of the logits of a device's rows in bfloat16."""
+    return _rows(plan) * plan.size.vocab * 2
+
+
+def _late_logits(plan: Plan) -> float:
+    """Bytes that the logits leave beside the loop over dropless experts: their gradient where a
+    block has several layers, which is multiplied after it; else, where weights are gathered over
+    more devices than a ring has, the gradient of the table before it is added up.
+    """
+    if len(plan.size.windows) > 1:
+        return _row_logits(plan)
+    table = plan.size.embed * plan.size.vocab * 2 / plan.axis_sizes.get("tensor", 1)
+    return table if _gathered_by(plan) > RING else 0.0
+
+
 def _worst_moment(
-    plan: Plan, arrays: Arrays, gradients: float
+    plan: Plan, arrays: Arrays, gradients: float, experts: Grouped | None
 ) -> tuple[dict[str, float], float, float]:
     """What is live beside the state and what is kept at the worst moment, by name; the bytes of it
     that the compiler can do without; and the most that it may copy to another layout.
     """
-    block, spare = _block(plan, arrays)
+    block, spare = _block(plan, arrays, experts)
+    late = _late_logits(plan) if experts else 0.0
     logits, of_logits = _logits(plan, arrays)
     heads, gate, may_turn = _turned(plan, arrays)
     # a loop that offloads has one block's backward pass outside of it, beside that of the logits
@@ -112,19 +141,27 @@ def _worst_moment(
         parts = {"gradients": gradients, "logits and output table": logits / 2}
         parts |= {"one block's backward pass": first / 2}
         turned += gate
-    elif block + gradients >= logits + first:
+    elif block + gradients + late >= logits + first:
         parts = {"gradients": gradients, "one block's backward pass": block}
+        parts |= {"gradient of the logits": late} if late else {}
+        spare += late
     else:
         parts = {"logits and output table": logits, "one block's backward pass": first}
         spare = of_logits + first
     return parts | ({_TURNED: turned} if turned else {}), spare, may_turn
 
 
+def _off(plan: Plan) -> float:
+    """By how much the peak may be below its estimate."""
+    if plan.dropless:
+        return OFF_DROPLESS
+    return OFF_OFFLOADED if plan.offload else OFF
+
+
 def _more(plan: Plan) -> float:
     """By how much the peak may be above its estimate."""
-    if not plan.offload:
-        return OFF
-    return OFF_SEQUENCE if plan.axis_sizes.get("sequence", 1) > 1 else OFF_OFFLOADED
+    is_sequence = bool(plan.offload) and plan.axis_sizes.get("sequence", 1) > 1
+    return max(OFF_SEQUENCE if is_sequence else 0.0, _off(plan))
 
 
 def _squeezed(plan: Plan, peak: float, spare: float) -> float:
@@ -168,6 +205,7 @@ def _named(plan: Plan, a: Arrays) -> dict[str, float]:
     next block's input holds it, but where its rows are weighted, or a norm follows.
     """
     weighted = plan.visits * plan.expert_repeats if plan.size.experts > 1 else 0.0
+    full = plan.axis_sizes.get("tensor", 1) if plan.dropless else 1  # added up after it
     return {
         "input": a.stream,
         "query": a.query,
@@ -176,7 +214,7 @@ def _named(plan: Plan, a: Arrays) -> dict[str, float]:
         "out": a.stream,
         "mlp_up": a.wide,
         "mlp_gate": a.wide if plan.size.gated else 0.0,
-        "mlp_down": a.stream * (weighted or plan.size.post_norms),
+        "mlp_down": a.stream * (weighted or plan.size.post_norms) * full,
         "attention": a.query + a.sums / LANES,
     }
 
@@ -202,17 +240,12 @@ def kept_bytes(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     )
 
 
-def _block(plan: Plan, a: Arrays) -> tuple[float, float]:
+def _block(plan: Plan, a: Arrays, experts: Grouped | None) -> tuple[float, float]:
     """(working set of one block's backward pass, the part that the compiler can do without)."""
     tensor = plan.axis_sizes.get("tensor", 1)
-    block = (
-        (4 if plan.size.gated else 3) * a.wide
-        + 2 * a.weights
-        + 2 * a.query
-        + 2 * a.key
-        + a.sums
-        + 4 * a.stream
-    )
+    mlp = (4 if plan.size.gated else 3) * a.wide + 2 * a.weights
+    block = experts.block if experts else mlp
+    block += 2 * a.query + 2 * a.key + a.sums + 4 * a.stream
     if tensor > 1:  # of full width, on the way into and out of the projections
         block += 4 * a.stream * tensor
     # one kernel for all gradients leaves that of the queries once per block of keys

@@ -71,6 +71,29 @@ def test_a_scanned_block_of_two_layers_keeps_its_input_once():
     assert parts["logits and output table"] == 4 * 8192 * 256128 * 4 + 2 * 3584 * 256128 * 2
 
 
+@pytest.mark.parametrize("batch", [1, 4, 16])
+def test_rows_of_dropless_experts_are_counted_once_for_each_expert_they_visit(batch):
+    """A step was estimated at 36 GiB and compiled to 67: each of its tokens visits 8 experts."""
+
+    def estimated(count):
+        more = {"dropless": True, "offload": ("input",)}
+        arguments = ("tpu7x:4x8x8", "qwen3-235b-a22b", {"fsdp": 512}, count, 4096)
+        return estimate_memory(plan(*arguments, **more)).parts["one block's backward pass"]
+
+    rows = 4096 * 8 * 2 * (6 * 4096 + 3 * 1536)  # two bytes; six of embed, three of the mlp
+    assert estimated(2 * batch) - estimated(batch) >= batch * rows * 0.9
+
+
+@pytest.mark.parametrize(("devices", "last"), [(8, 512), (64, 128), (512, 128)])
+def test_gradients_of_grouped_matrices_fill_tiles(devices, last):
+    """4096 columns over 64 devices are 64, and take a tile's 128 of the gradient of `down`."""
+    target = {8: "v5p:2x2x2", 64: "v5p:4x4x4", 512: "tpu7x:4x8x8"}[devices]
+    size = plan(target, "qwen3-235b-a22b", {"fsdp": devices}, 16, 4096, dropless=True)
+    exact = 4 * size.size.parameters / devices
+    down = 4 * 94 * 128 * 1536 * (last - 4096 // devices)
+    assert estimate_memory(size).parts["gradients"] == pytest.approx(exact + down, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("arguments", "more", "gib"),
     [
@@ -129,6 +152,17 @@ def test_a_scanned_block_of_two_layers_keeps_its_input_once():
             ("tpu7x:2x2x1", "llama-3.1-8b", {"fsdp_transpose": 4, "tensor": 2}, 6, 8192),
             {"save": ("mlp_gate", "mlp_down", "attention"), "offload": ("input", "key")},
             125.73,
+        ),
+        *(
+            (("v5p:" + shape, model, mesh, 1, 4096), {"dropless": True}, gib)
+            for shape, model, mesh, gib in (
+                ("2x2x2", "qwen3-30b-a3b", {"fsdp": 8}, 66.99),
+                ("2x2x2", "gpt-oss-20b", {"fsdp": 8}, 52.20),
+                ("2x4x4", "gpt-oss-120b", {"fsdp": 32}, 85.86),
+                ("2x4x4", "gpt-oss-120b", {"fsdp": 4, "expert": 8}, 68.92),
+                ("4x4x4", "qwen3-235b-a22b", {"fsdp": 64}, 78.01),
+                ("4x4x4", "qwen3-235b-a22b", {"fsdp": 8, "expert": 8}, 68.36),
+            )
         ),
         (("v5e:8x8", "llama-3.1-8b", {"fsdp": 64}, 4), {}, 7.63),
         (("v6e:16x16", "gpt-3-175b", {"fsdp": 256}, 2), {"offload": ("input",)}, 19.03),

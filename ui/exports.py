@@ -31,8 +31,10 @@ _KINDS = {"md": "text/markdown", "csv": "text/csv", "html": "text/html"}
 
 def menu(place: DeltaGenerator, run: str, experiment: Experiment) -> None:
     """A button, at `place`, that opens the download buttons of a run."""
-    with place.popover("Download", icon=":material/download:"):
-        buttons(run, experiment)
+    box = place.popover("Download", icon=":material/download:", key="downloads", on_change="rerun")
+    if box.open:  # its buttons are made when it is opened
+        with box:
+            buttons(run, experiment)
 
 
 def buttons(run: str, experiment: Experiment) -> None:

@@ -5,10 +5,13 @@ or `quoted`; `tests/spoken.py` finds what does not.
 """
 
 import re
+from collections.abc import Callable
+from functools import lru_cache, wraps
 
 from spmd_core.base import visible
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&]|(?<=:material)/)")
+_SHORT = 500  # characters of a text whose Markdown is kept
 _SPACE = re.compile(r"[^\S\u00a0]+")  # a space that does not break a line stays one
 # Streamlit looks for these again after the escapes are read: what makes a link, and the names
 # of icons and emoji. As code they stay what they are. No emoji is called as a TPU or a GPU is, or
@@ -20,6 +23,18 @@ _LIVE = re.compile(
 _NAME = re.compile(r"[A-Za-z0-9]+(?:(?:_| )[A-Za-z0-9]+)*")
 
 
+def _kept(read: Callable[[str], str]) -> Callable[[str], str]:
+    """`read`, which keeps its answers for short texts: a rerun asks for the same ones again."""
+    cached = lru_cache(maxsize=4096)(read)
+
+    @wraps(read)
+    def kept(text: str) -> str:
+        return cached(text) if len(text) <= _SHORT else read(text)
+
+    return kept
+
+
+@_kept
 def plain(text: str) -> str:
     """Text as Markdown that shows exactly it: no markup, links, maths or icons out of names that
     others chose. Addresses and names of icons are shown as code, marks that turn the direction of
@@ -41,6 +56,7 @@ def option(text: str) -> str:
     return text if _NAME.fullmatch(text) else plain(text)
 
 
+@_kept
 def coded(text: str) -> str:
     """As `plain`, but for what is between backticks, which is shown as code.
 
@@ -55,6 +71,7 @@ def coded(text: str) -> str:
     )
 
 
+@_kept
 def code(text: str) -> str:
     """Text as code on one line, whatever backticks are in it.
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.reports import Table
@@ -24,12 +25,16 @@ _PREDICTED = "Predicted"
 PAIRED_RATIO = PAIRED
 
 
-def escaped(table: pd.DataFrame | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+def escaped(table: pd.DataFrame | Mapping[str, Sequence[str]]) -> pa.Table:
     """What `st.table` is given: it reads cells and headings as Markdown, and these show as they
-    are; what is between backticks is code.
+    are; what is between backticks is code. In Arrow's form, which is what is sent: pandas took an
+    eighth of a rerun's time on the way there.
     """
-    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(dict(table))
-    return frame.map(_shown).rename(columns=_shown, index=_shown)
+    columns = [
+        pa.array([_shown(cell) for cell in pd.Series(table[name], dtype=object)], from_pandas=True)
+        for name in table
+    ]
+    return pa.Table.from_arrays(columns, names=[str(_shown(name)) for name in table])
 
 
 def sheet(table: pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Any]) -> pd.DataFrame:

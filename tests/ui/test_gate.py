@@ -108,7 +108,7 @@ def test_it_closes_while_it_runs_and_opens_once_repaired(state, secrets, data_fo
 
 
 def test_an_answer_that_comes_late_is_not_sent(secrets, data_folder, monkeypatch):
-    monkeypatch.setattr("ui.entrance.gate._LOOK_S", 0.0)  # how long it may take to be noticed
+    monkeypatch.setattr("ui.entrance.door.LOOK_S", 0.0)  # how long it may take to be noticed
     set_up(secrets)
     sent = []
 

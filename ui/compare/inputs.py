@@ -81,14 +81,16 @@ def compare_fields() -> Form:
     fields["strategies"] = inputs.strategies_input(
         _SCREEN, "strategies", what.strategies, draft["strategies"]
     )
-    with st.expander("Arrays: memory, spec, data"):
-        fields |= _arrays(what, fields["dims"], mesh)
+    # fields that nobody sees are a quarter of a rerun's time
+    with st.expander("Arrays: memory, spec, data", key="fields:arrays", on_change="rerun") as fold:
+        if fold.open:
+            fields |= _arrays(what, fields["dims"], mesh)
+    fields = draft | {"options": _changed(what, options)} | fields
     dims_of = {array.name: array.present(fields["dims"]) for array in what.arrays}
     if words := own_specs_words(dims_of, fields["sharding"], fields["overrides"]):
         otherwise.caption(f":material/edit: {plain(f'With a spec of its own, {words}.')}")
-    with st.expander("Measuring and options"):
-        fields |= _measuring(what, options)
-    return draft | fields
+    with st.expander("Measuring and options", key="fields:measuring", on_change="rerun") as fold:
+        return fields | _measuring(what, options) if fold.open else fields
 
 
 def _workload_field(now: str) -> str:
@@ -190,12 +192,17 @@ def _measuring(what: Workload, options: Form) -> Form:
             name: inputs.toggle_input(_SCREEN, name, label, bool(options.get(name)), text)
             for name, label, text in _RECORDED
         }
-    # at their default they are left out, as in an experiment: a field that was only drawn is no
-    # change
-    changed_options = {
+    return fields | {"options": _changed(what, options)}
+
+
+def _changed(what: Workload, options: Form) -> Form:
+    """Options without those that are at their default, as an experiment has them: a field that was
+    only drawn is no change.
+    """
+    later = later_options(what)
+    return {
         name: value for name, value in options.items() if name not in later or value != later[name]
     }
-    return fields | {"options": changed_options}
 
 
 def _timing() -> Form:

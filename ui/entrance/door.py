@@ -2,6 +2,8 @@
 
 import os
 import re
+import threading
+import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -21,6 +23,9 @@ from spmd_core.base import (
 
 # of Streamlit's reader: it does not parse, cannot be opened, is no text, is nested too deep
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# A screen is hundreds of messages: a look at the files for each took a quarter of a rerun's time.
+LOOK_S = 0.25
+_entered = threading.local()  # when this thread's visitor was last let in
 _UNREADABLE = (StreamlitSecretNotFoundError, OSError, ValueError, RecursionError)
 
 
@@ -56,12 +61,18 @@ def entry() -> Entry:
 
 
 def check() -> None:
-    """AccessError where the visitor of this session may not come in."""
+    """AccessError where the visitor of this session may not come in. A run of a script has a thread
+    of its own, and asks a dozen times: it looks again only after `LOOK_S`.
+    """
+    now = time.monotonic()
+    if now - getattr(_entered, "at", float("-inf")) < LOOK_S:
+        return
     visitor = entry()
     if not visitor.may_enter:
         raise AccessError(
             visitor.closed or visitor.turned_away or "Log in first: load the page again."
         )
+    _entered.at = now
 
 
 def closed() -> str | None:

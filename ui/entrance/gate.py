@@ -18,8 +18,6 @@ UNAVAILABLE = 503
 _POLICY_VIOLATION = 1008  # of websockets
 _CLOSE: Message = {"type": "websocket.close", "code": _POLICY_VIOLATION}
 _DISCONNECT: Message = {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
-# A screen is hundreds of messages: a look at the files for each took a quarter of a rerun's time.
-_LOOK_S = 0.25
 
 
 class Gate:
@@ -53,7 +51,7 @@ class Gate:
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
     ) -> None:
         """A connection that ends with the browser's next message once the dashboard is closed, or
-        once a login is required that was not when it began; with the server's within `_LOOK_S`.
+        once a login is required that was not when it began; with the server's within `door.LOOK_S`.
         """
         had_login = door.is_login_set_up()
         is_ended = False
@@ -78,7 +76,7 @@ class Gate:
         async def sent(message: Message) -> None:
             if is_ended:
                 return
-            if message["type"] == "websocket.close" or may_go_on(_LOOK_S):
+            if message["type"] == "websocket.close" or may_go_on(door.LOOK_S):
                 await send(message)
             else:
                 await end()

@@ -22,8 +22,15 @@ def draw(run: str) -> None:
             st.markdown(words, width="content")
         if may_act():
             empty = labels == Labels()
-            with st.popover("Name, note, tags" if empty else "Edit", icon=":material/edit_note:"):
-                _form(run, labels)
+            box = st.popover(
+                "Name, note, tags" if empty else "Edit",
+                icon=":material/edit_note:",
+                key=f"edit:{run}",
+                on_change="rerun",
+            )
+            if box.open:
+                with box:
+                    _form(run, labels)
     if labels.note:
         st.markdown(note_markdown(labels.note))
     if (origin := notebook.origin(run)) and (result := lab().result(run)):

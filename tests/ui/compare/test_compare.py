@@ -68,6 +68,10 @@ def test_a_spec_that_shards_a_dim_otherwise_is_named_below_the_dims(screen):
     screen.query_params["experiment"] = encode(own)
     screen.run()
     assert "".join(told()).endswith("With a spec of its own, weights: in over x.")
+    assert not [each for each in screen.toggle if each.label == "Spec of its own"]
+    screen.session_state["fields:arrays"] = True  # its fields are drawn when it is opened
+    screen.run()
+    assert "".join(told()).endswith("With a spec of its own, weights: in over x.")
     _, weights, *_ = [each for each in screen.toggle if each.label == "Spec of its own"]
     weights.set_value(False).run()  # without it the table's holds, at once
     assert not told()

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9]+(?:(?:_| )[A-Za-z0-9]+)*")
 
 
 def _kept(read: Callable[[str], str]) -> Callable[[str], str]:
-    """`read`, which keeps its answers for short texts: a rerun asks for the same ones again."""
+    """`read`, which keeps its answers for short texts: each rerun has the same ones again."""
     cached = lru_cache(maxsize=4096)(read)
 
     @wraps(read)

@@ -81,16 +81,24 @@ def compare_fields() -> Form:
     fields["strategies"] = inputs.strategies_input(
         _SCREEN, "strategies", what.strategies, draft["strategies"]
     )
-    # fields that nobody sees are a quarter of a rerun's time
-    with st.expander("Arrays: memory, spec, data", key="fields:arrays", on_change="rerun") as fold:
-        if fold.open:
-            fields |= _arrays(what, fields["dims"], mesh)
     fields = draft | {"options": _changed(what, options)} | fields
+    fields |= _folded(what, fields, options)
     dims_of = {array.name: array.present(fields["dims"]) for array in what.arrays}
     if words := own_specs_words(dims_of, fields["sharding"], fields["overrides"]):
         otherwise.caption(f":material/edit: {plain(f'With a spec of its own, {words}.')}")
+    return fields
+
+
+def _folded(what: Workload, fields: Form, options: Form) -> Form:
+    """The fields that are drawn when they are opened: unseen they took a quarter of a rerun."""
+    drawn: Form = {}
+    with st.expander("Arrays: memory, spec, data", key="fields:arrays", on_change="rerun") as fold:
+        if fold.open:
+            drawn |= _arrays(what, fields["dims"], fields["mesh"])
     with st.expander("Measuring and options", key="fields:measuring", on_change="rerun") as fold:
-        return fields | _measuring(what, options) if fold.open else fields
+        if fold.open:
+            drawn |= _measuring(what, options)
+    return drawn
 
 
 def _workload_field(now: str) -> str:

@@ -62,7 +62,7 @@ def entry() -> Entry:
 
 def check() -> None:
     """AccessError where the visitor of this session may not come in. A run of a script has a thread
-    of its own, and asks a dozen times: it looks again only after `LOOK_S`.
+    of its own, and comes here a dozen times: it looks again after `LOOK_S`.
     """
     now = time.monotonic()
     if now - getattr(_entered, "at", float("-inf")) < LOOK_S:

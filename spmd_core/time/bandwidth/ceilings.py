@@ -55,6 +55,10 @@ def busy_facts(ceilings: Sequence[Ceiling]) -> tuple[StoredFact, ...]:
     if not busy:
         return ()
     names = ", ".join(each.title.lower() for each in busy)
-    values = {"count": len(busy), "of": len(ceilings), "names": names}
-    values["worst"] = max(each.spread for each in busy)
-    return (StoredFact(kind="busy machine", values=values),)
+    worst = max(each.spread for each in busy)
+    return (
+        StoredFact(
+            kind="busy machine",
+            values={"count": len(busy), "of": len(ceilings), "names": names, "worst": worst},
+        ),
+    )

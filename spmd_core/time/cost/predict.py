@@ -208,8 +208,9 @@ def _facts(
     for branch in dict.fromkeys(walk.tally.unknown_branches):
         yield StoredFact(kind="longest branch", values={"branch": branch})
     if held.peak and not held.host and held.peak > NEARLY_FULL * held.capacity:
-        values = {"peak_bytes": held.peak, "capacity_bytes": held.capacity}
-        yield StoredFact(kind="nearly full", values=values)
+        yield StoredFact(
+            kind="nearly full", values={"peak_bytes": held.peak, "capacity_bytes": held.capacity}
+        )
     blocking = [
         each
         for each in walk.tally.communications.values()
@@ -229,8 +230,8 @@ def _facts(
     yield from _of_kernels(walk)
     # the compiler's own order of starts and dones may be much worse than data flow allows
     if literal_s - walk.seconds > NOTABLE * walk.seconds:
-        values = {"literal_s": literal_s, "more": literal_s / walk.seconds - 1}
-        yield StoredFact(kind="gave up overlapping", values=values)
+        more = literal_s / walk.seconds - 1
+        yield StoredFact(kind="gave up overlapping", values={"literal_s": literal_s, "more": more})
 
 
 def _of_kernels(walk: Walk) -> Iterator[StoredFact]:

@@ -123,8 +123,10 @@ def _estimated(plan: Plan) -> StoredFact:
     """What a step takes by the instant estimate, for a plan that does not fit."""
     time = estimate_step(plan).predicted_s
     assert time is not None
-    values = {"estimate_s": time.estimate, "low_s": time.low, "high_s": time.high}
-    return StoredFact(kind="once it fits", values=values)
+    return StoredFact(
+        kind="once it fits",
+        values={"estimate_s": time.estimate, "low_s": time.low, "high_s": time.high},
+    )
 
 
 def of_experiment(

@@ -107,8 +107,7 @@ def _facts(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[Stor
         facts.append(StoredFact(kind=RINGS))
     above, what = _above(shapes, offloaded, again)
     if above:
-        values = {"what": what, "times": 1 + above}
-        facts.append(StoredFact(kind="may take longer", values=values))
+        facts.append(StoredFact(kind="may take longer", values={"what": what, "times": 1 + above}))
     return tuple(facts)
 
 

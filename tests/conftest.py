@@ -5,6 +5,7 @@ import os
 import signal
 import tempfile
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,11 @@ from spmd_core.lab.supervisor.environment import simulated_devices
 os.environ.update(simulated_devices(8, os.cpu_count() or 1))
 # Programs are small and run a few times: LLVM's optimizations are a quarter of what the tests of
 # programs take.
-os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
+flags = ["--xla_backend_optimization_level=0"]
+if version("jaxlib").startswith("0.10."):  # its other emitters compile twice as long; later: alone
+    flags.append("--xla_cpu_use_fusion_emitters=false")
+os.environ["XLA_FLAGS"] = " ".join(flags)
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's products are small: its other threads spin
 os.environ["SPMD_LAB_TARGET"] = "cpu:8"
 os.environ["SPMD_LAB_EXAMPLES"] = "off"
 # a test that asks for no folder of its own never sees the user's

@@ -28,7 +28,13 @@ def said(data_folder, capsys):
 
 
 SMALLER = {
-    calibration: {"COPY_BYTES": 2**20, "FIRST_SIDE": 64, "MOST_SIDE": 128, "ITEM_S": 0.01},
+    calibration: {
+        "COPY_BYTES": 2**20,
+        "FIRST_SIDE": 64,
+        "MOST_SIDE": 128,
+        "ITEM_S": 0.01,
+        "POINTS": 3,
+    },
     operations: {"SIDES": (32, 128), "LOOPS": (64, 128), "POINT_S": 0.01},
     slopes: {"BETWEEN_S": 1e-3},
 }

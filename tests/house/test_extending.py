@@ -2,12 +2,14 @@
 that it names, and change no more files than it counts.
 """
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,25 +81,40 @@ def copied(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("heading", "files"),
-    [
-        ("A workload", 3),
-        ("A strategy", 3),
-        ("A TPU generation", 2),
-        ("A GPU", 2),
-        ("A screen", 3),
-        ("A sweep variable", 2),
-    ],
-)
-def test_the_blocks_of_the_page_pass_the_tests_that_it_names(heading, files, copied):
-    found = blocks(heading)
-    assert len({block.file for block in found}) == files
-    assert found and PAGE.count("```python") == len(_BLOCK.findall(PAGE))
+FILES = {
+    "A workload": 3,
+    "A strategy": 3,
+    "A TPU generation": 2,
+    "A GPU": 2,
+    "A screen": 3,
+    "A sweep variable": 2,
+}
+
+
+IN_TURN = """
+import json, sys, pytest
+codes = [pytest.main(words) for words in json.loads(sys.argv[1])]
+sys.exit(max(codes))
+"""
+
+
+def in_turn(lines: Sequence[list[str]]) -> list[list[str]]:
+    """The command lines; those of pytest in one process, which imports once what all of them use."""
+    others = dict.fromkeys(tuple(line) for line in lines if line[1] != "pytest")
+    tests = [line[2:] for line in lines if line[1] == "pytest"]
+    return [*map(list, others), ["-c", IN_TURN, json.dumps(tests)]]
+
+
+def test_the_blocks_of_the_page_pass_the_tests_that_it_names(copied):
+    """Those of all sections in one tree: each adds to what its own files and lines have."""
+    assert PAGE.count("```python") == len(_BLOCK.findall(PAGE))
+    for heading, files in FILES.items():
+        assert len({block.file for block in blocks(heading)}) == files
+    found = [block for heading in FILES for block in blocks(heading)]
     for block in found:
         paste(copied, block)
     environ = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
-    for command in commands(heading):
+    for command in in_turn([line for heading in FILES for line in commands(heading)]):
         done = subprocess.run(
             [sys.executable, *command],
             cwd=copied,

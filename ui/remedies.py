@@ -6,11 +6,19 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.experiment import STRATEGIES
-from spmd_core.results import Collective, Nothing, Remedy, Removal, Result
+from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.results import Collective, Removal, Result
 from spmd_core.trials import beside, is_guessed, with_remedies
 from spmd_core.trials import remedy_searches as running
-from spmd_core.words import GUESSED, NOTHING_WORTH, TRIES, doing_words, titles, what_words
+from spmd_core.words import (
+    GUESSED,
+    NOTHING_WORTH,
+    TRIES,
+    doing_words,
+    removal_words,
+    titles,
+    what_words,
+)
 from ui import cards
 from ui.lab import begin, end, lab, room
 from ui.markdown import as_sentence, coded, plain
@@ -96,26 +104,27 @@ def _answers(result: Result, names: Sequence[str]) -> None:
     for each, removal, whose in groups:
         of = "" if alone else f" · {plain(titles(whose))}"
         heading = f"**{coded(what_words(each))}**{of}"
-        if isinstance(removal, Nothing):
-            st.markdown(f"{heading}  \n{coded(as_sentence(removal.reason))}")
+        sentence = coded(as_sentence(removal_words(removal)))
+        if removal.experiment is None:
+            st.markdown(f"{heading}  \n{sentence}")
             continue
         st.markdown(heading)
         st.page_link(
             cards.page_of(removal.experiment),
             icon=":material/arrow_forward:",
-            label=coded(as_sentence(removal.sentence)),
+            label=sentence,
             query_params=cards.query(removal.experiment),
         )
-        _as_variant(result, removal)
+        _as_variant(result, removal.experiment)
     if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
 
 
-def _as_variant(result: Result, remedy: Remedy) -> None:
+def _as_variant(result: Result, changed: Experiment) -> None:
     """A link to the study of what ran and of the change, to be timed together; nothing where no
     study can have both.
     """
-    study = beside(result.experiment, remedy)
+    study = beside(result.experiment, changed)
     if study is not None and (query := cards.query(study)):
         st.page_link(
             cards.page_of(study),
@@ -133,9 +142,8 @@ def grouped(result: Result, names: Sequence[str]) -> list[Group]:
         for each in result.strategies[name].collectives or ():
             if each.remove is None:
                 continue
-            remove = each.remove
-            sentence = remove.reason if isinstance(remove, Nothing) else remove.sentence
-            group = groups.setdefault((what_words(each), sentence), (each, remove, []))
+            key = what_words(each), removal_words(each.remove)
+            group = groups.setdefault(key, (each, each.remove, []))
             if name not in group[2]:
                 group[2].append(name)
     return list(groups.values())

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from spmd_core.base import CLEAR
 from spmd_core.lab import Lab
-from spmd_core.results import Nothing, Result
+from spmd_core.results import Result
 from spmd_core.trials import RemedySearch, is_guessed, store, watch_remedies, with_remedies
-from spmd_core.words import GUESSED, doing_words, titles, what_words
+from spmd_core.words import GUESSED, doing_words, removal_words, titles, what_words
 
 HELP = (
     "compile what would remove each collective worth more than 2%% of the time, and say "
@@ -34,11 +34,8 @@ def lines(result: Result) -> Iterator[str]:
     for name, outcome in result.strategies.items():
         for each in outcome.collectives or ():
             if each.remove is not None:
-                text = (
-                    f"{what_words(each)}: {each.remove.reason}"
-                    if isinstance(each.remove, Nothing)
-                    else each.remove.sentence
-                )
+                of = f"{what_words(each)}: " if each.remove.experiment is None else ""
+                text = of + removal_words(each.remove)
                 if name not in sentences.setdefault(text, []):
                     sentences[text].append(name)
     for text, names in sentences.items():

@@ -50,9 +50,12 @@ class Remedy(Frozen):
 
 
 class Nothing(Frozen):
-    """Why no change removes it, in a sentence."""
+    """Why no change removes it in less time, in a sentence; `experiment`: the change that perhaps
+    does.
+    """
 
     reason: str
+    experiment: Experiment | None = None
 
 
 Removal = Remedy | Nothing

@@ -133,6 +133,7 @@ from spmd_core.words.remedies import (
     NOTHING_WORTH,
     TRIES,
     doing_words,
+    removal_words,
     what_words,
     why_words,
 )
@@ -360,6 +361,7 @@ __all__ = [
     "ratio_interval_words",
     "read_price",
     "remedies",
+    "removal_words",
     "roofline_words",
     "route_words",
     "row_cost",

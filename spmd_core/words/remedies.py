@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Axes, Spec
 from spmd_core.program import is_ring, kind_words
-from spmd_core.results import Collective, Ratio, Verdict
+from spmd_core.results import Collective, Nothing, Ratio, Removal, Verdict
 from spmd_core.words.names import listed, title
 from spmd_core.words.strategies import paired_words
 
@@ -53,6 +53,11 @@ def memory_words(name: str) -> str:
     return f"keep `{name}` in device memory"
 
 
+def removal_words(removal: Removal) -> str:
+    """What would remove a collective, or why nothing does."""
+    return removal.reason if isinstance(removal, Nothing) else removal.sentence
+
+
 def why_words(each: Collective) -> str:
     """Why a collective is there, and the compiler's warning; "" if unknown."""
     return ". ".join(part.rstrip(".") for part in (each.reason, each.warning) if part)
@@ -97,7 +102,7 @@ def not_faster_words(ratio: Ratio, before: float, after: float) -> str:
 _NOT_FASTER: dict[Verdict, str] = {
     "the same": "the same time",
     "faster": "which is slower",
-    "cannot tell": "cannot tell which is faster",
+    "cannot tell": "not certain",
 }
 
 
@@ -121,7 +126,8 @@ def memory_change(nbytes: int) -> str:
 
 
 SMALL = "not tried: it takes less than 2 % of the predicted time"
-_MOST_TRIED = 6  # changes that are named
+_STAYS = "it stays"
+_MOST_TRIED, _MOST_OUTCOMES = 3, 4  # changes of one outcome that are named, and outcomes
 
 
 def nothing_words(
@@ -138,7 +144,7 @@ def nothing_words(
 
     `dims`: the contracted dims that it sums; `tried`: each change and its outcome; `best`:
     change, seconds before and after; `measured`: its times, where it was timed; `is_open`:
-    whether these leave open which is faster.
+    whether it may take less time.
     """
     needs = (
         f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it"
@@ -148,18 +154,12 @@ def nothing_words(
     if best is not None:
         change, before, after = best
         others = _tried([other for other in tried if other[0] != change])
+        takes = measured or f"predicted {_times(before, after)}"
+        if is_open:
+            doubt = "" if measured else ", which predictions of this machine do not tell apart"
+            return f"{change}: no {what_words(each)}; {takes}{doubt}{others}"
         lead = f"{needs}; " if needs else ""
-        if measured:
-            verb = "is proven to remove" if is_open else "removes"
-            return f"nothing {verb} it in less time: {lead}{change}: {measured}{others}"
-        if after < before:
-            return (
-                f"nothing removes it in clearly less time: {lead}{change}: predicted "
-                f"{_times(before, after)}, which predictions of this machine do not tell apart: "
-                f"time both{others}"
-            )
-        times = _times(before, after)
-        return f"nothing removes it in less time: {lead}{change}: predicted {times}{others}"
+        return f"nothing removes it in less time: {lead}{change}: {takes}{others}"
     none = f" ({len(tried)} tried, and none compiled)" if tried and failed == len(tried) else ""
     why = needs or each.reason or "the program needs it"
     return f"nothing removes it: {why}{none or _tried(tried)}"
@@ -169,16 +169,25 @@ def outcome_words(removes: bool | None, seconds: float) -> str:
     """The outcome of a change that was tried; `removes` None where it did not compile."""
     if removes is None:
         return "does not compile"
-    return seconds_text(seconds) if removes else "it stays"
+    return seconds_text(seconds) if removes else _STAYS
 
 
 def _tried(changes: Sequence[tuple[str, str]]) -> str:
-    """What else was tried, and the outcome of each; "" for nothing."""
-    if not changes:
-        return ""
-    named = [f"{change} ({outcome})" for change, outcome in changes[:_MOST_TRIED]]
+    """What else was tried, by outcome, what removes it first; "" for nothing."""
+    by_outcome: dict[str, list[str]] = {}
+    for change, outcome in changes:
+        by_outcome.setdefault(outcome, []).append(change)
+    outcomes = sorted(by_outcome.items(), key=lambda each: each[0] == _STAYS)
+    named = [f"{_first(alike)} ({outcome})" for outcome, alike in outcomes[:_MOST_OUTCOMES]]
+    left = sum(len(alike) for _, alike in outcomes[_MOST_OUTCOMES:])
+    more = f"; and {left} more" if left else ""
+    return f". Also tried: {'; '.join(named)}{more}" if named else ""
+
+
+def _first(changes: Sequence[str]) -> str:
+    """The first few of several changes, and how many more."""
     more = len(changes) - _MOST_TRIED
-    return f"; tried as well: {'; '.join(named)}{f'; and {more} more' if more > 0 else ''}"
+    return listed([*changes[:_MOST_TRIED], *([f"{more} more"] if more > 0 else [])])
 
 
 def _less(before: Sequence[Collective], after: Sequence[Collective]) -> str:

@@ -16,24 +16,25 @@ def with_remedies(result: Result, answers: Answers) -> Result:
     what to try next by that.
     """
     outcomes = {
-        name: _with(each, answers[name]) if answers.get(name) else each
+        name: _with(each, known) if known else each
         for name, each in result.strategies.items()
+        for known in [answers.get(name) or answers.get(each.same_program or "")]
     }
     changed = result.model_copy(update={"strategies": outcomes})
     return changed.model_copy(update={"next": next_step(changed)}) if answers else changed
 
 
-def beside(experiment: Experiment, remedy: Remedy) -> Experiment | None:
-    """The study of an experiment, or of its variants, and of what a remedy changes; None where the
-    rules refuse it, or it is a variant already.
+def beside(experiment: Experiment, changed: Experiment) -> Experiment | None:
+    """The study of an experiment, or of its variants, and of a changed one; None where the rules
+    refuse it, or it is a variant already.
     """
     members: list[tuple[str | None, Experiment]] = [
         (each.name if experiment.variants else None, each.experiment) for each in experiment.members
     ]
-    if remedy.experiment in [each for _, each in members]:
+    if changed in [each for _, each in members]:
         return None
     try:
-        return study_of([*members, (None, remedy.experiment)])
+        return study_of([*members, (None, changed)])
     except RequestError:
         return None
 

@@ -197,17 +197,19 @@ def answer(
     if best is not None and timed is not None and timed.is_faster:
         return _remedy(experiment, base, costs, target, best, timed)
     best_words = None if best is None else (best.tried.candidate.words, costs.total_s, best.total_s)
-    return Nothing(
-        reason=words.nothing_words(
-            target.first,
-            summed_dims(experiment, target.first),
-            [(each.candidate.words, _outcome(judged)) for each, judged in outcomes],
-            len(tried) - len(verdicts),
-            best_words,
-            words.not_faster_words(timed.ratio, *_seconds(timed)) if timed else "",
-            bool(timed) and timed.ratio.verdict == "cannot tell",
-        )
+    is_less = best is not None and best.total_s < costs.total_s
+    is_open = timed.ratio.verdict == "cannot tell" if timed else is_less
+    reason = words.nothing_words(
+        target.first,
+        summed_dims(experiment, target.first),
+        [(each.candidate.words, _outcome(judged)) for each, judged in outcomes],
+        len(tried) - len(verdicts),
+        best_words,
+        words.not_faster_words(timed.ratio, *_seconds(timed)) if timed else "",
+        is_open,
     )
+    opened = _opened(experiment, best.tried.candidate) if best and is_open else None
+    return Nothing(reason=reason, experiment=opened)
 
 
 def doubtful(

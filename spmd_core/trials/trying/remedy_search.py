@@ -82,6 +82,7 @@ class RemedySearch(Work):
             work = [
                 (self.result.row(name), each)
                 for name, outcome in self.result.strategies.items()
+                if outcome.same_program is None  # else that one's answers are its own
                 for each in self._targets(self.result.row(name), outcome)
             ]
             self.of = len(work)

@@ -279,9 +279,21 @@ def test_what_was_tried_as_well_is_said_with_what_it_comes_to():
     given = [tried(first, 5e-3), tried(second, 6e-3), Tried(third)]
     found = answer(LAYER, BASE, COSTS, TARGET, given)
     assert found.reason.endswith(
-        f"{first.words}: predicted 4 ms -> 5 ms; tried as well: {second.words} (6 ms); "
+        f"{first.words}: predicted 4 ms -> 5 ms. Also tried: {second.words} (6 ms); "
         f"{third.words} (does not compile)"
     )
+
+
+def test_changes_of_one_outcome_are_named_once_and_those_that_help_nothing_last():
+    best, *others = arrays.candidates(LAYER, "auto", collective())
+    stays, twice = others[:2], others[2:4]
+    given = [tried(best, 5e-3), *(tried(each, 4e-3, collective(), each_s=2e-3) for each in stays)]
+    found = answer(LAYER, BASE, COSTS, TARGET, [*given, *(tried(each, 6e-3) for each in twice)])
+    assert found.reason.endswith(
+        f". Also tried: {twice[0].words} and {twice[1].words} (6 ms); "
+        f"{stays[0].words} and {stays[1].words} (it stays)"
+    )
+    assert found.experiment is None, "it takes longer"
 
 
 def timed(fastest, differs, before=5e-3, after=4e-3):
@@ -306,7 +318,10 @@ def timed(fastest, differs, before=5e-3, after=4e-3):
             "in less time: the sum over `in` needs it; {}: measured 5 ms -> 4 ms, "
             "which is slower: paired ratio 1.25×",
         ),
-        (timed("b", False), "measured 5 ms -> 4 ms, cannot tell which is faster: paired ratio"),
+        (
+            timed("b", False),
+            "{}: no all-reduce over `x`; measured 5 ms -> 4 ms, not certain: paired ratio",
+        ),
     ],
 )
 def test_what_predictions_do_not_tell_apart_is_timed(measured, words):
@@ -318,6 +333,8 @@ def test_what_predictions_do_not_tell_apart_is_timed(measured, words):
     found = answer(LAYER, BASE, near, target, given, measured)
     text = found.sentence if isinstance(found, Remedy) else found.reason
     assert isinstance(found, Remedy) == measured.is_faster and words.format(first.words) in text
+    is_open = measured.ratio.verdict == "cannot tell"
+    assert (found.experiment is not None) == (measured.is_faster or is_open)
     assert doubtful(TARGET, BASE, COSTS, [tried(first, 1e-3)]) is None, "it helps"
     assert doubtful(TARGET, BASE, COSTS, [tried(first, 5e-3)]) is None, "it takes longer"
 
@@ -325,9 +342,9 @@ def test_what_predictions_do_not_tell_apart_is_timed(measured, words):
 def test_a_remedy_is_a_variant_beside_what_ran():
     first, *_ = arrays.candidates(LAYER, "auto", collective())
     found = answer(LAYER, BASE, COSTS, TARGET, [tried(first, 1e-3)])
-    study = beside(LAYER, found)
+    study = beside(LAYER, found.experiment)
     assert [each.experiment for each in study.members] == [LAYER, found.experiment]
-    assert beside(study, found) is None
+    assert beside(study, found.experiment) is None
 
 
 def test_the_doubtful_one_is_timed_after_the_nearest_and_ends_the_trial_where_it_is_faster():

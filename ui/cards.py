@@ -109,11 +109,16 @@ def _outcome(summary: RunSummary) -> str:
     return " · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part)
 
 
+def stored_runs(experiment: Experiment) -> tuple[RunSummary, ...]:
+    """Those of an experiment that succeeded here, the newest first."""
+    return lab().history(experiment=experiment, state="succeeded", source="here")
+
+
 def stored(experiment: Experiment) -> bool:
     """How many runs of an experiment are stored, and a link to the last; False where there are
     none.
     """
-    runs = lab().history(experiment=experiment, state="succeeded", source="here")
+    runs = stored_runs(experiment)
     if not runs:
         return False
     with st.container(border=True, key="stored"):

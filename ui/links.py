@@ -61,7 +61,17 @@ def from_query(screen: str) -> None:
     if opened != _shown(screen):
         state.replace(screen, opened)
     state.set_notice(screen, None)
-    state.set_run(screen, run)
+    state.set_run(screen, run or _answer_here(screen, opened))
+
+
+def _answer_here(screen: str, opened: Experiment) -> str | None:
+    """The run that this visitor saw last on a screen, where it is of the experiment that an address
+    without a run names: Back to these fields finds their answer.
+    """
+    for run in (state.run(screen), state.last_run(screen)):
+        if run and (status := find(run)) and status.experiment == opened:
+            return run
+    return None
 
 
 def _shown(screen: str) -> Experiment | None:

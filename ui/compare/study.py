@@ -8,7 +8,7 @@ import streamlit as st
 from spmd_core.experiment import Experiment, Plan, Variant
 from spmd_core.words import listed, mesh_words, sharding_words, studies, title, titles
 from spmd_core.words import runs as words
-from ui import choices, run_tables, state, tables
+from ui import cards, choices, run_tables, state, tables
 from ui.compare import rows
 from ui.compare import view as views
 from ui.lab import find
@@ -110,9 +110,9 @@ def _cells(experiment: Experiment, plan: Plan | None) -> dict[str, str]:
 
 def last_answer(experiment: Experiment) -> bool:
     """The answer that the screen showed before its fields were edited, greyed, below what differs;
-    False where there is none of this workload.
+    False where there is none of this workload, or the fields have a stored answer of their own.
     """
-    run = state.aside("compare", "edited")
+    run = None if cards.stored_runs(experiment) else state.aside("compare", "edited")
     status = find(run) if run else None
     if status is None or status.experiment.workload != experiment.workload:
         return False

@@ -185,6 +185,26 @@ def test_a_link_opens_its_tab_and_what_it_says_of_no_tab_is_ignored(data_folder,
     Lab.open().close()
 
 
+def test_back_to_fields_that_were_run_finds_their_answer(data_folder):
+    """The address of these fields as they were before Run was pressed names no run."""
+    stored = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
+    store(data_folder, stored)
+    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
+        "pages/compare.py"
+    )
+    screen.query_params["run"] = stored.run
+    screen.run()
+    (answer,) = [each.value for each in screen.subheader if "10 µs" in each.value]
+    before = screen.query_params["experiment"]
+    field(screen, "number_input", "in").set_value(64).run()
+    assert "run" not in screen.query_params
+    screen.query_params["experiment"] = before
+    screen.run()
+    assert answer in [each.value for each in screen.subheader]
+    assert screen.query_params["run"] == stored.run
+    Lab.open().close()
+
+
 def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folder):
     timeline, trace = of_recorded(Recorded(call(), ()), FACTS)
     trace = trace.model_copy(update={"sentence": trace_words(trace)})

@@ -46,7 +46,7 @@ COMMANDS = {
     "export": "write stored runs into one archive, for another installation",
     "import": "take in the runs of an archive, as foreign ones",
     "script": "a script of plain JAX that reproduces an experiment",
-    "predict": "what a program would cost on TPUs that are not attached",
+    "predict": "what a program or a training step would cost on TPUs and GPUs that are not attached",
     "search": "which sharding is best for a model on chips, or for a spec",
     "collectives": "time and bandwidth of each collective, size by size",
     "calibrate": "the ceilings of this machine: copies, matmuls, collectives",

@@ -1,5 +1,5 @@
-"""Compiles a training step, or a spec's program, for TPUs that are not attached, and prints what it
-would cost there.
+"""Compiles a training step, or a spec's program, for TPUs and GPUs that are not attached, and
+prints what it would cost there.
 """
 
 import json

@@ -40,11 +40,16 @@ class Layout:
     blocks: Ints
     device_ids: Ints | None = None
     host_devices: int = 0  # devices of each host, in their order; 0 where all are of one
+    dims: tuple[str, ...] = ()  # names; where there are none, d0, d1, …
 
     @property
     def hosts(self) -> Ints | None:
         """The host of each device, [devices]; None where all are of one."""
         return np.arange(self.device_count) // self.host_devices if self.host_devices else None
+
+    def dim_name(self, dim: int) -> str:
+        """What a dim is called."""
+        return self.dims[dim] if self.dims else f"d{dim}"
 
     @property
     def device_count(self) -> int:
@@ -212,7 +217,10 @@ def read_element(text: str, shape: Sequence[int]) -> tuple[int, ...]:
 
 def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     """The layout of an operand or result of an experiment."""
-    shards = layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
+    shards = replace(
+        layout(experiment.mesh, experiment.shape(array), experiment.spec(array)),
+        dims=experiment.what.array(array).present(experiment.sizes),
+    )
     ids, place = device_numbers(experiment), experiment.place
     if place.hosts > 1 and place.device_count:
         return replace(shards, host_devices=place.device_count // place.hosts)

@@ -176,7 +176,8 @@ def dim_text(layout: Layout, dim: int) -> str:
     if not layout.shape:
         return "a scalar"
     axes = layout.spec[dim]
-    return f"d{dim} over {' then '.join(axes)}" if axes else f"d{dim} not sharded"
+    over = f"over {' then '.join(axes)}" if axes else "not sharded"
+    return f"{layout.dim_name(dim)} {over}"
 
 
 def compact(number: int) -> str:
@@ -233,9 +234,14 @@ def reshard_headline(
 
 def in_all(sent: Sequence[Move], time_of: TimeOf) -> str:
     """The end of a sentence: what all collectives take, where that is known of each."""
-    each = [time_of(move).seconds for move in sent]
-    known = [seconds for seconds in each if seconds is not None]
-    return f": {seconds_text(sum(known))}" if len(known) == len(each) else ""
+    each = [time_of(move) for move in sent]
+    known = [one for one in each if isinstance(one, Duration)]
+    if len(known) < len(each):
+        return ""
+    takes = seconds_text(sum(one.seconds for one in known))
+    return (
+        f": about {takes}, a guess" if "guessed" in {one.source for one in known} else f": {takes}"
+    )
 
 
 def why(experiment: Experiment, product: Product, move: Move) -> str:

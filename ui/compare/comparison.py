@@ -3,6 +3,7 @@ load when they are opened.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import streamlit as st
 
@@ -193,9 +194,17 @@ def _layouts(view: View) -> None:
     ) or next(iter(arrays))
     report = arrays[array]
     held = layout(view.result.row(name).experiment.mesh, report.shape, spec_of(report))
+    held = replace(held, dims=_dims(view.result.row(name).experiment, array, report))
     st.vega_lite_chart(
         picture.picture(held, report.dtype), alt=picture.alt_text(held, report.dtype), key="held"
     )
+
+
+def _dims(experiment: Experiment, array: str, report: ArrayReport) -> tuple[str, ...]:
+    """The names of a reported array's dims; none where a strategy gives it other ones."""
+    own = (each for each in experiment.what.arrays if each.name == array)
+    dims = next((each.present(experiment.sizes) for each in own), ())
+    return dims if len(dims) == len(report.shape) else ()
 
 
 def spec_of(report: ArrayReport) -> Spec:

@@ -47,7 +47,7 @@ def picture(placed: Layout, dtype: str, domains: Domains | None = None) -> Spec:
         f"Array {shape_text(placed.shape)}{scale}",
         _roles(array, lambda dim: dim_text(placed, dim)),
     )
-    add_edges(marks, array, (top, 0.0), _array_edge(placed), lambda dim: f"d{dim} ")
+    add_edges(marks, array, (top, 0.0), _array_edge(placed), lambda dim: f"{placed.dim_name(dim)} ")
     add_cells(marks, array, (top, 0.0), *array_cells(placed, array, dtype, linked))
     top, above = top + array.height + _BETWEEN, 0.0 if array.stretch is None else array.body
     top += add_title(
@@ -141,7 +141,7 @@ def scale_note(placed: Layout) -> str | None:
     grid = array_grid(placed)
     if grid.stretch is None or grid.is_to_scale:
         return None
-    return not_to_scale(f"d{grid.rows.dim}", grid.stretch)
+    return not_to_scale(placed.dim_name(grid.rows.dim), grid.stretch)
 
 
 def table(placed: Layout, dtype: str) -> pa.Table:
@@ -158,7 +158,9 @@ def table(placed: Layout, dtype: str) -> pa.Table:
         name: placed.coordinates[:count, axis] for axis, (name, _) in enumerate(placed.mesh)
     }
     columns |= {
-        f"[d{dim}]": range_texts(placed.starts[:count, dim], placed.stops[:count, dim])
+        f"[{placed.dim_name(dim)}]": range_texts(
+            placed.starts[:count, dim], placed.stops[:count, dim]
+        )
         for dim in range(len(placed.shape))
     }
     return pa.table(

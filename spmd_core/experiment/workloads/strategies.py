@@ -47,10 +47,10 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy(
             name="constrained",
             title="Constrained",
-            meaning="with_sharding_constraint on operands and results inside jit; the operands "
-            "come unsharded",
-            caution="the compiler moves the constraint to the parameters, so a call with "
-            "unsharded operands reshards them each time: both are timed",
+            meaning="with_sharding_constraint on operands and results inside jit; the compiler "
+            "moves those of operands to the parameters",
+            caution="it is timed twice, with operands placed as it was compiled, and with "
+            "unsharded ones, which every call reshards first",
             is_sharding=True,
             collectives="compiler",
         ),

@@ -10,7 +10,7 @@ def dispatch_words(share: float, floor_s: float, sizes: Mapping[str, int]) -> st
     """Most of the time is dispatch overhead."""
     return (
         f"{share:.0%} of the time is the dispatch floor, {seconds_text(floor_s)} a call: try "
-        f"{_sizes(sizes)}, where sharding can win."
+        f"{_sizes(sizes)}, where more of it is computation."
     )
 
 

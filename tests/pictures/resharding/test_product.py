@@ -93,6 +93,7 @@ def test_seconds_on_simulated_devices_are_of_a_calibration_else_guessed():
     move = Move("all-gather", ("x",), 32 * KIB)
     assert of(experiment, cores=2)(move).source == "guessed"
     assert "was not calibrated" in words.time_source([move], of(experiment, cores=2))
+    assert words.in_all([move], of(experiment, cores=2)).endswith(", a guess")
     points = [
         Point(
             kind="all-gather",

@@ -182,6 +182,13 @@ def test_alt_text_is_the_answer():
     assert "no other device holds that" in alt_text(layout(*CASES["grid"]), "float32")
 
 
+def test_dims_are_called_what_the_experiment_calls_them():
+    step = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}
+    held = layout_of(parse_experiment(step), "weights")
+    assert "(in over x; out not sharded)" in alt_text(held, "float32")
+    assert {"[in]", "[out]"} <= set(table(held, "float32").to_pylist()[0])
+
+
 def test_the_table_has_the_numbers_of_the_picture():
     numbers = table(layout(*CASES["replicated"]), "float32").to_pylist()
     assert numbers[5] == {

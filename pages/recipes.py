@@ -1,4 +1,6 @@
-"""The Recipes screen: the classic examples in the order of the course, one line and one click each."""
+"""The Recipes screen: the problems of large models, then the classic examples in the order of the
+course, one line and one click each.
+"""
 
 import streamlit as st
 
@@ -14,8 +16,8 @@ done = lab().succeeded()
 count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 st.title("Recipes")
 st.markdown(
-    f"{len(RECIPES)} classic examples and problems in order, {count} done here. Each opens with everything filled in. "
-    "Nothing runs before you press Run, Place or Predict there. Then vary a field, or go on to the next."
+    f"Problems of large models, then the classic examples in order: {len(RECIPES)} recipes, {count} done here. "
+    "Each opens with everything filled in; nothing runs before you press Run, Place or Predict there."
 )
 tour.listed()
 words = st.text_input(
@@ -27,16 +29,17 @@ words = st.text_input(
     label_visibility="collapsed",
     bind="query-params",
 )
+parts = sorted(groups(), key=lambda group: group != problems.GROUP)  # what is asked most, first
 part = st.pills(
     "Part of the course",
-    list(groups()),
+    parts,
     format_func=plain,
     key="part",
     label_visibility="collapsed",
 )
 
 recipes = course.matching(words, part)
-for group in groups():
+for group in parts:
     here = [recipe for recipe in recipes if recipe.group == group]
     if here:
         st.subheader(plain(group), anchor=False)

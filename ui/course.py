@@ -176,7 +176,7 @@ def _link(words: str, experiment: Experiment, icon: str) -> None:
 
 
 def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:
-    """One line a recipe: its place, its title, which opens it filled in, and what to look at there.
+    """One line a recipe: its title, which opens it filled in, and what to look at there.
 
     `done` has the ids of experiments that ran to their end on this machine; those are marked.
     """
@@ -186,9 +186,7 @@ def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:
         ):
             is_done = recipe.experiment.id in done
             mark = ":green[:material/check_circle:]" if is_done else ":gray[:material/circle:]"
-            st.markdown(
-                f"{mark} :gray[{position(recipe)}]", width=64, help="Done here" if is_done else None
-            )
+            st.markdown(mark, width=36, help="Done here" if is_done else None)
             st.page_link(
                 f"pages/{recipe.screen}.py",
                 label=f"**{plain(recipe.title)}**",

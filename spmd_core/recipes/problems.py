@@ -5,11 +5,8 @@ from typing import Any
 
 from spmd_core.recipes.recipe import Claims, Expected, Recipe
 
-GROUP = "Problems"
-ABOUT = (
-    "Questions about large models. Predict answers them at once by an estimate; to compile one "
-    "there takes a minute or so."
-)
+GROUP = "Problems of large models"
+ABOUT = "Predict answers most of them at once by an estimate; to compile one there takes a minute or so."
 _TAKES = "no time to estimate, and a minute or so to compile"
 
 
@@ -159,7 +156,7 @@ RECIPES = (
     ),
     Recipe(
         "mfu_left",
-        "What does an MFU below 45% leave?",
+        "MFU below 45%: where does the rest go?",
         GROUP,
         _plan("v6e:16x16", {"fsdp": 256}, "llama-3.1-8b", 768, 8192),
         "Where the time goes: attention kernels are two fifths of the step.",

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
-from spmd_core.recipes import RECIPES, groups
+from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
 from ui import course
@@ -117,17 +117,18 @@ def test_a_recipe_that_ran_here_is_marked(screen):
     here = Lab.open()
     assert here.wait(here.submit(RECIPES["local_shape"].experiment), 120).state == "succeeded"
     shown = screen("recipes")
-    assert f"{len(RECIPES)} classic examples and problems in order, 1 done here" in read(shown)
+    assert f"{len(RECIPES)} recipes, 1 done here" in read(shown)
     marks = [element.value for element in shown.markdown if "check_circle" in element.value]
-    assert marks == [
-        f":green[:material/check_circle:] :gray[{course.position(RECIPES['local_shape'])}]"
-    ]
+    assert marks == [":green[:material/check_circle:]"]
 
 
 def test_the_screen_lists_all_and_a_search_leaves_few(screen):
     shown = screen("recipes")
-    assert _listed(shown) == [recipe.title for recipe in RECIPES.values()]
-    assert [heading.value.replace("\\", "") for heading in shown.subheader] == list(groups())
+    classic = [each.title for each in RECIPES.values() if each.group != problems.GROUP]
+    asked = [each.title for each in groups()[problems.GROUP]]
+    assert _listed(shown) == asked + classic
+    headings = [heading.value.replace("\\", "") for heading in shown.subheader]
+    assert headings == [problems.GROUP, *(name for name in groups() if name != problems.GROUP)]
     shown.text_input[0].set_value("ConcretizationTypeError").run()
     assert _listed(shown) == ["An if on a traced value"]
     shown.text_input[0].set_value("zebra").run()

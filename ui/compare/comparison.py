@@ -170,7 +170,10 @@ def _values(view: View) -> None:
 
 
 def _layouts(view: View) -> None:
-    names = list(view.result.strategies)
+    result = view.result  # what is on one device comes last
+    names = sorted(
+        result.strategies, key=lambda name: STRATEGIES[result.row(name).strategy].is_single_device
+    )
     alone = len(names) == 1
     name = names[0] if alone else choices.one_of("Strategy", names, choices.STRATEGY, title)
     strategy = view.result.strategies[name]
@@ -298,6 +301,16 @@ _DRAW = {
 }
 
 
+def _meanings(experiment: Experiment) -> None:
+    """What each strategy does."""
+    for name in experiment.strategies:
+        strategy = STRATEGIES[name]
+        beware = (
+            f"  \n:small[:gray[Beware: {plain(strategy.caution)}.]]" if strategy.caution else ""
+        )
+        st.markdown(f"**{plain(strategy.title)}**: {plain(strategy.meaning)}.{beware}")
+
+
 def before(experiment: Experiment) -> None:
     """What is stored of an experiment, and what a press of Run will do: the strategies, and their
     programs.
@@ -321,13 +334,14 @@ def before(experiment: Experiment) -> None:
             "Nothing has been computed yet. Press Run to time these strategies side by side.",
             icon=":material/play_circle:",
         )
-    together.show(experiment)
-    for name in experiment.strategies:
-        strategy = STRATEGIES[name]
-        beware = (
-            f"  \n:small[:gray[Beware: {plain(strategy.caution)}.]]" if strategy.caution else ""
-        )
-        st.markdown(f"**{plain(strategy.title)}**: {plain(strategy.meaning)}.{beware}")
+    if together.is_narrow(together.drawn(experiment)):
+        picture, beside = st.container(key="picture-and-numbers").columns(2, gap="medium")
+    else:
+        picture = beside = st.container()
+    with picture:
+        together.show(experiment)
+    with beside:
+        _meanings(experiment)
     with st.expander("The programs that will run", key="preview", on_change="rerun") as preview:
         if preview.open:
             name = _strategy_choice(experiment.strategies, "preview")

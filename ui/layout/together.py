@@ -32,12 +32,14 @@ _GAP, _WIDEST_GAP = 0.09, 0.25  # between arrays, as a share of all of the width
 _LEAST = 0.18  # of the widest or tallest array
 _LOWEST, _TALLEST = 120.0, 270.0  # pixels
 _HEAD = 44.0  # pixels above the arrays
-_WIDE = 700.0  # pixels that it takes at most; in a narrower window all sides shrink alike
+# pixels that it takes at most: of two arrays, and of more; in a narrower window all sides shrink
+# alike
+_WIDE, _WIDER = 450.0, 900.0
 _INK = "#15181d"
 _HOVER = hover(array="array", devices="devices", holds="hold", bytes="bytes")
 _BLOCK = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cornerRadius": 2}
 _BLOCK_FONT = (
-    f"min(13, (datum.x2 - datum.x) * min(width, {_WIDE:g}) / datum.letters / 0.58, "
+    "min(13, (datum.x2 - datum.x) * min(width, wide) / datum.letters / 0.58, "
     "0.8 * (datum.y2a - datum.ya))"
 )
 _BLOCK_LABEL = {
@@ -55,7 +57,7 @@ _MIDDLE = (
 _TITLE = {  # above an array, smaller where there is little room
     "type": "text",
     "align": {"expr": "datum.align"},
-    "fontSize": {"expr": f"min(datum.size, datum.fits * min(width, {_WIDE:g}))"},
+    "fontSize": {"expr": "min(datum.size, datum.fits * min(width, wide))"},
     "fontWeight": {"expr": "datum.weight"},
     **INK,
 }
@@ -79,7 +81,7 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
     tallest = max(box.height for box in boxes)
     blocks = [block for box in boxes for block in _blocks(experiment, box, tallest)]
     titles = [title for box in boxes for title in _titles(experiment, box, boxes)]
-    across = {"domainMin": 0, "domainMax": {"expr": f"max(1, width / {_WIDE:g})"}, "nice": False}
+    across = {"domainMin": 0, "domainMax": {"expr": "max(1, width / wide)"}, "nice": False}
     down = {"domain": [0, _HEAD + tallest], "nice": False, "zero": False, "reverse": True}
     x, y = quantity("x", axis=None, scale=across), quantity("y", axis=None, scale=down)
     top = y | {"field": "ya"}
@@ -103,7 +105,8 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
         layer(_signs(experiment, boxes, tallest), _SIGN, x=x, y=top, text=text)
         | {"transform": [_scaled("y")]},
     ]
-    return layered(layers, round(_HEAD + tallest + 4))
+    wide = {"name": "wide", "value": _wide(arrays)}
+    return layered(layers, round(_HEAD + tallest + 4), params=[wide])
 
 
 def show(experiment: Experiment) -> None:
@@ -134,6 +137,15 @@ def drawn(experiment: Experiment) -> list[Array]:
     return [*operands, *results] if operands and len(operands) <= MOST_OPERANDS else []
 
 
+def _wide(arrays: Sequence[Array]) -> float:
+    return _WIDE if is_narrow(arrays) else _WIDER
+
+
+def is_narrow(arrays: Sequence[Array]) -> bool:
+    """Whether the picture leaves half of a wide window to what stands beside it."""
+    return len(arrays) <= 2
+
+
 def _signs(experiment: Experiment, boxes: Sequence[_Box], tallest: float) -> list[Row]:
     """`@`, `+` and `=` between the arrays of a product; of others, what leads to what."""
     results = sum(box.array in experiment.what.results for box in boxes)
@@ -153,7 +165,7 @@ def _signs(experiment: Experiment, boxes: Sequence[_Box], tallest: float) -> lis
 
 def _scaled(field: str) -> dict[str, str]:
     """A height of the arrays in the width that there is."""
-    shrunk = f"{_HEAD:g} + (datum.{field} - {_HEAD:g}) * min(1, width / {_WIDE:g})"
+    shrunk = f"{_HEAD:g} + (datum.{field} - {_HEAD:g}) * min(1, width / wide)"
     return {"calculate": shrunk, "as": f"{field}a"}
 
 
@@ -184,7 +196,7 @@ def _boxes(experiment: Experiment, arrays: Sequence[Array]) -> list[_Box]:
     # one scale for all; what would be too thin to be read is as thick as can be read
     sides = [tuple(max(side / largest, _LEAST) for side in plane) for plane in planes]
     across = (1 - _GAP * (len(arrays) - 1)) / sum(columns for _, columns in sides)
-    tall = _WIDE * across
+    tall = _wide(arrays) * across
     if (most := tall * max(rows for rows, _ in sides)) > _TALLEST:
         across, tall = across * _TALLEST / most, tall * _TALLEST / most
     elif min(map(min, sides)) == _LEAST and most < _LOWEST:  # not to scale: high enough to read

@@ -140,7 +140,7 @@ def _predicted(prediction: Prediction, experiment: Experiment) -> Prediction:
     plan, noted = experiment.plan, in_sentences(prediction)
     if plan is None or not noted.compiled:
         return noted
-    notes = [*filter(None, [noted.fits and plan.not_compared]), *noted.notes]
+    notes = [*filter(None, [noted.fits and plan.little_compared]), *noted.notes]
     if plan.with_fitting_blocks != plan:
         notes.append(f"{plan.kernel_refusal}: the step was compiled with these")
     if prediction.program == "final" and not experiment.place.is_gpu:

@@ -344,19 +344,17 @@ class Plan(Frozen):
         return int(given) if given.isdigit() else VMEM_LIMITS_KIB.get(generation)
 
     @property
-    def not_compared(self) -> str | None:
-        """The part of the experts' time that no published step was compared with; None without
-        such.
-        """
+    def little_compared(self) -> str | None:
+        """With how few published steps the experts' time was compared; None without experts."""
         if self.size.experts == 1:
             return None
         if self.dropless:
-            what = "dropless experts"
+            what, steps = "dropless experts", "three published steps, all on TPU7x"
         elif self.axis_sizes.get("expert", 1) > 1:
-            what = "experts sharded over expert"
+            what, steps = "experts sharded over expert", "one published step, on v6e"
         else:
             return None
-        return f"{what} were compared with no published step: take the time as a guess"
+        return f"{what} were compared with {steps}: compile the plan before booking chips for it"
 
     @property
     def visits(self) -> float:

@@ -121,7 +121,7 @@ def parameter_share(plan: Plan) -> float:
 
 def plan_notes(plan: Plan) -> list[str]:
     """What the sizes of a plan show before it is compiled, a sentence each."""
-    more = (plan.kernel_refusal, plan.not_compared)
+    more = (plan.kernel_refusal, plan.little_compared)
     return [*undivided_axes(plan), *filter(None, more)]
 
 

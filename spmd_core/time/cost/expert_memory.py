@@ -1,9 +1,10 @@
-"""What dropless experts hold at the worst moment of a block's backward pass, beside attention.
+"""What experts hold at the worst moment of a block's backward pass, beside attention.
 
-Their grouped matmul is a kernel. Nothing is fused into it: rows are materialized, once for each
-expert that a token visits. Its weights are gathered as they are, and a gradient has the layout of
-its dims, of which the last two fill tiles. The counts were read off the live buffers of compiled
-steps at their peak (docs/prediction.md).
+Dropless, their grouped matmul is a kernel. Nothing is fused into it: rows are materialized, once for
+each expert that a token visits. Its weights are gathered as they are, and a gradient has the layout
+of its dims, of which the last two fill tiles. With a capacity, the one-hot routes of rows to slots
+are arrays too. The counts were read off the live buffers of compiled steps at their peak
+(docs/prediction.md).
 """
 
 import math
@@ -16,31 +17,37 @@ _MATRICES = ("gate", "up", "down")
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
-    """Bytes on a device: what a block's experts hold, one gathered matrix of them, and what tiles
-    leave empty of all layers' gradients.
+class Experts:
+    """Bytes on a device: what a block's experts hold, what more of them may be there, and what
+    tiles leave empty of all layers' gradients.
     """
 
     block: float
-    matrix: float
+    more: float
     empty: float
 
 
-def grouped(plan: Plan, rows: float, wide: float) -> Grouped:
-    """The experts of a plan that drops no token. `rows`: bytes of the rows of all experts that its
-    tokens visit, at full width; `wide`: of those of the mlp.
+def expert_memory(plan: Plan, rows: float, wide: float) -> Experts:
+    """The experts of a plan. `rows`: bytes of the rows that they get, at full width; `wide`: of
+    those of the mlp.
     """
     size, mesh = plan.size, plan.axis_sizes
-    layers = len(size.windows)  # of a scanned block
-    shards = [each.held(mesh) for each in arrays(plan) if each.name in _MATRICES]
+    others = len(size.windows) - 1  # of a scanned block: what they computed again waits
     experts = size.experts // mesh.get("expert", 1)
     sides = (size.embed, size.mlp // mesh.get("tensor", 1))
     matrix = 2.0 * max(_filled((experts, *order)) for order in (sides, sides[::-1]))
-    # a layer whose turn has not come keeps what was computed again; biases are gathered for rows
-    others = 2 * rows + (5 if size.mlp_bias else 3) * wide + 3 * matrix
+    if not plan.dropless:
+        routes = rows / size.embed * plan.sequence  # to all slots of a sequence, from its tokens
+        routes /= mesh.get("sequence", 1)
+        waits = 2 * routes + rows + 3 * wide + 3 * matrix
+        own = 3 * routes + 2 * rows + 3 * wide + 4 * matrix
+        return Experts(others * waits + own, routes + matrix, 0.0)
+    # biases are gathered for rows
+    waits = 2 * rows + (5 if size.mlp_bias else 3) * wide + 3 * matrix
     own = 3 * rows + 3 * wide + max(3 * rows, 4 * matrix)
+    shards = [each.held(mesh) for each in arrays(plan) if each.name in _MATRICES]
     empty = sum(_filled(shape) - math.prod(shape) for shape in shards)
-    return Grouped((layers - 1) * others + own, matrix, 4.0 * size.layers * empty)
+    return Experts(others * waits + own, matrix, 4.0 * size.layers * empty)
 
 
 def _filled(shape: tuple[int, ...]) -> int:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from spmd_core.experiment import Plan, batch_shards, parameter_share
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
-from spmd_core.time.cost.expert_memory import Grouped, grouped
+from spmd_core.time.cost.expert_memory import Experts, expert_memory
 
 _BYTES = {"float32": 4, "bfloat16": 2}
 _HEADS = {"query", "key", "value"}
@@ -22,7 +22,7 @@ LANES = 128  # the attention kernel leaves its row sums once per lane; they are 
 # How far the peak may be off, either way: the worst of compiled plans, with some to spare. More of
 # it may be missing where the compiler moves arrays to the host, and heads for the sequence with them
 OFF, OFF_OFFLOADED, OFF_SEQUENCE = 0.08, 0.11, 0.16
-OFF_DROPLESS = 0.12  # read off few plans
+OFF_EXPERTS = 0.12  # compared with few plans
 
 
 Fits = Literal["yes", "likely", "no"]
@@ -83,8 +83,7 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     gradients = parameters * _BYTES[plan.parameter_dtype] + (experts.empty if experts else 0.0)
     worst, spare, may_turn = _worst_moment(plan, arrays, gradients, experts)
     parts |= worst
-    # the compiler may gather one matrix more, or multiply the gradient of the logits late
-    unsure = experts.matrix + max(0.0, _row_logits(plan) - _late_logits(plan)) if experts else 0.0
+    unsure = experts.more if experts else 0.0
     turned, off = parts.get(_TURNED, 0.0), _off(plan)
     peak = _squeezed(plan, sum(parts.values()), spare)
     return MemoryEstimate(
@@ -96,37 +95,23 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     )
 
 
-def _experts(plan: Plan, a: Arrays) -> Grouped | None:
-    """What dropless experts hold; None for a plan without."""
-    if not plan.dropless:
+def _experts(plan: Plan, a: Arrays) -> Experts | None:
+    """What experts hold; None for a model without."""
+    if plan.size.experts == 1:
         return None
-    return grouped(plan, a.stream * plan.axis_sizes.get("tensor", 1) * plan.visits, a.wide)
-
-
-def _row_logits(plan: Plan) -> float:
-    """Bytes of the logits of a device's rows in bfloat16."""
-    return _rows(plan) * plan.size.vocab * 2
-
-
-def _late_logits(plan: Plan) -> float:
-    """Bytes that the logits leave beside the loop over dropless experts: their gradient where a
-    block has several layers, which is multiplied after it; else, where weights are gathered over
-    more devices than a ring has, the gradient of the table before it is added up.
-    """
-    if len(plan.size.windows) > 1:
-        return _row_logits(plan)
-    table = plan.size.embed * plan.size.vocab * 2 / plan.axis_sizes.get("tensor", 1)
-    return table if _gathered_by(plan) > RING else 0.0
+    times = plan.axis_sizes.get("tensor", 1) * plan.visits * plan.expert_repeats
+    return expert_memory(plan, a.stream * times, a.wide)
 
 
 def _worst_moment(
-    plan: Plan, arrays: Arrays, gradients: float, experts: Grouped | None
+    plan: Plan, arrays: Arrays, gradients: float, experts: Experts | None
 ) -> tuple[dict[str, float], float, float]:
     """What is live beside the state and what is kept at the worst moment, by name; the bytes of it
     that the compiler can do without; and the most that it may copy to another layout.
     """
     block, spare = _block(plan, arrays, experts)
-    late = _late_logits(plan) if experts else 0.0
+    # their gradient is multiplied after the loop over experts, while there is room
+    late = _rows(plan) * plan.size.vocab * 2 if experts else 0.0
     logits, of_logits = _logits(plan, arrays)
     heads, gate, may_turn = _turned(plan, arrays)
     # a loop that offloads has one block's backward pass outside of it, beside that of the logits
@@ -153,8 +138,8 @@ def _worst_moment(
 
 def _off(plan: Plan) -> float:
     """By how much the peak may be below its estimate."""
-    if plan.dropless:
-        return OFF_DROPLESS
+    if plan.size.experts > 1:
+        return OFF_EXPERTS
     return OFF_OFFLOADED if plan.offload else OFF
 
 
@@ -240,7 +225,7 @@ def kept_bytes(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     )
 
 
-def _block(plan: Plan, a: Arrays, experts: Grouped | None) -> tuple[float, float]:
+def _block(plan: Plan, a: Arrays, experts: Experts | None) -> tuple[float, float]:
     """(working set of one block's backward pass, the part that the compiler can do without)."""
     tensor = plan.axis_sizes.get("tensor", 1)
     mlp = (4 if plan.size.gated else 3) * a.wide + 2 * a.weights

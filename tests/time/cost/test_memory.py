@@ -164,6 +164,12 @@ def test_gradients_of_grouped_matrices_fill_tiles(devices, last):
                 ("4x4x4", "qwen3-235b-a22b", {"fsdp": 8, "expert": 8}, 68.36),
             )
         ),
+        (
+            ("v5p:2x2x2", "qwen3-30b-a3b", {"fsdp": 8}, 8, 4096),
+            {"layers": 8, "dropless": True},
+            30.87,
+        ),
+        (("v5p:2x2x2", "qwen3-30b-a3b", {"fsdp": 8}, 2, 4096), {"layers": 8}, 19.10),
         (("v5e:8x8", "llama-3.1-8b", {"fsdp": 64}, 4), {}, 7.63),
         (("v6e:16x16", "gpt-3-175b", {"fsdp": 256}, 2), {"offload": ("input",)}, 19.03),
     ],

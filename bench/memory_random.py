@@ -112,13 +112,14 @@ def stored(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def compile_more(path: Path, folder: Path, count: int) -> None:
-    """Compile the next `count` plans that are not stored."""
+def compile_more(path: Path, folder: Path, seeds: list[int]) -> None:
+    """Compile the plans of these seeds that are not stored."""
     settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
     lab = Lab.open(folder, settings=settings)
     try:
-        for _ in range(count):
-            seed = 1 + max((row["seed"] for row in stored(path)), default=-1)
+        for seed in seeds:
+            if any(row["seed"] == seed for row in stored(path)):
+                continue
             row = {"seed": seed, **compiled(lab, drawn(seed))}
             with path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
@@ -134,9 +135,13 @@ def main() -> int:
         data=(STORED, "lines of what was compiled"),
         folder=(Path("memory-random"), "of the compiles"),
         compile=(0, "how many more"),
+        seeds=("", "which to compile, with commas between, instead of the next ones"),
     )
-    if asked.compile:
-        compile_more(asked.data, asked.folder, asked.compile)
+    following = 1 + max((row["seed"] for row in stored(asked.data)), default=-1)
+    seeds = [int(each) for each in asked.seeds.split(",") if each]
+    if seeds or asked.compile:
+        seeds = seeds or list(range(following, following + asked.compile))
+        compile_more(asked.data, asked.folder, seeds)
     errors, inside, wrong = [], 0, 0
     verdicts: Counter[str] = Counter()
     for row in stored(asked.data):

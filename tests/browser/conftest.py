@@ -27,7 +27,9 @@ def windows():
     and compiled once for each.
     """
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        # a page lives for seconds: threads that optimize its scripts cost more than they save
+        args = ["--no-sandbox", "--disable-gpu", "--js-flags=--no-opt,--single-threaded"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
         yield [_window(browser) for _ in range(2)]
         browser.close()
 
@@ -72,6 +74,7 @@ def _as_new(page: Page, errors: list[str]):
     yield page
     page.remove_listener("pageerror", note)
     page.unroute_all()
+    page.goto("about:blank")  # its session ends: a screen that stays open asks for what is new
 
 
 @pytest.fixture(scope="session")

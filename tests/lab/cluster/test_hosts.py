@@ -87,21 +87,21 @@ def test_a_run_is_cancelled_on_all_hosts_and_its_members_stay(cluster, open_lab)
     assert members(cluster) == held and all(held.values())
 
 
-@pytest.mark.parametrize("struck", ["the Dask worker", "the member", "the member, stopped"])
-def test_a_host_that_is_lost_ends_the_run_by_name_and_frees_the_others(cluster, open_lab, struck):
-    lab = open_lab(cluster.ready(2))
-    run = lab.submit(on_hosts(standin.ROUNDS))
-    sampling(lab, run)
-    held = members(cluster)
-    worker = cluster.workers[0].pid
-    (member,) = held[worker]
-    how = signal.SIGSTOP if "stopped" in struck else signal.SIGKILL
-    os.kill(worker if "Dask" in struck else member, how)
-    status = lab.wait(run, PATIENCE_S)
-    assert status.state == "crashed"
-    assert f"process {member})" in status.error.message, status
-    assert "of cluster:pod (members 0 to 1; host" in status.error.message
-    assert gone([pid for pids in held.values() for pid in pids])
+def test_a_host_that_is_lost_ends_the_run_by_name_and_frees_the_others(cluster, open_lab):
+    for struck in ("the Dask worker", "the member", "the member, stopped"):
+        lab = open_lab(cluster.ready(2))
+        run = lab.submit(on_hosts(standin.ROUNDS))
+        sampling(lab, run)  # also after the loss before it
+        held = members(cluster)
+        worker = cluster.workers[0].pid
+        (member,) = held[worker]
+        how = signal.SIGSTOP if "stopped" in struck else signal.SIGKILL
+        os.kill(worker if "Dask" in struck else member, how)
+        status = lab.wait(run, PATIENCE_S)
+        assert status.state == "crashed"
+        assert f"process {member})" in status.error.message, status
+        assert "of cluster:pod (members 0 to 1; host" in status.error.message
+        assert gone([pid for pids in held.values() for pid in pids])
     again = open_lab(cluster.ready(2))
     cluster.allow(1_000)
     run = again.submit(on_hosts())

@@ -2,10 +2,9 @@
 
 import streamlit as st
 
-from spmd_core.search import ArrayQuestion
 from spmd_core.trials import FEW
 from spmd_core.trials import searches as running
-from spmd_core.words import MEANING, screen_title
+from spmd_core.words import screen_title
 from spmd_core.words import search as words
 from ui import exports, links, shell
 from ui.lab import asker, begin, lab
@@ -42,14 +41,13 @@ with st.container(horizontal=True, vertical_alignment="center"):
         label = "Search"
     pressed = st.button(
         label,
-        type="primary" if search is None else "secondary",
+        type="primary",
         icon=":material/travel_explore:",
         key="search:start",
         disabled=bool(refusal) or at_work,
     )
-what = question.sample.what.title if isinstance(question, ArrayQuestion) else question.model
-where = question.targets if isinstance(question, ArrayQuestion) else question.chips
-st.caption(plain(f"{what} on {', '.join(where)}. {MEANING[question.kind]}"))
+begun = f" {words.BEGIN}" if question == question_inputs.first() else ""
+st.caption(plain(f"{words.asked_words(question)}. {words.MEANING[question.kind]}{begun}"))
 
 if broken:
     shell.refusal(f"This link cannot be opened as it is. {as_sentence(broken)}")
@@ -74,15 +72,14 @@ elif pressed:
 
 if at_work and search:
     answer.watch(search)
-elif search:
-    if search.problem:
-        shell.refusal(f"The search paused. {search.problem}")
-    answer.headline(search.answer)
-    answer.details(search.answer)
-    if lab().searches.has(question.id):
+elif shown := search or keep.before(budget_s):
+    if shown.problem:
+        shell.refusal(f"The search paused. {shown.problem}")
+    answer.headline(shown.answer)
+    answer.details(shown.answer)
+    keep.answered(shown.question)
+    if lab().searches.has(shown.question.id):
         with st.container(horizontal=True):
-            exports.search_buttons(lab().searches.find(question.id))
-else:
-    keep.before(budget_s)
+            exports.search_buttons(lab().searches.find(shown.question.id))
 keep.others(question)
 links.share_box(share, "search")

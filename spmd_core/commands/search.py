@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 
 from spmd_core.base import CLEAR, bytes_text, refuse, seconds_text, shorten
 from spmd_core.commands.printed.table import table
@@ -20,7 +21,7 @@ from spmd_core.trials import FEW, FEW_S, Search, candidate_row, watch_search
 from spmd_core.words import doing, why_not
 from spmd_core.words import search as words
 
-BEST_NUMBERS = (1, 2, 3, 4, 5)  # columns of the best of each target
+BEST_NUMBERS = (1, 2, 3, 4)  # columns of the best of each target
 _HEAD = (
     "candidate",
     "",
@@ -29,7 +30,7 @@ _HEAD = (
     "memory",
     "fits",
     "known by",
-    "alike",
+    "others",
 )  # "": what it costs
 
 
@@ -108,13 +109,13 @@ def lines(answer: Answer, top: int) -> list[str]:
         best = [words.best_row(each, answer) for each in answer.best_by_target.values()]
         printed += [
             "",
-            "Best of each target:",
+            f"{words.BEST_OF_EACH}:",
             *table([words.BEST_TITLES, *best], numbers=BEST_NUMBERS),
             "",
         ]
     printed += [f"  {words.standard_words(answer, each)}" for each in answer.standards]
     cost = words.cost_title(winner, answer.question.minimize)
-    rows = [_row(place, entry, answer) for place, entry in enumerate(answer.ranking[:top], 1)]
+    rows = [_row(place, group, answer) for place, group in enumerate(answer.shardings[:top], 1)]
     head = tuple(title or cost for title in _HEAD if title or cost)
     printed += [
         "",
@@ -146,12 +147,13 @@ def _curves(answer: Answer) -> list[str]:
     ]
 
 
-def _row(place: int, entry: Ranked, answer: Answer) -> tuple[str, ...]:
-    each, question = entry.candidate, answer.question
+def _row(place: int, group: Sequence[Ranked], answer: Answer) -> tuple[str, ...]:
+    """A mesh and batch under its best policy; how many others are of it."""
+    each, question = group[0].candidate, answer.question
     cost = words.cost_text(each, question.minimize, dict(question.price))
     span = each.span
     between = f"{seconds_text(span[0])} to {seconds_text(span[1])}" if span else "–"
-    alike = f"+{len(entry.alike)}" if entry.alike else ""
+    others = sum(1 + len(entry.alike) for entry in group) - 1
     return (
         str(place),
         each.name,
@@ -161,7 +163,7 @@ def _row(place: int, entry: Ranked, answer: Answer) -> tuple[str, ...]:
         bytes_text(each.memory_bytes),
         each.fits,
         words.known_by(each, answer.proof_of_winner),
-        alike,
+        f"+{others}" if others else "",
     )
 
 

@@ -9,7 +9,7 @@ from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import ORDER, Candidate
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import ModelQuestion
-from spmd_core.search.ranking import Ranked, front, price_per_billion, ranking, ties
+from spmd_core.search.ranking import Ranked, front, price_per_billion, ranking, shardings, ties
 from spmd_core.search.standards import StandardSharding, standards
 
 TOP = 20  # rows of the JSON form, unless more are requested
@@ -18,7 +18,8 @@ TOP = 20  # rows of the JSON form, unless more are requested
 @dataclass(frozen=True)
 class Answer:
     """Candidates of one question as far as they are known. `complete`: all of the space was looked
-    at, and nothing that could still win is left out.
+    at, and nothing that could still win is left out; `is_cut`: the look ended before it was over,
+    by its time or by who cancelled it.
     """
 
     question: ModelQuestion | ArrayQuestion
@@ -28,12 +29,18 @@ class Answer:
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     proof: Proof | None = None
+    is_cut: bool = False
 
     @cached_property
     def ranking(self) -> list[Ranked]:
         """The best first."""
         best = self.proof.best_numbers if self.proof else ()
         return ranking(self.found, self.question.minimize, dict(self.question.price), best)
+
+    @cached_property
+    def shardings(self) -> list[list[Ranked]]:
+        """The ranking by mesh, batch and target: the policies of each, the best first."""
+        return shardings(self.ranking)
 
     @property
     def winner(self) -> Candidate | None:

@@ -125,10 +125,10 @@ class Candidate:
         """(mesh axes in use, names that are offloaded, names that are saved) of a plan: fewer are
         simpler.
         """
-        if self.plan is None:
+        if self.step is None:
             return 0, 0, 0
-        axes = sum(size > 1 for _, size in self.plan.mesh)
-        return axes, len(self.plan.offload), len(self.plan.save)
+        axes = sum(size > 1 for _, size in self.step.of_mesh.mesh)
+        return axes, len(self.step.policy.offload), len(self.step.policy.save)
 
     @property
     def mfu(self) -> float | None:

@@ -117,7 +117,10 @@ def _promising(question: ModelQuestion, stop: Callable[[], bool]) -> list[_Point
             list(of_mesh)
         ):  # the largest batch first: it takes the least per token
             score, kind = _quick_look(point), (point.topology.target, kind_of_mesh(point.mesh))
-            if kind[1] and (kind not in standard or score <= standard[kind][0]):
+            if score is None:  # the reason of a standard sharding only where no batch makes a plan
+                standard.setdefault(kind, (math.inf, point))
+                continue
+            if kind not in standard or score <= standard[kind][0]:
                 standard[kind] = score, point
             if score < math.inf:
                 looked.append((score, point))
@@ -126,7 +129,7 @@ def _promising(question: ModelQuestion, stop: Callable[[], bool]) -> list[_Point
                 break
     looked.sort(key=lambda pair: pair[0])
     places: Counter[str] = Counter()
-    kept, rest = [point for _, point in standard.values()], []
+    kept, rest = [point for (_, kind), (_, point) in standard.items() if kind], []
     known = {point.number for point in kept}
     for _, point in looked:
         places[point.topology.target] += 1
@@ -136,15 +139,17 @@ def _promising(question: ModelQuestion, stop: Callable[[], bool]) -> list[_Point
     return sorted((*kept, *rest[: max(0, room)]), key=lambda point: point.number)
 
 
-def _quick_look(point: _Point) -> float:
-    """Seconds per token of the best of a few policies; infinite where none of them fits."""
+def _quick_look(point: _Point) -> float | None:
+    """Seconds per token of the best of a few policies; infinite where none of them fits, None where
+    the sizes make no plan.
+    """
     if _not_as_fixed(point) is not None:
-        return math.inf
+        return None
     try:
         first = point.plan(point.policies[0])
         _check_slices(point)
     except RequestError:
-        return math.inf
+        return None
     estimates = MeshEstimates(first)
     most = _most(point)
     best = math.inf

@@ -33,14 +33,14 @@ def score(
     if goal == "chip-seconds":
         return candidate.chips * each
     if goal == "price":
-        hourly = (price or {}).get(candidate.target.split(":")[1], 0.0)
+        hourly = (price or {}).get(chip_of(candidate), 0.0)
         return candidate.chips * each * hourly / SECONDS_PER_HOUR
     return each
 
 
 def price_per_billion(candidate: Candidate, price: dict[str, float]) -> float | None:
     """The price of a billion tokens; None without a plan, a time, or a price of its chips."""
-    if candidate.plan is None or candidate.target.split(":")[1] not in price:
+    if candidate.step is None or chip_of(candidate) not in price:
         return None
     return 1e9 * score(candidate, "price", price) if candidate.seconds is not None else None
 
@@ -56,24 +56,27 @@ def ranking(
     sure to fit comes after the best that is. What is known better is first: measured before
     compiled before estimated; and the `best` of those measured side by side (numbers: the fastest,
     then its ties) before all else that was measured on their target: alone, where luck may have
-    made it look faster, or where it was slower. Candidates of the same estimate, memory and target
-    that differ in nothing else are one entry.
+    made it look faster, or where it was slower. An estimate for chips that nothing was compiled for
+    ranks as compiled where its interval is ahead of all that was: a compiler that is missing here
+    is no reason to be behind. Candidates of the same estimate, memory and target that differ in
+    nothing else are one entry.
     """
     ranked = [(each, score(each, goal, price)) for each in candidates if each.is_ranked]
     place = {number: at for at, number in enumerate(best)}
     lead = {each.target: value for each, value in ranked if place.get(each.number) == 0}
     sure = _best_sure(ranked)
+    ahead = _ahead_of_compiled(ranked) if goal != "memory" else set[int]()
 
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
         each, value = entry
         best_sure = sure.get(each.target, 0.0)
-        if each.stage == "estimated" and each.plan is not None and goal != "memory":
+        if each.stage == "estimated" and each.step and goal != "memory":
             value = max(value, best_sure) if each.fits == "likely" else value
             value = best_sure if value < (1 + SAME) * best_sure else value
         if each.measured_s is not None and each.target in lead:
             value = max(lead[each.target], value if each.number not in place else 0.0)
         return (
-            ORDER[each.stage],
+            ORDER["compiled" if each.number in ahead else each.stage],
             value,
             each.fits != "yes",
             place.get(each.number, len(place)),
@@ -93,6 +96,36 @@ def _best_sure(ranked: Iterable[tuple[Candidate, float]]) -> dict[str, float]:
         if each.stage == "estimated" and each.fits == "yes":
             sure[each.target] = min(value, sure.get(each.target, value))
     return sure
+
+
+def _ahead_of_compiled(ranked: Sequence[tuple[Candidate, float]]) -> set[int]:
+    """Numbers of plans that are only estimated, for chips that nothing was compiled for, and that
+    take less at the slowest than all that was compiled at the fastest.
+    """
+    compiled = [(each, value) for each, value in ranked if each.step and each.stage == "compiled"]
+    if not compiled:
+        return set()
+    known = {chip_of(each) for each, _ in compiled}
+    least = min(_ends(each, value)[0] for each, value in compiled)
+    return {
+        each.number
+        for each, value in ranked
+        if each.stage == "estimated" and each.fits == "yes"
+        # the dear question last: of a wide space these are many
+        if _ends(each, value)[1] < least and chip_of(each) not in known
+    }
+
+
+def _ends(candidate: Candidate, value: float) -> tuple[float, float]:
+    """The interval of a score: that of the time, at what a second counts."""
+    low, high = candidate.span or (candidate.seconds or 0.0,) * 2
+    each = value / (candidate.seconds or 1.0)
+    return low * each, high * each
+
+
+def chip_of(candidate: Candidate) -> str:
+    """The kind of chip of its target, as prices name it."""
+    return candidate.target.split(":")[1]
 
 
 def _entries(ranked: Iterable[tuple[Candidate, float]]) -> list[Ranked]:
@@ -142,30 +175,43 @@ def _is_open(one: Ranked, other: Ranked) -> bool:
 
 def _interval(entry: Ranked) -> Estimate | None:
     """The interval of what is minimized: that of the time, at what a second counts."""
-    span, seconds = entry.candidate.span, entry.candidate.seconds
-    if not span or not seconds:
+    if not entry.candidate.span or not entry.candidate.seconds:
         return None
-    low, high = (each * entry.score / seconds for each in span)
+    low, high = _ends(entry.candidate, entry.score)
     return Estimate(low=low, estimate=entry.score, high=high)
 
 
 def front(entries: Sequence[Ranked], price: dict[str, float] | None = None) -> list[Candidate]:
     """Candidates than which none is both faster per token and smaller (with `price`: cheaper per
-    token), the fastest first; of those that are known as well as the winner is, where these are
-    several.
+    token) by more than `SAME`, the fastest first, or the first of the ranking where it is as fast;
+    of those that are sure to fit and known as well as the first is, where these are several.
     """
+    first = entries[0].candidate
+    fitting = [each.candidate for each in entries if each.candidate.fits == first.fits]
+    best = [each for each in fitting if each.stage == first.stage]
 
     def cost(each: Candidate) -> float:
         return score(each, "price", price) if price else float(each.memory_bytes or 0)
 
-    best = [each for each in entries if each.candidate.stage == entries[0].candidate.stage]
-    fastest = sorted(
-        (each.candidate for each in (best if len(best) > 1 else entries)),
-        key=lambda each: ((each.seconds or 0.0) / each.tokens, cost(each)),
-    )
+    fastest = sorted(best if len(best) > 1 else fitting, key=lambda each: (score(each), cost(each)))
+    if score(first) <= (1 + SAME) * score(fastest[0]):
+        fastest = [first, *(each for each in fastest if each is not first)]
     kept: list[Candidate] = []
     for each in fastest:
         # less by rounding is not less: on one topology the price is the time
-        if not kept or cost(each) < (1 - 1e-9) * cost(kept[-1]):
+        share = 1 - (1e-9 if each is first else SAME)
+        if not kept or cost(each) < share * cost(kept[-1]):
             kept.append(each)
     return kept
+
+
+def shardings(entries: Sequence[Ranked]) -> list[list[Ranked]]:
+    """The ranking by mesh, batch and target: the policies of one together, the best first; of arrays
+    each alone.
+    """
+    groups: dict[object, list[Ranked]] = {}
+    for entry in entries:
+        each = entry.candidate
+        key = (each.target, each.step.of_mesh.mesh, each.tokens) if each.step else each.number
+        groups.setdefault(key, []).append(entry)
+    return list(groups.values())

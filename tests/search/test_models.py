@@ -2,12 +2,14 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.plan.meshes import AXES
 from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.results.prediction import Estimate
 from spmd_core.search import models
 from spmd_core.search.answer import Answer
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
@@ -16,7 +18,7 @@ from spmd_core.search.factors import factorizations, named_meshes
 from spmd_core.search.models import candidates, space_size
 from spmd_core.search.policies import policies
 from spmd_core.search.question import read_question
-from spmd_core.search.ranking import front, ranking, score
+from spmd_core.search.ranking import SAME, front, ranking, score
 from spmd_core.search.standards import kind_of
 from spmd_core.time.estimate.step import estimate_step
 from spmd_core.words import search as words
@@ -134,11 +136,40 @@ def test_a_rank_front_and_score_are_those_of_brute_force(small):
     assert sum(1 + len(entry.alike) for entry in small.ranking) == len(ranked)
     for one in front(small.ranking):
         assert not any(
-            other.seconds < one.seconds and other.memory_bytes < one.memory_bytes
+            other.seconds < (1 - SAME) * one.seconds and other.memory_bytes < one.memory_bytes
             for other in ranked
         )
     by_memory = ranking(ranked, "memory")[0].candidate
     assert by_memory.memory_bytes == min(each.memory_bytes for each in ranked)
+
+
+def test_chips_without_a_compiler_are_ahead_of_compiled_ones_only_beyond_their_intervals():
+    asked = read_question(SMALL | {"chips": ["v5e:4x4", "h100:16"]})
+    found = list(candidates(asked))
+    known = Answer(asked, len(found), found, True)
+    of = {
+        chip: next(e for e in known.ranking if chip in e.candidate.target)
+        for chip in ("v5e", "h100")
+    }
+    one, other = of["v5e"].candidate, of["h100"].candidate
+    low = other.predicted.low * one.tokens / other.tokens
+    high = other.predicted.high * one.tokens / other.tokens
+    for seconds, first in ((1.01 * high, other), (0.99 * high, one), (low / 2, one)):
+        exact = Estimate(low=seconds, estimate=seconds, high=seconds)
+        compiled = replace(one, stage="compiled", predicted=exact)
+        answer = Answer(asked, 2, [compiled, other], False)
+        assert answer.winner.number == first.number
+        assert ("ahead of all that was compiled" in words.sure_words(answer)) == (first is other)
+
+
+def test_the_policies_of_a_mesh_and_batch_are_one_row(small):
+    groups = small.shardings
+    meshes = [(each[0].candidate.target, each[0].candidate.plan.mesh) for each in groups]
+    assert len(meshes) == len(set(meshes)) > 1
+    assert sum(map(len, groups)) == len(small.ranking)
+    assert groups[0][0] is small.ranking[0]
+    places = {id(each): at for at, each in enumerate(small.ranking)}
+    assert all(sorted(group, key=lambda each: places[id(each)]) == group for group in groups)
 
 
 def test_of_equal_times_the_smaller_is_first(small):
@@ -191,7 +222,7 @@ def test_price_and_memory_decide_where_they_are_asked_for():
 
 def test_the_answer_in_words_and_json(small):
     said = words.search_headline(small)
-    assert small.winner.name in said and "nothing was compiled" in said
+    assert small.winner.name in said and "Estimated, not compiled" in said
     found = small.to_json()
     assert {"space", "pruned", "winner", "ranking", "complete", "ties"} <= set(found)
     assert {
@@ -211,7 +242,11 @@ def test_the_answer_in_words_and_json(small):
     assert "It first loses by" in words.why_not(published, lost)
 
 
-def test_a_standard_that_does_not_fit_is_ruled_out_by_its_memory_where_the_batch_is_open():
+@pytest.mark.parametrize("wide", [models.WIDE, 500])
+def test_a_standard_that_does_not_fit_is_ruled_out_by_its_memory_where_the_batch_is_open(
+    monkeypatch, wide
+):
+    monkeypatch.setattr(models, "WIDE", wide)
     answer = answer_of(model="llama-3.1-8b", chips=["v5p:8"], global_batch=None, remat=["full"])
     data = next(each for each in answer.standards if each.title == "data")
     assert data.candidate is None and "GiB" in data.why and "batch_per_device" not in data.why

@@ -42,7 +42,7 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     shown = opened("search", search=encode(question))
     text = said(shown)
     assert search.answer.winner.name in text and "Against the standard shardings" in text
-    assert "nothing was compiled" in text
+    assert "Estimated, not compiled" in text
     assert len(shown.dataframe[0].value) == 15
     third = search.answer.ranking[2].candidate  # a link says which row is chosen
     linked = opened("search", search=encode(question), candidate=str(third.number))
@@ -50,13 +50,16 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     assert linked.query_params["candidate"] == str(third.number)
     assert "candidate" not in opened("search", search=encode(question), candidate="x").query_params
     fit = search.answer.space - sum(search.answer.pruned.values())
-    assert f"{fit:,} candidates in {len(search.answer.ranking):,} rows" in text
+    assert f"{fit:,} candidates in {len(search.answer.shardings):,} rows" in text
     past = opened("search")
     first_one = running.find(lab, read_question(DEFAULT))
     until(lambda: first_one.is_over)
     past.run()
     assert first_one.answer.winner.name in said(past) and first_one.budget_s is None
     assert "Searched before" in said(past) and search.answer.winner.name in said(past)
+    past.number_input[0].set_value(128).run()  # the answer stays, as that of the fields before
+    assert "Press Search" in said(past) and "Before: llama-3.1-8b" in said(past)
+    assert first_one.answer.winner.name in said(past)
     next(each for each in past.button if each.label == "Open").click().run()
     assert search.answer.winner.name in said(past)
 

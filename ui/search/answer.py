@@ -1,15 +1,25 @@
 """The answer of a search: the winner first, the ranking, what was pruned, and why not another."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 import streamlit as st
 
 from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.script import script_text
-from spmd_core.search import SAME, Answer, Candidate, axis_rules, price_per_billion, rules_text
+from spmd_core.search import (
+    SAME,
+    Answer,
+    Candidate,
+    Ranked,
+    axis_rules,
+    price_per_billion,
+    rules_text,
+)
 from spmd_core.trials import Search
 from spmd_core.words import predict_command
 from spmd_core.words import search as words
-from ui import cards, exports
+from ui import cards, exports, state
 from ui.lab import end
 from ui.markdown import coded, plain
 from ui.search import charts
@@ -18,7 +28,10 @@ from ui.tables import sheet
 
 ROWS, MOST_LISTED = 15, 200
 INTERVAL_S = 1.0
-_SHARED = ("Batch", "Chips", "Target", "Strategy")  # a column where rows differ in it
+_OPTIONAL = ("Cost", "Fits", "MFU", "$ of 1B", "Time", "Time of 1B")  # where a row has it
+_FIRST = ("$ of 1B", "Mesh", "Chips", "Per device", "Memory", "MFU")
+# where rows differ in it
+_SHARED = ("Per device", "Chips", "Target", "Strategy", "Fits", "Known by")
 _CANDIDATE = "candidate"  # of the query string: the number of the one that is chosen
 
 
@@ -89,15 +102,15 @@ def headline(answer: Answer) -> None:
         figures.append(("Candidates", count_text(answer.space)))
     for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(plain(title), plain(value))
-    sure = words.sure_words(answer), words.looked_words(answer), words.risk_words(answer)
+    sure = words.sure_words(answer), words.risk_words(answer)
     st.markdown(plain(" ".join(each for each in sure if each)))
     if len(answer.best_by_target) > 1:
         rows = [words.best_row(each, answer) for each in answer.best_by_target.values()]
         table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
-        st.markdown("**Best of each target**")
+        st.markdown(f"**{words.BEST_OF_EACH}**")
         st.dataframe(sheet(table if price else table.drop(columns="Price")), hide_index=True)
     if following := words.next_words(answer):
-        st.markdown(plain(following))
+        st.markdown(coded(following))
     if (proof := answer.proof_of_winner) is not None:
         st.page_link(
             "pages/compare.py",
@@ -117,7 +130,7 @@ def details(answer: Answer) -> None:
     if winner is None:
         every(answer)
         return
-    chosen = _ranking(answer) or winner
+    chosen = _ranking(answer)
     st.markdown(plain(words.why_not(answer, chosen)))
     actions(chosen)
     if (chart := charts.batch_chart(answer.best_by_batch)) is not None:
@@ -136,68 +149,90 @@ def fronts(answer: Answer) -> None:
     """Time against memory; against price first, where chips have one."""
     price = dict(answer.question.price)
     by_price = [("price", answer.front_of_price, price)] if price else []
+    stage = words.STAGES[answer.ranking[0].candidate.stage]
+    of = f", of what is {stage}" if stage != "estimate" and answer.counts["estimated"] else ""
     for what, front, prices in (*by_price, ("memory", answer.front, None)):
         chart = charts.front_chart(answer.ranking, front, prices)
         if len(front) == 1:
             st.caption(plain(words.front_words(front, prices)))
         elif chart is not None:
-            st.subheader(f"Time against {plain(what)}", anchor=False)
+            st.subheader(f"Time against {plain(what)}{of}", anchor=False)
             st.vega_lite_chart(
                 chart, alt=words.front_words(front, prices), key=f"search:front:{what}"
             )
 
 
-def _ranking(answer: Answer) -> Candidate | None:
-    """The ranking; the candidate of the row that was chosen."""
+def _ranking(answer: Answer) -> Candidate:
+    """The ranking; the candidate that was chosen: of the row, under the policy."""
     st.subheader("Ranking", anchor=False)
-    shown = answer.ranking[:ROWS]
+    shown = answer.shardings[:ROWS]
     asked = st.query_params.get(_CANDIDATE, "")
-    picked = [at for at, each in enumerate(shown) if str(each.candidate.number) == asked]
+    numbers = [[str(each.candidate.number) for each in group] for group in shown]
+    picked = [at for at, group in enumerate(numbers) if asked in group]
     event = st.dataframe(
         sheet(ranking_table(answer)),
         hide_index=True,
+        height="content",
         key="search:ranking",
         on_select="rerun",
         selection_mode="single-row",
         selection_default={"selection": {"rows": picked}},
+        column_config={"": st.column_config.Column(width=36)},
     )
-    rest, first = len(answer.ranking) - len(shown), shown[0].candidate
-    more = f" {coded(words.ranked_words(answer))}" if rest > 0 else ""
-    same = f" Of times within {SAME:.1%} of the best the simplest is first." if first.step else ""
-    stages = dict.fromkeys(entry.candidate.stage for entry in shown)
-    order = (
-        f"Rows that are {' come before rows that are '.join(stages)}." if len(stages) > 1 else ""
+    first = shown[0][0].candidate
+    of_plans = (
+        "A row is a mesh and a batch under its best policy; 1B: a billion tokens. Of times within "
+        f"{SAME:.1%} of the best the simplest is first. "
+        if first.step
+        else ""
     )
-    st.caption(f"Choose a row to see what it costs, and to open it. {plain(order)}{same}{more}")
-    rows = event["selection"]["rows"]
-    chosen = shown[rows[0]].candidate if rows and rows[0] < len(shown) else None
-    if chosen:
+    more = coded(words.ranked_words(answer)) if len(answer.shardings) > len(shown) else ""
+    st.caption(f"Choose a row to see what it costs, and to open it. {of_plans}{more}")
+    rows = [row for row in event["selection"]["rows"] if row < len(shown)]
+    chosen = _policy(shown[rows[0] if rows else 0], asked)
+    if rows or chosen is not first:
         st.query_params[_CANDIDATE] = str(chosen.number)
     else:
         st.query_params.pop(_CANDIDATE, None)
     return chosen
 
 
+def _policy(group: Sequence[Ranked], asked: str) -> Candidate:
+    """The candidate of a row whose policy is chosen: what is saved, offloaded and recomputed."""
+    policies = {str(each.candidate.number): each.candidate for each in group[:MOST_LISTED]}
+    first = next(iter(policies))
+    if len(policies) == 1:
+        return policies[first]
+    key = f"search:policy:{first}"
+    number = st.selectbox(
+        "Policy",
+        list(policies),
+        key=state.seed(key, asked if asked in policies else first),
+        format_func=lambda number: words.policy_words(policies[number]),
+        help="What the forward pass saves or offloads. The best of this mesh and batch first.",
+    )
+    return policies[number]
+
+
 def ranking_table(answer: Answer) -> pd.DataFrame:
-    """A row per candidate, the best first."""
+    """A row per mesh and batch with its best candidate, the best first."""
     goal, price, rows = answer.question.minimize, dict(answer.question.price), []
-    proof = answer.proof_of_winner
-    for place, entry in enumerate(answer.ranking[:ROWS], 1):
-        each = entry.candidate
-        low, high = each.span or (None, None)
-        # how it is known beside the time, in sight of a narrow window too
+    proof, shown = answer.proof_of_winner, answer.shardings[:ROWS]
+    of_batches = len({group[0].candidate.tokens for group in shown}) > 1
+    for place, group in enumerate(shown, 1):
+        each = group[0].candidate
         rows.append(
             {
                 "": place,
                 "Cost": words.cost_text(each, goal, price),
-                "Time": seconds_text(each.seconds),
-                "Known by": words.known_by(each, proof),
+                "Time": "" if of_batches else seconds_text(each.seconds),
+                "Time of 1B": words.time_of_tokens(each) if of_batches else "",
+                **dict.fromkeys(_FIRST, ""),  # in sight of a narrow window too
                 **columns(each),
-                **figures(each, {} if goal == "price" else price),  # which "Cost" has
                 "Memory": bytes_text(each.memory_bytes),
+                **figures(each, {} if goal == "price" else price),  # which "Cost" has
                 "Fits": each.fits if each.plan else "",
-                "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",
-                "Others": f"{count_text(len(entry.alike))} of the same time" if entry.alike else "",
+                "Known by": words.known_by(each, proof),
             }
         )
     table = pd.DataFrame(rows)
@@ -206,9 +241,8 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
     return table.drop(
         columns=[
             name
-            for name in ("Cost", "Others", "Fits", "MFU", "$ per billion tokens", *_SHARED)
-            if name in table
-            and (not any(table[name]) or (name in _SHARED and len({*table[name]}) == 1 < len(rows)))
+            for name in {*_OPTIONAL, *_SHARED, *_FIRST} & {*table}
+            if not any(table[name]) or (name in _SHARED and len({*table[name]}) == 1 < len(rows))
         ]
     )
 
@@ -217,16 +251,16 @@ def figures(candidate: Candidate, price: dict[str, float]) -> dict[str, str]:
     """MFU, and the price of a billion tokens where it is not what is minimized; "" of none."""
     cost = price_per_billion(candidate, price)
     return {
-        "$ per billion tokens": "" if cost is None else f"{cost:.2f}",
+        "$ of 1B": "" if cost is None else f"{cost:.2f}",
         "MFU": f"{candidate.mfu:.1%}" if candidate.mfu else "",
     }
 
 
 def columns(candidate: Candidate) -> dict[str, str]:
     """The parts of a candidate's name, by what they are."""
-    parts = candidate.name.split(" · ")
+    parts = candidate.name.replace(" per device", "").split(" · ")
     titles = (
-        ("Mesh", "Remat", "Batch", "Chips")
+        ("Mesh", "Remat", "Per device", "Chips")
         if candidate.point is None
         else ("Mesh", "Sharding", "Strategy", "Target")
     )
@@ -302,7 +336,7 @@ def every(answer: Answer) -> None:
 
 
 def _title(answer: Answer) -> str:
-    looked = " that was looked at" if words.looked_words(answer) else ""
+    looked = " that was looked at" if answer.counts["not looked at"] else ""
     return f"Every candidate{looked} ({count_text(len(answer.found))})"
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import bytes_text, number_text
 from spmd_core.search import Candidate, Ranked, score
 from spmd_core.words import cost_title
+from spmd_core.words.search import hours_of_tokens
 from ui.charts.base import (
     BYTES,
     SECONDS,
@@ -36,9 +37,13 @@ def front_chart(
     if len(costs) < 2 or max(costs.values()) < ALIKE * min(costs.values()):
         return None
     winner, on_front = entries[0].candidate, {each.number for each in front}
-    # of steps of other batches: scaled to as many tokens as the winner's step has
-    times = {each.number: (each.seconds or 0.0) * winner.tokens / each.tokens for each in shown}
-    time_unit, time_name = unit(list(times.values()), SECONDS)
+    if len({each.tokens for each in shown}) > 1:  # steps of several batches are no comparison
+        times = {each.number: hours_of_tokens(each) for each in shown}
+        time_unit, time_name, called = 1.0, "h", "Time of a billion tokens"
+    else:
+        times = {each.number: each.seconds or 0.0 for each in shown}
+        time_unit, time_name = unit(list(times.values()), SECONDS)
+        called = "Time of a step" if winner.step else "Time"
     cost_unit, cost_name = (1.0, "$") if price else unit(list(costs.values()), BYTES)
     title = cost_title(winner, "price") if price else "Memory per device"
     kinds = dict.fromkeys(on_front, _FRONT) | {winner.number: _WINNER}
@@ -47,15 +52,17 @@ def front_chart(
             "x": costs[each.number] / cost_unit,
             "y": times[each.number] / time_unit,
             "kind": kinds.get(each.number, _OPEN if each.fits != "yes" else _OTHERS),
-            **_named(each),
+            "time": f"{number_text(times[each.number] / time_unit)} {time_name}",
+            "name": each.name,
+            "memory": bytes_text(each.memory_bytes),
         }
         for each in shown
     }
     x = quantity("x", title=f"{title} ({cost_name})", scale={"zero": False})
-    y = quantity("y", title=f"Time ({time_name})", scale={"zero": False})
+    y = quantity("y", title=f"{called} ({time_name})", scale={"zero": False})
     named = [row["kind"] for row in rows.values()]
     color = category("kind", [kind for kind in _KINDS if kind in named], legend=TOP)
-    tooltip = hover(name="candidate", time="time", memory="memory")
+    tooltip = hover(name="candidate", time=called.lower(), memory="memory")
     looks = {"x": x, "y": y, "color": color, "tooltip": tooltip}
     first = [rows[winner.number]] if winner.number in rows else []  # on top of the others
     line = [row for number, row in rows.items() if number in on_front]
@@ -65,12 +72,6 @@ def front_chart(
         layer(first, _POINT | {"size": 160}, **looks),
     ]
     return layered(layers, 280)
-
-
-def _named(candidate: Candidate) -> dict[str, str]:
-    """What is shown where the pointer is on a point."""
-    time, memory = seconds_text(candidate.seconds), bytes_text(candidate.memory_bytes)
-    return {"name": candidate.name, "time": time, "memory": memory}
 
 
 def _shown(entries: Sequence[Ranked], front: Sequence[Candidate]) -> list[Candidate]:

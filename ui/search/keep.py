@@ -6,6 +6,7 @@ import streamlit as st
 
 from spmd_core.base import RequestError, count_text
 from spmd_core.search import AnyQuestion, link
+from spmd_core.trials import Search
 from spmd_core.trials import searches as running
 from spmd_core.words import ago
 from spmd_core.words import search as words
@@ -54,8 +55,13 @@ def write_query(question: AnyQuestion) -> None:
         st.query_params[QUERY] = code
 
 
-def before(budget_s: float | None) -> None:
-    """What pressing the button does."""
+def answered(question: AnyQuestion) -> None:
+    """Note whose answer the screen shows, to show it beside fields that were changed since."""
+    state.set_aside(question_inputs.SCREEN, "answered", question)
+
+
+def before(budget_s: float | None) -> Search | None:
+    """What pressing the button does; the search whose answer was shown before the fields changed."""
     then = (
         f"the best are compiled or measured, for at most {budget_s:g} s"
         if budget_s
@@ -65,6 +71,12 @@ def before(budget_s: float | None) -> None:
         f"Press Search: candidates are estimated at once, the best meshes first, and {then}.",
         icon=":material/travel_explore:",
     )
+    last = state.aside(question_inputs.SCREEN, "answered")
+    search = running.find(lab(), last) if last else None
+    if search is None or not search.is_over:
+        return None
+    st.subheader(f"Before: {plain(words.asked_words(search.question))}", anchor=False)
+    return search
 
 
 def others(shown: AnyQuestion) -> None:

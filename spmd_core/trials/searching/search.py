@@ -78,7 +78,7 @@ class Search(Work):
         )  # before it was opened again: seconds, and its answer
         self._answer: tuple[int, Answer] | None = None
         self._glance: tuple[float, Answer] | None = None
-        self._left_out, self._batch = True, f"search {question.id}"
+        self._left_out, self._is_cut, self._batch = True, False, f"search {question.id}"
         self._notes: tuple[str, ...] = ()
 
     @property
@@ -104,6 +104,7 @@ class Search(Work):
                     self.spent_s,
                     self._notes,
                     self._proof,
+                    self._is_cut,
                 )
                 self._answer = (self._version, answer)
             return self._answer[1]
@@ -174,7 +175,9 @@ class Search(Work):
                 self._extend(part)
                 part = []
             if self.budget_s is not None and time.monotonic() > deadline:
+                self._is_cut = True
                 break
+        self._is_cut |= self.is_cancelled
         self._extend(part)
         self._left_out = len(self._candidates) < self.space
         with self._guard:

@@ -1,6 +1,7 @@
 """The sentences of a search: of its answer, and of its candidates."""
 
 from spmd_core.words.search.answer import (
+    BEGIN,
     MEANING,
     SAID,
     asked_words,
@@ -10,7 +11,6 @@ from spmd_core.words.search.answer import (
     doing,
     front_words,
     goal_words,
-    looked_words,
     minimized_words,
     next_label,
     next_words,
@@ -26,22 +26,28 @@ from spmd_core.words.search.answer import (
     sure_words,
 )
 from spmd_core.words.search.candidates import (
+    BEST_OF_EACH,
     BEST_TITLES,
     STAGES,
     batches_words,
     beats,
     best_row,
+    hours_of_tokens,
     known_by,
     lead_words,
     memory_words,
+    policy_words,
     standard_words,
     ties_words,
+    time_of_tokens,
     time_words,
     why_not,
 )
 from spmd_core.words.search.kept import kept_search
 
 __all__ = [
+    "BEGIN",
+    "BEST_OF_EACH",
     "BEST_TITLES",
     "MEANING",
     "SAID",
@@ -56,15 +62,16 @@ __all__ = [
     "doing",
     "front_words",
     "goal_words",
+    "hours_of_tokens",
     "kept_search",
     "known_by",
     "lead_words",
-    "looked_words",
     "memory_words",
     "minimized_words",
     "next_label",
     "next_words",
     "nothing_left",
+    "policy_words",
     "proof_run_words",
     "proof_words",
     "ranked_words",
@@ -76,6 +83,7 @@ __all__ = [
     "state_words",
     "sure_words",
     "ties_words",
+    "time_of_tokens",
     "time_words",
     "why_not",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.machine import compiler_refusal, get_topology, parse_target
 from spmd_core.search import (
+    SAME,
     Answer,
     AnyQuestion,
     ArrayQuestion,
@@ -17,7 +18,7 @@ from spmd_core.search import (
 )
 from spmd_core.words.costs import money_text
 from spmd_core.words.names import processes_words
-from spmd_core.words.search.candidates import STAGES, memory_words, time_words
+from spmd_core.words.search.candidates import STAGES, memory_words, time_of_tokens, time_words
 from spmd_core.words.strategies import paired_words
 
 _STATE_WORDS = {
@@ -32,6 +33,7 @@ MEANING = {  # of the candidates, by the kind of question
     "model": "Meshes, rematerializations and batch splits that fit, estimated per token.",
     "array": "Every mesh and every assignment of its axes, best first.",
 }
+BEGIN = "An example: choose your model and chips in the sidebar, then press Search."
 SAID = "The stored answer, while its estimates are read again:"
 _NO_RULE = (
     "equal to another by renaming",
@@ -77,7 +79,7 @@ def search_headline(answer: Answer) -> str:
         return nothing_left(answer)
     price, goal = dict(answer.question.price), answer.question.minimize
     least = minimized_words(winner, "price" if winner.step and price else goal, price)
-    parts = [winner.name, sure_words(answer), looked_words(answer), risk_words(answer)]
+    parts = [winner.name, sure_words(answer), risk_words(answer)]
     return (
         f"{time_words(winner)}{least and f', {least}'}: {'. '.join(filter(None, parts))}".replace(
             "..", "."
@@ -119,17 +121,21 @@ def front_words(
         return ""
     if len(front) == 1:
         least = "costs the least" if price else "uses the least memory"
-        return f"The fastest also {least}: {front[0].name}."
+        stage = front[0].stage
+        known = "" if stage == "estimated" else f" that is {stage}"
+        return f"The fastest{known} also {least}, within {SAME:.1%}: {front[0].name}."
     costs = [
         minimized_words(each, "price", price) if price else bytes_text(each.memory_bytes)
         for each in front[:most]
     ]
+    alike = len({each.tokens for each in front}) == 1
     text = "; ".join(
-        f"{seconds_text(each.seconds)} with {cost}"
+        f"{seconds_text(each.seconds) if alike else time_of_tokens(each)} with {cost}"
         for each, cost in zip(front, costs, strict=False)
     )
     more = f"; {len(front) - most} more" if len(front) > most else ""
-    return f"Front of time against {'price' if price else 'memory'}: {text}{more}."
+    time = "time" if alike else "time of a billion tokens"
+    return f"Front of {time} against {'price' if price else 'memory'}: {text}{more}."
 
 
 def rates_words(targets: Iterable[str], calibrated: Collection[str]) -> tuple[str, ...]:
@@ -163,13 +169,15 @@ def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = No
         if counts[state]
     ]
     looked = len(answer.found)
+    is_quick = what != "estimating" or not answer.space  # all that will be are estimated
+    of = "" if is_quick else f" of {count_text(answer.space)}"
     if budget_s:
         left = f", at most {max(0.0, budget_s - spent_s):.0f} s left"
     elif looked:
         left = f", about {spent_s * (answer.space - looked) / looked:.0f} s left"
     else:
         left = ""
-    parts = [f"{count_text(looked)} of {count_text(answer.space)} looked at", *known]
+    parts = [f"{count_text(looked)}{of} estimated", *known]
     best = [f"best {time_words(answer.winner)}"] if answer.winner else []
     return f"{spent_s:.0f} s{left}: {what}, {', '.join([*parts, *best])}"
 
@@ -182,28 +190,20 @@ def sure_words(answer: Answer) -> str:
     if (proof := answer.proof_of_winner) is not None:
         return proof_words(proof)
     how = {"measured": "Measured", "compiled": "Predicted from the compiled program"}.get(
-        winner.stage, "Estimated, nothing was compiled"
+        winner.stage, "Estimated, not compiled"
     )
+    if winner.stage == "estimated" and answer.counts["compiled"]:
+        how += ", yet ahead of all that was compiled even at its slowest"
     if not near:
         several = len(answer.ranking) > 1
         best = "uses as little" if answer.question.minimize == "memory" else "is as good"
         return f"{how}: {f'no other {best}' if several else 'nothing else can run'}."
     most = "at least " if len(near) >= 9 else ""  # only the first are compared
-    others = f"{len(near)} other{'s' if len(near) > 1 else ''}"
-    rows = len(answer.ranking)
-    of = f" of the {count_text(rows)} of the ranking" if most and rows > len(near) + 1 else ""
+    others = f"{most}{len(near)} other{'s' if len(near) > 1 else ''}"
     if answer.question.minimize == "memory":
-        return f"{how}: {most}{others} {'use' if len(near) > 1 else 'uses'} as little."
-    return f"{how}: the intervals of {most}{others}{of} overlap with its own: cannot tell it from them."
-
-
-def looked_words(answer: Answer) -> str:
-    """The share of the candidates that the answer rests on; "" where it rests on all."""
-    looked, space = len(answer.found), answer.space
-    if looked >= space:
-        return ""
-    share = f"{looked / space:.0%}" if looked * 100 >= space else "under 1%"
-    return f"Of {count_text(space)} candidates {share} were looked at."
+        return f"{how}: {others} {'use' if len(near) > 1 else 'uses'} as little."
+    good = "fast" if answer.question.minimize == "time" else "cheap"
+    return f"{how}: {others} may be as {good}, since the intervals overlap."
 
 
 def risk_words(answer: Answer) -> str:
@@ -308,14 +308,12 @@ def next_words(answer: Answer) -> str:
         and answer.question.minimize != "memory"
     ):  # which is known, and needs no proof
         return "Next: search on, so that the best are measured side by side too."
-    if answer.complete:
-        return ""
     left = answer.counts["estimated"] + answer.counts["not looked at"]
-    return (
-        f"Next: give it more seconds, and search on: {count_text(left)} may still win."
-        if left
-        else ""
-    )
+    if answer.complete or not left:
+        return ""
+    if winner.step:
+        return "Next: search on, which compiles the next few."
+    return f"Next: give it more seconds, and search on: {count_text(left)} may still win."
 
 
 def state_words(answer: Answer) -> str:
@@ -339,11 +337,16 @@ def _left_words(answer: Answer) -> str:
             else "nothing that could win is left out"
         )
         return _by_estimate(answer, took) or f"Complete: {known}{took}."
-    left = answer.space - len(answer.found)
+    left, looked = answer.counts["not looked at"], count_text(len(answer.found))
+    if answer.is_cut:
+        return f"Stopped early{took}: {count_text(left)} candidates were not looked at."
     if left:
-        return f"Not complete: {count_text(left)} candidates were not looked at{took}."
-    estimated = sum(1 for each in answer.found if each.stage == "estimated")
-    return f"Not complete: {count_text(estimated)} candidates are only estimated{took}."
+        return (
+            f"Too many to estimate each: a quick estimate of every mesh and batch chose these {looked}"
+            f"{took}."
+        )
+    estimated = count_text(answer.counts["estimated"])
+    return f"Not complete: {estimated} candidates are only estimated{took}."
 
 
 def _by_estimate(answer: Answer, took: str) -> str:
@@ -361,10 +364,8 @@ def _by_estimate(answer: Answer, took: str) -> str:
 def ranked_words(answer: Answer) -> str:
     """How many candidates are in how many rows of the ranking, if not all are shown."""
     count = sum(1 + len(entry.alike) for entry in answer.ranking)
-    return (
-        f"{count_text(count)} candidates in {count_text(len(answer.ranking))} rows, equal ones "
-        "in one: `Every candidate` lists them all."
-    )
+    rows = count_text(len(answer.shardings))
+    return f"{count_text(count)} candidates in {rows} rows: `Every candidate` lists them all."
 
 
 def space_words(answer: Answer) -> str:

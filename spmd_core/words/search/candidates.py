@@ -15,11 +15,13 @@ from spmd_core.search import (
     StandardSharding,
     compared,
     price_per_billion,
+    score,
 )
 from spmd_core.words.costs import money_text
 from spmd_core.words.predictions import share_words
 from spmd_core.words.strategies import near_words, paired_words
 
+SECONDS_PER_HOUR = 3600.0
 STAGES = {
     "measured": "measured",
     "compiled": "compiled",
@@ -60,21 +62,53 @@ def memory_words(candidate: Candidate) -> str:
     return f"{text} ({bytes_text(low)} to {bytes_text(high)})"
 
 
-BEST_TITLES = ("Target", "Price", "MFU", "Tokens/s per chip", "Memory", "Time", "Fits", "Plan")
+def time_of_tokens(candidate: Candidate) -> str:
+    """The time of a billion tokens, which compares steps of different batches; of a computation
+    that of a call.
+    """
+    if candidate.step is None:
+        return seconds_text(candidate.seconds)
+    return f"{number_text(hours_of_tokens(candidate))} h"
+
+
+def hours_of_tokens(candidate: Candidate) -> float:
+    """Hours for a billion tokens."""
+    return score(candidate) * 1e9 / SECONDS_PER_HOUR
+
+
+def policy_words(candidate: Candidate) -> str:
+    """A plan among those of one mesh and batch: its policy, time and memory."""
+    policy = candidate.step.policy.words if candidate.step else ""
+    likely = ", may not fit" if candidate.fits != "yes" else ""
+    known = f"{seconds_text(candidate.seconds)}, {bytes_text(candidate.memory_bytes)}{likely}"
+    return f"{policy}: {known}, {STAGES[candidate.stage]}"
+
+
+BEST_OF_EACH = "Best of each target that is sure to fit, for a billion tokens"
+BEST_TITLES = (
+    "Target",
+    "Price",
+    "Time",
+    "MFU",
+    "Tokens/s per chip",
+    "Memory",
+    "Known by",
+    "Plan",
+)
 
 
 def best_row(candidate: Candidate, answer: Answer) -> tuple[str, ...]:
-    """The best plan of a target, by BEST_TITLES; the price is that of a billion tokens."""
+    """The best plan of a target, by BEST_TITLES; price and time are of a billion tokens."""
     price = price_per_billion(candidate, dict(answer.question.price))
     rate, share = candidate.tokens_per_s_per_chip, candidate.mfu
     return (
         candidate.target.removeprefix("tpu:"),
         "–" if price is None else money_text(price),
+        time_of_tokens(candidate),
         "–" if share is None else f"{share:.1%}",
         "–" if rate is None else count_text(round(rate)),
-        memory_words(candidate),
-        seconds_text(candidate.seconds),
-        candidate.fits,
+        bytes_text(candidate.memory_bytes),
+        STAGES[candidate.stage],
         candidate.name.removesuffix(f" · {candidate.target.removeprefix('tpu:')}"),
     )
 
@@ -127,7 +161,8 @@ def _ahead(winner: Candidate, other: Candidate, name: str, difference: Differenc
     if judged == "the same" or difference.ratio == 1:
         return f"Takes the same time as {name}"
     unsure = _unsure(winner, other, difference)
-    return f"Takes {_times(1 / difference.ratio)} the time of {name}{unsure}"
+    less = 1 - 1 / difference.ratio
+    return f"Takes {less:{'.0%' if less >= 0.01 else '.1%'}} less time than {name}{unsure}"
 
 
 def _verdict(winner: Candidate, other: Candidate, difference: Difference) -> Verdict | None:
@@ -151,7 +186,7 @@ def _verdict(winner: Candidate, other: Candidate, difference: Difference) -> Ver
 
 def _unsure(winner: Candidate, other: Candidate, difference: Difference) -> str:
     is_open = _verdict(winner, other, difference) == "cannot tell"
-    return ", though their intervals overlap" if is_open else ""
+    return " (not certain: their intervals overlap)" if is_open else ""
 
 
 def _times_apart(difference: Difference, by: str) -> list[str]:
@@ -222,8 +257,8 @@ def why_not(answer: Answer, other: Candidate) -> str:
         unsure = _unsure(winner, other, difference)
         slower = f"{_times(difference.ratio)} the time of {lead_words(answer)}{unsure}"
     if difference.by_formula:
-        known = winner if other.stage == "estimated" else other
-        slower = f"not {STAGES[known.stage]}, and by the formula alone {slower}"
+        unknown = f"not {STAGES[winner.stage]}, and " if other.stage == "estimated" else ""
+        slower = f"{unknown}by the formula alone {slower}"
     if proof and (ratio := proof.ratio_of(other.name)):
         slower = paired_words(ratio) if ratio.differs else near_words(ratio)
         first = first if ratio.differs else ""
@@ -239,30 +274,27 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
     """A baseline compared with the winner, in a sentence: by the proof if it was measured there.
     ValueError if the answer has no winner.
     """
-    winner, proof = answer.winner, answer.proof_of_winner
+    winner, proof, each = answer.winner, answer.proof_of_winner, standard.candidate
+    title = standard.title.replace(" x ", " × ")
     if winner is None:
         raise ValueError("there is no winner to compare a standard sharding with")
-    if standard.candidate is None and not standard.why and answer.counts["not looked at"]:
-        return f"{standard.title}: not among the candidates that were looked at."
-    if standard.candidate is None:
+    if each is None and not standard.why and answer.counts["not looked at"]:
+        return f"{title}: not among the candidates that were looked at."
+    if each is None:
         why = _capital(standard.why) if standard.why else "no mesh of these devices is one"
         what = "cannot win" if standard.is_slow else "cannot run"
-        return f"{standard.title}: {what}. {_capital(why)}.".replace("..", ".")
-    if standard.candidate.number == winner.number:
-        return f"{standard.title}: {lead_words(answer)} of the ranking is one of these."
-    if _is_guess_beside(winner, standard.candidate):
-        return (
-            f"{standard.title}: {standard.candidate.name}. Not measured; estimated at "
-            f"{seconds_text(standard.candidate.seconds)}."
-        )
-    if _is_alone_beside(winner, standard.candidate, proof):
-        return f"{standard.title}: {standard.candidate.name}. {time_words(standard.candidate)}, {_ALONE}."
-    ratio = proof.ratio_of(standard.candidate.name) if proof else None
+        return f"{title}: {what}. {_capital(why)}.".replace("..", ".")
+    if each.number == winner.number:
+        return f"{title}: {lead_words(answer)} of the ranking is one of these."
+    if _is_guess_beside(winner, each):
+        return f"{title}: {each.name}. Not measured; estimated at {seconds_text(each.seconds)}."
+    if _is_alone_beside(winner, each, proof):
+        return f"{title}: {each.name}. {time_words(each)}, {_ALONE}."
+    ratio = proof.ratio_of(each.name) if proof else None
     if ratio is not None and not ratio.differs:
-        return f"{standard.title}: {standard.candidate.name}. {_capital(near_words(ratio))}."
-    text = beats(winner, standard.candidate, "it", ratio, answer.question.minimize)
-    lead = _capital(lead_words(answer))
-    return f"{standard.title}: {standard.candidate.name}. {lead} {text[:1].lower()}{text[1:]}"
+        return f"{title}: {each.name}. {_capital(near_words(ratio))}."
+    text = beats(winner, each, "it", ratio, answer.question.minimize)
+    return f"{title}: {each.name}. {_capital(lead_words(answer))} {text[:1].lower()}{text[1:]}"
 
 
 def _times(ratio: float) -> str:

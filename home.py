@@ -45,7 +45,9 @@ with st.container(border=True):
     hardware_view.draw_self_test()
 
 st.subheader("Where to start", anchor=False)
-cards.starts({"predict": lambda: nearest.verdict(state.experiment("predict"))})
+predicted = state.experiment("predict")
+opened = predicted != state.first("predict")  # by this viewer: nobody asked for the default
+cards.starts({"predict": lambda: nearest.verdict(predicted)} if opened else {})
 
 st.subheader("Running now", anchor=False)
 live.watch_queue(live.listed_runs())

@@ -30,8 +30,9 @@ _ICONS = {
     "recipes": ":material/menu_book:",
     "programs": ":material/deployed_code:",
     "history": ":material/history:",
+    "notebook": ":material/import_contacts:",
 }
-_IN_A_ROW = 4
+_IN_A_ROW = 3
 _COLORS = {
     "succeeded": "green",
     "queued": "blue",

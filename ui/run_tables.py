@@ -9,6 +9,7 @@ from spmd_core.results import Result, RunSummary, StrategyResult
 from spmd_core.words import (
     cost_of,
     difference_rows,
+    fastest_words,
     labels_words,
     operand_bytes,
     outcome_words,
@@ -21,13 +22,14 @@ from spmd_core.words import rows as cost_rows
 from ui.tables import NONE
 
 # of a run in the history
-WHEN, TIME_MS, LABELS, OPERANDS_KIB = "When", "Time, ms", "Name and tags", "Operands, KiB"
+WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
+FASTEST = "Fastest"
 NAMES = "ABCDEFGH"  # of runs that stand side by side
 
 
 def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
-    """Stored runs, newest first: what fits a narrow window comes first, and moments, milliseconds
-    (to three digits) and KiB are values, so that they sort as such.
+    """Stored runs, newest first: what fits a narrow window comes first, and moments, seconds and
+    KiB are values, so that they sort as such.
     """
     answers = [run.answer or (None, None, None) for run in runs]
     shapes = [shape_words(run.experiment) for run in runs]
@@ -36,13 +38,10 @@ def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
-            TIME_MS: pd.Series(
-                [None if time is None else float(f"{time * 1e3:.3g}") for _, time, _ in answers],
-                dtype="float64",
-            ),
+            TIME: pd.Series([time for _, time, _ in answers], dtype="float64"),
             **_added(runs),
             **{label: [shape[label] or NONE for shape in shapes] for label in labels[:1]},
-            "Lowest median": [title(name) if name else NONE for name, _, _ in answers],
+            FASTEST: [fastest_words(run) or NONE for run in runs],
             "Outcome": [outcome_words(run) for run in runs],
             **{label: [shape[label] or NONE for shape in shapes] for label in labels[1:]},
             OPERANDS_KIB: pd.Series(

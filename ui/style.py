@@ -17,6 +17,12 @@ _CSS = """<style>
 [data-testid="stDataFrame"]:focus-within {{ outline: 2px solid light-dark({light}, {dark}); }}
 [data-testid="stPageLink-NavLink"] p {{ white-space: normal; overflow: visible; }}
 [data-testid="stPageLink-NavLink"] > span {{ overflow: visible; white-space: normal; }}
+[class*="st-key-main-link"] [data-testid="stPageLink-NavLink"] {{
+  background: light-dark({light}, {dark}); padding: 0.45rem 0.75rem; border-radius: 0.5rem;
+}}
+[class*="st-key-main-link"] [data-testid="stPageLink-NavLink"] :is(p, span) {{
+  color: light-dark(#ffffff, #0b1420) !important;
+}}
 @media (max-width: 1500px) {{
   .st-key-menu {{ gap: 0.1rem; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding-left: 0.3rem; padding-right: 0.3rem; }}

@@ -68,6 +68,7 @@ from spmd_core.words.history.between import basis_words, between_words, ratio_in
 from spmd_core.words.history.cells import (
     answer_words,
     asks_for_examples,
+    fastest_words,
     foreign_search_words,
     imported_words,
     labels_words,
@@ -288,6 +289,7 @@ __all__ = [
     "explained",
     "fact_words",
     "failures",
+    "fastest_words",
     "findings_lines",
     "fit_words",
     "foreign_search_words",

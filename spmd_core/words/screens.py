@@ -65,6 +65,12 @@ STARTS = (
         "What was measured and predicted: search it, name runs, set two to eight side by side, "
         "and send a report or an archive of them.",
     ),
+    Start(
+        "notebook",
+        "Write up results",
+        "A page for your team: runs, studies and searches in order, with your text between them, "
+        "under one link.",
+    ),
 )
 
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from spmd_core.base import bytes_text, shorten
+from spmd_core.base import bytes_text, seconds_text, shorten
 from spmd_core.results import RunSummary
 from spmd_core.words import (
     ago,
     answer_words,
     experiment_words,
     outcome_words,
+    run_headline,
     searched_words,
     ticked_words,
 )
@@ -29,9 +30,9 @@ _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 # pixels; in a window of 1400 all columns but the last two are in sight
 _WIDTHS = {
-    run_tables.LABELS: 226,
-    "Workload": 140,
-    "Lowest median": 105,
+    run_tables.LABELS: 330,
+    "Workload": 150,
+    run_tables.FASTEST: 105,
     "Outcome": 86,
     "Dims": 148,
     "dtype": 68,
@@ -40,8 +41,8 @@ _WIDTHS = {
     "Target": 96,
 }
 _ALT = (
-    "Stored runs, pinned ones first, then newest first: when, lowest median in "
-    "milliseconds, name and tags where there are some, workload, which "
+    "Stored runs, pinned ones first, then newest first: when, lowest median, "
+    "name and tags where there are some, workload, which "
     "strategy that is, whether it was measured or predicted, dims, dtype, mesh, sharding, target, "
     "bytes of the operands, run id"
 )
@@ -96,7 +97,9 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
     with st.container(key="run-table"):
         event = st.dataframe(
-            sheet(run_tables.runs_table(runs)),
+            sheet(run_tables.runs_table(runs)).style.format(
+                {run_tables.TIME: seconds_text}, na_rep=tables.NONE
+            ),
             key=key,
             hide_index=True,
             on_select="rerun",
@@ -162,8 +165,8 @@ def _columns() -> dict[str, ColumnConfig]:
         run_tables.WHEN: st.column_config.DatetimeColumn(
             format="YYYY-MM-DD HH:mm", timezone=zone, width=122
         ),
-        run_tables.TIME_MS: st.column_config.NumberColumn(
-            format="%.3g", help="Milliseconds per call, or per training step", width=72
+        run_tables.TIME: st.column_config.NumberColumn(
+            help="Per call, or per training step; the CSV has seconds", width=80
         ),
         run_tables.OPERANDS_KIB: st.column_config.NumberColumn(
             format="localized", help="All operands together, unsharded", width=100
@@ -237,19 +240,20 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
             exports.rows_button(runs)
         return
     if len(picked) == 1:  # the table has no room for all of its name
-        answer = answer_words(picked[0]) or outcome_words(picked[0])
-        words = f"{experiment_words(picked[0].experiment)} · {answer} · run {picked[0].run}"
-        st.markdown(plain(words))
-        labels.draw(picked[0].run)
+        run, result = picked[0], lab().result(picked[0].run)
+        st.markdown(f"**{plain(run_headline(result) if result else outcome_words(run))}**")
+        st.caption(plain(f"{experiment_words(run.experiment)} · run {run.run}"))
+        labels.draw(run.run)
     with st.container(horizontal=True, vertical_alignment="center"):
         if len(picked) == 1:
             run = picked[0]
-            st.page_link(
-                cards.page_of(run.experiment),
-                label="**Open this run**",
-                icon=":material/open_in_new:",
-                query_params=cards.query(run.experiment, run.run),
-            )
+            with st.container(key="main-link", width="content"):
+                st.page_link(
+                    cards.page_of(run.experiment),
+                    label="**Open this run**",
+                    icon=":material/open_in_new:",
+                    query_params=cards.query(run.experiment, run.run),
+                )
             exports.buttons(run.run, run.experiment)
         collections.add([run.run for run in picked])
         if len(picked) > 1:

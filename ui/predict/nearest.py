@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.experiment import WITHOUT_RINGS, Experiment, Plan, experiment_of
+from spmd_core.experiment import Experiment, Plan, experiment_of
 from spmd_core.program import is_ring
 from spmd_core.results import RINGS, Prediction, StoredFact
 from spmd_core.time import estimate_step, nearest_fit
@@ -37,7 +37,7 @@ def offer_without_rings(plan: Plan, prediction: Prediction) -> None:
     if parameters := query(experiment_of(plan.without_rings)):
         st.page_link(
             "pages/predict.py",
-            label=coded(f"Without collective matmuls: add the flag `{WITHOUT_RINGS}`"),
+            label="Collective matmuls may make it slower on so few chips: try it without",
             icon=":material/flag:",
             query_params=parameters,
             width="content",
@@ -63,6 +63,6 @@ def verdict(experiment: Experiment) -> None:
         return
     estimate = estimate_step(plan)
     sentence = predictions.estimate(estimate.before_compiling, plan)
-    shown = plain(f"Open there: {model_words(plan)} on {plan.topology.name}. {sentence}")
+    shown = plain(f"There now: {model_words(plan)} on {plan.topology.name}. {sentence}")
     st.markdown(f":small[{shown}]" if estimate.fits else f":red[:material/error: {shown}]")
     offer(plan, estimate)

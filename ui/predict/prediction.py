@@ -143,7 +143,8 @@ def headline(result: Result, when: str) -> None:
         if (plan := result.experiment.plan) and predictions:
             changed = words.compiled_words(estimate_step(plan), predictions[0])
             st.markdown(f":small[{plain(changed)}]")
-        if is_outdated(result):
+        # an example came as it is, and is of no version here
+        if lab().notebook.origin(result.run) is None and is_outdated(result):
             st.caption(
                 "Made by other versions of JAX, libtpu or the cost model: *Predict again* uses those that are here now."
             )

@@ -275,12 +275,13 @@ def actions(candidate: Candidate) -> None:
         title = "Predict" if candidate.step or experiment.place.is_absent else "Compare"
         title = "Programs" if experiment.exported else title
         page = f"pages/{title.lower()}.py" if not candidate.step else page
-        st.page_link(
-            page,
-            label=f"**Open on {title}**",
-            icon=":material/open_in_new:",
-            query_params=cards.query(experiment, candidate.run),
-        )
+        with st.container(key="main-link", width="content"):
+            st.page_link(
+                page,
+                label=f"**Open on {title}**",
+                icon=":material/open_in_new:",
+                query_params=cards.query(experiment, candidate.run),
+            )
         exports.text_button(
             "Script",
             lambda: script_text(experiment),

@@ -52,13 +52,21 @@ def stored_words(count: int) -> str:
 
 
 def answer_words(run: RunSummary) -> str:
-    """The strategy of a stored run with the lowest median, or estimate, and that; empty where there
-    is none.
-    """
+    """The lowest median of a stored run, or estimate, and whose it is; empty where there is none."""
     if run.answer is None:
         return ""
-    fastest, seconds, is_predicted = run.answer
-    return f"{title(fastest)} {seconds_text(seconds)}{', predicted' if is_predicted else ''}"
+    _, seconds, is_predicted = run.answer
+    time = f"{fastest_words(run)} {seconds_text(seconds)}".lstrip()
+    return f"{time}{', predicted' if is_predicted else ''}"
+
+
+def fastest_words(run: RunSummary) -> str:
+    """The strategy or variant with the lowest time; "" of a step, which has no strategies to choose
+    from, and where there is no time.
+    """
+    if run.answer is None or run.experiment.plan:
+        return ""
+    return title(run.answer[0])
 
 
 def matches(text: str, zone: str | None = None) -> Callable[[RunSummary], bool]:
@@ -194,9 +202,9 @@ def labels_words(run: RunSummary) -> str:
     labels = run.labels
     parts = [
         "★" if labels.is_pinned else "",
-        ("(example)" if is_example(run) else "(foreign)") if run.origin else "",
         visible(labels.name),
         *(f"#{visible(tag)}" for tag in labels.tags),
+        ("(example)" if is_example(run) else "(foreign)") if run.origin else "",
     ]
     return " ".join(part for part in parts if part)
 

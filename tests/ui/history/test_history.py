@@ -120,7 +120,7 @@ def test_dims_dtype_mesh_sharding_target_and_bytes_are_columns_and_the_csv_has_t
     }
     assert {label: measured[label] for label in wanted} == wanted
     assert measured["Operands, KiB"] == (32 + 32 * 4 + 4) * 4 / 1024
-    assert list(frame)[:2] == ["When", "Time, ms"]  # in sight in the narrowest window
+    assert list(frame)[:2] == ["When", "Time"]  # in sight in the narrowest window
     assert any(each.label == "These rows as CSV" for each in screen.get("download_button"))
 
 

@@ -74,6 +74,9 @@ def answers_table(
     one column per run; `results` pairs each run's name with its result, and `price` is in dollars
     per chip-hour."""
     names = dict.fromkeys(name for _, result in results for name in result.strategies)
+    # a step has no strategies to choose from: what is the answer's alone needs no name of one
+    are_steps = all(result.experiment.plan for _, result in results)
+    lead = {name: "" if are_steps else f"{title(name)}, " for name in names}
     costs: dict[str, dict[str, dict[str, str]]] = {each: {} for each in names}
     for each in names:
         for run, result in results:
@@ -87,22 +90,22 @@ def answers_table(
         for name in names
         for row in (
             *(
-                _row_of(f"{title(name)}, {label}", name, results, words)
+                _row_of(f"{lead[name]}{label}", name, results, words)
                 for label, words in (("time", time_words), ("memory", peak_words))
             ),
-            *_cost_rows(title(name), results, costs[name]),
+            *_cost_rows(lead[name], results, costs[name]),
         )
     ]
     return pd.DataFrame([row for row in rows if set(list(row.values())[1:]) != {NONE}])
 
 
 def _cost_rows(
-    name: str, results: Sequence[tuple[str, Result]], costs: Mapping[str, Mapping[str, str]]
+    lead: str, results: Sequence[tuple[str, Result]], costs: Mapping[str, Mapping[str, str]]
 ) -> list[dict[str, str]]:
     """A row for each kind of cost that any run has; `costs` by run and label."""
     labels = dict.fromkeys(label for outcome in costs.values() for label in outcome)
     return [
-        {"": f"{name}, {label if label == 'MFU' else label[0].lower() + label[1:]}"}
+        {"": f"{lead}{label if label == 'MFU' else label[0].lower() + label[1:]}"}
         | {run: costs.get(run, {}).get(label, NONE) for run, _ in results}
         for label in labels
     ]

@@ -115,7 +115,7 @@ class Answer:
     def front_of_price(self) -> list[Candidate]:
         """The front of time against price per token; nothing without prices."""
         price = dict(self.question.price)
-        return front(self.ranking, price) if price and self.ranking else []
+        return front(self.ranking, price) if price else []
 
     @cached_property
     def standards(self) -> list[StandardSharding]:

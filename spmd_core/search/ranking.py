@@ -186,6 +186,8 @@ def front(entries: Sequence[Ranked], price: dict[str, float] | None = None) -> l
     token) by more than `SAME`, the fastest first, or the first of the ranking where it is as fast;
     of those that are sure to fit and known as well as the first is, where these are several.
     """
+    if not entries:
+        return []
     first = entries[0].candidate
     fitting = [each.candidate for each in entries if each.candidate.fits == first.fits]
     best = [each for each in fitting if each.stage == first.stage]

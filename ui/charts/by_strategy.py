@@ -124,7 +124,7 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
     label with its result. Bars from zero, or where these would vanish points on a log scale.
     """
     times = [
-        (title(name), label, seconds)
+        ("step" if result.experiment.plan else title(name), label, seconds)
         for label, result in results
         for name, strategy in result.strategies.items()
         if (seconds := _time_interval(strategy)) is not None

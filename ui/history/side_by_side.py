@@ -99,13 +99,16 @@ def _baseline(runs: Sequence[RunSummary]) -> str:
     """The run that the others are compared with."""
     ids = [run.run for run in runs]
     named = st.query_params.get(_BASELINE, "")
-    letters = dict(zip(ids, run_tables.NAMES, strict=False))
+    names = {
+        run.run: f"{letter}: {run.labels.name or run.run}"
+        for letter, run in zip(run_tables.NAMES, runs, strict=False)
+    }
     with st.container(width=320):
         chosen = st.selectbox(
             "Baseline",
             ids,
             index=ids.index(named) if named in ids else 0,
-            format_func=lambda run: f"{letters[run]}: {run}",
+            format_func=names.__getitem__,
             key=f"compared-with:{'-'.join(ids)}",
         )
     st.query_params[_BASELINE] = chosen

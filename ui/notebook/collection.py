@@ -19,7 +19,7 @@ from spmd_core.reports import (
     text_blocks,
 )
 from spmd_core.results import RUN, TEXT, Collection, CollectionItem
-from spmd_core.words import ago, experiment_words, run_headline
+from spmd_core.words import ago, answer_words, experiment_words, run_headline
 from ui import cards, exports, shell
 from ui.entrance.short import COLLECTION
 from ui.lab import edit_collection, lab, may_act
@@ -50,6 +50,7 @@ def draw(page: Collection) -> None:
         if may_act():
             editing = st.toggle("Edit", key=_EDIT, bind="query-params", value=not page.items)
         _downloads(page, subjects)
+    st.caption("The link to send to your team:")
     st.code(link_of(page.id), language=None)
     for at, item in enumerate(page.items):
         _part(item, subjects)
@@ -193,7 +194,11 @@ def _add(page: Collection) -> None:
             chosen = st.multiselect(
                 "Add runs, the newest first",
                 list(runs),
-                format_func=lambda run: f"{run_title(Subject(runs[run], None))} ({run})",
+                format_func=lambda run: " · ".join(
+                    filter(
+                        None, (run_title(Subject(runs[run], None)), answer_words(runs[run]), run)
+                    )
+                ),
                 placeholder="Type a name, a size or a mesh",
             )
             if st.form_submit_button("Add the runs", icon=":material/add:") and chosen:

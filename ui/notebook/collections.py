@@ -58,7 +58,7 @@ def listed() -> None:
             title = st.text_input(
                 "New collection", max_chars=120, placeholder="Sharding of block 3, week 47"
             )
-            if st.form_submit_button("Begin", icon=":material/add:"):
+            if st.form_submit_button("Begin a collection", icon=":material/add:", type="primary"):
                 _begin(title)
 
 

@@ -62,7 +62,7 @@ else:
     st.caption(
         "Nothing has finished yet."
         if active
-        else "Nothing has run here yet. Open a recipe, or press Run on Compare."
+        else "No run of your own yet. Open a recipe, or press Run on Compare."
     )
 
 links.share_box(share, "overview")

@@ -62,6 +62,6 @@ else:
         "with its numbers and programs."
     )
     st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
-searches.listed()
+searches.listed(is_open=not runs)
 archives.drop()
 links.share_box(share, "history")

@@ -1,10 +1,11 @@
 """Values to data frames, one function per table, in the words and units of the screen."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from pandas.io.formats.style import Styler
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.reports import Table
@@ -37,12 +38,16 @@ def escaped(table: pd.DataFrame | Mapping[str, Sequence[str]]) -> pa.Table:
     return pa.Table.from_arrays(columns, names=[str(_shown(name)) for name in table])
 
 
-def sheet(table: pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Any]) -> pd.DataFrame:
+def sheet(
+    table: pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Any],
+    formats: Mapping[str, Callable[[float], str]] | None = None,
+) -> pd.DataFrame | Styler:
     """What `st.dataframe` is given: its menu saves cells and headings as CSV, which no spreadsheet
-    may run.
+    may run. `formats`: how the numbers of a column read, which sort by their values.
     """
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
-    return frame.map(safe_cell).rename(columns=safe_cell)
+    safe = frame.map(safe_cell).rename(columns=safe_cell)
+    return safe.style.format(formats, na_rep=NONE) if formats else safe
 
 
 def table_frame(table: Table) -> pd.DataFrame:

@@ -56,10 +56,8 @@ def ranking(
     sure to fit comes after the best that is. What is known better is first: measured before
     compiled before estimated; and the `best` of those measured side by side (numbers: the fastest,
     then its ties) before all else that was measured on their target: alone, where luck may have
-    made it look faster, or where it was slower. An estimate for chips that nothing was compiled for
-    ranks as compiled where its interval is ahead of all that was: a compiler that is missing here
-    is no reason to be behind. Candidates of the same estimate, memory and target that differ in
-    nothing else are one entry.
+    made it look faster, or where it was slower; but `_ahead_of_compiled` ranks as compiled.
+    Candidates of the same estimate, memory and target that differ in nothing else are one entry.
     """
     ranked = [(each, score(each, goal, price)) for each in candidates if each.is_ranked]
     place = {number: at for at, number in enumerate(best)}
@@ -100,7 +98,8 @@ def _best_sure(ranked: Iterable[tuple[Candidate, float]]) -> dict[str, float]:
 
 def _ahead_of_compiled(ranked: Sequence[tuple[Candidate, float]]) -> set[int]:
     """Numbers of plans that are only estimated, for chips that nothing was compiled for, and that
-    take less at the slowest than all that was compiled at the fastest.
+    take less at the slowest than all that was compiled at the fastest: that a compiler is missing
+    here is no reason to be behind.
     """
     compiled = [(each, value) for each, value in ranked if each.step and each.stage == "compiled"]
     if not compiled:

@@ -6,6 +6,7 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, seconds_text, shorten
+from spmd_core.recipes import differences_of
 from spmd_core.results import RunSummary
 from spmd_core.words import (
     ago,
@@ -97,9 +98,7 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
     with st.container(key="run-table"):
         event = st.dataframe(
-            sheet(run_tables.runs_table(runs)).style.format(
-                {run_tables.TIME: seconds_text}, na_rep=tables.NONE
-            ),
+            sheet(run_tables.runs_table(runs), {run_tables.TIME: seconds_text}),
             key=key,
             hide_index=True,
             on_select="rerun",
@@ -239,22 +238,11 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
             )
             exports.rows_button(runs)
         return
-    if len(picked) == 1:  # the table has no room for all of its name
-        run, result = picked[0], lab().result(picked[0].run)
-        st.markdown(f"**{plain(run_headline(result) if result else outcome_words(run))}**")
-        st.caption(plain(f"{experiment_words(run.experiment)} · run {run.run}"))
-        labels.draw(run.run)
+    if len(picked) == 1:
+        _answer(picked[0])
     with st.container(horizontal=True, vertical_alignment="center"):
         if len(picked) == 1:
-            run = picked[0]
-            with st.container(key="main-link", width="content"):
-                st.page_link(
-                    cards.page_of(run.experiment),
-                    label="**Open this run**",
-                    icon=":material/open_in_new:",
-                    query_params=cards.query(run.experiment, run.run),
-                )
-            exports.buttons(run.run, run.experiment)
+            _open(picked[0])
         collections.add([run.run for run in picked])
         if len(picked) > 1:
             archives.download([run.run for run in picked])
@@ -269,3 +257,24 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
                     view.forget()
                     st.query_params.pop(_RUNS, None)
                     st.rerun()
+
+
+def _answer(run: RunSummary) -> None:
+    """What came out of a run: its headline, what it is, and its name."""
+    result = lab().result(run.run)
+    said = run_headline(result, differences_of(result)) if result else outcome_words(run)
+    st.markdown(f"**{plain(said)}**")
+    st.caption(plain(f"{experiment_words(run.experiment)} · run {run.run}"))
+    labels.draw(run.run)
+
+
+def _open(run: RunSummary) -> None:
+    """Links to a run and its files."""
+    with st.container(key="main-link", width="content"):
+        st.page_link(
+            cards.page_of(run.experiment),
+            label="**Open this run**",
+            icon=":material/open_in_new:",
+            query_params=cards.query(run.experiment, run.run),
+        )
+    exports.buttons(run.run, run.experiment)

@@ -24,7 +24,7 @@ from ui.tables import sheet
 _SEARCHES = "searches"  # of the query string: the ticked ones
 
 
-def listed() -> None:
+def listed(is_open: bool) -> None:
     """Every search with an answer; and what can be done with those that are ticked."""
     every = lab().searches.listed()
     if not every:
@@ -35,7 +35,7 @@ def listed() -> None:
         f"{count} with an answer",
         icon=":material/travel_explore:",
         key="history-searches",
-        expanded=bool(asked),
+        expanded=is_open or bool(asked),
     )
     with box:
         event = st.dataframe(

@@ -51,9 +51,9 @@ def outcomes_of(points: Sequence[SweepPoint]) -> tuple[Outcome, ...]:
 
 
 def state_words(row: SweepRow) -> str:
-    """The state of a row, and that it is estimated where nothing was compiled yet."""
+    """The state of a row: an estimate where nothing was compiled yet."""
     guessed = row.is_estimated and row.outcome.state == "not compiled"
-    return STATES[row.outcome.state] + (", estimated" if guessed else "")
+    return "estimate" if guessed else STATES[row.outcome.state]
 
 
 def begin(missing: Sequence[SweepPoint]) -> None:

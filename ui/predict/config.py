@@ -40,7 +40,9 @@ def box(screen: str) -> None:
         st.markdown(f"**{plain(config.architecture)}**: {plain(parameters_words(config.size))}")
         if config.ignored:
             st.caption(plain(f"{ignored_words(config.ignored).capitalize()}."))
-        if st.button("Use this model", key=f"{screen}:config.use", icon=":material/input:"):
+        if st.button(
+            "Use this model", key=f"{screen}:config.use", type="primary", icon=":material/input:"
+        ):
             new = with_config(state.draft(screen), config)
             state.remember(screen, state.draft(screen))
             state.replace_draft(screen, state.parse_or_keep(new))

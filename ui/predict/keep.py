@@ -14,7 +14,6 @@ from spmd_core.words import gap_sentence, gap_table, predictions
 from ui import price, state
 from ui.choices import LinkNumber
 from ui.markdown import plain
-from ui.predict import charts
 from ui.shell import draw_table, refusal
 
 SCREEN = "predict"
@@ -82,36 +81,35 @@ def training_run(result: Result, prediction: Prediction) -> None:
 
 
 def own_time(prediction: Prediction) -> None:
-    """A time measured elsewhere, against the estimate and its interval."""
-    key = state.seed(state.key(SCREEN, "aside.measured"), MEASURED.now())
-    left, right = st.columns([1, 2], gap="medium", vertical_alignment="bottom")
-    measured = left.number_input(
-        "Your measured time of a step (seconds)",
-        value=None,
-        min_value=0.0,
-        max_value=_LONGEST_S,
-        step=0.001,
-        format="%g",
-        key=key,
-        placeholder="e.g. 0.25",
-        help="It stays with the link of this page.",
-    )
-    before = MEASURED.now()
-    MEASURED.keep(measured)
-    if MEASURED.now() != before:
-        st.rerun()  # the interval above shows it too, and only the tabs were drawn anew
-    words = predictions.measured_words(prediction, measured or 0.0)
-    if words is None or prediction.predicted_s is None:
-        right.markdown(
-            ":gray[Enter what you measured on real chips, to see how far off the estimate is.]"
+    """A time measured elsewhere, against the estimate and its interval; and where to look for the
+    gap.
+    """
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="own-time"):
+        measured = st.number_input(
+            "My run takes (seconds a step)",
+            value=None,
+            min_value=0.0,
+            max_value=_LONGEST_S,
+            step=0.001,
+            format="%g",
+            key=state.seed(state.key(SCREEN, "aside.measured"), MEASURED.now()),
+            placeholder="e.g. 0.25",
+            width=230,
+            help="Measured on real chips. It stays with the link of this page.",
         )
-        return
-    sentence = gap_sentence(prediction, measured or 0.0)
-    right.markdown(f"**{plain(words)}** {plain(sentence or '')}")
-    st.vega_lite_chart(
-        charts.interval_chart({"time": prediction.predicted_s}, measured), alt=words, key="measured"
-    )
-    if rows := gap_table(prediction, measured or 0.0):
+        before = MEASURED.now()
+        MEASURED.keep(measured)
+        if MEASURED.now() != before:
+            st.rerun()  # the interval above shows it too
+        words = predictions.measured_words(prediction, measured or 0.0)
+        gap = gap_sentence(prediction, measured or 0.0) or ""
+        st.markdown(
+            f"**{plain(words)}** {plain(gap)}"
+            if words
+            else ":gray[shows how far off the estimate is, and where to look for the gap.]",
+            width="stretch",
+        )
+    if words and (rows := gap_table(prediction, measured or 0.0)):
         draw_table(pd.DataFrame(rows))
 
 

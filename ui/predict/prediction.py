@@ -216,6 +216,7 @@ def numbers(result: Result, name: str) -> None:
             key="interval",
         )
     keep.training_run(result, prediction)
+    keep.own_time(prediction)
     if notes := prediction.notes:
         st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in notes))
 
@@ -353,12 +354,9 @@ def _timeline(result: Result, name: str) -> None:
 
 
 def _besides(result: Result, name: str, prediction: Prediction) -> None:
-    """Another prediction, a time of one's own, a baseline: each beside this prediction."""
+    """Another prediction and a baseline: each beside this prediction."""
     st.subheader("Another prediction", anchor=False)
     beside.show(result, name)
-    if prediction.predicted_s is not None:
-        st.subheader("Your own time", anchor=False)
-        keep.own_time(prediction)
     st.subheader("Baseline", anchor=False)
     keep.baseline(result, prediction)
 

@@ -187,7 +187,9 @@ def _ranking(answer: Answer) -> Candidate:
         else ""
     )
     more = coded(words.ranked_words(answer)) if len(answer.shardings) > len(shown) else ""
-    st.caption(f"Choose a row to see what it costs, and to open it. {of_plans}{more}")
+    known = {group[0].candidate.stage for group in shown}
+    order = "" if len(known) == 1 else "What was compiled or measured comes before estimates. "
+    st.caption(f"Choose a row to see what it costs, and to open it. {of_plans}{order}{more}")
     rows = [row for row in event["selection"]["rows"] if row < len(shown)]
     chosen = _policy(shown[rows[0] if rows else 0], asked)
     if rows or chosen is not first:

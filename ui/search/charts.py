@@ -37,22 +37,16 @@ def front_chart(
     if len(costs) < 2 or max(costs.values()) < ALIKE * min(costs.values()):
         return None
     winner, on_front = entries[0].candidate, {each.number for each in front}
-    if len({each.tokens for each in shown}) > 1:  # steps of several batches are no comparison
-        times = {each.number: hours_of_tokens(each) for each in shown}
-        time_unit, time_name, called = 1.0, "h", "Time of a billion tokens"
-    else:
-        times = {each.number: each.seconds or 0.0 for each in shown}
-        time_unit, time_name = unit(list(times.values()), SECONDS)
-        called = "Time of a step" if winner.step else "Time"
+    times, called, time_name = _times(shown)
     cost_unit, cost_name = (1.0, "$") if price else unit(list(costs.values()), BYTES)
     title = cost_title(winner, "price") if price else "Memory per device"
     kinds = dict.fromkeys(on_front, _FRONT) | {winner.number: _WINNER}
     rows = {
         each.number: {
             "x": costs[each.number] / cost_unit,
-            "y": times[each.number] / time_unit,
+            "y": times[each.number],
             "kind": kinds.get(each.number, _OPEN if each.fits != "yes" else _OTHERS),
-            "time": f"{number_text(times[each.number] / time_unit)} {time_name}",
+            "time": f"{number_text(times[each.number])} {time_name}",
             "name": each.name,
             "memory": bytes_text(each.memory_bytes),
         }
@@ -72,6 +66,19 @@ def front_chart(
         layer(first, _POINT | {"size": 160}, **looks),
     ]
     return layered(layers, 280)
+
+
+def _times(shown: Sequence[Candidate]) -> tuple[dict[int, float], str, str]:
+    """Number -> the time that compares them, what that is called, and its unit: steps of several
+    batches are no comparison.
+    """
+    if len({each.tokens for each in shown}) > 1:
+        hours = {each.number: hours_of_tokens(each) for each in shown}
+        return hours, "Time of a billion tokens", "h"
+    seconds = {each.number: each.seconds or 0.0 for each in shown}
+    size, name = unit(list(seconds.values()), SECONDS)
+    called = "Time of a step" if shown[0].step else "Time"
+    return {number: time / size for number, time in seconds.items()}, called, name
 
 
 def _shown(entries: Sequence[Ranked], front: Sequence[Candidate]) -> list[Candidate]:

@@ -175,9 +175,8 @@ class Search(Work):
                 self._extend(part)
                 part = []
             if self.budget_s is not None and time.monotonic() > deadline:
-                self._is_cut = True
                 break
-        self._is_cut |= self.is_cancelled
+        self._is_cut = self.is_cancelled or time.monotonic() > deadline
         self._extend(part)
         self._left_out = len(self._candidates) < self.space
         with self._guard:

@@ -123,7 +123,8 @@ def front_words(
         least = "costs the least" if price else "uses the least memory"
         stage = front[0].stage
         known = "" if stage == "estimated" else f" that is {stage}"
-        return f"The fastest{known} also {least}, within {SAME:.1%}: {front[0].name}."
+        near = "" if stage == "measured" else f", within {SAME:.1%}"
+        return f"The fastest{known} also {least}{near}: {front[0].name}."
     costs = [
         minimized_words(each, "price", price) if price else bytes_text(each.memory_bytes)
         for each in front[:most]

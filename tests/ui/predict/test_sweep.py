@@ -80,7 +80,7 @@ def test_it_says_what_a_press_costs_and_compiles_nothing_before(lab):
     )
     assert lab.queue == []
     assert test.query_params["sweep"] == "chips=8,64,256,1024,4096"
-    assert {row["State"] for row in table(test).values()} == {"not compiled yet, estimated"}
+    assert {row["State"] for row in table(test).values()} == {"estimate"}
     assert "5 of 5 points are estimates, not compiled." in texts(test)
     assert all(row["Step"] and "%" in row["MFU"] for row in table(test).values())
     assert table(test)["4,096"]["Topology"] == "v5p:16x16x16"

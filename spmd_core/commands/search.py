@@ -122,7 +122,7 @@ def lines(answer: Answer, top: int) -> list[str]:
         *table([("", *head), *rows], numbers=(0, 2, 3, 5, 8) if cost else (0, 2, 4, 7)),
         "",
     ]
-    if near := words.ties_words(answer.ties):
+    if near := words.ties_words(answer.rivals):
         printed.append(near)
     printed += _curves(answer)
     if answer.proof_of_winner:

@@ -100,6 +100,15 @@ class Answer:
         tied = set(proof.best_numbers[1:])
         return [each.candidate for each in self.ranking if each.candidate.number in tied]
 
+    @cached_property
+    def rivals(self) -> list[Candidate]:
+        """Those of `ties` that differ in more than their policy: the best of other meshes and batches
+        that tie with the winner's.
+        """
+        if self.proof_of_winner is not None:
+            return self.ties
+        return ties([group[0] for group in self.shardings], self.question.minimize)
+
     @property
     def proof_of_winner(self) -> Proof | None:
         """The proof, where it is one of the winner."""

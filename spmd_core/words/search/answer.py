@@ -185,7 +185,7 @@ def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = No
 
 def sure_words(answer: Answer) -> str:
     """How certain it is that the winner is ahead of the others."""
-    winner, near = answer.winner, answer.ties
+    winner, near = answer.winner, answer.rivals
     if winner is None:
         return ""
     if (proof := answer.proof_of_winner) is not None:
@@ -200,7 +200,10 @@ def sure_words(answer: Answer) -> str:
         best = "uses as little" if answer.question.minimize == "memory" else "is as good"
         return f"{how}: {f'no other {best}' if several else 'nothing else can run'}."
     most = "at least " if len(near) >= 9 else ""  # only the first are compared
-    others = f"{most}{len(near)} other{'s' if len(near) > 1 else ''}"
+    names = (
+        ("other mesh or batch", "other meshes or batches") if winner.step else ("other", "others")
+    )
+    others = f"{most}{len(near)} {names[len(near) > 1]}"
     if answer.question.minimize == "memory":
         return f"{how}: {others} {'use' if len(near) > 1 else 'uses'} as little."
     good = "fast" if answer.question.minimize == "time" else "cheap"

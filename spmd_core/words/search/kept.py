@@ -24,7 +24,7 @@ def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
     """What is kept of an answer, whose search is in that `state` at a moment (epoch seconds)."""
     winner, proof, price = answer.winner, answer.proof_of_winner, dict(answer.question.price)
     remarks = [
-        ties_words(answer.ties),
+        ties_words(answer.rivals),
         batches_words(answer.best_by_batch),
         front_words(answer.front),
         front_words(answer.front_of_price, price),

@@ -46,7 +46,7 @@ with st.container(border=True):
 
 st.subheader("Where to start", anchor=False)
 predicted = state.experiment("predict")
-opened = predicted != state.first("predict")  # by this viewer: nobody asked for the default
+opened = predicted != state.first("predict")  # by this viewer: the default is what nobody opened
 cards.starts({"predict": lambda: nearest.verdict(predicted)} if opened else {})
 
 st.subheader("Running now", anchor=False)

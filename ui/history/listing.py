@@ -262,8 +262,8 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
 def _answer(run: RunSummary) -> None:
     """What came out of a run: its headline, what it is, and its name."""
     result = lab().result(run.run)
-    said = run_headline(result, differences_of(result)) if result else outcome_words(run)
-    st.markdown(f"**{plain(said)}**")
+    answer = run_headline(result, differences_of(result)) if result else outcome_words(run)
+    st.markdown(f"**{plain(answer)}**")
     st.caption(plain(f"{experiment_words(run.experiment)} · run {run.run}"))
     labels.draw(run.run)
 

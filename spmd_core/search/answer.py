@@ -18,7 +18,7 @@ TOP = 20  # rows of the JSON form, unless more are requested
 @dataclass(frozen=True)
 class Answer:
     """Candidates of one question as far as they are known. `complete`: all of the space was looked
-    at, and nothing that could still win is left out; `is_cut`: the look ended before it was over,
+    at, and nothing that could still win is left out; `is_partial`: the look ended before it was over,
     by its time or by who cancelled it.
     """
 
@@ -29,7 +29,7 @@ class Answer:
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     proof: Proof | None = None
-    is_cut: bool = False
+    is_partial: bool = False
 
     @cached_property
     def ranking(self) -> list[Ranked]:

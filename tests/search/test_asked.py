@@ -159,8 +159,8 @@ def test_the_counts_add_up_to_the_space_and_are_said():
     assert f"a quick estimate of every mesh and batch chose these {len(found):,}." in (
         words.state_words(answer)
     )
-    cut = replace(answer, is_cut=True)
-    assert words.state_words(cut) == "Stopped early: 7 candidates were not looked at."
+    partial = replace(answer, is_partial=True)
+    assert words.state_words(partial) == "Stopped early: 7 candidates were not looked at."
     assert words.state_words(replace(answer, space=len(found), complete=True)).startswith(
         "Complete"
     )

@@ -78,7 +78,7 @@ class Search(Work):
         )  # before it was opened again: seconds, and its answer
         self._answer: tuple[int, Answer] | None = None
         self._glance: tuple[float, Answer] | None = None
-        self._left_out, self._is_cut, self._batch = True, False, f"search {question.id}"
+        self._left_out, self._is_partial, self._batch = True, False, f"search {question.id}"
         self._notes: tuple[str, ...] = ()
 
     @property
@@ -104,7 +104,7 @@ class Search(Work):
                     self.spent_s,
                     self._notes,
                     self._proof,
-                    self._is_cut,
+                    self._is_partial,
                 )
                 self._answer = (self._version, answer)
             return self._answer[1]
@@ -176,7 +176,7 @@ class Search(Work):
                 part = []
             if self.budget_s is not None and time.monotonic() > deadline:
                 break
-        self._is_cut = self.is_cancelled or time.monotonic() > deadline
+        self._is_partial = self.is_cancelled or time.monotonic() > deadline
         self._extend(part)
         self._left_out = len(self._candidates) < self.space
         with self._guard:

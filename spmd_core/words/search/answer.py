@@ -342,7 +342,7 @@ def _left_words(answer: Answer) -> str:
         )
         return _by_estimate(answer, took) or f"Complete: {known}{took}."
     left, looked = answer.counts["not looked at"], count_text(len(answer.found))
-    if answer.is_cut:
+    if answer.is_partial:
         return f"Stopped early{took}: {count_text(left)} candidates were not looked at."
     if left:
         return (

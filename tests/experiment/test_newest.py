@@ -8,6 +8,8 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.newest import has_newer, newest
 from spmd_core.experiment.workloads.own import files
 
+pytestmark = pytest.mark.slow  # each version of the file is described in a process of its own
+
 SWIGLU = """
     from spmd_core.declare import workload
 

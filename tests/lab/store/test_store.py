@@ -337,6 +337,7 @@ def test_a_database_that_stays_locked_is_refused_in_a_sentence(data_folder, monk
     store.close()
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(store, data_folder):
     program = """
 import sys

@@ -18,13 +18,15 @@ _MATRICES = ("gate", "up", "down")
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Bytes on a device: what a block's experts hold, what more of them may be there, and what
-    tiles leave empty of all layers' gradients.
+    """Bytes on a device: what a block's experts hold, what more of them may be there, what tiles
+    leave empty of all layers' gradients, and what a layer keeps that is not rematerialized, beside
+    what has a name.
     """
 
     block: float
     more: float
     empty: float
+    kept: float
 
 
 def expert_memory(plan: Plan, rows: float, wide: float) -> Experts:
@@ -41,13 +43,13 @@ def expert_memory(plan: Plan, rows: float, wide: float) -> Experts:
         routes /= mesh.get("sequence", 1)
         waits = 2 * routes + rows + 3 * wide + 3 * matrix
         own = 3 * routes + 2 * rows + 3 * wide + 4 * matrix
-        return Experts(others * waits + own, routes + matrix, 0.0)
+        return Experts(others * waits + own, routes + matrix, 0.0, 2 * routes + rows)
     # biases are gathered for rows
     waits = 2 * rows + (5 if size.mlp_bias else 3) * wide + 3 * matrix
     own = 3 * rows + 3 * wide + max(3 * rows, 4 * matrix)
     shards = [each.held(mesh) for each in arrays(plan) if each.name in _MATRICES]
     empty = sum(_filled(shape) - math.prod(shape) for shape in shards)
-    return Experts(others * waits + own, matrix, 4.0 * size.layers * empty)
+    return Experts(others * waits + own, matrix, 4.0 * size.layers * empty, rows)
 
 
 def _filled(shape: tuple[int, ...]) -> int:

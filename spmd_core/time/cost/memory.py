@@ -214,7 +214,9 @@ def kept_bytes(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     """(bytes kept on the device, bytes offloaded) by the forward pass of all layers."""
     layers, named = plan.size.layers, _named(plan, arrays)
     if plan.remat == "none":
-        return layers * (sum(named.values()) + 4 * arrays.stream + arrays.wide), 0.0
+        experts = _experts(plan, arrays)
+        kept = sum(named.values()) + 4 * arrays.stream + arrays.wide
+        return layers * (kept + (experts.kept if experts else 0.0)), 0.0
     names = _saved_names(plan)
     # a scanned block of several layers: once
     times = {

@@ -84,6 +84,19 @@ def test_rows_of_dropless_experts_are_counted_once_for_each_expert_they_visit(ba
     assert estimated(2 * batch) - estimated(batch) >= batch * rows * 0.9
 
 
+@pytest.mark.parametrize(("dropless", "routes"), [(False, 2), (True, 0)])
+def test_without_remat_each_layer_keeps_rows_and_routes(dropless, routes):
+    """A token has one number for each slot of its sequence, there and back."""
+    arguments = ("v5p:2x2x2", "qwen3-30b-a3b", {"fsdp": 8}, 2, 4096)
+    kept = estimate_memory(plan(*arguments, dropless=dropless, remat="none")).parts[
+        "kept by the forward pass"
+    ]
+    tokens, visits = 2 * 4096, 8 * (1.0 if dropless else 1.25)
+    rows, wide, heads = visits * 2048, visits * 768, 2 * 32 * 128 + 2 * 4 * 128
+    each = 2 * rows + 3 * wide + heads + 6 * 2048 + 32 * 2 + routes * visits * 4096
+    assert kept == pytest.approx(48 * tokens * 2 * each, rel=1e-3)
+
+
 @pytest.mark.parametrize(("devices", "last"), [(8, 512), (64, 128), (512, 128)])
 def test_gradients_of_grouped_matrices_fill_tiles(devices, last):
     """4096 columns over 64 devices are 64, and take a tile's 128 of the gradient of `down`."""

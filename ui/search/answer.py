@@ -169,8 +169,9 @@ def _ranking(answer: Answer) -> Candidate:
     asked = st.query_params.get(_CANDIDATE, "")
     numbers = [[str(each.candidate.number) for each in group] for group in shown]
     picked = [at for at, group in enumerate(numbers) if asked in group]
+    table = ranking_table(answer)
     event = st.dataframe(
-        sheet(ranking_table(answer)),
+        sheet(table),
         hide_index=True,
         height="content",
         key="search:ranking",
@@ -181,8 +182,9 @@ def _ranking(answer: Answer) -> Candidate:
     )
     first = shown[0][0].candidate
     of_plans = (
-        "A row is a mesh and a batch under its best policy; 1B: a billion tokens. Of times within "
+        "A row is a mesh and a batch under its best policy. Of times within "
         f"{SAME:.1%} of the best the simplest is first. "
+        f"{'1B: a billion tokens. ' if any('1B' in name for name in table) else ''}"
         if first.step
         else ""
     )

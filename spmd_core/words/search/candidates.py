@@ -254,8 +254,9 @@ def why_not(answer: Answer, other: Candidate) -> str:
     if judged == "the same" or difference.ratio == 1:
         slower = f"the same time as {lead_words(answer)}"
     else:
-        unsure = _unsure(winner, other, difference)
-        slower = f"{_times(difference.ratio)} the time of {lead_words(answer)}{unsure}"
+        times = _times(difference.ratio)
+        times = "about" if times == _times(1.0) else times
+        slower = f"{times} the time of {lead_words(answer)}{_unsure(winner, other, difference)}"
     if difference.by_formula:
         unknown = f"not {STAGES[winner.stage]}, and " if other.stage == "estimated" else ""
         slower = f"{unknown}by the formula alone {slower}"

@@ -6,6 +6,8 @@ saved and offloaded. What was compiled is kept in `--data`, one line of JSON for
 stopped at any time.
 """
 
+import argparse
+import itertools
 import json
 import os
 import random
@@ -128,6 +130,12 @@ def compile_more(path: Path, folder: Path, seeds: list[int]) -> None:
         lab.close()
 
 
+def missing(asked: argparse.Namespace) -> list[int]:
+    """The first seeds that are not stored, as many as are to be compiled."""
+    known = {row["seed"] for row in stored(asked.data)}
+    return list(itertools.islice((n for n in itertools.count() if n not in known), asked.compile))
+
+
 def main() -> int:
     """Print each plan and the figures; exit code 1 where one misses its goal."""
     asked, figures = command_line(
@@ -137,10 +145,7 @@ def main() -> int:
         compile=(0, "how many more"),
         seeds=("", "which to compile, with commas between, instead of the next ones"),
     )
-    following = 1 + max((row["seed"] for row in stored(asked.data)), default=-1)
-    seeds = [int(each) for each in asked.seeds.split(",") if each]
-    if seeds or asked.compile:
-        seeds = seeds or list(range(following, following + asked.compile))
+    if seeds := [int(each) for each in asked.seeds.split(",") if each] or missing(asked):
         compile_more(asked.data, asked.folder, seeds)
     errors, inside, wrong = [], 0, 0
     verdicts: Counter[str] = Counter()

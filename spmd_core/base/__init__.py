@@ -4,6 +4,7 @@ from spmd_core.base import login, threads
 from spmd_core.base.child import CLOCK_TIMES, ChildAnswer, ask_child, resident_bytes
 from spmd_core.base.errors import (
     AccessError,
+    Alone,
     Inexpressible,
     LabError,
     RequestError,
@@ -11,6 +12,7 @@ from spmd_core.base.errors import (
     UnreadableRun,
     WorkerError,
     WrongResult,
+    member_words,
     refuse,
     shorten,
 )
@@ -44,6 +46,7 @@ __all__ = [
     "CLEAR",
     "CLOCK_TIMES",
     "AccessError",
+    "Alone",
     "AsObject",
     "ChildAnswer",
     "Frozen",
@@ -65,6 +68,7 @@ __all__ = [
     "default_data_folder",
     "is_confirmed",
     "login",
+    "member_words",
     "mesh_text",
     "number_text",
     "open_file",

@@ -31,6 +31,18 @@ class WorkerError(LabError):
     """The worker process could not be started, or does not have the requested devices."""
 
 
+class Alone(BaseException):
+    """What failed in one member of a run on several hosts, and not in the others, which would wait
+    for it: the run ends. No Exception, so that no handler takes it for a strategy's own result.
+    """
+
+
+def member_words(number: int, hosts: int, target: str, host: str, process: int | str) -> str:
+    """Which member of a run on several hosts, for a message."""
+    where = f"host {shorten(host)[1:-1]}, process {process}"
+    return f"member {number} of {target} (members 0 to {hosts - 1}; {where})"
+
+
 def refuse(value: str, rule: str, fix: str) -> RequestError:
     """The refusal `value rule: fix`, to be raised by the caller.
 

@@ -5,8 +5,10 @@ free.
 
 import itertools
 import json
+import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,11 +17,14 @@ import numpy as np
 from jax._src.distributed import global_state
 from jax.experimental import multihost_utils
 
-from spmd_core.results import HostTime, Reference
+from spmd_core.base import Alone
+from spmd_core.results import Failure, HostTime, Reference
 
 # Longer than any run may take: a member that is gone ends the others otherwise
 WAIT_MS = 24 * 3600 * 1000
 HEARTBEAT_S = 24 * 3600  # JAX's own watch would end members that were paused
+MEET_S = 60.0  # a member waits so long for the others ahead of a program of all
+ALIKE_S = 10.0  # what fails in all of them does so within this; longer than a host may be silent
 T = TypeVar("T")
 _numbers = itertools.count()
 
@@ -49,17 +54,57 @@ def agreed(value: T) -> T:
     return json.loads(client.blocking_key_value_get(key, WAIT_MS))
 
 
-def gathered(value: T) -> list[T]:
-    """Every member's value, in their order, in all of them."""
+def gathered(value: T, within_s: float = WAIT_MS / 1e3, step: str = "value") -> list[T]:
+    """Every member's value, in their order, in all of them. Alone where one does not send its own
+    within that time; a `step` that not all of them may come to has a name.
+    """
     if jax.process_count() == 1:
         return [value]
-    key, client = f"spmd_lab/{next(_numbers)}", global_state.client
+    key, client = f"spmd_lab/{step}/{next(_numbers)}", global_state.client
     assert client is not None
     client.key_value_set(f"{key}/{jax.process_index()}", json.dumps(value))
-    return [
-        json.loads(client.blocking_key_value_get(f"{key}/{member}", WAIT_MS))
-        for member in range(jax.process_count())
-    ]
+    values = list[T]()
+    for member in range(jax.process_count()):
+        try:
+            sent = client.blocking_key_value_get(f"{key}/{member}", int(within_s * 1e3))
+        except jax.errors.JaxRuntimeError as error:
+            if "DEADLINE_EXCEEDED" not in str(error):
+                raise
+            raise Alone(f"member {member} was waited for in vain for {within_s:.0f} s") from None
+        values.append(json.loads(sent))
+    return values
+
+
+@contextmanager
+def alike(is_of_all: bool = True) -> Iterator[None]:
+    """A step of all members, in which the others may wait for this one: an error of it is raised on
+    where all of them have one, and ends the run where they have not.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not is_of_all:
+            raise
+        try:
+            gathered(None, ALIKE_S, "failed")
+        except Alone:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            has_traceback = any(line.startswith("Traceback") for line in lines)
+            said = lines[-1] if has_traceback else " ".join(lines)  # a callback's has one in it
+            raise Alone(f"{type(error).__name__}: {said} (in this member alone)") from error
+        raise
+
+
+def shared_failure(own: Failure | None, within_s: float = WAIT_MS / 1e3) -> Failure | None:
+    """The failure of a member, in all of them; with its name where others have none."""
+    place = f"member {jax.process_index()} (host {socket.gethostname()}, process {os.getpid()})"
+    sent = gathered(own and (place, own.model_dump()), within_s)
+    failed = [each for each in sent if each]
+    if not failed or len(failed) == len(sent):
+        return own
+    where, fields = failed[0]
+    words = f"{where} failed alone: {fields['message']}"
+    return Failure(kind=fields["kind"], message=words)
 
 
 def nothing(*arguments: object) -> None:

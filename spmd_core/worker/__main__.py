@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NoReturn
 
-from spmd_core.base import LabError, WorkerError
+from spmd_core.base import Alone, LabError, WorkerError, member_words
 from spmd_core.machine import parse_target
 from spmd_core.results import (
     COMMANDS,
@@ -45,7 +45,7 @@ class Commands:
     """
 
     def __init__(self, channel: socket.socket, emit: Callable[[Event], None]):
-        self._channel, self._lines, self._emit = channel, Lines[Command](COMMANDS), emit
+        self._channel, self._lines, self.emit = channel, Lines[Command](COMMANDS), emit
         self._runs: queue.Queue[RunCommand] = queue.Queue()
         self.running: RunCommand | None = None  # the last one
         self._cancelled: set[str | None] = set()
@@ -78,7 +78,7 @@ class Commands:
                     if isinstance(command, CancelCommand):
                         self._cancelled.add(command.run or self._run)
                     elif isinstance(command, PingCommand):
-                        self._emit(Pong())
+                        self.emit(Pong())
                     elif isinstance(command, RestedCommand):
                         self._rested_s += command.seconds
                     else:
@@ -111,8 +111,8 @@ def main() -> int:
 
     emit(Started())
     commands = Commands(channel, emit)
+    hosts = arguments.hosts or parse_target(arguments.target).hosts
     try:
-        hosts = arguments.hosts or parse_target(arguments.target).hosts
         if hosts > 1:
             _join(arguments, hosts, commands)
         if parse_target(arguments.target).is_absent:
@@ -121,9 +121,14 @@ def main() -> int:
     # The last stop: reported in full, and the process ends. Functions of the user's own may raise
     # what is no Exception, such as KeyboardInterrupt
     except BaseException as error:
-        if not isinstance(error, LabError):
+        if not isinstance(error, LabError | Alone):
             traceback.print_exc()
-        emit(Failed(error=_failure(error, commands.running)))
+        failure = _failure(error, commands.running)
+        if hosts > 1 and arguments.member == 0:  # who carries the lines of the others names them
+            place = (0, hosts, arguments.target, socket.gethostname(), os.getpid())
+            words = f"{member_words(*place)} failed: {failure.message}"
+            failure = failure.model_copy(update={"message": words})
+        emit(Failed(error=failure))
         return 1
 
 
@@ -133,7 +138,7 @@ def _join(arguments: argparse.Namespace, hosts: int, commands: Commands) -> None
     """
     with nullcontext(arguments.meet) if arguments.meet else meeting_place() as meeting:
         if not arguments.meet:
-            commands.members = Members(arguments.target, meeting)
+            commands.members = Members(arguments.target, meeting, commands.emit)
         from spmd_core.engine import members  # jax, after the thread that watches the parent
 
         members.join(hosts, arguments.member, meeting)
@@ -141,7 +146,7 @@ def _join(arguments: argparse.Namespace, hosts: int, commands: Commands) -> None
 
 def _failure(error: BaseException, running: RunCommand | None) -> Failure:
     kind = type(error).__name__
-    if isinstance(error, Exception) or running is None:
+    if isinstance(error, Exception | Alone) or running is None:
         return Failure(kind=kind, message=str(error) or kind)
     name = running.experiment.workload
     detail = f" ({error})" if str(error) else ""

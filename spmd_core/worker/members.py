@@ -14,11 +14,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from spmd_core.base import Watched, WorkerError, shorten
+from spmd_core.base import Watched, WorkerError, member_words, shorten
 from spmd_core.machine import parse_target
 from spmd_core.results import (
     EVENTS,
@@ -26,6 +26,7 @@ from spmd_core.results import (
     Command,
     Event,
     Failed,
+    Failure,
     Lines,
     PingCommand,
     encode,
@@ -38,8 +39,8 @@ _LONGEST_PATH = 100  # bytes, of the 108 that a path of a socket may have
 class Members:
     """The members beside the first, which holds this."""
 
-    def __init__(self, target: str, meeting: str):
-        self._target, self._sending = target, threading.Lock()
+    def __init__(self, target: str, meeting: str, emit: Callable[[Event], None]):
+        self._target, self._emit, self._sending = target, emit, threading.Lock()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._channels: list[socket.socket] = []
         for number in range(1, parse_target(target).hosts):
@@ -83,21 +84,25 @@ class Members:
             data, events = b"", []
         for event in events:
             if isinstance(event, Failed):
-                self._end(place, f"failed: {event.error.message}")
+                self._fail(place, event.error)
         if not data:
             with suppress(subprocess.TimeoutExpired):
                 self._processes[place].wait(1.0)
             self._end(place, _ending(self._processes[place].poll()))
 
+    def _fail(self, place: int, error: Failure) -> NoReturn:
+        """End with a failure that a member has reported itself."""
+        words = f"{self._named(place)} failed: {error.message}"
+        self._emit(Failed(error=Failure(kind=error.kind, message=words)))
+        self._end(place, f"failed: {error.message}")
+
+    def _named(self, place: int) -> str:
+        hosts, process = len(self._processes) + 1, self._processes[place].pid
+        return member_words(place + 1, hosts, self._target, socket.gethostname(), process)
+
     def _end(self, place: int, how: str) -> NoReturn:
         """End every member and this process, with a line that names the cause."""
-        process, last = self._processes[place], len(self._processes)
-        print(
-            f"WorkerError: member {place + 1} of {self._target} (members 0 to {last}; host "
-            f"{socket.gethostname()}, process {process.pid}) {how}",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"WorkerError: {self._named(place)} {how}", file=sys.stderr, flush=True)
         for each in self._processes:
             each.kill()
         os._exit(1)

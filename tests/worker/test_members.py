@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import textwrap
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from spmd_core.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.supervisor.environment import worker_environment
 from spmd_core.machine import parse_target, read_hardware
+from tests.labs import is_running, until
 
 TARGET = "cluster:local:2x1"
 SPEC = {
@@ -55,7 +57,7 @@ def lab(data_folder):
 
 def test_every_process_measures_and_one_that_is_killed_ends_the_run_by_name(lab):
     status = lab.wait(lab.submit(parse_experiment(SPEC)), 120)
-    assert status.state == "succeeded", status
+    assert status.state == "succeeded", status.error
     result = lab.result(status.run)
     assert result.environment.process_count == 2 and result.environment.device_count == 2
     for name in ("auto", "constrained"):
@@ -65,6 +67,10 @@ def test_every_process_measures_and_one_that_is_killed_ends_the_run_by_name(lab)
         assert outcome.median_s == pytest.approx(max(each.median_s for each in outcome.hosts))
     assert [each.process for each in result.strategies["single"].hosts] == [0]
     assert result.hosts
+    on_hosts = {"workload": "transfer", "sharding": {"bytes": "x"}, "dims": {"bytes": 64}}
+    status = lab.wait(lab.submit(parse_experiment(SPEC | on_hosts)), 120)
+    moved = lab.result(status.run).strategies["auto"]
+    assert moved.correct and moved.operands["x"].memory == "pinned_host", status.error
     long = parse_experiment(SPEC | {"timing": {"samples": 1000, "min_seconds": 60}})
     run = lab.submit(long)
     while lab.status(run).state != "running":
@@ -75,7 +81,77 @@ def test_every_process_measures_and_one_that_is_killed_ends_the_run_by_name(lab)
     status = lab.wait(run, 30)
     assert status.state == "crashed"
     assert f"member 1 of {TARGET}" in status.error.message and "SIGKILL" in status.error.message
-    assert not is_alive(first) and not is_alive(other)
+    until(lambda: not is_running(first) and not is_running(other))
+
+
+ALONE = """
+    import jax
+    import jax.numpy as jnp
+
+    from spmd_core.declare import workload
+
+    DECLARED = {"operands": {"x": ("rows",)}, "results": {"y": ("rows",)}, "defaults": {"rows": 8}}
+
+
+    def refuse(x):
+        if jax.process_index() == 1:
+            raise ValueError("this host has no table")
+        return x
+
+
+    @workload(**DECLARED)
+    def untraceable(x):
+        return refuse(2 * x)
+
+
+    @workload(**DECLARED)
+    def summed(x):
+        return jnp.ones_like(x) * x.sum()
+
+
+    def summed_shards(x):
+        x = jax.pure_callback(refuse, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        return jnp.ones_like(x) * jax.lax.psum(x.sum(), "x")
+"""
+
+
+@pytest.fixture
+def odd_workloads(tmp_path, monkeypatch):
+    """Workloads of one's own that fail in the second member alone."""
+    file = tmp_path / "own.py"
+    file.write_text(textwrap.dedent(ALONE))
+    monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(file))
+
+
+def own(workload: str, *strategies: str, target: str = TARGET):
+    """An experiment on one of them."""
+    fields = {"workload": workload, "target": target, "mesh": {"x": 2}, "sharding": {"rows": "x"}}
+    return parse_experiment(fields | {"strategies": strategies})
+
+
+def test_what_fails_in_one_member_before_a_run_fails_in_all_and_names_it(odd_workloads, lab):
+    status = lab.wait(lab.submit(own("untraceable", "single", "auto")), 120)
+    assert status.state == "succeeded", status.error
+    outcomes = lab.result(status.run).strategies
+    assert outcomes["single"].correct, "the first member runs it alone"
+    failure = outcomes["auto"].error
+    assert failure.kind == "ValueError" and "this host has no table" in failure.message
+    assert failure.message.startswith("member 1 (host ") and " failed alone: " in failure.message
+    status = lab.wait(lab.submit(own("summed", "auto")), 120)
+    assert status.state == "succeeded", "the members go on"
+
+
+def test_a_member_that_fails_alone_in_a_run_ends_it_by_name(odd_workloads, lab):
+    run = lab.submit(own("summed", "shard_map"))
+    while (status := lab.status(run)).phase != "first_run" and not status.is_over:
+        time.sleep(0.02)
+    family = [status.worker_pid, *members_of(status.worker_pid)]
+    status = lab.wait(run, 60)
+    assert status.state == "failed", status
+    assert status.error.message.startswith(f"member 1 of {TARGET} (members 0 to 1; host ")
+    assert "this host has no table" in status.error.message
+    assert "in this member alone" in status.error.message
+    until(lambda: not any(map(is_running, family)))
 
 
 def members_of(worker: int) -> list[int]:
@@ -83,12 +159,3 @@ def members_of(worker: int) -> list[int]:
     listed = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True).stdout
     pairs = [line.split() for line in listed.splitlines()[1:]]
     return [int(pid) for pid, parent in pairs if int(parent) == worker]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -13,6 +13,7 @@ from spmd_core.engine.ceilings.slopes import Repeated, slope, took
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import failure_of
+from spmd_core.engine.members import alike
 from spmd_core.experiment import COLLECTIVES, FLOATS, TRANSFERS, Experiment, parse_experiment
 from spmd_core.machine import BY_DEVICE_KIND, CHIPS
 from spmd_core.program import file_name
@@ -109,7 +110,8 @@ def _ceilings(
         if cancelled():
             break
         try:
-            results.append(item.ceiling())
+            with alike():
+                results.append(item.ceiling())
         except Exception as error:  # the compiler's, or memory's: the others go on
             missed.append(_missed(item.title, error))
         tell(len(results))
@@ -128,7 +130,8 @@ def _costs(
         if cancelled():
             break
         try:
-            measure()
+            with alike():
+                measure()
         except Exception as error:  # as above
             missed.append(_missed(operation_name(measure), error))
     return costs

@@ -11,7 +11,7 @@ from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import failure_of
-from spmd_core.engine.members import agreed, gathered
+from spmd_core.engine.members import agreed, alike, gathered
 from spmd_core.experiment import TRANSFERS, Experiment
 from spmd_core.program import file_name
 from spmd_core.results import (
@@ -78,18 +78,21 @@ def measured(
     turn beside IN_A_TURN collectives.
     """
     try:
-        mesh, beside = names["mesh"], tuple[Operation, ...]()
-        call = names["transfer"](case.kind, mesh, case.axes)
-        count = names["element_count"](case.kind, mesh, case.axes, nbytes, case.dtype)
-        argument = names["operand"](case.kind, mesh, count, case.dtype)
-        compiled = call.lower(argument).compile()
-        right = names["is_right"](case.kind, mesh, case.axes, compiled(argument), count, case.dtype)
-        if TRANSFERS[case.kind].between_devices:
-            program = _repeated(case, count, names)
-            samples = [each / IN_A_TURN for each in slope(program, lasting_s)]
-            beside = operations_of_turn(read_module(program.compiled))
-        else:
-            samples = _samples(compiled, argument, lasting_s)
+        with alike():
+            mesh, beside = names["mesh"], tuple[Operation, ...]()
+            call = names["transfer"](case.kind, mesh, case.axes)
+            count = names["element_count"](case.kind, mesh, case.axes, nbytes, case.dtype)
+            argument = names["operand"](case.kind, mesh, count, case.dtype)
+            compiled = call.lower(argument).compile()
+            right = names["is_right"](
+                case.kind, mesh, case.axes, compiled(argument), count, case.dtype
+            )
+            if TRANSFERS[case.kind].between_devices:
+                program = _repeated(case, count, names)
+                samples = [each / IN_A_TURN for each in slope(program, lasting_s)]
+                beside = operations_of_turn(read_module(program.compiled))
+            else:
+                samples = _samples(compiled, argument, lasting_s)
         summary = summarize(samples)
     except Exception as error:  # the compiler's, or memory's
         return case.point(nbytes, error=failure_of(error).message), ()

@@ -65,6 +65,11 @@ class Checker:
         held, trial.to_check = trial.to_check, {}
         if not held or trial.failure is not None:
             return
+        self._judge(trial, held)
+        if any(isinstance(each, Shards) for each in held.values()):
+            _judge_together(trial)
+
+    def _judge(self, trial: Trial, held: Mapping[str, np.ndarray | Shards]) -> None:
         expected, facts = self._expected(trial)
         trial.facts += facts
         if not expected:
@@ -89,8 +94,6 @@ class Checker:
         ]
         if trial.wrong:
             trial.correct = False
-        if any(isinstance(each, Shards) for each in held.values()):
-            _judge_together(trial)
 
     def check_if_large(self, trial: Trial) -> None:
         """Judge results now that would fill the host's memory if they were kept."""

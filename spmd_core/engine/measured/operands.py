@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Sharding
+from jax.sharding import Sharding, SingleDeviceSharding
 
 
 class Operands(dict[str, Any]):
@@ -49,5 +49,10 @@ class Operands(dict[str, Any]):
             return jax.device_put(self[name], sharding)
         values = np.asarray(self[name])
         places = sharding.addressable_devices_indices_map(values.shape)
-        shards = [jax.device_put(values[index], device) for device, index in places.items()]
+        shards = [
+            jax.device_put(
+                values[index], SingleDeviceSharding(at, memory_kind=sharding.memory_kind)
+            )
+            for at, index in places.items()
+        ]
         return jax.make_array_from_single_device_arrays(values.shape, sharding, shards)

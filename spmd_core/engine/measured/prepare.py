@@ -1,7 +1,8 @@
 """Brings one strategy to the point where it can be timed: lowered, compiled, run once and reported."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +19,7 @@ from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.place import array_report
 from spmd_core.engine.measured.timing import Timed, block
 from spmd_core.engine.measured.trial import Trial, device_order
-from spmd_core.engine.members import nothing, on_host
+from spmd_core.engine.members import MEET_S, alike, nothing, on_host, shared_failure
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import Coordinates
@@ -32,7 +33,7 @@ from spmd_core.program import (
     read_collectives,
     with_warnings,
 )
-from spmd_core.results import MemoryBytes, StoredFact
+from spmd_core.results import Failure, MemoryBytes, StoredFact
 from spmd_core.script import program_text
 from spmd_core.time import Useful, operations_of
 
@@ -61,6 +62,24 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
         _compile(trial, experiment, names, operands, tell)
 
 
+class FailedElsewhere(Exception):
+    """Another member has failed, and so no member begins with the first run."""
+
+    def __init__(self, failure: Failure):
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def meet(trial: Trial, took_s: float) -> Failure | None:
+    """Wait until every member is at the first run of a program of all, or has failed before it, and
+    return what failed. A member that took long waits longer, since the others may do so too.
+    """
+    if trial.has_met or STRATEGIES[trial.strategy].is_single_device:
+        return trial.failure
+    trial.has_met = True
+    return shared_failure(trial.failure, MEET_S + took_s)
+
+
 def _options(experiment: Experiment) -> dict[str, object] | None:
     """Options of the compiler: of a run that is traced on GPUs no command buffers, in which a
     profiler loses the instructions of kernels (openxla/xprof issue 3070).
@@ -86,8 +105,6 @@ def _compile(
     )
     trial.texts, trial.warnings = lowered.texts, lowered.warnings
     trial.phases_s = lowered.seconds
-    for name, array in zip(operands, lowered.arguments, strict=True):
-        trial.operands[name] = array_report(array, order, mesh)
     if lowered.compiled is None:
         trial.collectives = ()  # on one device
     else:
@@ -96,12 +113,14 @@ def _compile(
         trial.fingerprint = f"{fingerprint(lowered.compiled.as_text())} {len(order)}"
         read_program(trial, experiment, lowered.compiled, order)
         price(trial, experiment, lowered.compiled, order)
-    output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
-    for name, array in named_results(
-        experiment, output, result_shapes(experiment, trial.strategy)
-    ).items():
-        trial.outputs[name] = array_report(array, order, mesh)
-        trial.to_check[name] = on_host(array, experiment.shape(name))
+    with _together(trial):
+        for name, array in zip(operands, lowered.arguments, strict=True):
+            trial.operands[name] = array_report(array, order, mesh)
+        output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
+        shapes = result_shapes(experiment, trial.strategy)
+        for name, array in named_results(experiment, output, shapes).items():
+            trial.outputs[name] = array_report(array, order, mesh)
+            trial.to_check[name] = on_host(array, experiment.shape(name))
     trial.program = Timed(trial.strategy, lowered.call, lowered.arguments)
     if lowered.unsharded is not None:
         trial.from_unsharded = Timed(
@@ -167,9 +186,10 @@ def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDe
 
 def _place(trial: Trial, names: Mapping[str, Any], operands: Operands, tell: Tell) -> None:
     mesh, order = device_order(names)
-    array = _first_run(trial, names["program"], tell)
-    trial.outputs["array"] = array_report(array, order, mesh)
-    trial.to_check["array"] = on_host(array, array.shape)
+    with _together(trial):
+        array = _first_run(trial, names["program"], tell)
+        trial.outputs["array"] = array_report(array, order, mesh)
+        trial.to_check["array"] = on_host(array, array.shape)
     trial.program = Timed(
         trial.strategy, jax.device_put, (operands["array"], names["placed"]["array"])
     )
@@ -177,14 +197,24 @@ def _place(trial: Trial, names: Mapping[str, Any], operands: Operands, tell: Tel
 
 def _run_as_written(trial: Trial, names: Mapping[str, Any], tell: Tell) -> None:
     mesh, order = device_order(names)
-    with captured() as log:
-        returned = _first_run(trial, lambda: names["program"](mesh), tell)
-    trial.warnings = compiler_warnings(log[0])
-    for name, value in returned.items():
-        if isinstance(value, jax.Array):
-            trial.outputs[name] = array_report(value, order, mesh)
-        else:
-            trial.printed[name] = str(value)
+    with _together(trial):
+        with captured() as log:
+            returned = _first_run(trial, lambda: names["program"](mesh), tell)
+        trial.warnings = compiler_warnings(log[0])
+        for name, value in returned.items():
+            if isinstance(value, jax.Array):
+                trial.outputs[name] = array_report(value, order, mesh)
+            else:
+                trial.printed[name] = str(value)
+
+
+@contextmanager
+def _together(trial: Trial) -> Iterator[None]:
+    """What exchanges data with the other members, unless one of them has failed before."""
+    if failure := meet(trial, sum(trial.phases_s.values())):
+        raise FailedElsewhere(failure)
+    with alike(not STRATEGIES[trial.strategy].is_single_device):
+        yield
 
 
 def _first_run(trial: Trial, call: Callable[[], Any], tell: Tell) -> Any:

@@ -5,31 +5,37 @@ reports progress.
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import count
+from time import perf_counter
 
 import jax
 import numpy as np
 
-from spmd_core.base import WorkerError
 from spmd_core.engine import devices, shardings
 from spmd_core.engine.ceilings import machine
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing, tracing
 from spmd_core.engine.measured.check import Checker
 from spmd_core.engine.measured.operands import Operands
-from spmd_core.engine.measured.prepare import prepare
+from spmd_core.engine.measured.prepare import FailedElsewhere, meet, prepare
 from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.sample import Sampler, rankable_rounds
 from spmd_core.engine.measured.timing import Timed
 from spmd_core.engine.measured.train import TrainingRun
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.engine.members import agreed, gathered, here, host_times, nothing
+from spmd_core.engine.members import (
+    agreed,
+    gathered,
+    here,
+    host_times,
+    nothing,
+    shared_failure,
+)
 from spmd_core.experiment import STRATEGIES, Experiment, Row
 from spmd_core.results import (
     OUT_OF_MEMORY,
     SAME_PROGRAM,
     Environment,
     Event,
-    Failure,
     Finished,
     Measured,
     Phase,
@@ -255,6 +261,7 @@ def forget_now_and_then() -> None:
 
 def _prepare(trial: Trial, operands: Operands, emit: Emit) -> None:
     assert trial.row is not None
+    since = perf_counter()
     try:
         prepare(
             trial,
@@ -262,10 +269,13 @@ def _prepare(trial: Trial, operands: Operands, emit: Emit) -> None:
             operands,
             lambda phase: emit(Phase(phase=phase, strategy=trial.key)),
         )
+    except FailedElsewhere as error:
+        trial.stop(error.failure)
     except (
         Exception
     ) as error:  # whatever a strategy raises is its result, kind and words; the others go on
         trial.fail(error)
+        trial.failure = meet(trial, perf_counter() - since)
     _fail_together(trial)
     if trial.texts:
         emit(Texts(strategy=trial.key, texts=trial.texts))
@@ -274,11 +284,8 @@ def _prepare(trial: Trial, operands: Operands, emit: Emit) -> None:
 
 def _fail_together(trial: Trial) -> None:
     """What failed in one member fails in all of them, and what one does all do."""
-    failures = gathered(trial.failure and trial.failure.model_dump())
-    failure = next((each for each in failures if each), None)
-    if failure and trial.failure is None:
-        trial.fail(WorkerError(""))
-        trial.failure = Failure(**failure)
+    if (failure := shared_failure(trial.failure)) and failure != trial.failure:
+        trial.stop(failure)
     if agreed(trial.from_unsharded is not None) and trial.from_unsharded is None:
         trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", nothing, ())
 

@@ -6,7 +6,7 @@ from time import monotonic
 
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.engine.members import agreed
+from spmd_core.engine.members import agreed, alike
 from spmd_core.experiment import Experiment
 from spmd_core.results import Event, Phase, Progress, stats
 
@@ -35,7 +35,8 @@ class Sampler:
                 return
             try:
                 for timed in trial.timed:
-                    timing.warm_up(timed)
+                    with alike():
+                        timing.warm_up(timed)
             except Exception as error:  # whatever a program raises is its result; the others go on
                 trial.fail(error)
         plan = self.experiment.timing

@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from spmd_core.engine.devices import JaxDevice
-from spmd_core.engine.members import agreed, nothing
+from spmd_core.engine.members import agreed, alike, nothing
 
 # a reading of perf_counter costs 0.1 µs: 0.01 % of a turn; noise from outside lasts longer, and so
 # hits all alike
@@ -158,13 +158,11 @@ def _round(programs: list[Timed], order: random.Random) -> None:
         order.shuffle(present)
         for timed in present:
             try:
-                if jax.process_count() > 1:
-                    block(timed.call(*timed.arguments))  # members begin a turn together
-                turns[id(timed)].append(
-                    round(
-                        time_calls(timed.call, timed.arguments, timed.calls_per_turn), CLOCK_DIGITS
-                    )
-                )
+                with alike():
+                    if jax.process_count() > 1:
+                        block(timed.call(*timed.arguments))  # members begin a turn together
+                    took_s = time_calls(timed.call, timed.arguments, timed.calls_per_turn)
+                turns[id(timed)].append(round(took_s, CLOCK_DIGITS))
             except Exception as error:  # whatever a program raises is its result; the others go on
                 timed.error = error
     for timed in programs:

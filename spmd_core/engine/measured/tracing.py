@@ -13,6 +13,7 @@ import jax
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.measured.timing import block
 from spmd_core.engine.measured.trial import Trial
+from spmd_core.engine.members import alike
 from spmd_core.machine import dump_folder
 from spmd_core.pictures import (
     HOST,
@@ -71,7 +72,8 @@ def trace(
 
 
 def _traced(trial: Trial) -> tuple[Trace, Timeline | None]:
-    recorded = record(trial)
+    with alike():
+        recorded = record(trial)
     read = of_recorded(recorded, ProgramFacts(_module(trial), trial.collectives or ()))
     if read is None:
         host = of_host(recorded)

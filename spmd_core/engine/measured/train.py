@@ -12,7 +12,7 @@ import numpy as np
 
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.engine.members import nothing
+from spmd_core.engine.members import alike, nothing
 from spmd_core.experiment import Experiment
 from spmd_core.results import STEP_TIME, Event, Phase, Progress, labelled, thinned
 
@@ -63,7 +63,8 @@ class TrainingRun:
         arguments = self._arguments.setdefault(trial.key, list(trial.program.arguments))
         try:
             start = perf_counter()
-            output = timing.block(trial.program.call(*arguments))
+            with alike():
+                output = timing.block(trial.program.call(*arguments))
             seconds = perf_counter() - start
             named = {array.name: value for array, value in zip(what.results, output, strict=True)}
             for result, operand in what.training.carried:

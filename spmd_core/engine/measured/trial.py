@@ -68,6 +68,7 @@ class Trial:
     wrong: Wrong | None = None
     correct: bool | None = None
     failure: Failure | None = None
+    has_met: bool = False  # the other members, ahead of its first run
     hosts: tuple[HostTime, ...] = ()  # of several
 
     @property
@@ -94,10 +95,14 @@ class Trial:
 
     def fail(self, error: BaseException) -> None:
         """Record why this strategy stops here, and let go of what it holds on the devices."""
-        self.failure = failure_of(error)
-        self.program = self.from_unsharded = self.compiled = self.lowered = None
+        self.stop(failure_of(error))
         if not isinstance(error, Inexpressible | WrongResult):
             traceback.print_exception(error, limit=-8, file=sys.stderr)
+
+    def stop(self, failure: Failure) -> None:
+        """Record a failure, and let go of what this strategy holds on the devices."""
+        self.failure = failure
+        self.program = self.from_unsharded = self.compiled = self.lowered = None
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from spmd_core.base import Frozen, WorkerError, shorten
+from spmd_core.base import Frozen, WorkerError, member_words
 from spmd_core.lab.cluster import remote
 from spmd_core.lab.cluster.connection import (
     AGAIN_S,
@@ -61,6 +61,14 @@ class Sent(Frozen):
     is_line: bool = False
 
 
+class MemberFailed(WorkerError):
+    """What a member has reported as the end of its work."""
+
+    def __init__(self, kind: str, sentence: str):
+        super().__init__(sentence)
+        self.kind = kind
+
+
 class Host:
     """A member's Dask worker, as far as it is known here."""
 
@@ -102,19 +110,20 @@ class Hosts(Connection):
                 for task in tasks:
                     task.cancel()
         except* WorkerError as errors:
-            self._tell_end(str(errors.exceptions[0]))
+            self._tell_end(next(iter(errors.exceptions)))
         finally:
             if self._futures:
                 await quietly(self._client.cancel(self._futures))
             await self._drop()
 
-    def _tell_end(self, sentence: str) -> None:
-        """As an event while the lab waits for the devices; a run in progress ends as crashed, by
-        the last line of this process.
+    def _tell_end(self, error: WorkerError) -> None:
+        """As an event while the lab waits for the devices, and where a member has said why; other
+        runs in progress end as crashed, by the last line of this process.
         """
-        if not self._is_ready.is_set():
-            self._write(encode(Failed(error=Failure(kind="WorkerError", message=sentence))))
-        print(f"WorkerError: {sentence}", file=sys.stderr, flush=True)
+        kind = error.kind if isinstance(error, MemberFailed) else "WorkerError"
+        if isinstance(error, MemberFailed) or not self._is_ready.is_set():
+            self._write(encode(Failed(error=Failure(kind=kind, message=str(error)))))
+        print(f"WorkerError: {error}", file=sys.stderr, flush=True)
 
     # The beginning
     # ----------------------------------------------------------------------------------------------
@@ -183,9 +192,9 @@ class Hosts(Connection):
 
     def _named_member(self, number: int, how: str) -> str:
         host = self._hosts[number]
-        where = f"host {shorten(host.name)[1:-1]}, process {host.process or 'not started'}"
-        last = len(self._hosts) - 1
-        return f"member {number} of {self._target} (members 0 to {last}; {where}) {how}"
+        process = host.process or "not started"
+        who = member_words(number, len(self._hosts), self._target, host.name, process)
+        return f"{who} {how}"
 
     # The lines
     # ----------------------------------------------------------------------------------------------
@@ -231,7 +240,8 @@ class Hosts(Connection):
     def _take_failure(self, number: int, line: str) -> None:
         with suppress(ValidationError):
             failed = Failed.model_validate_json(line)
-            raise WorkerError(self._named_member(number, f"failed: {failed.error.message}"))
+            words = self._named_member(number, f"failed: {failed.error.message}")
+            raise MemberFailed(failed.error.kind, words)
 
     def _heard(self, event: Any) -> None:
         with suppress(ValidationError, TypeError, KeyError, IndexError):

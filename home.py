@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from spmd_core.base import read_settings
 from spmd_core.machine import default_target
 from spmd_core.words import WHAT_THIS_IS
 from ui import cards, links, live, shell, state
@@ -43,6 +44,9 @@ with st.container(border=True):
         with place:
             hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
     hardware_view.draw_self_test()
+
+for named in read_settings().cluster_targets:
+    hardware_view.draw_cluster(named)
 
 st.subheader("Where to start", anchor=False)
 predicted = state.experiment("predict")

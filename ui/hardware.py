@@ -8,9 +8,9 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.machine import Hardware, parse_target
 from spmd_core.results import Environment
-from spmd_core.words import Check, environment_notes, pool_words
-from ui import tables
-from ui.lab import self_test
+from spmd_core.words import Check, count, environment_notes, pool_words
+from ui import shell, tables
+from ui.lab import lab, probe, self_test
 from ui.markdown import plain
 from ui.tables import sheet
 
@@ -110,12 +110,64 @@ def draw(
                 hide_index=True,
                 alt="The devices of this machine with ids, coordinates and memory",
             )
-            st.caption(
-                plain(
-                    f"JAX {environment.jax}, jaxlib {environment.jaxlib}, Python {environment.python}"
-                    + (f", {environment.platform_version}" if environment.platform_version else "")
-                )
+            st.caption(plain(versions_words(environment)))
+
+
+def draw_cluster(target: str) -> None:
+    """A named cluster: its hosts, as they were when they were last asked."""
+    with st.container(border=True):
+        st.subheader(plain(target), anchor=False)
+        place = st.container()
+        if st.button("Query its hosts", icon=":material/refresh:", key=f"ask:{target}"):
+            with place, st.spinner("Starting a member on each host, some seconds…"):
+                sentence = shell.attempt(probe, target)
+            if sentence:
+                shell.refusal(sentence)
+        environment = lab().devices(target)
+        with place:
+            if environment is None:
+                st.caption("Its hosts have not been asked yet: a run, or the button, does so.")
+                return
+            st.markdown(plain(cluster_headline(environment)))
+            st.dataframe(
+                sheet(hosts_table(environment)),
+                hide_index=True,
+                alt="The hosts of the cluster, with the devices of each",
             )
+            st.caption(
+                plain(f"{versions_words(environment)}: the same on all hosts, or no run starts.")
+            )
+
+
+def cluster_headline(environment: Environment) -> str:
+    """A cluster in one sentence."""
+    hosts = count(environment.process_count, "host")
+    return f"{hosts}, {environment.device_count} × {environment.device_kind} in all."
+
+
+def hosts_table(environment: Environment) -> pd.DataFrame:
+    """The hosts of several processes, one row each."""
+    rows = []
+    for process in range(environment.process_count):
+        own = [each for each in environment.devices if each.process == process]
+        chips = {each.coords for each in own} if own and own[0].coords else own
+        memory = next((each.memory_bytes for each in own if each.memory_bytes), None)
+        rows.append(
+            {
+                "Host": environment.hosts[process] if environment.hosts else None,
+                "Process": process,
+                "Chips": len(chips),
+                "Devices": ", ".join(str(each.id) for each in own),
+                "Memory per device": bytes_text(memory) if memory else None,
+            }
+        )
+    return pd.DataFrame(rows).dropna(axis="columns", how="all")
+
+
+def versions_words(environment: Environment) -> str:
+    """The versions that a worker runs."""
+    more = f", {environment.platform_version}" if environment.platform_version else ""
+    return f"JAX {environment.jax}, jaxlib {environment.jaxlib}, Python {environment.python}{more}"
 
 
 def tested_headline(checks: list[Check]) -> str:

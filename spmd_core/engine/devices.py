@@ -4,12 +4,14 @@ requested for.
 
 import os
 import platform
+import socket
 from importlib.metadata import version
 from typing import Any
 
 import jax
 
 from spmd_core.base import WorkerError
+from spmd_core.engine.members import gathered
 from spmd_core.machine import accelerator_files, parse_target
 from spmd_core.results import Device, Environment
 
@@ -36,6 +38,7 @@ def describe(target: str, expected_device_count: int | None = None) -> Environme
         device_count=len(devices),
         process_count=jax.process_count(),
         process_index=jax.process_index(),
+        hosts=tuple(gathered(socket.gethostname())) if jax.process_count() > 1 else (),
         devices=tuple(map(_device, devices[:MAX_LISTED_DEVICES])),
         default_memory=memory,
         cores=available_cores(),

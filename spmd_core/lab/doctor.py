@@ -83,13 +83,15 @@ def _surroundings(
     yield "data_folder", surroundings.folder_facts(default_data_folder(environ))
     taken = [(port, surroundings.PORTS[port]) for port in surroundings.taken_ports()]
     yield "ports", {"taken": taken}
-    yield "dask", _dask(environ)
+    settings = read_settings(environ)
+    yield "dask", {"schedulers": [_scheduler("", settings.dask)] if settings.dask else []}
+    yield "clusters", {"schedulers": [_scheduler(*each) for each in settings.clusters]}
 
 
-def _dask(environ: Mapping[str, str]) -> dict[str, object]:
-    address = read_settings(environ).dask
+def _scheduler(name: str, address: str) -> dict[str, object]:
     host, _, port = address.partition("://")[2].rpartition(":")
-    return {"address": address, "problem": surroundings.answers(host, int(port)) if port else None}
+    problem = surroundings.answers(host, int(port))
+    return {"name": name, "address": address, "problem": problem}
 
 
 def _of_devices(hardware: Hardware, environ: Mapping[str, str]) -> Iterator[Check]:

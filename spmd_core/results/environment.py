@@ -28,6 +28,7 @@ class Environment(Frozen):
     device_count: int
     process_count: int = 1
     process_index: int = 0
+    hosts: tuple[str, ...] = ()  # of several processes: the name of each one's machine
     devices: tuple[Device, ...] = ()
     default_memory: str | None = None
     cores: int | None = None

@@ -2,12 +2,14 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
 
 from spmd_core.lab import doctor
+from spmd_core.machine import read_hardware
 from spmd_core.machine.surroundings import folder_facts, variables
 from spmd_core.words.advice.doctor import check
 
@@ -21,6 +23,7 @@ NAMES = [
     "data_folder",
     "ports",
     "dask",
+    "clusters",
     *doctor.OF_DEVICES,
     "clock",
     "compiler",
@@ -47,6 +50,19 @@ def test_the_command_tests_this_machine(tmp_path):
     assert checks["devices"]["value"] == "2 × cpu on cpu"
     assert "abcdefghijklmnop123" not in tested.stdout
     assert answer["versions"]["jax"]
+
+
+def test_each_named_cluster_is_tried():
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.create_server(("", 0)) as other:
+        answers, silent = there.getsockname()[1], other.getsockname()[1]
+        other.close()
+        clusters = f"a=tcp://127.0.0.1:{answers},b=tcp://127.0.0.1:{silent}"
+        environ = {"SPMD_LAB_CLUSTERS": clusters, "SPMD_LAB_DASK": f"tcp://127.0.0.1:{answers}"}
+        facts = dict(doctor._surroundings(read_hardware(environ=environ), environ))
+    line = check("clusters", facts["clusters"])
+    assert line.status == "fail" and f"127.0.0.1:{silent}: " in line.meaning
+    assert str(answers) not in line.meaning and "a tcp://" in line.value
+    assert check("dask", facts["dask"]).status == "ok"
 
 
 def test_a_child_that_hangs_is_ended_and_the_rest_is_not_tried(monkeypatch):

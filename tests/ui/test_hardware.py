@@ -1,7 +1,7 @@
 from bench.values import ENVIRONMENT
 from spmd_core.machine.hardware import Hardware, Holder
 from spmd_core.results.environment import Environment
-from ui.hardware import facts, headline, remarks
+from ui.hardware import cluster_headline, facts, headline, hosts_table, remarks
 
 LAPTOP = Hardware(None, None, (), (), 2, 8 * 2**30, 4 * 2**30)
 TPU = Hardware(
@@ -81,3 +81,24 @@ def test_facts_of_chips_come_from_the_devices_themselves():
         "Host": "112 cores, 256.0 GiB",
     }
     assert dict(facts(TPU, None))["Memory kinds"] == "–"  # not asked yet
+
+
+def test_a_cluster_has_a_row_for_each_host_with_its_chips():
+    given = {"core": 0, "memory_kinds": ["device"], "memory_bytes": 16 * 2**30}
+    devices = [
+        {"id": at, "process": at // 4, "coords": [at // 2, 0, 0]} | given | {"core": at % 2}
+        for at in range(8)
+    ]
+    changes = {"process_count": 2, "device_count": 8, "devices": devices, "hosts": ["vm-0", "vm-1"]}
+    found = Environment.model_validate(CHIPS.model_dump() | changes)
+    assert cluster_headline(found) == "2 hosts, 8 × TPU v5 lite in all."
+    assert hosts_table(found).to_dict("records") == [
+        {
+            "Host": f"vm-{number}",
+            "Process": number,
+            "Chips": 2,
+            "Devices": ", ".join(str(4 * number + at) for at in range(4)),
+            "Memory per device": "16.0 GiB",
+        }
+        for number in range(2)
+    ]

@@ -197,19 +197,18 @@ def _ports(name: str, facts: Facts) -> Check:
     return _ok(name, "free", "the ports of the dashboard, of libtpu and of jax.distributed")
 
 
-def _dask(name: str, facts: Facts) -> Check:
-    if not facts["address"]:
-        return _ok(
-            name, "not set", "searches compile on this machine: SPMD_LAB_DASK names a cluster"
-        )
-    if facts["problem"]:
-        return _fail(
-            name,
-            facts["address"],
-            f"nothing answers there: {facts['problem']}",
-            "start the scheduler as in docs/cluster.md, or unset SPMD_LAB_DASK",
-        )
-    return _ok(name, facts["address"], "something answers there")
+def _schedulers(name: str, facts: Facts) -> Check:
+    variable = "SPMD_LAB_DASK" if name == "dask" else "SPMD_LAB_CLUSTERS"
+    if not facts["schedulers"]:
+        meaning = "searches compile on this machine" if name == "dask" else "no hosts to run on"
+        return _ok(name, "not set", f"{meaning}: {variable} names a cluster")
+    value = ", ".join(f"{each['name']} {each['address']}".strip() for each in facts["schedulers"])
+    silent = [each for each in facts["schedulers"] if each["problem"]]
+    if silent:
+        words = "; ".join(f"{each['address']}: {each['problem']}" for each in silent)
+        do = f"start the scheduler as in docs/cluster.md, or correct {variable}"
+        return _fail(name, value, f"nothing answers at {words}", do)
+    return _ok(name, value, "something answers there; a run compares versions with each worker")
 
 
 def _devices(name: str, facts: Facts) -> Check:
@@ -308,7 +307,8 @@ _CHECKS: dict[str, Callable[[str, Facts], Check]] = {
     "memory": _memory,
     "data_folder": _data_folder,
     "ports": _ports,
-    "dask": _dask,
+    "dask": _schedulers,
+    "clusters": _schedulers,
     "devices": _devices,
     "memory_kinds": _memory_kinds,
     "copy": _copy,

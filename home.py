@@ -11,6 +11,13 @@ from ui.lab import lab, may_act, probe, release
 from ui.notebook import tour
 from ui.predict import nearest
 
+
+def ask(target: str) -> None:
+    """Ask a target's devices what they are; a refusal is shown in place."""
+    if sentence := shell.attempt(probe, target):
+        shell.refusal(sentence)
+
+
 share = shell.open_page("overview")
 st.title("Overview")
 st.markdown(WHAT_THIS_IS)
@@ -46,7 +53,7 @@ with st.container(border=True):
     hardware_view.draw_self_test()
 
 for named in read_settings().cluster_targets:
-    hardware_view.draw_cluster(named)
+    hardware_view.draw_cluster(named, ask)
 
 st.subheader("Where to start", anchor=False)
 predicted = state.experiment("predict")
@@ -73,9 +80,6 @@ links.share_box(share, "overview")
 
 if is_asked:  # last: it takes seconds, and the rest of the screen does not wait for it
     with waiting, st.spinner("Querying the devices, a few seconds…"):
-        sentence = shell.attempt(probe, target)
-    with waiting:
-        if sentence:
-            shell.refusal(sentence)
+        ask(target)
     with place:
         hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)

@@ -1,6 +1,7 @@
 """What machine this is, drawn: the devices of its default target, who holds them, and the host."""
 
 import threading
+from collections.abc import Callable
 
 import pandas as pd
 import streamlit as st
@@ -9,8 +10,8 @@ from spmd_core.base import RequestError, bytes_text
 from spmd_core.machine import Hardware, parse_target
 from spmd_core.results import Environment
 from spmd_core.words import Check, count, environment_notes, pool_words
-from ui import shell, tables
-from ui.lab import lab, probe, self_test
+from ui import tables
+from ui.lab import lab, self_test
 from ui.markdown import plain
 from ui.tables import sheet
 
@@ -113,16 +114,14 @@ def draw(
             st.caption(plain(versions_words(environment)))
 
 
-def draw_cluster(target: str) -> None:
-    """A named cluster: its hosts, as they were when they were last asked."""
+def draw_cluster(target: str, ask: Callable[[str], None]) -> None:
+    """A named cluster: its hosts, as they were when they were last asked, and a button that does."""
     with st.container(border=True):
         st.subheader(plain(target), anchor=False)
         place = st.container()
         if st.button("Query its hosts", icon=":material/refresh:", key=f"ask:{target}"):
             with place, st.spinner("Starting a member on each host, some seconds…"):
-                sentence = shell.attempt(probe, target)
-            if sentence:
-                shell.refusal(sentence)
+                ask(target)
         environment = lab().devices(target)
         with place:
             if environment is None:

@@ -35,6 +35,7 @@ SLOW = {
     "accessible",
     "archives",
     "cluster_doors",
+    "cluster_kills",
     "collectives_reading",
     "every_cut",
     "first_results",

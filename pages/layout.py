@@ -9,9 +9,10 @@ from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
 from spmd_core.words import domains_words, layout_headline, not_placed_words, numbers_words
 from ui import cards, course, inputs, links, live, mesh_fields, shell, state
+from ui.lab import lab
 from ui.layout import element, moves, paste, placing, product, shape
 from ui.layout import picture as layout_charts
-from ui.layout.domains import domains_of
+from ui.layout.domains import domains_of, hosts_of, with_hosts
 from ui.markdown import plain
 from ui.tables import sheet
 
@@ -37,7 +38,7 @@ experiment, refusal = state.edit(
     | fields
     | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target},
 )
-placed = layout_of(experiment)
+placed = with_hosts(layout_of(experiment), experiment, lab().devices(experiment.target))
 run = state.run("layout")
 misfit = None if refusal else links.misfit(experiment)
 
@@ -70,7 +71,7 @@ with picture:
     )
     alt = layout_charts.alt_text(placed, experiment.dtype)
     st.vega_lite_chart(
-        layout_charts.picture(placed, experiment.dtype, domains_of(experiment)),
+        layout_charts.picture(placed, experiment.dtype, domains_of(experiment) or hosts_of(placed)),
         alt=alt,
         width="stretch",
         key="picture",

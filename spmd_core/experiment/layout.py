@@ -39,13 +39,8 @@ class Layout:
     parts: tuple[int, ...]
     blocks: Ints
     device_ids: Ints | None = None
-    host_devices: int = 0  # devices of each host, in their order; 0 where all are of one
+    hosts: Ints | None = None  # of each device, [devices]; None where all are of one
     dims: tuple[str, ...] = ()  # names; where there are none, d0, d1, …
-
-    @property
-    def hosts(self) -> Ints | None:
-        """The host of each device, [devices]; None where all are of one."""
-        return np.arange(self.device_count) // self.host_devices if self.host_devices else None
 
     def dim_name(self, dim: int) -> str:
         """What a dim is called."""
@@ -223,7 +218,8 @@ def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     )
     ids, place = device_numbers(experiment), experiment.place
     if place.hosts > 1 and place.device_count:
-        return replace(shards, host_devices=place.device_count // place.hosts)
+        each = place.device_count // place.hosts
+        return replace(shards, hosts=np.arange(shards.device_count) // each)
     return (
         shards
         if ids is None or not parse_target(experiment.target).is_absent

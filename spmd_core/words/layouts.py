@@ -138,14 +138,18 @@ def hosts_text(layout: Layout) -> str | None:
     if layout.hosts is None:
         return None
     each = [np.flatnonzero(layout.hosts == host) for host in np.unique(layout.hosts)]
-    named = [f"host {host}: {_span(devices)}" for host, devices in enumerate(each)]
+    named = [f"host {host}: {_spans(devices)}" for host, devices in enumerate(each)]
     return f"Devices by host: {' · '.join(named[:_GROUPS])}{' · …' if named[_GROUPS:] else ''}."
 
 
-def _span(devices: np.ndarray) -> str:
-    """Neighboring numbers, as `4 to 7`."""
-    first, last = int(devices[0]), int(devices[-1])
-    return str(first) if first == last else f"{first} to {last}"
+def _spans(devices: np.ndarray) -> str:
+    """Ascending numbers, neighbors joined.
+
+    >>> _spans(np.array([0, 1, 4, 5, 9]))
+    '0 to 1, 4 to 5, 9'
+    """
+    runs = np.split(devices, np.flatnonzero(np.diff(devices) > 1) + 1)
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
 def holders_text(layout: Layout, element: Sequence[int]) -> str:

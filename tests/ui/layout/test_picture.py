@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import vl_convert
 
+from bench.values import ENVIRONMENT
 from spmd_core.experiment import layout_of, parse_experiment
 from spmd_core.experiment.layout import layout
+from spmd_core.results import Environment
 from spmd_core.words import domains_words
 from spmd_core.words.layouts import compact, group_texts, sharing_text, short_group_texts
 from ui.layout.colors import colors
-from ui.layout.domains import domains_of
+from ui.layout.domains import domains_of, hosts_of, with_hosts
 from ui.layout.grid import CHARACTER
 from ui.layout.picture import TABLE_ROWS, alt_text, joined_note, picture, scale_note, table
 
@@ -366,3 +368,22 @@ def test_gpus_are_drawn_by_nvlink_domain(target, mesh, counts, words):
     drawn = chart["datasets"]["cells"].to_pylist()[-found.device_count :]
     assert [each["devices"] for each in drawn] == list(map(str, range(found.device_count)))
     assert domains_of(parse_experiment({"workload": "array", "mesh": {"x": 8}})) is None
+
+
+@pytest.mark.parametrize("target", ["cluster:local:2", "cluster:pod"])
+def test_devices_of_several_hosts_are_drawn_by_host(target):
+    experiment = parse_experiment(
+        {"workload": "array", "target": target, "mesh": {"x": 2, "y": 2}, "dims": {"d0": 8}}
+    )
+    # as JAX may list them on a slice: neighbors of a host are not neighbors in the list
+    listed = [{"id": at, "process": at % 2, "memory_kinds": []} for at in range(4)]
+    changes = {"process_count": 2, "device_count": 4, "devices": listed, "simulated": False}
+    environment = Environment.model_validate(ENVIRONMENT | changes)
+    found = with_hosts(layout_of(experiment), experiment, environment)
+    hosts = hosts_of(found)
+    assert hosts is not None and (hosts.title, hosts.counts) == ("2 hosts of 2 devices", (2, 2))
+    drawn = picture(found, "float32", hosts)["datasets"]["cells"].to_pylist()[-4:]
+    order = [0, 1, 2, 3] if target == "cluster:local:2" else [0, 2, 1, 3]
+    assert [int(each["devices"]) for each in drawn] == order
+    alone = parse_experiment({"workload": "array", "mesh": {"x": 8}})
+    assert hosts_of(with_hosts(layout_of(alone), alone, environment)) is None

@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 
 from spmd_core.base import seconds_text
-from spmd_core.results import Environment, NoTrace, Result, Trace, TracedOperation
+from spmd_core.results import (
+    Environment,
+    NoTrace,
+    Result,
+    StrategyResult,
+    Trace,
+    TracedOperation,
+)
+from spmd_core.words.texts import count
 from spmd_core.words.timeline import operation_kind, path_words
 
 ABOUT = (
@@ -44,14 +52,17 @@ def in_words(result: Result, name: str) -> Trace | None:
     }
     reason = reasons.get(outcome.trace.reason or "", outcome.trace.reason)
     trace = outcome.trace.model_copy(update={"reason": reason})
-    notes = trace.notes or tuple(_notes(trace, outcome.median_s, environment))
+    notes = trace.notes or tuple(_notes(trace, outcome, environment))
     return trace.model_copy(update={"sentence": trace_words(trace), "notes": notes})
 
 
-def _notes(trace: Trace, median_s: float | None, environment: Environment) -> Iterator[str]:
+def _notes(trace: Trace, outcome: StrategyResult, environment: Environment) -> Iterator[str]:
     if trace.step_s is None:
         return
-    yield calls_words(len(trace.calls_s), trace.step_s, median_s)
+    yield calls_words(len(trace.calls_s), trace.step_s, outcome.median_s)
+    if len(outcome.hosts) > 1:
+        own, hosts = count(len(trace.devices), "device"), len(outcome.hosts)
+        yield f"traced on {own} of process 0, the first of {hosts} hosts; the others are not shown"
     if environment.simulated and environment.cores and len(trace.devices) > environment.cores:
         yield shared_words(len(trace.devices), environment.cores)
     if trace.asynchronous_on is not None:

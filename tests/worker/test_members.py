@@ -67,6 +67,9 @@ def test_every_process_measures_and_one_that_is_killed_ends_the_run_by_name(lab)
         assert outcome.median_s == pytest.approx(max(each.median_s for each in outcome.hosts))
     assert [each.process for each in result.strategies["single"].hosts] == [0]
     assert result.hosts
+    mapped = SPEC | {"strategies": ["pmap"], "dims": {"batch": 2}, "sharding": {"batch": "x"}}
+    status = lab.wait(lab.submit(parse_experiment(mapped)), 120)
+    assert "use auto or shard_map" in status.error.message, status
     on_hosts = {"workload": "transfer", "sharding": {"bytes": "x"}, "dims": {"bytes": 64}}
     status = lab.wait(lab.submit(parse_experiment(SPEC | on_hosts)), 120)
     moved = lab.result(status.run).strategies["auto"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from spmd_core.base import Inexpressible
 from spmd_core.engine.absent.topology import coordinates
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.exported.lower import complete, quoted_files
@@ -44,6 +45,11 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
     """Fill in `trial` up to its first run. `operands` is filled by the first strategy and shared by
     the others.
     """
+    kind = STRATEGIES[trial.strategy]
+    if kind.is_map and not kind.is_single_device and jax.process_count() > 1:
+        raise Inexpressible(
+            f"{trial.strategy} maps over the devices of one process: on several hosts use auto or shard_map"
+        )
     text = program_text(experiment, trial.strategy)
     trial.texts = {"program": text}
     names = execute(text, file_name(experiment.workload, trial.strategy))
@@ -53,7 +59,7 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
         return
     if not operands:
         operands.update(names["make_operands"]())
-    if STRATEGIES[trial.strategy].is_single_device and jax.process_index() > 0:
+    if kind.is_single_device and jax.process_index() > 0:
         trial.program = Timed(trial.strategy, nothing, ())  # the first member has the device
         return
     if trial.strategy == "place":

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -63,30 +63,37 @@ class Cluster:
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def ready(self, workers: int) -> None:
-        """Start what is missing, and wait until it has joined."""
-        if self.scheduler is None or self.scheduler.poll() is not None:
-            self.scheduler = self._dask("scheduler", "--port", str(self.port))
-        self.workers = [each for each in self.workers if each.poll() is None]
-        while len(self.workers) < workers:
-            self.workers.append(self._dask("worker", self.address, "--nthreads", "1", "--no-nanny"))
-        self.wait_for(workers)
+        """Start what is missing, and wait until it has joined; a worker ends with its scheduler,
+        some time after it.
+        """
+        deadline = time.monotonic() + STUCK_S
+        while time.monotonic() < deadline:
+            if self.scheduler is None or self.scheduler.poll() is not None:
+                self.scheduler = self._dask("scheduler", "--port", str(self.port))
+            self.workers = [each for each in self.workers if each.poll() is None]
+            for _ in range(workers - len(self.workers)):
+                words = ("--nthreads", "1", "--no-nanny")
+                self.workers.append(self._dask("worker", self.address, *words))
+            if self.has(workers, 10.0):
+                return
+        raise AssertionError("workers did not join")
 
     def many(self, workers: int) -> None:
         """So many workers in one process."""
         self.ready(0)
         words = [sys.executable, "-c", MANY, self.address, str(workers)]
         self.workers.append(self._started(words))
-        self.wait_for(workers)
+        assert self.has(workers, 5 * STUCK_S), "workers did not join"
 
-    def wait_for(self, workers: int) -> None:
-        """Return once the scheduler knows so many."""
+    def has(self, workers: int, within_s: float) -> bool:
+        """Whether the scheduler comes to know so many in that time."""
         from distributed import Client
 
-        deadline = time.monotonic() + STUCK_S
-        with Client(self.address, timeout=STUCK_S, set_as_default=False) as client:
-            while len(client.scheduler_info(n_workers=-1)["workers"]) != workers:
-                assert time.monotonic() < deadline, "workers did not join"
-                time.sleep(0.1)
+        with suppress(OSError), Client(self.address, timeout=within_s, set_as_default=False) as one:
+            return until(
+                lambda: len(one.scheduler_info(n_workers=-1)["workers"]) == workers, within_s
+            )
+        return False
 
     def end(self) -> None:
         """Kill all of it."""

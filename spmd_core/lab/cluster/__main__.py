@@ -53,6 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m spmd_core.lab.cluster")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--target", default="", help="that members of the cluster are to run")
+    parser.add_argument("--workloads", default="", help="hash of the lab's own, which hosts need")
     parser.add_argument("address")
     parser.add_argument("files", nargs="*")
     arguments = parser.parse_args()
@@ -62,7 +63,7 @@ def main() -> None:
     try:
         place = arguments.address, tuple(arguments.files)
         carry = (
-            hosts.serve(channel, arguments.target, *place)
+            hosts.serve(channel, hosts.Asked(arguments.target, arguments.workloads), *place)
             if arguments.target
             else serve(channel, *place)
         )

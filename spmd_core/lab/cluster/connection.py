@@ -43,6 +43,8 @@ class Connection:
     `tls://` one.
     """
 
+    connect_s, join_s = CONNECT_S, JOIN_S
+
     def __init__(self, address: str, files: tuple[str, ...]):
         self._address, self._files = address, files
         self._named = f"the Dask scheduler {shorten(address)}"
@@ -56,7 +58,7 @@ class Connection:
 
     def _left_s(self) -> float:
         """Seconds until what is away is called so."""
-        return self._away_since + (GONE_S if self._was_there else JOIN_S) - time.monotonic()
+        return self._away_since + (GONE_S if self._was_there else self.join_s) - time.monotonic()
 
     async def _workers(self) -> set[str]:
         """Addresses of the workers, all of which could compile as this process would; else Away."""
@@ -65,7 +67,7 @@ class Connection:
             await self._drop()
         client = self._client or await self._connect()
         try:
-            async with asyncio.timeout(CONNECT_S):
+            async with asyncio.timeout(self.connect_s):
                 who = await client.scheduler.identity(n_workers=-1)
             workers = {str(worker) for worker in who["workers"]}
         except Exception:  # it went just now, or answers oddly: connecting shows which
@@ -104,7 +106,9 @@ class Connection:
 
     async def _connect(self) -> Any:
         self._known.clear()
-        limit_s = min(CONNECT_S, max(AGAIN_S, self._left_s())) if self._was_there else CONNECT_S
+        limit_s = self.connect_s
+        if self._was_there:
+            limit_s = min(limit_s, max(AGAIN_S, self._left_s()))
         security = self._security()
         try:
             # nothing but the scheduler is spoken to

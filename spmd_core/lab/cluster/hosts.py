@@ -10,13 +10,14 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from pydantic import Field, ValidationError
+from distributed.client import FutureCancelledError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from spmd_core.base import Frozen, WorkerError, member_words
+from spmd_core.base import Frozen, WorkerError, member_words, shorten
 from spmd_core.lab.cluster import remote
 from spmd_core.lab.cluster.connection import (
     AGAIN_S,
@@ -27,22 +28,22 @@ from spmd_core.lab.cluster.connection import (
     quietly,
     words,
 )
+from spmd_core.lab.cluster.messages import PassedOn
 from spmd_core.results import (
-    COMMANDS,
     READ_BYTES,
-    CancelCommand,
-    Command,
     Failed,
     Failure,
     Lines,
-    PingCommand,
     Pong,
-    RunCommand,
     Started,
     encode,
 )
 
 SILENT_S = 8.0  # a host, or a scheduler, that sends nothing for so long is gone
+ANSWER_S, JOINED_S = (
+    10.0,
+    15.0,
+)  # a run waits for a scheduler, or for workers, that have just started
 START_S = 90.0  # until the first sign of life of each: it may have to load SPMD Lab
 SEND_S = 5.0  # for a command; a host that takes none is silent too, which ends the run
 _LOOK_S = 1.0
@@ -69,6 +70,13 @@ class MemberFailed(WorkerError):
         self.kind = kind
 
 
+class Asked(NamedTuple):
+    """What members are to run, and a hash of the lab's own workloads, which hosts must have too."""
+
+    target: str
+    workloads: str
+
+
 class Host:
     """A member's Dask worker, as far as it is known here."""
 
@@ -86,15 +94,17 @@ class Host:
 class Hosts(Connection):
     """The members of a run on the hosts of a cluster, and the lines between them and the lab."""
 
+    connect_s, join_s = ANSWER_S, JOINED_S
+
     def __init__(
-        self, target: str, address: str, files: tuple[str, ...], write: Callable[[bytes], None]
+        self, asked: Asked, address: str, files: tuple[str, ...], write: Callable[[bytes], None]
     ):
         super().__init__(address, files)
-        self._target, self._write = target, write
+        self._target, self._workloads, self._write = asked.target, asked.workloads, write
         self._hosts: list[Host] = []
         self._futures: list[Any] = []
         self._sent: asyncio.Queue[Sent] = asyncio.Queue()
-        self._down: asyncio.Queue[Command] = asyncio.Queue()
+        self._down: asyncio.Queue[PassedOn] = asyncio.Queue()
         self._looked_at = time.monotonic()
         self._is_ready = asyncio.Event()
 
@@ -165,10 +175,14 @@ class Hosts(Connection):
         try:
             async with asyncio.timeout(VERSIONS_S):
                 described = await self._client.run(remote.about, workers=sorted(workers))
+            for worker, each in described.items():
+                _check_workloads(worker, each, self._workloads)
             return [
                 Host(worker, str(each["host"]), each["number"], str(each["meeting"]))
                 for worker, each in described.items()
             ]
+        except WorkerError:
+            raise
         except Exception as error:  # whatever a worker sends, or raises
             raise WorkerError(
                 f"the hosts of {self._target} cannot be described ({words(error)}): see the "
@@ -185,10 +199,16 @@ class Hosts(Connection):
                 how, tail = str(ended["how"])[:1000], str(ended["tail"])[:20_000]
             else:
                 how = f"failed in its task: {words(error, 300)}"
+        except FutureCancelledError as error:  # by who else uses the cluster, or with its scheduler
+            if error.reason == "scheduler-connection-lost":
+                raise self._scheduler_gone() from None
         except Exception as error:  # whatever a worker's bytes lead to
             how = f"sent what cannot be read ({type(error).__name__})"
         print(tail, file=sys.stderr)
         raise WorkerError(self._named_member(number, how))
+
+    def _scheduler_gone(self) -> WorkerError:
+        return WorkerError(f"{self._named} is gone: start it, and the workers, again")
 
     def _named_member(self, number: int, how: str) -> str:
         host = self._hosts[number]
@@ -200,10 +220,10 @@ class Hosts(Connection):
     # ----------------------------------------------------------------------------------------------
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        lines: Lines[Command] = Lines(COMMANDS)
+        lines = Lines(TypeAdapter(PassedOn))
         while data := await reader.read(READ_BYTES):
             for command in lines.feed(data):
-                if isinstance(command, PingCommand):
+                if command.command == "ping":
                     self._write(encode(Pong()))  # where a member is gone this process ends
                 else:
                     self._down.put_nowait(command)
@@ -212,8 +232,8 @@ class Hosts(Connection):
         """A run goes to all members; the first decides for them whether it is cancelled."""
         while True:
             command = await self._down.get()
-            is_run = isinstance(command, RunCommand)
-            if not is_run and not isinstance(command, CancelCommand):
+            is_run = command.command == "run"
+            if not is_run and command.command != "cancel":
                 continue  # nothing of a cluster is paused
             to = [host.worker for host in (self._hosts if is_run else self._hosts[:1])]
             line = command.model_dump_json()
@@ -269,7 +289,7 @@ class Hosts(Connection):
             workers = await self._seen()
             silent_s = 0.0 if workers is not None else silent_s + passed
             if silent_s > SILENT_S or self._client.status != "running":
-                raise WorkerError(f"{self._named} is gone: start it, and the workers, again")
+                raise self._scheduler_gone()
             for number, host in enumerate(self._hosts):
                 host.silent_s += 0.0 if silent_s else passed  # all are silent where it is
                 if workers is not None and host.worker not in workers:
@@ -287,9 +307,20 @@ class Hosts(Connection):
         return None
 
 
-async def serve(channel: socket.socket, target: str, address: str, files: tuple[str, ...]) -> None:
+def _check_workloads(worker: str, about: Mapping[str, Any], here: str) -> None:
+    """WorkerError where a host has other workloads of the user's own than the lab."""
+    host, theirs = shorten(str(about["host"]))[1:-1], str(about["workloads"])[:20]
+    if theirs != here:
+        raise WorkerError(
+            f"the Dask worker {shorten(worker)} on host {host} has other files in "
+            f"SPMD_LAB_WORKLOADS than the lab (version {theirs or 'none'} beside "
+            f"{here or 'none'} here): start it with the same"
+        )
+
+
+async def serve(channel: socket.socket, asked: Asked, address: str, files: tuple[str, ...]) -> None:
     """Be the worker of a named cluster until the lab is gone."""
     reader, writer = await asyncio.open_connection(sock=channel)
-    await Hosts(target, address, files, writer.write).serve(reader)
+    await Hosts(asked, address, files, writer.write).serve(reader)
     with suppress(OSError):
         await writer.drain()

@@ -15,11 +15,13 @@ from functools import partial
 from typing import Any
 
 from spmd_core.base import Watched, WorkerError
+from spmd_core.experiment import files
+from spmd_core.lab.cluster.messages import PassedOn
 from spmd_core.lab.supervisor.environment import worker_environment
 from spmd_core.lab.supervisor.exit_message import SILENT
 from spmd_core.lab.supervisor.process import Worker, ending_text
 from spmd_core.machine import read_hardware
-from spmd_core.results import COMMANDS, PingCommand, Pong, encode
+from spmd_core.results import PingCommand, Pong, encode
 
 BEAT_S = 1.0  # between two signs of life
 WANTED_S = 8.0  # a scheduler that does not answer for so long is gone, or frozen
@@ -97,7 +99,8 @@ async def _followed(
     until_unwanted: Coroutine[Any, Any, None],
 ) -> str:
     is_there, loop = asyncio.Event(), asyncio.get_running_loop()
-    loop.add_reader(member.worker.fileno(), is_there.set)
+    stream = member.worker.fileno()  # which a reaped process has no longer
+    loop.add_reader(stream, is_there.set)
     wanted = asyncio.create_task(until_unwanted)
     beaten = 0.0
     try:
@@ -119,7 +122,7 @@ async def _followed(
                 say()
     finally:
         wanted.cancel()
-        loop.remove_reader(member.worker.fileno())
+        loop.remove_reader(stream)
 
 
 def _read(member: Member) -> list[str]:
@@ -154,7 +157,7 @@ def _holds(dask: Any, key: str) -> bool:
 def passed_on(dask: Any, topic: str, line: str) -> None:
     """Pass a command on to the member of this Dask worker, if it is still there."""
     if member := _here.get((topic, dask.address)):
-        member.worker.send(COMMANDS.validate_json(line))
+        member.worker.send(PassedOn.model_validate_json(line))
 
 
 def fetched(dask: Any, topic: str) -> str:
@@ -169,6 +172,7 @@ def about(dask: Any) -> dict[str, object]:
     return {
         "host": socket.gethostname(),
         "number": read_hardware().slice_host,
+        "workloads": files.fingerprint(),
         "meeting": f"{address}:{_free_port(address)}",
     }
 

@@ -4,7 +4,7 @@ it is pickled: what comes from the scheduler is data, and bounded.
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from spmd_core.base import Frozen
 
@@ -77,3 +77,10 @@ Command = Annotated[Submit | Forget, Field(discriminator="command")]
 Event = Annotated[Alive | Reach | Doing | Lost | Ended, Field(discriminator="event")]
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+class PassedOn(BaseModel):
+    """A command on its way to members, which alone know the workload that it names."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    command: str

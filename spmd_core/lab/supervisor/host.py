@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 
 from spmd_core.base import Settings, WorkerError
+from spmd_core.experiment import files
 from spmd_core.lab.supervisor.environment import (
     dask_environment,
     without_secrets,
@@ -64,6 +65,7 @@ class WorkerHost:
         if parse_target(target).is_cluster:  # its members are elsewhere: this one speaks to them
             address = self._settings.scheduler_of(target)
             words = [address, *self._settings.tls_of(address)]
+            words += ["--workloads", files.fingerprint()]
             return Worker(target, dask_environment(), words, "spmd_core.lab.cluster")
         inherited = without_secrets(os.environ) if program else os.environ
         return Worker(target, worker_environment(target, hardware, inherited, self._flags))

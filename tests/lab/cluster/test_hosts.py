@@ -2,6 +2,7 @@
 
 import os
 import signal
+import textwrap
 from dataclasses import replace
 
 import pytest
@@ -12,8 +13,10 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
 from spmd_core.machine.targets import parse_target
 from spmd_core.results.runs.events import Finished
-from tests.labs import HASTY, PATIENCE_S, PATIENT, experiment, is_running, until
+from tests.lab.cluster.conftest import Cluster
+from tests.labs import HASTY, PATIENCE_S, PATIENT, ROOT, experiment, is_running, until
 from tests.standin import sitecustomize as standin
+from tests.worker.test_members import ALONE, own
 
 MATMUL = {
     "workload": "matmul",
@@ -75,6 +78,30 @@ def test_a_product_over_two_hosts_is_right_and_each_host_is_timed(real_cluster, 
     assert len(held) == 2
     lab.release()
     assert gone(held)
+
+
+def test_workloads_of_ones_own_run_where_all_hosts_have_them(tmp_path, open_lab, monkeypatch):
+    mine, other = tmp_path / "own.py", tmp_path / "other.py"
+    mine.write_text(textwrap.dedent(ALONE))
+    other.write_text(textwrap.dedent(ALONE) + "\n# changed\n")
+    monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(mine))
+    found = Cluster(tmp_path, str(ROOT))
+    try:
+        lab = open_lab(found.ready(2))
+        run = lab.submit(own("summed", "auto", target="cluster:pod"))
+        assert lab.wait(run, PATIENCE_S).state == "succeeded", lab.status(run).error
+        run = lab.submit(own("summed", "shard_map", target="cluster:pod"))
+        status = lab.wait(run, PATIENCE_S)
+        assert status.state == "failed" and "this host has no table" in status.error.message
+        assert status.error.message.startswith("member 1 of cluster:pod (members 0 to 1; host ")
+        lab.release()
+        monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(other))
+        run = lab.submit(own("summed", "auto", target="cluster:pod"))
+        status = lab.wait(run, PATIENCE_S)
+        assert status.state == "failed" and "start it with the same" in status.error.message
+        assert "the Dask worker 'tcp://127.0.0.1:" in status.error.message
+    finally:
+        found.end()
 
 
 def test_a_run_is_cancelled_on_all_hosts_and_its_members_stay(cluster, open_lab):

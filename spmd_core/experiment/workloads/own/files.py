@@ -48,6 +48,17 @@ def paths() -> tuple[Path, ...]:
     )
 
 
+def fingerprint() -> str:
+    """A hash of the files' texts, which hosts of a run compare; empty where no file is named."""
+    texts = list[bytes]()
+    for path in paths():
+        try:
+            texts.append(path.read_bytes())
+        except OSError as error:
+            texts.append(str(error).encode())
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()[:SHOWN_DIGITS] if texts else ""
+
+
 def workloads(wait_s: float | None = None) -> dict[str, Workload]:
     """Workloads of the files as they are now, by name; those of a file that takes longer than
     `wait_s` to load come later.

@@ -2,9 +2,32 @@
 them.
 """
 
+from typing import Any
+
 from spmd_core.recipes.recipe import Expected, Recipe, program_spec
 
 GROUP = "Many processes"
+_SUMS = tuple(float(each) for each in range(48, 77, 4))
+_ALL_REDUCE = {"auto": frozenset({"all-reduce"})}
+_TAKES = "10 to 30 seconds the first time: the other process starts JAX"
+
+
+def _on_hosts(workload: str, **fields: Any) -> dict[str, object]:
+    """The spec of something on two processes of two devices, of which each axis has two."""
+    mesh = {"hosts": 2, "chips": 2}
+    return {"workload": workload, "target": "cluster:local:2", "mesh": mesh, **fields}
+
+
+def _sum_over(rows: str, cols: str) -> dict[str, object]:
+    """The sum over the rows of the numbers 0 to 31, of which a row is 8."""
+    return _on_hosts(
+        "contraction",
+        dims={"rows": 4, "cols": 8},
+        data={"x": "arange"},
+        sharding={"rows": rows, "cols": cols},
+        strategies=["auto"],
+    )
+
 
 RECIPES = (
     Recipe(
@@ -28,5 +51,60 @@ RECIPES = (
             printed={"devices": "8 in all, 4 of each process"},
         ),
         takes="5 to 20 seconds: two more processes start JAX",
+    ),
+    Recipe(
+        "hosts_layout",
+        "Who holds what on two hosts",
+        GROUP,
+        _on_hosts(
+            "array",
+            dims={"d0": 4, "d1": 8},
+            data={"array": "arange"},
+            sharding={"d0": "hosts", "d1": "chips"},
+        ),
+        "Two groups of devices below the mesh, one for each host: host 0 holds the upper two rows, "
+        "host 1 the lower two, and each device half of their columns.",
+        "A mesh names devices of all hosts in one order, those of a host next to each other. An "
+        "axis whose size is the number of hosts, in front of the others, then has one host at each "
+        "of its places. Each process makes only the shards of its own devices "
+        "(jax.make_array_from_callback), and none can read those of the others.",
+        screen="layout",
+        expected=Expected(
+            shards={
+                0: ((0, 2), (0, 4)),
+                1: ((0, 2), (4, 8)),
+                2: ((2, 4), (0, 4)),
+                3: ((2, 4), (4, 8)),
+            }
+        ),
+        takes=_TAKES,
+    ),
+    Recipe(
+        "hosts_sum_within",
+        "A sum that stays within hosts",
+        GROUP,
+        _sum_over("chips", "hosts"),
+        "The values 48, 52 … 76, and one all-reduce over chips: no pair of devices of different "
+        "hosts exchanges anything. The result names the time of each process.",
+        "The rows, over which the sum goes, are sharded over chips, which are within a host. On a TPU "
+        "slice that is the interconnect of four chips; between slices or GPU nodes it is what keeps "
+        "a collective off the network. The verdict on values is of all processes: each judges the "
+        "shards that it holds.",
+        expected=Expected(values={"y": _SUMS}, specs={"y": ("hosts",)}, collectives=_ALL_REDUCE),
+        takes=_TAKES,
+    ),
+    Recipe(
+        "hosts_sum_across",
+        "The same sum across hosts",
+        GROUP,
+        _sum_over("hosts", "chips"),
+        "The same values, and one all-reduce over hosts instead. Compare the time with that of the "
+        "sum within hosts: here processes exchange it through Gloo's sockets.",
+        "The axes have changed places, and nothing else: as many devices, bytes and additions. What "
+        "a collective costs depends on the links that its axis crosses. So the axis that "
+        "communicates most (tensor) belongs within a host or a slice, and the one that communicates "
+        "once a step (data) may span them.",
+        expected=Expected(values={"y": _SUMS}, specs={"y": ("chips",)}, collectives=_ALL_REDUCE),
+        takes=_TAKES,
     ),
 )

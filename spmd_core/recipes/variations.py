@@ -169,6 +169,18 @@ VARIATIONS: dict[str, Variation] = {
         },
     ),
     "two_processes": _sizes("two devices in each process", each=2),
+    "hosts_layout": Variation(
+        "swap the axes: now each host holds half of every row",
+        {"sharding": {"d0": "chips", "d1": "hosts"}},
+    ),
+    "hosts_sum_within": Variation(
+        "four hosts of one device: the sum has to cross them",
+        {"target": "cluster:local:4x1"},
+    ),
+    "hosts_sum_across": Variation(
+        "shard the rows over both axes: one all-reduce over all four devices",
+        {"sharding": {"rows": ["hosts", "chips"]}},
+    ),
     "fits_70b": Variation(
         "a quarter of the chips, 16",
         {"target": "tpu:v5p:2x2x4", "mesh": {"fsdp": 16}, "dims": {"batch": 32, "sequence": 8192}},

@@ -14,7 +14,7 @@ from spmd_core.script.program import program_text
 
 pytestmark = pytest.mark.newer
 # the longest, which compute what others do
-LONGEST = ("numpy_against_jit", "ten_million_rows", "two_processes")
+LONGEST = ("numpy_against_jit", "ten_million_rows", "two_processes", "hosts_sum_within")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class Connection:
     `tls://` one.
     """
 
-    connect_s, join_s = CONNECT_S, JOIN_S
+    connect_s, join_s, versions_s = CONNECT_S, JOIN_S, VERSIONS_S
 
     def __init__(self, address: str, files: tuple[str, ...]):
         self._address, self._files = address, files
@@ -87,7 +87,7 @@ class Connection:
         if not new:
             return
         try:
-            async with asyncio.timeout(VERSIONS_S):
+            async with asyncio.timeout(self.versions_s):
                 versions = await self._client.run(remote.versions_here, workers=sorted(new))
         except OSError:  # a worker went just now, or TimeoutError: the next look finds out which
             raise self._gone() from None

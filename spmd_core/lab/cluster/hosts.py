@@ -22,7 +22,6 @@ from spmd_core.lab.cluster import remote
 from spmd_core.lab.cluster.connection import (
     AGAIN_S,
     CONNECT_S,
-    VERSIONS_S,
     Away,
     Connection,
     quietly,
@@ -40,10 +39,7 @@ from spmd_core.results import (
 )
 
 SILENT_S = 8.0  # a host, or a scheduler, that sends nothing for so long is gone
-ANSWER_S, JOINED_S = (
-    10.0,
-    15.0,
-)  # a run waits for a scheduler, or for workers, that have just started
+ANSWER_S, JOINED_S = 10.0, 60.0  # for a scheduler, and for workers, that have just started
 START_S = 90.0  # until the first sign of life of each: it may have to load SPMD Lab
 SEND_S = 5.0  # for a command; a host that takes none is silent too, which ends the run
 _LOOK_S = 1.0
@@ -94,7 +90,7 @@ class Host:
 class Hosts(Connection):
     """The members of a run on the hosts of a cluster, and the lines between them and the lab."""
 
-    connect_s, join_s = ANSWER_S, JOINED_S
+    connect_s, join_s, versions_s = ANSWER_S, JOINED_S, JOINED_S
 
     def __init__(
         self, asked: Asked, address: str, files: tuple[str, ...], write: Callable[[bytes], None]
@@ -173,7 +169,7 @@ class Hosts(Connection):
 
     async def _described(self, workers: set[str]) -> list[Host]:
         try:
-            async with asyncio.timeout(VERSIONS_S):
+            async with asyncio.timeout(self.versions_s):
                 described = await self._client.run(remote.about, workers=sorted(workers))
             for worker, each in described.items():
                 _check_workloads(worker, each, self._workloads)

@@ -63,7 +63,7 @@ def main() -> None:
     try:
         place = arguments.address, tuple(arguments.files)
         carry = (
-            hosts.serve(channel, hosts.Asked(arguments.target, arguments.workloads), *place)
+            hosts.serve(channel, hosts.MembersWanted(arguments.target, arguments.workloads), *place)
             if arguments.target
             else serve(channel, *place)
         )

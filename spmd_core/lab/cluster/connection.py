@@ -13,6 +13,7 @@ from socket import gaierror
 from typing import Any
 
 import distributed
+from distributed.client import FutureCancelledError
 from distributed.comm.core import FatalCommClosedError
 
 from spmd_core.base import WorkerError, shorten
@@ -162,6 +163,11 @@ class Away(WorkerError):
     def __init__(self, sentence: str, is_certain: bool = True):
         super().__init__(sentence)
         self.is_certain = is_certain
+
+
+def is_cut_off(error: BaseException) -> bool:
+    """Whether a task was given up because the scheduler is no longer there."""
+    return isinstance(error, FutureCancelledError) and error.reason == "scheduler-connection-lost"
 
 
 def unanswered_words(error: BaseException, limit_s: float) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from distributed.client import FutureCancelledError
 from pydantic import Field, TypeAdapter, ValidationError
 
 from spmd_core.base import Frozen, WorkerError, member_words, shorten
@@ -24,6 +23,7 @@ from spmd_core.lab.cluster.connection import (
     CONNECT_S,
     Away,
     Connection,
+    is_cut_off,
     quietly,
     words,
 )
@@ -66,7 +66,7 @@ class MemberFailed(WorkerError):
         self.kind = kind
 
 
-class Asked(NamedTuple):
+class MembersWanted(NamedTuple):
     """What members are to run, and a hash of the lab's own workloads, which hosts must have too."""
 
     target: str
@@ -93,7 +93,11 @@ class Hosts(Connection):
     connect_s, join_s, versions_s = ANSWER_S, JOINED_S, JOINED_S
 
     def __init__(
-        self, asked: Asked, address: str, files: tuple[str, ...], write: Callable[[bytes], None]
+        self,
+        asked: MembersWanted,
+        address: str,
+        files: tuple[str, ...],
+        write: Callable[[bytes], None],
     ):
         super().__init__(address, files)
         self._target, self._workloads, self._write = asked.target, asked.workloads, write
@@ -195,10 +199,9 @@ class Hosts(Connection):
                 how, tail = str(ended["how"])[:1000], str(ended["tail"])[:20_000]
             else:
                 how = f"failed in its task: {words(error, 300)}"
-        except FutureCancelledError as error:  # by who else uses the cluster, or with its scheduler
-            if error.reason == "scheduler-connection-lost":
-                raise self._scheduler_gone() from None
         except Exception as error:  # whatever a worker's bytes lead to
+            if is_cut_off(error):
+                raise self._scheduler_gone() from None
             how = f"sent what cannot be read ({type(error).__name__})"
         print(tail, file=sys.stderr)
         raise WorkerError(self._named_member(number, how))
@@ -314,7 +317,9 @@ def _check_workloads(worker: str, about: Mapping[str, Any], here: str) -> None:
         )
 
 
-async def serve(channel: socket.socket, asked: Asked, address: str, files: tuple[str, ...]) -> None:
+async def serve(
+    channel: socket.socket, asked: MembersWanted, address: str, files: tuple[str, ...]
+) -> None:
     """Be the worker of a named cluster until the lab is gone."""
     reader, writer = await asyncio.open_connection(sock=channel)
     await Hosts(asked, address, files, writer.write).serve(reader)

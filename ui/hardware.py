@@ -115,7 +115,7 @@ def draw(
 
 
 def draw_cluster(target: str, ask: Callable[[str], None]) -> None:
-    """A named cluster: its hosts, as they were when they were last asked, and a button that does."""
+    """A named cluster: its hosts as of the last query, and a button for a new one."""
     with st.container(border=True):
         st.subheader(plain(target), anchor=False)
         place = st.container()
@@ -125,7 +125,7 @@ def draw_cluster(target: str, ask: Callable[[str], None]) -> None:
         environment = lab().devices(target)
         with place:
             if environment is None:
-                st.caption("Its hosts have not been asked yet: a run, or the button, does so.")
+                st.caption("Its hosts are not known yet: a run, or the button, queries them.")
                 return
             st.markdown(plain(cluster_headline(environment)))
             st.dataframe(

@@ -90,8 +90,8 @@ def alike(is_of_all: bool = True) -> Iterator[None]:
         except Alone:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             has_traceback = any(line.startswith("Traceback") for line in lines)
-            said = lines[-1] if has_traceback else " ".join(lines)  # a callback's has one in it
-            raise Alone(f"{type(error).__name__}: {said} (in this member alone)") from error
+            cause = lines[-1] if has_traceback else " ".join(lines)  # a callback's has one in it
+            raise Alone(f"{type(error).__name__}: {cause} (in this member alone)") from error
         raise
 
 

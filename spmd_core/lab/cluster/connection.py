@@ -165,7 +165,7 @@ class Away(WorkerError):
         self.is_certain = is_certain
 
 
-def is_cut_off(error: BaseException) -> bool:
+def has_lost_scheduler(error: BaseException) -> bool:
     """Whether a task was given up because the scheduler is no longer there."""
     return isinstance(error, FutureCancelledError) and error.reason == "scheduler-connection-lost"
 

@@ -23,7 +23,7 @@ from spmd_core.lab.cluster.connection import (
     CONNECT_S,
     Away,
     Connection,
-    is_cut_off,
+    has_lost_scheduler,
     quietly,
     words,
 )
@@ -127,7 +127,7 @@ class Hosts(Connection):
             await self._drop()
 
     def _tell_end(self, error: WorkerError) -> None:
-        """As an event while the lab waits for the devices, and where a member has said why; other
+        """As an event while the lab waits for the devices, and where a member has reported why; other
         runs in progress end as crashed, by the last line of this process.
         """
         kind = error.kind if isinstance(error, MemberFailed) else "WorkerError"
@@ -200,7 +200,7 @@ class Hosts(Connection):
             else:
                 how = f"failed in its task: {words(error, 300)}"
         except Exception as error:  # whatever a worker's bytes lead to
-            if is_cut_off(error):
+            if has_lost_scheduler(error):
                 raise self._scheduler_gone() from None
             how = f"sent what cannot be read ({type(error).__name__})"
         print(tail, file=sys.stderr)

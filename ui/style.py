@@ -40,7 +40,7 @@ _CSS = """<style>
 }}
 @media (max-width: 640px), (hover: none) {{
   [data-testid="stCode"] > div:has(> div > [data-testid="stElementToolbarButton"]),
-  [data-testid="stElementToolbar"] {{
+  [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) [data-testid="stElementToolbar"] {{
     opacity: 1 !important; visibility: visible !important; pointer-events: auto !important;
   }}
 }}

@@ -35,7 +35,7 @@ if experiment.dims:
 
 changed.draw(experiment)
 variants.draw(experiment)
-course.hint(experiment)
+course.hint(experiment, run)
 if refusal:
     shell.refusal(refusal)
 elif misfit:

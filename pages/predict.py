@@ -49,7 +49,7 @@ st.caption(
 if missing := compiler_refusal(experiment.target):
     st.caption(plain(f"{as_sentence(missing)} Estimates need no compiler."))
 
-course.hint(experiment)
+course.hint(experiment, run)
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see below is of the last fields that were valid.")

@@ -13,6 +13,7 @@ from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
 from ui import state
 from ui.cards import page_of, query
 from ui.markdown import plain
+from ui.notebook import tour
 
 # Streamlit marks links to the open screen; here they lead to another experiment on it, and should
 # look like those that leave it.
@@ -104,10 +105,12 @@ def _program(experiment: Experiment) -> object:
     return dict(experiment.options).get("program")
 
 
-def hint(experiment: Experiment) -> None:
+def hint(experiment: Experiment, run: str | None = None) -> None:
     """Where the screen shows a recipe: what to look at, why, what to try, and its neighbors. Where
-    it shows a change to one: the way back.
+    it shows a change to one: the way back. At a stop of the tour: that alone.
     """
+    if run is not None and tour.guide(run):
+        return
     screen = screen_of(experiment)
     recipe = recipe_of(experiment)
     if recipe is None:

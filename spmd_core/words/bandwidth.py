@@ -103,9 +103,10 @@ def plan_words(cases: Sequence[Case]) -> str:
     groups = list(dict.fromkeys(axes_words(case.axes) for case in cases))
     count = sum(len(case.sizes) for case in cases)
     low, high = min(case.sizes[0] for case in cases), max(case.sizes[-1] for case in cases)
+    where = listed([f"over {group}" for group in groups])
     return (
-        f"{count_text(count)} points: {listed(kinds)}, over {'; '.join(groups)}, from "
-        f"{bytes_text(low)} to {bytes_text(high)}."
+        f"Measure times {listed(kinds)} {where}, from {bytes_text(low)} to {bytes_text(high)}: "
+        f"{count_text(count)} points."
     )
 
 

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.lab import examples
 from spmd_core.lab.lab import Lab
 from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.recipes.recipe import program_spec
@@ -167,3 +168,13 @@ def test_a_problem_on_predict_shows_the_estimates_of_it_and_of_its_variation(scr
     here, varied = recipe.numbers(variation_of(recipe))
     assert f"**By the estimate:** {here}" in said
     assert f"**Offload the block inputs:** {varied}" in said
+
+
+def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(screen, monkeypatch):
+    monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
+    stops = examples.tour()
+    shown = screen("compare", run=stops[0].runs[0])
+    said = read(shown)
+    assert f"Tour, 1 of {len(stops)}:" in said and "Look at:" not in said
+    onward = [label for label in labels(shown) if label.startswith("Next: ")]
+    assert onward == [f"Next: {stops[1].title}"]

@@ -7,14 +7,12 @@ from spmd_core.words import origin_words
 from ui import shell
 from ui.lab import lab, label, may_act
 from ui.markdown import plain
-from ui.notebook import tour
 
 _HELP = "Words, separated by spaces. Search for one with `tag:word`."
 
 
 def draw(run: str) -> None:
     """What was added to a run, a button that edits it, and where a foreign run is from."""
-    tour.guide(run)
     notebook = lab().notebook
     labels = notebook.labels(run)
     with st.container(horizontal=True, vertical_alignment="center", key=f"labels-{run}"):

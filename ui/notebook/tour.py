@@ -30,12 +30,14 @@ def listed() -> None:
             _clicks()
 
 
-def guide(*runs: str) -> None:
-    """Where what is shown is a stop of the tour: what to look at, and the next click."""
+def guide(*runs: str) -> bool:
+    """Where what is shown is a stop of the tour, what to look at, and the next click; whether it
+    is.
+    """
     stops = tour()
     at = next((at for at, stop in enumerate(stops) if set(stop.runs) == set(runs)), None)
-    if at is None:
-        return
+    if at is None or not _is_stored():
+        return False
     with st.container(border=True, key="tour"):
         st.markdown(f"{_ICON} **Tour, {at + 1} of {len(stops)}:** {plain(stops[at].look)}")
         if at + 1 < len(stops):
@@ -47,6 +49,7 @@ def guide(*runs: str) -> None:
                 icon=":material/arrow_forward:",
                 query_params=cards.query(state.first("compare")),  # not the stop seen there before
             )
+    return True
 
 
 def _is_stored() -> bool:

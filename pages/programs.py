@@ -43,10 +43,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         key="run_program",
         disabled=bool(refusal or misfit) or at_work,
     )
-st.caption(
-    f"{code(program.described.function)}, exported for {plain(', '.join(program.described.platforms))}, "
-    f"on {plain(experiment.target)}"
-)
+st.caption(f"{code(program.described.function)} on {plain(experiment.target)}")
 sha256 = program.described.program
 if missing := shell.attempt(lambda: programs.check_held(sha256)):
     shell.refusal(missing)

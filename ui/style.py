@@ -97,6 +97,11 @@ _CSS = """<style>
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;
 }}
+@media (min-width: 641px) and (max-width: 1100px) {{
+  .st-key-rows :is(td, th) {{ padding-left: 0.3rem; padding-right: 0.3rem; }}
+  .st-key-rows :is(td, th), .st-key-rows :is(td, th) p {{ font-size: 0.82rem; }}
+  .st-key-rows td:first-child {{ min-width: 4.5rem; }}
+}}
 @media (max-width: 1100px) {{
   [data-testid="stMain"] [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"] table) {{
     flex-wrap: wrap;

@@ -124,7 +124,12 @@ def chart(placed: Sequence[Tile]) -> Spec:
         "type": "nominal",
         "title": None,
         "scale": _colors(placed),
-        "legend": {"orient": "top", "labelLimit": 240, "columns": {"expr": _COLUMNS}},
+        "legend": {
+            "orient": "top",
+            "labelLimit": 240,
+            "columns": {"expr": _COLUMNS},
+            "symbolStrokeWidth": 0,
+        },
     }
     rectangles = {
         "name": "tiles",

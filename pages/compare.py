@@ -9,7 +9,7 @@ from ui.compare import changed, communication, comparison, inputs, plan_rows, st
 from ui.compare import view as views
 from ui.lab import lab
 from ui.markdown import code, plain
-from ui.notebook import labels
+from ui.notebook import labels, tour
 
 share = shell.open_page("compare")
 with st.sidebar:
@@ -35,7 +35,8 @@ if experiment.dims:
 
 changed.draw(experiment)
 variants.draw(experiment)
-course.hint(experiment, run)
+if run is None or not tour.guide(run):
+    course.hint(experiment)
 if refusal:
     shell.refusal(refusal)
 elif misfit:

@@ -9,7 +9,7 @@ from spmd_core.words import ago, model_words
 from ui import course, exports, links, live, next_step, price, remedies, shell, state
 from ui.lab import find, lab
 from ui.markdown import as_sentence, plain
-from ui.notebook import labels
+from ui.notebook import labels, tour
 from ui.predict import keep, plan_inputs, prediction, study, sweep
 
 share = shell.open_page("predict")
@@ -49,7 +49,8 @@ st.caption(
 if missing := compiler_refusal(experiment.target):
     st.caption(plain(f"{as_sentence(missing)} Estimates need no compiler."))
 
-course.hint(experiment, run)
+if run is None or not tour.guide(run):
+    course.hint(experiment)
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see below is of the last fields that were valid.")

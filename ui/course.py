@@ -13,7 +13,6 @@ from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
 from ui import state
 from ui.cards import page_of, query
 from ui.markdown import plain
-from ui.notebook import tour
 
 # Streamlit marks links to the open screen; here they lead to another experiment on it, and should
 # look like those that leave it.
@@ -59,17 +58,20 @@ def neighbors(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
 
 
 def matching(words: str, group: str | None = None) -> tuple[Recipe, ...]:
-    """The recipes of a group (of all where it is None) that have every one of these words in their
-    name, title, group or text, or communicate by them. Case, hyphens and underscores do not count,
-    nor the other words of a question.
+    """The recipes of a group (of all where it is None) that have these words in their name, title,
+    group or text, or communicate by them; where none has all, those with the rarest. Case, hyphens
+    and underscores do not count, nor the other words of a question.
     """
     asked = _plain(words).strip("?!. ").split()
     wanted = [_ALSO.get(word, word) for word in asked if not _SKIPPED.fullmatch(word)] or asked
-    return tuple(
-        recipe
+    having = {word: [name for name, text in _texts().items() if word in text] for word in wanted}
+    scores = {
+        recipe.name: sum(1 / len(names) for names in having.values() if recipe.name in names)
         for recipe in RECIPES.values()
-        if group in (None, recipe.group) and all(word in _texts()[recipe.name] for word in wanted)
-    )
+        if group in (None, recipe.group)
+    }
+    best = max(scores.values())
+    return tuple(RECIPES[name] for name in scores if scores[name] == best > 0 or not wanted)
 
 
 def _plain(text: str) -> str:
@@ -105,12 +107,10 @@ def _program(experiment: Experiment) -> object:
     return dict(experiment.options).get("program")
 
 
-def hint(experiment: Experiment, run: str | None = None) -> None:
+def hint(experiment: Experiment) -> None:
     """Where the screen shows a recipe: what to look at, why, what to try, and its neighbors. Where
-    it shows a change to one: the way back. At a stop of the tour: that alone.
+    it shows a change to one: the way back.
     """
-    if run is not None and tour.guide(run):
-        return
     screen = screen_of(experiment)
     recipe = recipe_of(experiment)
     if recipe is None:

@@ -46,7 +46,13 @@ def test_recipes_are_found_by_the_short_and_unhyphenated_names_of_the_field():
 
 @pytest.mark.parametrize(
     "question",
-    ["reduce_scatter", "expert parallelism", "ring attention", "how do I shard a layer?"],
+    [
+        "reduce_scatter",
+        "expert parallelism",
+        "ring attention",
+        "how do I shard a layer?",
+        "how do I shard experts?",  # which no recipe names together
+    ],
 )
 def test_recipes_are_found_by_a_question_and_by_other_names(question):
     assert course.matching(question)

@@ -107,7 +107,12 @@ _HOVER = hover(path="Array", bytes="Per device", how="Sharded", shape="Shape", s
 _TILE = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"}
 _ROOMY = "datum.label != '' && datum.pixels < width * (datum.x2 - datum.x)"
 _LABEL = {"type": "text", "color": "#ffffff", "fontSize": 11, "lineBreak": "\n"}
-_COLUMNS = "max(1, floor(width / 170))"  # of the legend: one line is cut on a narrow screen
+_LEGEND = {  # in columns, since one line is cut on a narrow screen
+    "orient": "top",
+    "labelLimit": 240,
+    "columns": {"expr": "max(1, floor(width / 170))"},
+    "symbolStrokeWidth": 0,
+}
 _PICKED = {
     "name": "picked",
     "select": {"type": "point", "fields": ["path"]},
@@ -124,12 +129,7 @@ def chart(placed: Sequence[Tile]) -> Spec:
         "type": "nominal",
         "title": None,
         "scale": _colors(placed),
-        "legend": {
-            "orient": "top",
-            "labelLimit": 240,
-            "columns": {"expr": _COLUMNS},
-            "symbolStrokeWidth": 0,
-        },
+        "legend": _LEGEND,
     }
     rectangles = {
         "name": "tiles",

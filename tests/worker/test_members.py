@@ -126,10 +126,10 @@ def odd_workloads(tmp_path, monkeypatch):
     monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(file))
 
 
-def own(workload: str, *strategies: str, target: str = TARGET):
+def own(workload: str, *strategies: str, target: str = TARGET, devices: int = 2):
     """An experiment on one of them."""
-    fields = {"workload": workload, "target": target, "mesh": {"x": 2}, "sharding": {"rows": "x"}}
-    return parse_experiment(fields | {"strategies": strategies})
+    fields = {"workload": workload, "target": target, "mesh": {"x": devices}}
+    return parse_experiment(fields | {"sharding": {"rows": "x"}, "strategies": strategies})
 
 
 def test_what_fails_in_one_member_before_a_run_fails_in_all_and_names_it(odd_workloads, lab):

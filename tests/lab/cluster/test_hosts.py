@@ -88,15 +88,15 @@ def test_workloads_of_ones_own_run_where_all_hosts_have_them(tmp_path, open_lab,
     found = Cluster(tmp_path, str(ROOT))
     try:
         lab = open_lab(found.ready(2))
-        run = lab.submit(own("summed", "auto", target="cluster:pod"))
+        run = lab.submit(own("summed", "auto", target="cluster:pod", devices=4))
         assert lab.wait(run, PATIENCE_S).state == "succeeded", lab.status(run).error
-        run = lab.submit(own("summed", "shard_map", target="cluster:pod"))
+        run = lab.submit(own("summed", "shard_map", target="cluster:pod", devices=4))
         status = lab.wait(run, PATIENCE_S)
         assert status.state == "failed" and "this host has no table" in status.error.message
         assert status.error.message.startswith("member 1 of cluster:pod (members 0 to 1; host ")
         lab.release()
         monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(other))
-        run = lab.submit(own("summed", "auto", target="cluster:pod"))
+        run = lab.submit(own("summed", "auto", target="cluster:pod", devices=4))
         status = lab.wait(run, PATIENCE_S)
         assert status.state == "failed" and "start it with the same" in status.error.message
         assert "the Dask worker 'tcp://127.0.0.1:" in status.error.message

@@ -165,7 +165,8 @@ def strike(
     is_over = until(lambda: lab.status(run).is_over, STUCK_S)
     took_s, status = perf_counter() - since, lab.status(run)
     if freezes:
-        os.kill(struck, signal.SIGCONT)
+        with suppress(ProcessLookupError):  # the lab may have ended it
+            os.kill(struck, signal.SIGCONT)
     until(lambda: not any(map(is_alive, members)), ORPHAN_S)
     words = status.error.message if status.error else ""
     return {

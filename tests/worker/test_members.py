@@ -70,6 +70,9 @@ def test_every_process_measures_and_one_that_is_killed_ends_the_run_by_name(lab)
     mapped = SPEC | {"strategies": ["pmap"], "dims": {"batch": 2}, "sharding": {"batch": "x"}}
     status = lab.wait(lab.submit(parse_experiment(mapped)), 120)
     assert "use auto or shard_map" in status.error.message, status
+    small = SPEC | {"mesh": {"x": 1}, "strategies": ["auto"]}
+    status = lab.wait(lab.submit(parse_experiment(small)), 120)
+    assert "use a mesh of all 2 devices" in status.error.message, status
     on_hosts = {"workload": "transfer", "sharding": {"bytes": "x"}, "dims": {"bytes": 64}}
     status = lab.wait(lab.submit(parse_experiment(SPEC | on_hosts)), 120)
     moved = lab.result(status.run).strategies["auto"]

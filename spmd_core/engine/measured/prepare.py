@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any
 
 import jax
+from jax.sharding import Mesh
 
 from spmd_core.base import Inexpressible
 from spmd_core.engine.absent.topology import coordinates
@@ -57,6 +58,8 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
     if trial.strategy == "as_written":
         _run_as_written(trial, names, tell)
         return
+    if not kind.is_single_device:
+        _check_processes(names.get("mesh"))
     if not operands:
         operands.update(names["make_operands"]())
     if kind.is_single_device and jax.process_index() > 0:
@@ -66,6 +69,18 @@ def prepare(trial: Trial, experiment: Experiment, operands: Operands, tell: Tell
         _place(trial, names, operands, tell)
     else:
         _compile(trial, experiment, names, operands, tell)
+
+
+def _check_processes(mesh: Mesh | None) -> None:
+    """Inexpressible where a process has no device of the mesh: it could hold no part of an array."""
+    if mesh is None or jax.process_count() == 1:
+        return
+    taken = len({device.process_index for device in mesh.devices.flat})
+    if taken < jax.process_count():
+        raise Inexpressible(
+            f"the mesh has devices of {taken} of the {jax.process_count()} processes: use a mesh "
+            f"of all {jax.device_count()} devices"
+        )
 
 
 class FailedElsewhere(Exception):

@@ -7,16 +7,9 @@ from spmd_core.machine import default_target
 from spmd_core.words import WHAT_THIS_IS
 from ui import cards, links, live, shell, state
 from ui import hardware as hardware_view
-from ui.lab import lab, may_act, probe, release
+from ui.lab import lab, may_act, release
 from ui.notebook import tour
 from ui.predict import nearest
-
-
-def ask(target: str) -> None:
-    """Ask a target's devices what they are; a refusal is shown in place."""
-    if sentence := shell.attempt(probe, target):
-        shell.refusal(sentence)
-
 
 share = shell.open_page("overview")
 st.title("Overview")
@@ -53,7 +46,7 @@ with st.container(border=True):
     hardware_view.draw_self_test()
 
 for named in read_settings().cluster_targets:
-    hardware_view.draw_cluster(named, ask)
+    hardware_view.draw_cluster(named, shell.query_devices)
 
 st.subheader("Where to start", anchor=False)
 predicted = state.experiment("predict")
@@ -80,6 +73,6 @@ links.share_box(share, "overview")
 
 if is_asked:  # last: it takes seconds, and the rest of the screen does not wait for it
     with waiting, st.spinner("Querying the devices, a few seconds…"):
-        ask(target)
+        shell.query_devices(target)
     with place:
         hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)

@@ -6,14 +6,12 @@ import time
 from playwright.sync_api import Error, Page, expect
 
 SCRIPT_DONE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
-SKELETON = '[data-testid="stSkeleton"]'  # of an element whose code the browser still loads
 PATIENCE_MS = 90_000  # a machine with other work beside takes many times as long
 
 
 def settled(page: Page) -> Page:
-    """The page, once its script has run to the end and its elements are loaded."""
+    """The page, once its script has run to the end."""
     page.wait_for_selector(SCRIPT_DONE, timeout=PATIENCE_MS)
-    page.wait_for_selector(SKELETON, state="detached", timeout=PATIENCE_MS)
     return page
 
 

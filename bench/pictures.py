@@ -51,6 +51,7 @@ def search(page: Page, url: str, run: str) -> None:
 
 SCREENS = {"compare": compare, "layout": layout, "recipes": recipes, "search": search}
 PATIENCE_MS = 60_000
+SKELETON = '[data-testid="stSkeleton"]'
 
 
 def draw(browser: Browser, screen: str, theme: str, url: str, run: str) -> int:
@@ -62,6 +63,7 @@ def draw(browser: Browser, screen: str, theme: str, url: str, run: str) -> int:
     page = context.new_page()
     SCREENS[screen](page, url, run)
     settled(page)
+    page.wait_for_selector(SKELETON, state="detached")  # elements whose code was still loading
     page.wait_for_timeout(1500)  # charts fade in
     file = FOLDER / f"{screen}-{theme}.png"
     page.screenshot(path=file, animations="disabled")

@@ -14,7 +14,7 @@ from spmd_core.experiment import Experiment, files
 from spmd_core.words import experiment_words, screen_title
 from ui import links, state, style
 from ui.entrance import door, version
-from ui.lab import lab, may_act, take_examples
+from ui.lab import lab, may_act, probe, take_examples
 from ui.markdown import as_sentence, plain
 from ui.tables import escaped
 
@@ -127,6 +127,12 @@ def attempt(action: Callable[..., object], *arguments: object) -> str | None:
     except LabError as error:
         return str(error)
     return None
+
+
+def query_devices(target: str) -> None:
+    """Query a target's devices; a refusal is shown in place."""
+    if sentence := attempt(probe, target):
+        refusal(sentence)
 
 
 def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:

@@ -38,16 +38,19 @@ def escaped(table: pd.DataFrame | Mapping[str, Sequence[str]]) -> pa.Table:
     return pa.Table.from_arrays(columns, names=[str(_shown(name)) for name in table])
 
 
-def sheet(
-    table: pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Any],
-    formats: Mapping[str, Callable[[float], str]] | None = None,
-) -> pd.DataFrame | Styler:
+def sheet(table: pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Any]) -> pd.DataFrame:
     """What `st.dataframe` is given: its menu saves cells and headings as CSV, which no spreadsheet
-    may run. `formats`: how the numbers of a column read, which sort by their values.
+    may run.
     """
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
-    safe = frame.map(safe_cell).rename(columns=safe_cell)
-    return safe.style.format(formats, na_rep=NONE) if formats else safe
+    return frame.map(safe_cell).rename(columns=safe_cell)
+
+
+def formatted(table: pd.DataFrame, formats: Mapping[str, Callable[[float], str]]) -> Styler:
+    """As `sheet`, with columns of numbers that read so and sort by their values."""
+    styler = sheet(table).style
+    styler.format(dict(formats), na_rep=NONE)
+    return styler
 
 
 def table_frame(table: Table) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from ui.compare import view
 from ui.lab import delete, lab, room
 from ui.markdown import plain
 from ui.notebook import archives, collections, labels
-from ui.tables import sheet
+from ui.tables import formatted
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
 _MOST_CARDS = 30
@@ -98,7 +98,7 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
     with st.container(key="run-table"):
         event = st.dataframe(
-            sheet(run_tables.runs_table(runs), {run_tables.TIME: seconds_text}),
+            formatted(run_tables.runs_table(runs), {run_tables.TIME: seconds_text}),
             key=key,
             hide_index=True,
             on_select="rerun",

@@ -120,7 +120,8 @@ class Hosts(Connection):
                 for task in tasks:
                     task.cancel()
         except* WorkerError as errors:
-            self._tell_end(next(iter(errors.exceptions)))
+            ended = [each for each in errors.exceptions if isinstance(each, WorkerError)]
+            self._tell_end(ended[0])  # the tasks are of one group
         finally:
             if self._futures:
                 await quietly(self._client.cancel(self._futures))

@@ -4,6 +4,7 @@ needs no process and no device.
 
 import argparse
 import contextlib
+import json
 import os
 import shlex
 import subprocess
@@ -37,6 +38,8 @@ PROCESSES = "3"  # tests wait for workers and browsers: two of them would leave 
 RUFF = (sys.executable, "-m", "ruff", "check")
 PYRIGHT = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
 PYTEST = ("-m", "pytest", "--durations", "40", *GROUPS)  # the time of all of them is limited
+CACHE = "cache_dir="  # the option of a run of pytest, where it keeps which tests failed
+MOST_ALONE = 3  # tests that may fail beside the others and pass alone; more of them share a cause
 
 
 def passes(*commands: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -77,6 +80,20 @@ def _started(
     return process, output
 
 
+def pass_alone(command: tuple[str, ...]) -> bool:
+    """Whether the tests that failed in a run of pytest are few and pass one after the other, with
+    nothing beside them: what waits for processes and browsers can fail on a busy machine. They are
+    named.
+    """
+    folders = [word.removeprefix(CACHE) for word in command if word.startswith(CACHE)]
+    kept = [path for each in folders if (path := ROOT / each / "v/cache/lastfailed").exists()]
+    names = [name for path in kept for name in json.loads(path.read_text("utf-8"))]
+    if not 0 < len(names) <= MOST_ALONE:
+        return False
+    print(f"Again, alone: {' '.join(names)}", flush=True)
+    return not subprocess.run((command[0], "-m", "pytest", "-n", "0", *names), cwd=ROOT).returncode
+
+
 def fast() -> list[tuple[str, ...]]:
     """What needs no process of the Lab, no device and no browser; those that failed."""
     return [
@@ -96,9 +113,12 @@ def everything() -> list[tuple[str, ...]]:
         )
     else:
         os.environ[needs.VARIABLE] = another  # some tests read a text of its JAX
-    again = [(another, *PYTEST, "-n", "1", *marked("newer", "this_python"))] if another else []
+    here = (sys.executable, *PYTEST, "-o", f"{CACHE}.pytest_cache/this", "-n", PROCESSES)
+    newer = ("-o", f"{CACHE}.pytest_cache/newer", "-n", "1", *marked("newer", "this_python"))
+    again = [(another, *PYTEST, *newer)] if another else []
     # one process after the other would leave a core idle
-    return [*passes(RUFF), *passes((sys.executable, *PYTEST, "-n", PROCESSES), *again, PYRIGHT)]
+    failed = [*passes(RUFF), *passes(here, *again, PYRIGHT)]
+    return [command for command in failed if not pass_alone(command)]
 
 
 def words(command: tuple[str, ...]) -> str:

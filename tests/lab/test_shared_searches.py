@@ -32,7 +32,7 @@ from spmd_core.search.question import read_question
 from spmd_core.trials.searching import searches as running
 from spmd_core.trials.searching.search import Search
 
-SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
+SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
 ODD = "<script>alert(1)</script> =cmd() [x](javascript:alert(1)) \u202e"
 RUNNER = Asker("mark", None, None, "bob", True, True, ("issuer#bob",))
 

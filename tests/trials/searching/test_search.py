@@ -184,7 +184,7 @@ def test_a_batch_whose_time_is_over_cancels_its_run_and_keeps_what_was_measured(
 
 def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, store):
     question = read_question(
-        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
     )
     seen = []
     answer = watch_search(
@@ -196,7 +196,7 @@ def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, 
 
 def test_a_plan_that_was_compiled_elsewhere_is_compiled_in_a_search_that_is_opened(lab, store):
     question = read_question(
-        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
     )
     first = Search(lab, store, question, None)
     winner = first.run().winner
@@ -213,7 +213,7 @@ def test_a_plan_that_was_compiled_elsewhere_is_compiled_in_a_search_that_is_open
 def test_a_compiler_that_is_not_here_fails_no_candidate(lab, store, monkeypatch):
     monkeypatch.setattr("spmd_core.machine.absent.plugin_version", lambda: None)
     question = read_question(
-        {"model": "scaled:1", "chips": ["h100:8"], "global_batch": 32, "remat": ["full"]}
+        {"model": "scaled:1", "chips": ["h100:8"], "global_batch": 32, "remat": ["minimal"]}
     )
     answer = Search(lab, store, question, PATIENCE_S).run()
     assert answer.counts["failed"] == 0 and answer.winner.stage == "estimated" and runs(lab) == 0

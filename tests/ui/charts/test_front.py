@@ -10,7 +10,7 @@ from ui.search.charts import front_chart
 
 def test_what_may_not_fit_is_named_and_the_first_is_drawn_over_the_others():
     question = read_question(
-        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
     )
     found = list(candidates(question))
     known = Answer(question, len(found), found, True)

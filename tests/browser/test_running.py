@@ -51,12 +51,13 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
         r"is fastest in this process: [\d.,]+ [µm]s per call\. Next is .+: [\d.,]+ [µm]?s, paired ratio [\d.]+×|take the same time|Cannot tell |none of them is faster",
         headline,
     )
+    page.get_by_text("0.0214").first.wait_for()
     text = screen_text(page)
     assert text.index(headline) < text.index("Median per call") < text.index("Communication")
     assert "8 simulated CPU devices" in text and "dispatch floor" in text
     # in one row, or in two where the last digits differ
     shown = re.findall(r"^y, .+\s+([\d. ]+)$", text, re.MULTILINE)
-    assert shown
+    assert shown, text
     for values in shown:
         rounded = [round(float(value), 4) for value in values.split()]
         assert rounded == [0.0214, 0.8931, 0.5989, 0.9774]

@@ -182,7 +182,7 @@ def unanswered_words(error: BaseException, limit_s: float) -> str:
     words = next((f for kind, f in _REASONS for each in chain if isinstance(each, kind)), None)
     if words:
         return words
-    if isinstance(error, TimeoutError):
+    if any(isinstance(each, TimeoutError) for each in chain):  # Dask's own has it as its cause
         return f"does not answer within {limit_s:g} s: {_START}"
     # nothing of the error: its words are a stranger's
     return f"does not answer as Dask {version('distributed')} does: {_START}"

@@ -1,6 +1,7 @@
 """Runs on the hosts of a named cluster, each a real Dask worker of this machine."""
 
 import os
+import re
 import signal
 import textwrap
 from dataclasses import replace
@@ -162,7 +163,9 @@ def test_a_lab_that_ends_leaves_no_member_behind(cluster, open_lab):
 def test_a_scheduler_that_is_not_there_fails_the_run_with_a_sentence(open_lab):
     lab = open_lab("tcp://127.0.0.1:9")
     status = lab.wait(lab.submit(on_hosts()), PATIENCE_S)
-    assert status.state == "failed" and "nothing listens there" in status.error.message
+    assert status.state == "failed"
+    # on a busy machine the time is over before it is refused
+    assert re.search(r"\(nothing listens there\)|within [\d.]+ s", status.error.message)
 
 
 def test_only_the_owner_names_clusters(open_lab):

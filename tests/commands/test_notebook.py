@@ -84,7 +84,15 @@ def test_a_file_of_somebody_else_is_not_replaced(folder, tmp_path):
 def test_a_search_is_reported_compared_and_archived_by_its_id(data_folder, tmp_path, monkeypatch):
     ids = []
     for batch in ("32", "64"):
-        words = ("--chips", "v5e:4x4", "--global-batch", batch, "--remat", "minimal", "--no-compile")
+        words = (
+            "--chips",
+            "v5e:4x4",
+            "--global-batch",
+            batch,
+            "--remat",
+            "minimal",
+            "--no-compile",
+        )
         said = told("search", "--model", "scaled:1", *words).stdout.splitlines()[-1]
         ids.append(said.split()[1].rstrip(":"))
     report = told("report", ids[0]).stdout

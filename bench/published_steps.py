@@ -1,6 +1,6 @@
 """Published training steps beside the instant estimate; nothing is compiled.
 
-    python -m bench.published_steps [--only gpu|dense|experts]
+    python -m bench.published_steps [--only gpu|dense|experts|"other kernel"]
 
 No constant was read off these rows: they are a test, as far as the plans say what ran. Sources:
 NVIDIA/dgxc-benchmarking (maxtext/README_70b.md of v25.01 and of v25.04, paxml/README_5b.md of
@@ -35,6 +35,10 @@ _FLASH_7B = {"remat": "minimal", "save": ("attention",)}
 _QKV_OFF = {"offload": ("input", *_QKV)}
 _QKVO_OFF = {"offload": ("input", *_QKV, "out")}
 _NO_RINGS = {"compiler_flags": (WITHOUT_RINGS,)}
+# kernels of MaxText's recipes that name only blocks of queries: two backward, 512 keys a block
+_SPLIT = {"attention_backward": "split", "attention_blocks": (2048, 512, 512)}
+_SPLIT_1024 = {"attention_backward": "split", "attention_blocks": (1024, 1024, 1024)}
+_BF16 = {"parameter_dtype": "bfloat16", "state_dtype": "bfloat16"}
 _GPT_OSS = {"offload": ("input", "mlp_down"), "dropless": True}
 # billions of parameters -> sequences a chip, mesh of a slice, more, and TFLOP/s of a chip on 1, 2,
 # 4, 8, 16 and 32 slices. The script of 128B offloads all projections; the line with its fused
@@ -46,6 +50,8 @@ _V5E: dict[int, tuple[float, str, dict[str, Any], tuple[int, ...]]] = {
     64: (2, "fsdp=256", {}, (118, 112, 110, 108, 105, 99)),
     128: (1, "fsdp=16,tensor=16", {"offload": _BLOCK}, (110, 110, 108, 104, 100, 91)),
 }
+# % off, median and worst. Tokamax's kernel with an estimate of each row's maximum is not estimated
+GOALS = (("gpu", 8, 20), ("dense", 2, 10), ("experts", 8, 20), ("other kernel", None, None))
 # what is judged, seconds, target, model, mesh, sequences a device, tokens of each, more
 ROWS: tuple[Published, ...] = (
     *(
@@ -84,25 +90,26 @@ ROWS: tuple[Published, ...] = (
     ("gpu", 15.516, "gpu:h200:32x8", "llama-3.1-70b", "data=2,fsdp=128", 2, 8192, _CONTEXT),
     ("dense", 6.320, "tpu:v6e:2x4", "mistral-7b", "fsdp=8", 6, 8192, _QKVO_OFF | _NO_RINGS),
     ("dense", 9.052, "tpu:v6e:16x16", "llama-2-70b", "fsdp_transpose=256", 2, 4096,
-     {"offload": _QKV}),
-    ("dense", 7.318, "tpu:v6e:16x16", "gemma-3-12b", "fsdp=256", 1, 32768, {}),
+     {"offload": _QKV} | _SPLIT),
+    ("dense", 7.318, "tpu:v6e:16x16", "gemma-3-12b", "fsdp=256", 1, 32768, _SPLIT_1024),
     ("dense", 17.790, "tpu:v6e:4x8", "llama-3.1-70b", "fsdp=32", 2, 8192,
-     _QKV_OFF | _NO_RINGS | {"parameter_dtype": "bfloat16", "state_dtype": "bfloat16"}),
+     _QKV_OFF | _NO_RINGS | _BF16),
     ("dense", 18.688, "tpu:v6e:8x8", "llama-3.1-70b", "fsdp=64", 2, 8192, _QKV_OFF),
     ("dense", 34.786, "tpu:v6e:8x16", "llama-3.1-70b", "fsdp=128", 4, 8192, _QKV_OFF),
     ("dense", 42.656, "tpu:v6e:16x16", "llama-3.1-70b", "fsdp=256", 5, 8192, _QKV_OFF),
     ("dense", 3.443, "tpu:v6e:2x4", "llama-3.1-8b", "fsdp=8", 3, 8192, _QKVO_OFF | _NO_RINGS),
     ("dense", 3.393, "tpu:v6e:4x4", "llama-3.1-8b", "fsdp=16", 3, 8192, _QKVO_OFF | _NO_RINGS),
-    ("dense", 17.182, "tpu:v6e:16x16", "gpt-3-175b", "fsdp=256", 3, 2048, {}),
+    ("dense", 17.182, "tpu:v6e:16x16", "gpt-3-175b", "fsdp=256", 3, 2048, _SPLIT),
     ("dense", 54.803, "tpu:v6e:16x16*2", "llama-3.1-405b", "fsdp=512", 1, 8192,
-     {"offload": ("input",)}),
+     {"offload": ("input",)} | _SPLIT),
     ("dense", 98.34, "tpu:tpu7x:4x8x8", "llama-3.1-405b", "fsdp=512", 3, 8192,
      {"offload": ("input", "mlp_down"), "save": ("key", "value"), "state_dtype": "bfloat16",
       "second_moment_dtype": "float32"}),
-    ("dense", 34.02, "tpu:tpu7x:4x8x8", "llama-3.1-70b", "fsdp=64,sequence=8", 0.125, 131072,
+    ("other kernel", 34.02, "tpu:tpu7x:4x8x8", "llama-3.1-70b", "fsdp=64,sequence=8", 0.125, 131072,
      {"save": (*_QKV, "attention", "mlp_down")}),
-    ("experts", 13.360, "tpu:v6e:16x16", "mixtral-8x7b", "fsdp=256", 12, 4096, _QKVO_OFF),
-    ("experts", 24.706, "tpu:v6e:16x16", "mixtral-8x22b", "fsdp=64,expert=4", 8, 4096, _QKVO_OFF),
+    ("experts", 13.360, "tpu:v6e:16x16", "mixtral-8x7b", "fsdp=256", 12, 4096, _QKVO_OFF | _SPLIT),
+    ("experts", 24.706, "tpu:v6e:16x16", "mixtral-8x22b", "fsdp=64,expert=4", 8, 4096,
+     _QKVO_OFF | _SPLIT | _BF16),
     ("experts", 14.93, "tpu:tpu7x:4x4x4", "gpt-oss-120b", "data=2,fsdp=64", 10, 8192, _GPT_OSS),
     ("experts", 15.16, "tpu:tpu7x:4x8x8", "gpt-oss-120b", "data=8,fsdp=64", 10, 8192, _GPT_OSS),
     ("experts", 30.87, "tpu:tpu7x:4x8x8", "qwen3-235b-a22b", "fsdp=512", 16, 4096,
@@ -154,10 +161,10 @@ def error_of(row: Published) -> float:
 def main() -> int:
     """Each row, then the goals of each kind."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["gpu", "dense", "experts"])
+    parser.add_argument("--only", choices=[kind for kind, _, _ in GOALS])
     only = parser.parse_args().only
     figures = Figures()
-    for kind, median, worst in (("gpu", 8, 20), ("dense", 2, 10), ("experts", 8, 20)):
+    for kind, median, worst in GOALS:
         if only not in (None, kind):
             continue
         errors = []

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from bench.figures import command_line
 from bench.memory_random import TIMEOUT_S, compiled, stored
+from bench.small_plans import key_of
 from spmd_core.base.settings import read_settings
 from spmd_core.experiment.plan.plan import Plan
+from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.lab import Lab
 from spmd_core.search import models
 from spmd_core.search.answer import Answer
@@ -68,11 +70,11 @@ def main() -> int:
     )
     settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
     lab = Lab.open(asked.folder, settings=settings) if asked.compile else None
-    known = {json.dumps(row["plan"], sort_keys=True): row for row in stored(asked.data)}
+    known = {key_of(parse_plan(row["plan"])): row for row in stored(asked.data)}
 
     def row_of(plan: Plan | None) -> dict | None:
         assert plan is not None  # of a model's candidate that is ranked
-        key = json.dumps(plan.to_json(), sort_keys=True)
+        key = key_of(plan)
         if key not in known and lab is not None and asked.compile > 0:
             asked.compile -= 1
             known[key] = compiled(lab, plan)

@@ -63,6 +63,7 @@ _PLAN_OPTIONS = (
     "save",
     "offload",
     "attention_blocks",
+    "attention_backward",
     "state_dtype",
     "second_moment_dtype",
     "parameter_dtype",

@@ -114,6 +114,11 @@ _PLAN: Mapping[str, Mapping[str, Any]] = {
         "metavar": "Q,KV,COMPUTE",
         "help": "blocks of the attention kernel: queries, keys, keys per matmul; or one number for all",
     },
+    "--attention-backward": {
+        "metavar": "KERNELS",
+        "help": "fused: one kernel for all gradients of attention; split: two; by default as in "
+        "the chip's published runs",
+    },
     "--state-dtype": {
         "metavar": "DTYPE",
         "help": "of the optimizer's moments: float32 or bfloat16",

@@ -36,6 +36,7 @@ _PLAN_FIELDS = (
     "second_moment_dtype",
     "parameter_dtype",
     "attention_blocks",
+    "attention_backward",
     "device_order",
     "compiler_flags",
     "activation",

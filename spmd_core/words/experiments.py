@@ -176,6 +176,8 @@ def _of_plan(plan: Plan) -> Iterator[str]:
             yield f"{name.replace('_', ' ')} {factor:g}"
     if plan.attention_blocks:
         yield f"attention blocks of {plan.attention_blocks}"
+    if plan.attention_backward != "published":
+        yield f"{plan.attention_backward} attention backward"
     for what in ("state", "parameter"):
         if (dtype := getattr(plan, f"{what}_dtype")) != "float32":
             yield f"{what} dtype {dtype}"

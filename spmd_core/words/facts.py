@@ -54,6 +54,9 @@ _SENTENCES = {
     "compiler": "{words}",
     "not compiled": "estimated from the plan's sizes, nothing was compiled: predict without --estimate "
     "compiles it",
+    "mostly attention": "attention is {share:.0%} of the step, estimated for JAX's splash kernel: with "
+    "Tokamax's, and an estimate of each row's maximum, a published step of 131,072 tokens took a quarter "
+    "less than this estimate",
     RINGS: "among so few devices the compiler splits matmuls and passes parts around a ring meanwhile "
     f"(collective matmul), which may take much longer: the flag {WITHOUT_RINGS} turns that off",
     "may take longer": "plans that {what} may compile to {times:.2g} times their estimate: compile "

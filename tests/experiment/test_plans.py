@@ -50,6 +50,7 @@ def plans(draw: st.DrawFn) -> Plan:
             "attention_blocks": draw(
                 st.sampled_from((None, 128, 256, (512, 256, 128), (128, 512, 256)))
             ),
+            "attention_backward": draw(st.sampled_from(("published", "fused", "split"))),
             "second_moment_dtype": draw(st.sampled_from((None, "float32", "bfloat16"))),
             "activation": draw(st.sampled_from((None, "relu"))),
             "tied": draw(st.sampled_from((None, True, False))),

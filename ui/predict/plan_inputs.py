@@ -157,6 +157,11 @@ _CHOICES = {
     "gate": ("Mlp", tuple(GATES)),
     "tables": ("Vocabulary tables", tuple(TABLES)),
 }
+_BACKWARD = {
+    "published": "as published for the chip",
+    "fused": "one kernel",
+    "split": "two kernels",
+}
 
 
 def _model_words(name: str) -> str:
@@ -192,7 +197,7 @@ def _more(screen: str, options: Form, dims: Form, model: str) -> Form:
         options.get("second_moment_dtype", ""),
         words=lambda word: word or "as the optimizer state",
     )
-    chosen |= _blocks(screen, options)
+    chosen |= _blocks(screen, options) | {"attention_backward": _backward(screen, options)}
     chosen |= _own_choices(screen, options)
     flags = st.text_input(
         "Compiler flags",
@@ -260,6 +265,18 @@ def _blocks(screen: str, options: Form) -> dict[str, int]:
             place.number_input(plain(label), value=None, step=128, placeholder=usual, key=key) or 0
         )
     return chosen
+
+
+def _backward(screen: str, options: Form) -> str:
+    """Kernels of attention's backward pass."""
+    return inputs.choice_input(
+        screen,
+        "attention_backward",
+        "Attention backward",
+        tuple(_BACKWARD),
+        options.get("attention_backward", "published"),
+        words=lambda word: _BACKWARD.get(word, word),
+    )
 
 
 def _own_choices(screen: str, options: Form) -> dict[str, str]:

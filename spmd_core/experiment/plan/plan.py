@@ -113,6 +113,8 @@ class Plan(Frozen):
     fused_qkv: bool = False
     fused_mlp: bool = False
     attention_blocks: Annotated[int | Blocks | None, BeforeValidator(read_blocks)] = None
+    # one kernel for all gradients of attention, or one for queries and one for keys and values
+    attention_backward: Literal["published", "fused", "split"] = "published"
     state_dtype: _Dtype = "float32"  # of both moments, unless the second has its own
     second_moment_dtype: _Dtype | None = None
     parameter_dtype: _Dtype = "float32"
@@ -180,6 +182,15 @@ class Plan(Frozen):
         """None for the model's own."""
         own = get_model(info.data["model"]) if "model" in info.data else None
         return None if own and value == getattr(own, info.field_name or "") else value
+
+    @field_validator("attention_backward")
+    @classmethod
+    def _other_backward(cls, way: str, info: ValidationInfo) -> str:
+        """`published` for that of the generation's published runs."""
+        if "target" not in info.data:
+            return way
+        usual = get_topology(info.data["target"]).chip.matrix_unit == 256
+        return "published" if way == ("fused" if usual else "split") else way
 
     @field_validator("second_moment_dtype")
     @classmethod
@@ -383,8 +394,9 @@ class Plan(Frozen):
 
     @property
     def fused_attention_backward(self) -> bool:
-        """Whether the attention kernel's backward is one kernel, as in the published runs on v6e."""
-        return get_topology(self.target).chip.matrix_unit == 256
+        """Whether the attention kernel's backward is one kernel, as in most published runs on v6e."""
+        usual = get_topology(self.target).chip.matrix_unit == 256
+        return usual if self.attention_backward == "published" else not usual
 
     @property
     def flags(self) -> dict[str, str]:

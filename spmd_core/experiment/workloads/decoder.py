@@ -31,6 +31,7 @@ DEFAULT_SPEC: dict[str, Any] = {
 GATES: dict[str, bool | None] = {"": None, "gated": True, "ungated": False}
 TABLES: dict[str, bool | None] = {"": None, "tied": True, "untied": False}
 FACTORS = ("capacity_factor", "imbalance")  # of experts: a text, "" for the usual one
+BACKWARD = ("published", "fused", "split")  # kernels of attention's gradients
 BLOCKS = ("attention_blocks", "keys_block", "compute_block")  # of queries, keys, keys per matmul
 
 
@@ -94,6 +95,7 @@ _SAME = (
     "state_dtype",
     "parameter_dtype",
     "dropless",
+    "attention_backward",
 )  # options that a plan has under the same name and in the same form
 
 
@@ -213,5 +215,6 @@ DECODER = Workload(
         "dropless": Flag(),
         "capacity_factor": Text(),
         "imbalance": Text(),
+        "attention_backward": Choice(BACKWARD),
     },
 )

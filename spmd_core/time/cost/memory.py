@@ -115,7 +115,7 @@ def _worst_moment(
     logits, of_logits = _logits(plan, arrays)
     heads, gate, may_turn = _turned(plan, arrays)
     # a loop that offloads has one block's backward pass outside of it, beside that of the logits
-    first = block - 2 * arrays.weights if plan.offload and _gathered_by(plan) <= RING else 0.0
+    first = block - _later(plan, arrays) if plan.offload and _gathered_by(plan) <= RING else 0.0
     turned = heads
     if plan.topology.slices > 1:
         both = _rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
@@ -232,16 +232,31 @@ def _block(plan: Plan, a: Arrays, experts: Experts | None) -> tuple[float, float
     tensor = plan.axis_sizes.get("tensor", 1)
     mlp = (4 if plan.size.gated else 3) * a.wide + 2 * a.weights
     block = experts.block if experts else mlp
-    block += 2 * a.query + 2 * a.key + a.sums + 4 * a.stream
-    if tensor > 1:  # of full width, on the way into and out of the projections
+    block += _attention(plan, a)
+    if tensor > plan.size.kv_heads:  # keys and values are sums over `tensor`, of all heads
+        block += 2 * a.stream * tensor + 4 * a.key * plan.size.kv_heads
+    elif tensor > 1:  # of full width, on the way into and out of the projections
         block += 4 * a.stream * tensor
-    # one kernel for all gradients leaves that of the queries once per block of keys
-    if plan.fused_attention_backward:
-        block += a.query * (plan.sequence // plan.kernel_blocks[1])
     named = _named(plan, a)
     # those at work are counted; one set is on its way to or from the host unless memory is short
     offloaded = sum(named[name] for name in plan.offload)
     return block + offloaded, offloaded + 4 * a.stream + (a.wide if plan.size.experts == 1 else 0.0)
+
+
+def _attention(plan: Plan, a: Arrays) -> float:
+    """What a block's backward pass holds of attention."""
+    held = 2 * a.query + 2 * a.key + a.sums + 4 * a.stream
+    # one kernel for all gradients leaves that of the queries once per block of keys
+    blocks = plan.sequence // plan.kernel_blocks[1] if plan.fused_attention_backward else 0
+    return held + a.query * blocks
+
+
+def _later(plan: Plan, a: Arrays) -> float:
+    """What the backward pass of a block holds after the gradient of the logits is gone: gathered
+    weights, and attention, unless its heads change places with the sequence.
+    """
+    is_sequence = plan.axis_sizes.get("sequence", 1) > 1
+    return 2 * a.weights + (0.0 if is_sequence else _attention(plan, a))
 
 
 def _turned(plan: Plan, a: Arrays) -> tuple[float, float, float]:

@@ -33,6 +33,7 @@ from spmd_core.time.estimate.as_one import as_one, in_turn
 from spmd_core.time.estimate.constants import (
     ENDS,
     HEADS_ABOVE,
+    MOSTLY,
     RING_OFF,
     SLICES_ABOVE,
     SMALL_OFF,
@@ -89,7 +90,7 @@ def estimate_step(plan: Plan) -> Prediction:
         binds=_binds(shares),
         shares_s=shares,
         collectives=_collectives(moved, exposed),
-        facts=_facts(shapes, memory.host, again),
+        facts=_facts(shapes, memory.host, again, work.total.kernel / seconds),
         before_compiling={
             "peak": memory.peak,
             "low": memory.low,
@@ -101,8 +102,12 @@ def estimate_step(plan: Plan) -> Prediction:
     )
 
 
-def _facts(shapes: Shapes, offloaded: int, again: Collection[str]) -> tuple[StoredFact, ...]:
+def _facts(
+    shapes: Shapes, offloaded: int, again: Collection[str], attention: float
+) -> tuple[StoredFact, ...]:
     facts = [StoredFact(kind="not compiled")]
+    if attention > MOSTLY and not shapes.chip.is_gpu:
+        facts.append(StoredFact(kind="mostly attention", values={"share": attention}))
     if shapes.has_rings:
         facts.append(StoredFact(kind=RINGS))
     above, what = _above(shapes, offloaded, again)

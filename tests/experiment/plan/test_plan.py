@@ -32,6 +32,8 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
     plan = parse_plan(GOOD | {"target": "tpu:v6e:4x4", "sequence": 8192})
     assert plan.kernel_blocks == (2048, 2048, 2048)
     assert plan.fused_attention_backward
+    assert parse_plan(plan.to_json() | {"attention_backward": "fused"}) == plan
+    assert not parse_plan(plan.to_json() | {"attention_backward": "split"}).fused_attention_backward
 
 
 @pytest.mark.parametrize(

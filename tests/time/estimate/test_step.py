@@ -260,3 +260,16 @@ def test_what_compiles_far_slower_has_a_wide_interval_and_a_note():
     assert plain.predicted_s.high < 2 * plain.predicted_s.estimate
     assert wide.predicted_s.high > 5 * wide.predicted_s.estimate
     assert "beside sequence" in in_sentences(wide).notes[-1]
+
+
+def test_two_kernels_of_attentions_backward_take_longer_than_one():
+    """Each computes the scores again."""
+    asked = {"target": "tpu:v6e:2x4", "model": "llama-3.1-8b", "mesh": {"fsdp": 8}}
+    fused, split = (
+        estimate_step(
+            parse_plan(asked | {"batch_per_device": 1, "sequence": 8192, "attention_backward": way})
+        )
+        for way in ("fused", "split")
+    )
+    assert 1.1 < split.shares_s["kernel"] / fused.shares_s["kernel"] < 1.4
+    assert split.shares_s["matmul"] == fused.shares_s["matmul"]

@@ -87,5 +87,8 @@ def layer(rows: Sequence[Row] | str, mark: Spec | str, **encoding: object) -> Sp
 
 
 def layered(layers: Sequence[Spec], height: object, **properties: object) -> Spec:
-    """A chart of layers; `height` in pixels, or of a row as `{"step": pixels}`."""
-    return {"layer": list(layers), "height": height, "config": CONFIG, **properties}
+    """A chart of layers; `height` in pixels, or of a row as `{"step": pixels}`. One without a mark
+    is left out: Vega gives it the role of a picture, which needs a text.
+    """
+    marked = [each for each in layers if each.get("data") != {"values": []}]
+    return {"layer": marked, "height": height, "config": CONFIG, **properties}

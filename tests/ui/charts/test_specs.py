@@ -9,6 +9,7 @@ from bench.values import result, strategy
 from spmd_core.experiment.layout import layout
 from spmd_core.results.curves import by_curve, labelled, steps_drawn, thinned
 from spmd_core.time.bandwidth.accuracy import Pair
+from ui.charts.base import layer, layered, quantity
 from ui.charts.beside import beside_chart
 from ui.charts.by_strategy import live_chart, memory_chart, phases_chart, side_by_side_chart
 from ui.charts.curve import curve_alt, curve_chart
@@ -120,3 +121,9 @@ def test_streamed_curves_find_their_steps_again():
     series = {labelled("loss", "pmap(vmap)"): thinned(losses)}
     assert by_curve(series) == {"loss": {"pmap(vmap)": thinned(losses)}}
     assert [losses[step] for step in steps_drawn(1000)] == list(thinned(losses))
+
+
+def test_a_layer_without_a_mark_is_left_out():
+    """A screen reader would find a picture without a text."""
+    bars = layer([{"x": 1.0}], "bar", x=quantity("x"))
+    assert layered([bars, layer([], "point", x=quantity("x"))], 40)["layer"] == [bars]

@@ -16,6 +16,7 @@ SHARED = {
     "communicating",
     "compiled",
     "dashboard",
+    "dask_processes",
     "exported",
     "exported_steps",
     "figures",

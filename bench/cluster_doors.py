@@ -190,10 +190,10 @@ def payloads(
     PYTHONPATH of the workers.
     """
     held, labs, exposed = set(), set(), set()
-    for kind in kinds:
-        out = folder / f"ran-{kind}"
-        out.mkdir()
-        with attacked(folder) as lab, cluster(folder, 1, path) as (address, started):
+    with attacked(folder) as lab, cluster(folder, 1, path) as (address, started):
+        for kind in kinds:
+            out = folder / f"ran-{kind}"
+            out.mkdir()
             command = [sys.executable, "-m", "bench.cluster_doors", "--attack", address, kind, out]
             if kind == "event":
                 lab.ask(address)
@@ -211,7 +211,7 @@ def payloads(
                 exposed |= {number} if SECRET in environ else set()
                 if number not in {process.pid for process in started}:
                     held.add((kind, number))
-            _complain(lab.stderr)
+        _complain(lab.stderr)
     return len({kind for kind, _ in held}), len(labs), len(exposed)
 
 

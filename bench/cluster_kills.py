@@ -10,17 +10,19 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from bench import dask_processes
+from bench.dask_processes import pid_of
 from bench.figures import Figures, command_line
 from bench.hosts import children, is_alive
 from bench.kills import QUICK, ROUNDS, STANDIN
@@ -34,20 +36,6 @@ STRUCK = ("member", "Dask worker", "scheduler")
 SETTINGS = Settings(
     run_timeout_s=600, cancel_grace_s=20, terminate_grace_s=1, lock_retry_s=0.2, poll_s=0.1
 )
-# as many workers as there are to be, in one process and one event loop
-MANY = """
-import asyncio, sys
-from distributed import Worker
-
-async def serve(address, count):
-    options = {"nthreads": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    workers = [Worker(address, name=str(each), **options) for each in range(count)]
-    for worker in workers:
-        await worker
-    await asyncio.gather(*(worker.finished() for worker in workers))
-
-asyncio.run(serve(sys.argv[1], int(sys.argv[2])))
-"""
 
 
 class Cluster:
@@ -59,8 +47,8 @@ class Cluster:
         self.address, self._folder = f"tcp://127.0.0.1:{self.port}", folder
         engine = [] if has_jax else [str(STANDIN)]
         self._environ = os.environ | {"PYTHONPATH": os.pathsep.join([*engine, str(ROOT)])}
-        self.scheduler: subprocess.Popen[bytes] | None = None
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.scheduler: ForkServerProcess | None = None
+        self.workers: list[ForkServerProcess] = []
 
     def ready(self, workers: int) -> None:
         """Start what is missing, and wait until it has joined; a worker ends with its scheduler,
@@ -68,12 +56,11 @@ class Cluster:
         """
         deadline = time.monotonic() + STUCK_S
         while time.monotonic() < deadline:
-            if self.scheduler is None or self.scheduler.poll() is not None:
-                self.scheduler = self._dask("scheduler", "--port", str(self.port))
-            self.workers = [each for each in self.workers if each.poll() is None]
+            if self.scheduler is None or not self.scheduler.is_alive():
+                self.scheduler = self._started("scheduler", "--port", str(self.port))
+            self.workers = [each for each in self.workers if each.is_alive()]
             for _ in range(workers - len(self.workers)):
-                words = ("--nthreads", "1", "--no-nanny")
-                self.workers.append(self._dask("worker", self.address, *words))
+                self.workers.append(self._started("worker", self.address))
             if self.has(workers, 10.0):
                 return
         raise AssertionError("workers did not join")
@@ -81,8 +68,7 @@ class Cluster:
     def many(self, workers: int) -> None:
         """So many workers in one process."""
         self.ready(0)
-        words = [sys.executable, "-c", MANY, self.address, str(workers)]
-        self.workers.append(self._started(words))
+        self.workers.append(self._started("workers", self.address, str(workers)))
         assert self.has(workers, 5 * STUCK_S), "workers did not join"
 
     def has(self, workers: int, within_s: float) -> bool:
@@ -97,20 +83,10 @@ class Cluster:
 
     def end(self) -> None:
         """Kill all of it."""
-        for process in (self.scheduler, *self.workers):
-            if process is not None:
-                process.kill()
-                process.wait()
+        dask_processes.end(*filter(None, (self.scheduler, *self.workers)))
 
-    def _dask(self, what: str, *words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--host", "127.0.0.1"]
-        return self._started([*command, "--dashboard-address=127.0.0.1:0", *words])
-
-    def _started(self, command: list[str]) -> subprocess.Popen[bytes]:
-        with (self._folder / "dask.log").open("a") as log:
-            return subprocess.Popen(
-                command, env=self._environ, cwd=self._folder, stdout=log, stderr=log
-            )
+    def _started(self, what: str, *words: str) -> ForkServerProcess:
+        return dask_processes.started(what, words, self._environ, self._folder)
 
 
 def asked(has_jax: bool, is_long: bool, number: int = 0) -> Experiment:
@@ -151,15 +127,15 @@ def strike(
     run = lab.submit(asked(has_jax, True, dice.randrange(1000)))
     begun = until(lambda: lab.status(run).phase == "sample" or lab.status(run).is_over, STUCK_S)
     time.sleep(dice.random())
-    assert cluster.scheduler is not None
-    members = [pid for worker in cluster.workers for pid in children(worker.pid)]
+    assert cluster.scheduler
+    members = [pid for worker in cluster.workers for pid in children(pid_of(worker))]
     what = dice.choice(STRUCK)
     among = {
         "member": members,
-        "Dask worker": [each.pid for each in cluster.workers],
-        "scheduler": [cluster.scheduler.pid],
+        "Dask worker": [pid_of(each) for each in cluster.workers],
+        "scheduler": [pid_of(cluster.scheduler)],
     }[what]
-    struck = dice.choice(among or [cluster.scheduler.pid])
+    struck = dice.choice(among or [pid_of(cluster.scheduler)])
     os.kill(struck, signal.SIGSTOP if freezes else signal.SIGKILL)
     since = perf_counter()
     is_over = until(lambda: lab.status(run).is_over, STUCK_S)

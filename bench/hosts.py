@@ -7,6 +7,7 @@ import math
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -272,6 +273,90 @@ def warm(figures: Figures, count: int) -> None:
             figures.add(f"warm start on {target}", sorted(took[1:])[count // 2], "s", most=3)
 
 
+ALONE, BESIDE = "cpu:4", "cluster:local:2"  # four devices each
+SAMPLED: tuple[dict[str, Any], ...] = (
+    {"workload": "elementwise", "dims": {"rows": 512, "cols": 1024}, "sharding": {"rows": "x"}},
+    {
+        "workload": "matmul",
+        "dims": {"batch": 1, "m": 256, "k": 1024, "n": 256},
+        "sharding": {"k": "x"},
+    },
+)
+# the program of a run, called by hand in one process or two: the seconds of its median call
+BARE = """
+import sys
+from time import perf_counter
+
+import jax
+
+path, member, meeting, calls = sys.argv[1:]
+if meeting:
+    jax.distributed.initialize(meeting, 2, int(member))
+names = {}
+exec(open(path).read(), names)
+arrays = {
+    name: jax.make_array_from_callback(each.shape, names["placed"][name], lambda at, a=each: a[at])
+    for name, each in names["make_operands"]().items()
+}
+call, took = names["program"].lower(**arrays).compile(), []
+for _ in range(int(calls)):
+    start = perf_counter()
+    jax.block_until_ready(call(**arrays))
+    took.append(perf_counter() - start)
+print(sorted(took)[len(took) // 2])
+"""
+
+
+def by_hand(text: str, target: str, calls: int = 400) -> float:
+    """Seconds of a program's call without the lab, on the processes of a target."""
+    from bench.odd_schedulers import free_address
+    from spmd_core.lab.supervisor.environment import worker_environment
+    from spmd_core.machine import parse_target, read_hardware
+
+    environ, hosts = worker_environment(target, read_hardware()), parse_target(target).hosts
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(text)
+        file.flush()
+        meeting = free_address().removeprefix("tcp://") if hosts > 1 else ""
+        words = [[file.name, str(member), meeting, str(calls)] for member in range(hosts)]
+        started = [
+            subprocess.Popen([sys.executable, "-c", BARE, *each], env=environ, stdout=-1, text=True)
+            for each in words
+        ]
+        return max(float(process.communicate()[0]) for process in started)
+
+
+def sample(figures: Figures, rounds: int) -> None:
+    """A sample on two processes over one on one process of as many devices, beside what the same
+    two programs differ by when they are called by hand: gloo's own.
+    """
+    from spmd_core.experiment import parse_experiment
+    from spmd_core.script import program_text
+
+    with opened() as lab:
+        for each in SAMPLED:
+            rows = list[dict[str, float]]()
+            for number in range(rounds):
+                row, fields = {}, each | {"strategies": ["auto"], "mesh": {"x": 4}, "seed": number}
+                for target in (ALONE, BESIDE):
+                    experiment = parse_experiment(fields | {"target": target})
+                    run = lab.submit(experiment)
+                    lab.wait(run, WAIT_S)
+                    row[target] = lab.result(run).strategies["auto"].median_s
+                    lab.release()  # what waits for its next run is not to disturb the other
+                    row[f"{target} by hand"] = by_hand(program_text(experiment, "auto"), target)
+                rows.append(row)
+            best = {name: sorted(row[name] for row in rows)[rounds // 4] for name in rows[0]}
+            gloo = best[f"{BESIDE} by hand"] - best[f"{ALONE} by hand"]
+            told = ", ".join(f"{name} {seconds_text(took)}" for name, took in best.items())
+            figures.add(
+                f"a sample of {each['workload']}, over one process and gloo's own",
+                best[BESIDE] / (best[ALONE] + gloo),
+                most=1.1,
+                note=told,
+            )
+
+
 SLICE = {"TPU_WORKER_HOSTNAMES": "a,b,c,d", "TPU_WORKER_ID": "2", "TPU_TOPOLOGY": "4x4"}
 GKE = SLICE | {"TPU_PROCESS_ADDRESSES": "a:8476,b:8476,c:8476,d:8476", "TPU_HOST_BOUNDS": "2,2,1"}
 NO_METADATA = {"TPU_SKIP_MDS_QUERY": "1"}
@@ -402,6 +487,7 @@ PARTS: dict[str, Callable[[Figures, int], None]] = {
     "answers": answers,
     "kills": kills,
     "warm": warm,
+    "sample": sample,
     "machines": machines,
     "recording": recording,
 }

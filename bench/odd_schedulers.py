@@ -7,11 +7,10 @@ import os
 import socket
 import ssl
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -154,35 +153,29 @@ def servers(folder: Path) -> dict[str, Callable[[socket.socket], None]]:
 @contextlib.contextmanager
 def cluster(
     folder: Path, workers: int, path: str = str(ROOT), files: tuple[str, ...] = ()
-) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+) -> Iterator[tuple[str, list[ForkServerProcess]]]:
     """(address, processes) of a real scheduler and its workers, which have no secrets; `path` is
     their PYTHONPATH. With `files` (CA, certificate, key) they speak TLS.
     """
-    started: list[subprocess.Popen[bytes]] = []
+    from bench import dask_processes  # which loads Dask: the lab that is attacked must not
+
+    started: list[ForkServerProcess] = []
     file = folder / "scheduler.json"
     file.unlink(missing_ok=True)
+    words = ["--scheduler-file", str(file)]
+    for option, each in zip(("ca-file", "cert", "key"), files, strict=False):
+        words += [f"--tls-{option}", each]
 
-    def start(module: str, *words: str) -> None:
-        command = [sys.executable, "-m", f"distributed.cli.{module}", "--host", "127.0.0.1", *words]
-        command += ["--scheduler-file", str(file), "--dashboard-address", "127.0.0.1:0"]
+    def start(what: str, *more: str) -> None:
         environ = CLEAN | {"PYTHONPATH": path}
-        for option, each in zip(("ca-file", "cert", "key"), files, strict=False):
-            command += [f"--tls-{option}", each]
-        with (folder / f"{module}.log").open("a") as log:
-            started.append(
-                subprocess.Popen(command, env=environ, cwd=folder, stdout=log, stderr=log)
-            )
+        started.append(dask_processes.started(what, (*words, *more), environ, folder))
 
     try:
-        start(
-            "dask_scheduler", "--port", "0", "--no-dashboard", *["--protocol", "tls"][: len(files)]
-        )
+        start("scheduler", "--port", "0", "--no-dashboard", *["--protocol", "tls"][: len(files)])
         while not file.exists():
             time.sleep(0.05)
         for _ in range(workers):
-            start("dask_worker", "--nthreads", "1", "--no-nanny")
+            start("worker")
         yield file.read_text().split('"address": "')[1].split('"')[0], started
     finally:
-        for process in started:
-            process.kill()
-            process.wait()
+        dask_processes.end(*started)

@@ -40,7 +40,7 @@ from spmd_core.base.units import (
     value_text,
 )
 from spmd_core.base.visible import visible
-from spmd_core.base.watched import Watched
+from spmd_core.base.watched import Watched, unhindered, waited_s
 
 __all__ = [
     "CLEAR",
@@ -86,6 +86,8 @@ __all__ = [
     "shorten",
     "suffixed_sizes",
     "threads",
+    "unhindered",
     "value_text",
     "visible",
+    "waited_s",
 ]

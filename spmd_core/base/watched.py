@@ -32,6 +32,21 @@ class Watched:
         return f"has not answered for {SILENT_S:.0f} s" if self._silent_s > SILENT_S else None
 
 
+def waited_s(pid: int | str = "self") -> float:
+    """Seconds in which a process had work, and no core was free for it, so far: those of its first
+    thread. 0 where the system does not report it.
+    """
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text("ascii").split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+def unhindered() -> float:
+    """Monotonic seconds, without those in which this process waited for a core."""
+    return time.monotonic() - waited_s()
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a process rests where a signal has stopped it; False where the system does not
     report it.

@@ -1,13 +1,23 @@
 """Submit, queue, follow, keep, cancel: one object behind the screens and the command line."""
 
-from spmd_core.lab import doctor, examples
-from spmd_core.lab.archive.archives import Imported
-from spmd_core.lab.batch import Batch, why
-from spmd_core.lab.lab import Lab
-from spmd_core.lab.store.asker import VIEWER, role_of
-from spmd_core.lab.store.limits import COMMAND_LINE, Asker, Room
-from spmd_core.lab.store.searches import Searches, StoredSearch
-from spmd_core.lab.store.stored_remedies import Remedies
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spmd_core.lab import doctor, examples
+    from spmd_core.lab.offered import (
+        COMMAND_LINE,
+        VIEWER,
+        Asker,
+        Batch,
+        Imported,
+        Lab,
+        Remedies,
+        Room,
+        Searches,
+        StoredSearch,
+        role_of,
+        why,
+    )
 
 __all__ = [
     "COMMAND_LINE",
@@ -25,3 +35,12 @@ __all__ = [
     "role_of",
     "why",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the names above on first use: importing them takes longer than starting Dask's client."""
+    if name not in __all__ or name in ("doctor", "examples"):  # Python finds modules itself
+        raise AttributeError(name)
+    from spmd_core.lab import offered
+
+    return getattr(offered, name)

@@ -128,7 +128,7 @@ def axes_words(axes: Sequence[str]) -> str:
 
 def rate_words(rate: float | None) -> str:
     """Bytes per second with a decimal prefix: `12.3 GB/s`."""
-    return "–" if rate is None else scaled_text(rate, "B/s")
+    return "–" if rate is None or rate >= NO_LIMIT else scaled_text(rate, "B/s")
 
 
 def rate_interval_words(interval: tuple[float, float]) -> str:
@@ -154,9 +154,11 @@ def interval_words(ceiling: Ceiling) -> str:
 
 def fit_words(fit: Fit) -> str:
     """A fit in a line: latency, bandwidth, knee."""
+    latency = f"{kind_title(fit.kind)} over {axes_words(fit.axes)}: {seconds_text(fit.latency_s)}"
+    if fit.bandwidth >= NO_LIMIT:
+        return f"{latency}, whatever its bytes: measure larger ones, or when nothing else runs"
     return (
-        f"{kind_title(fit.kind)} over {axes_words(fit.axes)}: {seconds_text(fit.latency_s)} + "
-        f"bytes at {rate_words(fit.bandwidth)}; both are equal at "
+        f"{latency} + bytes at {rate_words(fit.bandwidth)}; both are equal at "
         f"{bytes_text(fit.knee_bytes)}"
     )
 

@@ -6,6 +6,7 @@ import argparse
 import faulthandler
 import os
 import queue
+import select
 import socket
 import sys
 import threading
@@ -38,14 +39,20 @@ from spmd_core.results import (
 )
 from spmd_core.worker.members import Members, meeting_place
 
+# A Dask worker pings its member each second: one that is stopped ends nothing any more
+MOST_SILENT_S = 8
+
 
 class Commands:
     """Reads commands in a thread of its own; the end of input ends the process, whatever native
-    code is running.
+    code is running. So does the silence of a parent that pings.
     """
 
-    def __init__(self, channel: socket.socket, emit: Callable[[Event], None]):
+    def __init__(
+        self, channel: socket.socket, emit: Callable[[Event], None], is_pinged: bool = False
+    ):
         self._channel, self._lines, self.emit = channel, Lines[Command](COMMANDS), emit
+        self._look_s = 1.0 if is_pinged else None
         self._runs: queue.Queue[RunCommand] = queue.Queue()
         self.running: RunCommand | None = None  # the last one
         self._cancelled: set[str | None] = set()
@@ -73,7 +80,7 @@ class Commands:
 
     def _read(self) -> None:
         try:
-            while data := self._channel.recv(READ_BYTES):
+            while data := self._received():
                 for command in self._lines.feed(data):
                     if isinstance(command, CancelCommand):
                         self._cancelled.add(command.run or self._run)
@@ -90,6 +97,15 @@ class Commands:
         finally:
             # the parent is gone: let go of the devices at once, without waiting for native code
             os._exit(0)
+
+    def _received(self) -> bytes:
+        """What comes next; nothing where the parent is gone, or silent for MOST_SILENT_S looks: no
+        second counts in which this process was stopped itself.
+        """
+        for _ in range(MOST_SILENT_S):
+            if select.select([self._channel], [], [], self._look_s)[0]:
+                return self._channel.recv(READ_BYTES)
+        return b""
 
 
 def main() -> int:
@@ -110,7 +126,7 @@ def main() -> int:
             send(channel, event)
 
     emit(Started())
-    commands = Commands(channel, emit)
+    commands = Commands(channel, emit, is_pinged=arguments.hosts > 0)
     hosts = arguments.hosts or parse_target(arguments.target).hosts
     try:
         if hosts > 1:

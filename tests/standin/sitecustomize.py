@@ -27,7 +27,8 @@ import types
     SUMS,
     ENDS_AGAIN,
     STOPS_AGAIN,
-) = range(17)
+    FAILS_ALONE,
+) = range(18)
 # rounds: ten minutes, so that no machine is too slow to find such a run at work
 LONG = int(os.environ.get("STANDIN_LONG", 30_000))
 
@@ -63,6 +64,7 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
         RAISES: _raise,
         NOISY: _noisy,
         HALF_LINE: _half_line,
+        FAILS_ALONE: _fail_alone,
     }
     if experiment.seed in behave:
         behave[experiment.seed](emit)
@@ -222,6 +224,13 @@ def _abort(emit):
 
 def _raise(emit):
     raise RuntimeError("a mistake in the engine")
+
+
+def _fail_alone(emit):
+    """In the second member of a run on several hosts; the others wait for it."""
+    if "--member=1" in "=".join(sys.argv):
+        raise RuntimeError("a mistake in this member")
+    _endless(emit)
 
 
 def _noisy(emit):

@@ -13,9 +13,11 @@ from spmd_core.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.supervisor.environment import worker_environment
 from spmd_core.machine import parse_target, read_hardware
-from tests.labs import is_running, until
+from tests.labs import STANDIN, experiment, is_running, until
+from tests.standin import sitecustomize as standin
 
 TARGET = "cluster:local:2x1"
+TIMING = {"samples": 5, "min_seconds": 0.05}
 SPEC = {
     "workload": "matmul",
     "target": TARGET,
@@ -23,6 +25,7 @@ SPEC = {
     "dims": {"batch": 1, "m": 16, "k": 64, "n": 16},
     "sharding": {"k": "x"},
     "strategies": ["single", "auto", "constrained"],
+    "timing": TIMING,
 }
 
 
@@ -46,48 +49,6 @@ def test_a_target_of_processes_is_one_of_simulated_devices(text, canonical, host
 def test_a_target_of_too_many_processes_is_refused_with_what_can_be_used(text):
     with pytest.raises(RequestError, match="use cluster:local:2"):
         parse_target(text)
-
-
-@pytest.fixture
-def lab(data_folder):
-    lab = Lab.open(data_folder)
-    yield lab
-    lab.close()
-
-
-def test_every_process_measures_and_one_that_is_killed_ends_the_run_by_name(lab):
-    status = lab.wait(lab.submit(parse_experiment(SPEC)), 120)
-    assert status.state == "succeeded", status.error
-    result = lab.result(status.run)
-    assert result.environment.process_count == 2 and result.environment.device_count == 2
-    for name in ("auto", "constrained"):
-        outcome = result.strategies[name]
-        assert outcome.correct and [each.kind for each in outcome.collectives] == ["all-reduce"]
-        assert [(each.process, each.devices) for each in outcome.hosts] == [(0, 1), (1, 1)]
-        assert outcome.median_s == pytest.approx(max(each.median_s for each in outcome.hosts))
-    assert [each.process for each in result.strategies["single"].hosts] == [0]
-    assert result.hosts
-    mapped = SPEC | {"strategies": ["pmap"], "dims": {"batch": 2}, "sharding": {"batch": "x"}}
-    status = lab.wait(lab.submit(parse_experiment(mapped)), 120)
-    assert "use auto or shard_map" in status.error.message, status
-    small = SPEC | {"mesh": {"x": 1}, "strategies": ["auto"]}
-    status = lab.wait(lab.submit(parse_experiment(small)), 120)
-    assert "use a mesh of all 2 devices" in status.error.message, status
-    on_hosts = {"workload": "transfer", "sharding": {"bytes": "x"}, "dims": {"bytes": 64}}
-    status = lab.wait(lab.submit(parse_experiment(SPEC | on_hosts)), 120)
-    moved = lab.result(status.run).strategies["auto"]
-    assert moved.correct and moved.operands["x"].memory == "pinned_host", status.error
-    long = parse_experiment(SPEC | {"timing": {"samples": 1000, "min_seconds": 60}})
-    run = lab.submit(long)
-    while lab.status(run).state != "running":
-        time.sleep(0.05)
-    first = lab.status(run).worker_pid
-    (other,) = members_of(first)
-    os.kill(other, signal.SIGKILL)
-    status = lab.wait(run, 30)
-    assert status.state == "crashed"
-    assert f"member 1 of {TARGET}" in status.error.message and "SIGKILL" in status.error.message
-    until(lambda: not is_running(first) and not is_running(other))
 
 
 ALONE = """
@@ -121,21 +82,51 @@ ALONE = """
 """
 
 
-@pytest.fixture
-def odd_workloads(tmp_path, monkeypatch):
-    """Workloads of one's own that fail in the second member alone."""
-    file = tmp_path / "own.py"
-    file.write_text(textwrap.dedent(ALONE))
-    monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(file))
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """One for all: members keep what they have loaded. Some workloads of one's own fail in the second
+    member alone.
+    """
+    folder = tmp_path_factory.mktemp("members")
+    (folder / "own.py").write_text(textwrap.dedent(ALONE))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPMD_LAB_WORKLOADS", str(folder / "own.py"))
+        lab = Lab.open(folder / "data")
+        yield lab
+        lab.close()
 
 
 def own(workload: str, *strategies: str, target: str = TARGET, devices: int = 2):
     """An experiment on one of them."""
-    fields = {"workload": workload, "target": target, "mesh": {"x": devices}}
+    fields = {"workload": workload, "target": target, "mesh": {"x": devices}, "timing": TIMING}
     return parse_experiment(fields | {"sharding": {"rows": "x"}, "strategies": strategies})
 
 
-def test_what_fails_in_one_member_before_a_run_fails_in_all_and_names_it(odd_workloads, lab):
+def test_every_process_measures(lab):
+    status = lab.wait(lab.submit(parse_experiment(SPEC)), 120)
+    assert status.state == "succeeded", status.error
+    result = lab.result(status.run)
+    assert result.environment.process_count == 2 and result.environment.device_count == 2
+    for name in ("auto", "constrained"):
+        outcome = result.strategies[name]
+        assert outcome.correct and [each.kind for each in outcome.collectives] == ["all-reduce"]
+        assert [(each.process, each.devices) for each in outcome.hosts] == [(0, 1), (1, 1)]
+        assert outcome.median_s == pytest.approx(max(each.median_s for each in outcome.hosts))
+    assert [each.process for each in result.strategies["single"].hosts] == [0]
+    assert result.hosts
+    mapped = SPEC | {"strategies": ["pmap"], "dims": {"batch": 2}, "sharding": {"batch": "x"}}
+    status = lab.wait(lab.submit(parse_experiment(mapped)), 120)
+    assert "use auto or shard_map" in status.error.message, status
+    small = SPEC | {"mesh": {"x": 1}, "strategies": ["auto"]}
+    status = lab.wait(lab.submit(parse_experiment(small)), 120)
+    assert "use a mesh of all 2 devices" in status.error.message, status
+    on_hosts = {"workload": "transfer", "sharding": {"bytes": "x"}, "dims": {"bytes": 64}}
+    status = lab.wait(lab.submit(parse_experiment(SPEC | on_hosts)), 120)
+    moved = lab.result(status.run).strategies["auto"]
+    assert moved.correct and moved.operands["x"].memory == "pinned_host", status.error
+
+
+def test_what_fails_in_one_member_before_a_run_fails_in_all_and_names_it(lab):
     status = lab.wait(lab.submit(own("untraceable", "single", "auto")), 120)
     assert status.state == "succeeded", status.error
     outcomes = lab.result(status.run).strategies
@@ -147,7 +138,7 @@ def test_what_fails_in_one_member_before_a_run_fails_in_all_and_names_it(odd_wor
     assert status.state == "succeeded", "the members go on"
 
 
-def test_a_member_that_fails_alone_in_a_run_ends_it_by_name(odd_workloads, lab):
+def test_a_member_that_fails_alone_in_a_run_ends_it_by_name(lab):
     run = lab.submit(own("summed", "shard_map"))
     while (status := lab.status(run)).phase != "first_run" and not status.is_over:
         time.sleep(0.02)
@@ -158,6 +149,21 @@ def test_a_member_that_fails_alone_in_a_run_ends_it_by_name(odd_workloads, lab):
     assert "this host has no table" in status.error.message
     assert "in this member alone" in status.error.message
     until(lambda: not any(map(is_running, family)))
+
+
+def test_a_member_that_is_killed_ends_the_run_by_name(data_folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    lab = Lab.open(data_folder)
+    run = lab.submit(experiment(standin.ROUNDS, target=TARGET, mesh={"x": 2}))
+    until(lambda: lab.status(run).phase == "sample")
+    first = lab.status(run).worker_pid
+    (other,) = members_of(first)
+    os.kill(other, signal.SIGKILL)
+    status = lab.wait(run, 30)
+    lab.close()
+    assert status.state == "crashed"
+    assert f"member 1 of {TARGET}" in status.error.message and "SIGKILL" in status.error.message
+    until(lambda: not is_running(first) and not is_running(other))
 
 
 def members_of(worker: int) -> list[int]:

@@ -13,6 +13,7 @@ from typing import Any
 from distributed.scheduler import KilledWorker
 from pydantic import BaseModel, ValidationError
 
+from spmd_core.base import unhindered
 from spmd_core.lab.cluster import remote
 from spmd_core.lab.cluster.connection import AGAIN_S, Away, Connection, quietly, words
 from spmd_core.lab.cluster.messages import Doing, Ended, Lost, Reach, Submit
@@ -39,7 +40,7 @@ class DaskClient(Connection):
             begun, room, problem = time.time(), 0, None
             try:
                 room = AHEAD * len(await self._workers())
-                self._was_there, self._away_since = True, time.monotonic()
+                self._was_there, self._away_since = True, unhindered()
             except Away as away:
                 if away.is_certain or self._left_s() <= 0:
                     problem = str(away)

@@ -6,23 +6,24 @@ import asyncio
 import json
 import secrets
 import ssl
-import time
+from collections.abc import Awaitable
 from contextlib import suppress
 from importlib.metadata import version
 from socket import gaierror
-from typing import Any
+from typing import Any, TypeVar
 
 import distributed
 from distributed.client import FutureCancelledError
 from distributed.comm.core import FatalCommClosedError
 
-from spmd_core.base import WorkerError, shorten
+from spmd_core.base import WorkerError, shorten, unhindered, waited_s
 from spmd_core.lab.cluster import remote
 
 CONNECT_S = 1.5  # for a scheduler to answer
 VERSIONS_S = 15.0  # for a new worker, which may load SPMD Lab first
 JOIN_S, GONE_S = 1.5, 3.5  # workers may join so late; a cluster that was there may be away so long
 AGAIN_S = 0.3  # between two looks at a cluster that is not there
+T = TypeVar("T")
 _START = "start it, or correct its address"
 _REASONS = (
     (
@@ -52,14 +53,14 @@ class Connection:
         self._client: Any = None
         self._topic = f"spmd-lab-{secrets.token_hex(8)}"
         self._known: set[str] = set()  # workers whose versions are ours
-        self._was_there, self._away_since = False, time.monotonic()
+        self._was_there, self._away_since = False, unhindered()
 
     def _heard(self, event: Any) -> None:
         """A worker has sent this to our topic."""
 
     def _left_s(self) -> float:
         """Seconds until what is away is called so."""
-        return self._away_since + (GONE_S if self._was_there else self.join_s) - time.monotonic()
+        return self._away_since + (GONE_S if self._was_there else self.join_s) - unhindered()
 
     async def _workers(self) -> set[str]:
         """Addresses of the workers, all of which could compile as this process would; else Away."""
@@ -68,8 +69,7 @@ class Connection:
             await self._drop()
         client = self._client or await self._connect()
         try:
-            async with asyncio.timeout(self.connect_s):
-                who = await client.scheduler.identity(n_workers=-1)
+            who = await within(self.connect_s, client.scheduler.identity(n_workers=-1))
             workers = {str(worker) for worker in who["workers"]}
         except Exception:  # it went just now, or answers oddly: connecting shows which
             await self._drop()
@@ -88,9 +88,11 @@ class Connection:
         if not new:
             return
         try:
-            async with asyncio.timeout(self.versions_s):
-                versions = await self._client.run(remote.versions_here, workers=sorted(new))
-        except OSError:  # a worker went just now, or TimeoutError: the next look finds out which
+            asked = self._client.run(remote.versions_here, workers=sorted(new))
+            versions = await within(self.versions_s, asked)
+        except TimeoutError:
+            raise await self._silent(new) from None
+        except OSError:  # a worker went just now: the next look finds out which
             raise self._gone() from None
         except Exception as error:  # whatever a worker of another installation raises
             raise Away(
@@ -105,12 +107,24 @@ class Connection:
                     f"({differing(theirs, here)}): use the same ones"
                 )
 
+    async def _silent(self, among: set[str]) -> "Away":
+        """Names the worker that the scheduler has not heard of for longest."""
+        try:
+            asked = self._client.scheduler.identity(n_workers=-1)
+            known = (await within(self.connect_s, asked))["workers"]
+            seen = {each: float(known[each]["last_seen"]) for each in among & known.keys()}
+        except Exception:  # as where the workers are listed
+            return self._gone()
+        worker = shorten(min(among, key=lambda each: seen.get(each, 0.0)))
+        words = f"the Dask worker {worker} does not answer within {self.versions_s:g} s"
+        return Away(f"{words}: end it, and start it again", is_certain=False)
+
     async def _connect(self) -> Any:
         self._known.clear()
         limit_s = self.connect_s
         if self._was_there:
             limit_s = min(limit_s, max(AGAIN_S, self._left_s()))
-        security = self._security()
+        security, waited = self._security(), waited_s()
         try:
             # nothing but the scheduler is spoken to
             client = self._client = distributed.Client(
@@ -121,14 +135,15 @@ class Connection:
                 set_as_default=False,
                 timeout=0.6 * limit_s,  # so that its own reason comes first
             )
-            async with asyncio.timeout(limit_s):
-                await client
+            await within(limit_s, client)
             client.subscribe_topic(self._topic, self._heard)
         except Exception as error:  # whatever bytes of a stranger lead to
             await self._drop()
             if self._was_there:
                 raise self._gone() from None
-            raise Away(f"{self._named} {unanswered_words(error, limit_s)}") from None
+            is_certain = waited_s() - waited < AGAIN_S  # Dask's own limits count those too
+            words = unanswered_words(error, limit_s)
+            raise Away(f"{self._named} {words}", is_certain) from None
         return client
 
     def _security(self) -> distributed.Security | None:
@@ -209,8 +224,20 @@ def words(error: BaseException, most: int = 60) -> str:
     return text[:most] or type(error).__name__[:most]
 
 
+async def within(limit_s: float, work: Awaitable[T]) -> T:
+    """The result of what is awaited; TimeoutError after so many unhindered seconds."""
+    task, until = asyncio.ensure_future(work), unhindered() + limit_s
+    try:
+        while not task.done() and (left_s := until - unhindered()) > 0:
+            await asyncio.wait({task}, timeout=left_s)
+        if not task.done():
+            raise TimeoutError
+        return await task
+    finally:
+        task.cancel()
+
+
 async def quietly(ending: Any) -> None:
     """Await what may fail, or take too long, since nothing depends on it any more."""
     with suppress(Exception):
-        async with asyncio.timeout(CONNECT_S):
-            await ending
+        await within(CONNECT_S, ending)

@@ -9,14 +9,13 @@ import asyncio
 import json
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from spmd_core.base import Frozen, WorkerError, member_words, shorten
+from spmd_core.base import Frozen, WorkerError, member_words, shorten, unhindered
 from spmd_core.lab.cluster import remote
 from spmd_core.lab.cluster.connection import (
     AGAIN_S,
@@ -25,6 +24,7 @@ from spmd_core.lab.cluster.connection import (
     Connection,
     has_lost_scheduler,
     quietly,
+    within,
     words,
 )
 from spmd_core.lab.cluster.messages import PassedOn
@@ -105,7 +105,7 @@ class Hosts(Connection):
         self._futures: list[Any] = []
         self._sent: asyncio.Queue[Sent] = asyncio.Queue()
         self._down: asyncio.Queue[PassedOn] = asyncio.Queue()
-        self._looked_at = time.monotonic()
+        self._looked_at, self._silent_s = unhindered(), 0.0
         self._is_ready = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
@@ -174,8 +174,8 @@ class Hosts(Connection):
 
     async def _described(self, workers: set[str]) -> list[Host]:
         try:
-            async with asyncio.timeout(self.versions_s):
-                described = await self._client.run(remote.about, workers=sorted(workers))
+            asked = self._client.run(remote.about, workers=sorted(workers))
+            described = await within(self.versions_s, asked)
             for worker, each in described.items():
                 _check_workloads(worker, each, self._workloads)
             return [
@@ -238,8 +238,8 @@ class Hosts(Connection):
             to = [host.worker for host in (self._hosts if is_run else self._hosts[:1])]
             line = command.model_dump_json()
             with suppress(OSError):  # who is gone is named by its silence, or by its task
-                async with asyncio.timeout(SEND_S):
-                    await self._client.run(remote.passed_on, self._topic, line, workers=to)
+                sent = self._client.run(remote.passed_on, self._topic, line, workers=to)
+                await within(SEND_S, sent)
 
     async def _pass_up(self) -> None:
         while True:
@@ -264,6 +264,7 @@ class Hosts(Connection):
             raise MemberFailed(failed.error.kind, words)
 
     def _heard(self, event: Any) -> None:
+        self._silent_s = 0.0  # it came by the scheduler
         with suppress(ValidationError, TypeError, KeyError, IndexError):
             sent = Sent.model_validate(event[1])
             host = self._hosts[sent.member]
@@ -278,20 +279,23 @@ class Hosts(Connection):
     # ----------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Raise where a host or the scheduler is gone, or silent."""
-        silent_s = 0.0
+        """Raise where a host or the scheduler is gone, or silent: a scheduler that is slow to answer
+        still hands on what hosts send.
+        """
         while True:
             await asyncio.sleep(_LOOK_S)
-            now = time.monotonic()
+            now = unhindered()
             passed, self._looked_at = min(now - self._looked_at, _MOST_LATE_S), now
             if not self._futures:
                 continue
+            self._silent_s += passed
             workers = await self._seen()
-            silent_s = 0.0 if workers is not None else silent_s + passed
-            if silent_s > SILENT_S or self._client.status != "running":
+            if workers is not None:
+                self._silent_s = 0.0
+            if self._silent_s > SILENT_S or self._client.status != "running":
                 raise self._scheduler_gone()
             for number, host in enumerate(self._hosts):
-                host.silent_s += 0.0 if silent_s else passed  # all are silent where it is
+                host.silent_s += 0.0 if self._silent_s else passed  # all are silent where it is
                 if workers is not None and host.worker not in workers:
                     raise WorkerError(self._named_member(number, "is gone with its Dask worker"))
                 if host.silent_s > host.limit_s:
@@ -301,9 +305,8 @@ class Hosts(Connection):
     async def _seen(self) -> set[str] | None:
         """The workers that the scheduler knows now; None where it does not answer."""
         with suppress(OSError):
-            async with asyncio.timeout(CONNECT_S):
-                who = await self._client.scheduler.identity(n_workers=-1)
-                return {str(worker) for worker in who["workers"]}
+            who = await within(CONNECT_S, self._client.scheduler.identity(n_workers=-1))
+            return {str(worker) for worker in who["workers"]}
         return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from spmd_core.base import RequestError, Settings, StorageError, WorkerError, shorten
+from spmd_core.base import RequestError, Settings, StorageError, WorkerError, shorten, waited_s
 from spmd_core.lab.cluster.compiling import Compiled
 from spmd_core.lab.cluster.messages import (
     ALIVE_S,
@@ -48,7 +48,7 @@ class DaskProcess(Child[Event]):
         super().__init__("spmd_core.lab.cluster", words, dask_environment(), EVENTS)
         self._reader.settimeout(SILENT_S)  # a process that takes no commands is broken
         self._address, self._limit_s = settings.dask, START_S
-        self._silent_s, self._looked_at = 0.0, time.monotonic()
+        self._silent_s, self._looked_at, self._waited_s = 0.0, time.monotonic(), 0.0
 
     def receive(self) -> list[Event]:
         """The events that have come, without waiting. WorkerError for junk in the stream."""
@@ -59,9 +59,12 @@ class DaskProcess(Child[Event]):
 
     def failure(self, what: str = "") -> str | None:
         """Why it cannot be used any more, `what` where that is known; None where it can."""
-        # a machine that rests, or a lab that is busy, is not the other's silence
-        now, was = time.monotonic(), self._looked_at
-        self._silent_s, self._looked_at = self._silent_s + min(now - was, ALIVE_S), now
+        # a machine that rests, or a lab that is busy, is not the other's silence; nor is a machine
+        # that has no core for it
+        now, waited = time.monotonic(), waited_s(self.pid)
+        passed = min(now - self._looked_at, ALIVE_S) - (waited - self._waited_s)
+        self._silent_s = max(0.0, self._silent_s + passed)  # a wait is reported once it is over
+        self._looked_at, self._waited_s = now, waited
         if not what and self.is_gone():
             what, line = ending_text(self.reap()), self.failing_line()
             what += "" if line == SILENT else f" ({line[:60]})"

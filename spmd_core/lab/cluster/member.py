@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from spmd_core.base import Watched, WorkerError
+from spmd_core.base import Watched, WorkerError, unhindered
 from spmd_core.experiment import files
 from spmd_core.lab.cluster.messages import PassedOn
 from spmd_core.lab.supervisor.environment import worker_environment
@@ -137,14 +137,14 @@ async def _until_unwanted(dask: Any, key: str) -> None:
     """Return once nobody wants the task, or nobody can be reached: a scheduler that is gone or frozen
     must not leave a member behind that holds its devices.
     """
-    last = time.monotonic()
-    while time.monotonic() - last < WANTED_S:
+    last = unhindered()
+    while unhindered() - last < WANTED_S:
         with suppress(TimeoutError, OSError):
             async with asyncio.timeout(WANTED_S):
                 states = await dask.scheduler.get_task_status(keys=[key])
                 if states.get(key) != "processing":
                     return
-                last = time.monotonic()
+                last = unhindered()
         await asyncio.sleep(ASK_S)
 
 

@@ -3,11 +3,11 @@
 import os
 import secrets
 import socket
-import subprocess
-import sys
 
 import pytest
+from distributed import Client
 
+from bench import dask_processes
 from tests.labs import PATIENCE_S, ROOT, STANDIN, until
 
 
@@ -33,17 +33,13 @@ class Cluster:
         """The address, once the scheduler and so many workers are there, and no run may end."""
         self.allow(0)
         if self.scheduler is None:
-            self.scheduler = self._start("dask_scheduler", "--port", str(self._port))
-        self.workers = [each for each in self.workers if each.poll() is None]
-        for each in self.workers[workers:]:
-            each.kill()
-            each.wait()
+            self.scheduler = self._start("scheduler", "--port", str(self._port))
+        self.workers = [each for each in self.workers if each.is_alive()]
+        dask_processes.end(*self.workers[workers:])
         del self.workers[workers:]
         while len(self.workers) < workers:
-            self.workers.append(
-                self._start("dask_worker", self.address, "--nthreads", "1", "--no-nanny")
-            )
-        until(lambda: self._joined() == workers)
+            self.workers.append(self._start("worker", self.address))
+        self._await(workers)
         return self.address
 
     def allow(self, runs: int) -> None:
@@ -55,40 +51,15 @@ class Cluster:
 
     def end(self) -> None:
         """Kill the scheduler, and the workers that wait for it."""
-        for process in (self.scheduler, *self.workers):
-            if process is not None:
-                process.kill()
-                process.wait()
+        dask_processes.end(*filter(None, (self.scheduler, *self.workers)))
         self.scheduler, self.workers = None, []
 
-    def _joined(self) -> int:
-        from distributed import Client
-
+    def _await(self, workers: int) -> None:
         with Client(self.address, timeout=PATIENCE_S, set_as_default=False) as client:
-            return len(client.scheduler_info(n_workers=-1)["workers"])
+            until(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == workers)
 
-    def _start(self, module: str, *words: str) -> subprocess.Popen:
-        with (self._folder / f"{module}.log").open("a") as log:
-            command = [
-                sys.executable,
-                "-m",
-                f"distributed.cli.{module}",
-                "--dashboard-address=127.0.0.1:0",
-                "--host",
-                "127.0.0.1",
-                *words,
-            ]
-            return subprocess.Popen(
-                command, env=self._environ, cwd=self._folder, stdout=log, stderr=log
-            )
-
-
-@pytest.fixture(scope="module")
-def real_cluster(tmp_path_factory):
-    """Its engine is JAX's."""
-    found = Cluster(tmp_path_factory.mktemp("cluster"), str(ROOT))
-    yield found
-    found.end()
+    def _start(self, what: str, *words: str):
+        return dask_processes.started(what, words, self._environ, self._folder)
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,8 @@ def begun(cluster, search):
     thread = threading.Thread(target=search.run)
     thread.start()
     cluster.allow(1)
-    until(lambda: any(each.stage == "measured" for each in search.answer.found))
+    until(lambda: search.problem or any(each.stage == "measured" for each in search.answer.found))
+    assert not search.problem
     return thread
 
 

@@ -2,6 +2,7 @@
 secrets, and whatever answers there ends in a sentence.
 """
 
+import asyncio
 import os
 import zlib
 
@@ -9,32 +10,44 @@ import pytest
 from pydantic import ValidationError
 
 from bench.cluster_doors import SPEC, payloads, sentences
-from bench.odd_schedulers import FILES, ROOT, cluster
+from bench.odd_schedulers import FILES, ROOT, cluster, listening, servers
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import read_settings
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.cluster.client import MOST_BYTES, inflated, words
 from spmd_core.lab.cluster.compiling import Compiled
+from spmd_core.lab.cluster.connection import Away, Connection
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.limits import Asker
 from tests.labs import PATIENCE_S, STANDIN
 
 PATH = f"{STANDIN}{os.pathsep}{ROOT}"
-ODD = {
+NO_SCHEDULER = {
     "closes at once": "does not answer as Dask",
     "speaks HTTP": "does not answer as Dask",
     "shakes hands as another version": "does not answer as Dask",
-    "sends a huge length": "does not answer as Dask",
     "sends nothing": "does not answer within",
+}
+ODD = {
+    "sends a huge length": "does not answer as Dask",
     "sends what never ends": "see who may reach the scheduler",
     "sends what raises SystemExit": "ended with exit status 1 (SystemExit: 3): see who may reach",
     "sends what ends its reader": "ended with exit status 7: see who may reach the scheduler",
 }
 
 
-@pytest.mark.parametrize("kind", ["event", "exception"])
-def test_a_payload_runs_neither_in_the_lab_nor_beside_its_secrets(kind, tmp_path):
-    assert payloads(tmp_path, (kind,), PATH) == (1, 0, 0)
+def test_a_payload_runs_neither_in_the_lab_nor_beside_its_secrets(tmp_path):
+    assert payloads(tmp_path, ("event", "exception"), PATH) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("name", NO_SCHEDULER)
+def test_what_is_no_scheduler_is_a_sentence(name, tmp_path):
+    with (
+        listening(servers(tmp_path)[name]) as address,
+        pytest.raises(Away, match=NO_SCHEDULER[name]) as away,
+    ):
+        asyncio.run(Connection(address, ())._workers())
+    assert "\n" not in str(away.value)
 
 
 def test_an_odd_server_is_a_sentence(tmp_path):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.dask_processes import end
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import read_settings
 from spmd_core.experiment.experiment import parse_experiment
@@ -17,7 +18,7 @@ from spmd_core.results.runs.events import Finished
 from tests.lab.cluster.conftest import Cluster
 from tests.labs import HASTY, PATIENCE_S, PATIENT, ROOT, experiment, is_running, until
 from tests.standin import sitecustomize as standin
-from tests.worker.test_members import ALONE, own
+from tests.worker.test_members import ALONE, TIMING, own
 
 MATMUL = {
     "workload": "matmul",
@@ -26,21 +27,28 @@ MATMUL = {
     "dims": {"batch": 1, "m": 16, "k": 64, "n": 16},
     "sharding": {"k": "x"},
     "strategies": ["single", "auto"],
+    "timing": TIMING,
 }
 
 
-@pytest.fixture
-def open_lab(data_folder):
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """A lab of an address: on the workers of the stand-in, one for all tests."""
     labs = []
 
-    def opened(address, settings=HASTY):
-        named = replace(settings, clusters=(("pod", address),))
-        labs.append(Lab.open(data_folder, settings=named))
+    def lab(address):
+        named = replace(PATIENT, terminate_grace_s=1, clusters=(("pod", address),))
+        labs.append(Lab.open(tmp_path_factory.mktemp("data"), settings=named))
         return labs[-1]
 
-    yield opened
-    for lab in labs:
-        lab.close()
+    yield lab
+    for each in labs:
+        each.close()
+
+
+@pytest.fixture(scope="module")
+def lab(cluster, opened):
+    return opened(cluster.ready(2))
 
 
 def on_hosts(behaviour=standin.QUICK, target="cluster:pod"):
@@ -65,36 +73,34 @@ def gone(pids):
     return until(lambda: not any(map(is_running, pids)))
 
 
-def test_a_product_over_two_hosts_is_right_and_each_host_is_timed(real_cluster, open_lab):
-    lab = open_lab(real_cluster.ready(2))
-    status = lab.wait(lab.submit(parse_experiment(MATMUL)), PATIENCE_S)
-    assert status.state == "succeeded", status
-    result = lab.result(status.run)
-    assert (result.environment.process_count, result.environment.device_count) == (2, 4)
-    auto = result.strategies["auto"]
-    assert auto.correct and [each.kind for each in auto.collectives] == ["all-reduce"]
-    assert [(each.process, each.devices) for each in auto.hosts] == [(0, 2), (1, 2)]
-    assert lab.text(status.run, "auto", "hlo"), "a long line has arrived too"
-    held = [pid for each in members(real_cluster).values() for pid in each]
-    assert len(held) == 2
-    lab.release()
-    assert gone(held)
+def begun(cluster, lab):
+    """A run that is sampled on all hosts, and its members, also after the loss of one before."""
+    cluster.ready(2)
+    run = lab.submit(on_hosts(standin.ROUNDS))
+    sampling(lab, run)
+    return run, members(cluster)
 
 
-def test_workloads_of_ones_own_run_where_all_hosts_have_them(tmp_path, open_lab, monkeypatch):
+def test_a_product_over_two_hosts_is_right_and_all_have_workloads_of_ones_own(
+    tmp_path, opened, monkeypatch
+):
     mine, other = tmp_path / "own.py", tmp_path / "other.py"
     mine.write_text(textwrap.dedent(ALONE))
     other.write_text(textwrap.dedent(ALONE) + "\n# changed\n")
     monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(mine))
-    found = Cluster(tmp_path, str(ROOT))
+    real = Cluster(tmp_path, str(ROOT))
     try:
-        lab = open_lab(found.ready(2))
+        lab = opened(real.ready(2))
+        status = lab.wait(lab.submit(parse_experiment(MATMUL)), PATIENCE_S)
+        assert status.state == "succeeded", status
+        result = lab.result(status.run)
+        assert (result.environment.process_count, result.environment.device_count) == (2, 4)
+        auto = result.strategies["auto"]
+        assert auto.correct and [each.kind for each in auto.collectives] == ["all-reduce"]
+        assert [(each.process, each.devices) for each in auto.hosts] == [(0, 2), (1, 2)]
+        assert lab.text(status.run, "auto", "hlo"), "a long line has arrived too"
         run = lab.submit(own("summed", "auto", target="cluster:pod", devices=4))
         assert lab.wait(run, PATIENCE_S).state == "succeeded", lab.status(run).error
-        run = lab.submit(own("summed", "shard_map", target="cluster:pod", devices=4))
-        status = lab.wait(run, PATIENCE_S)
-        assert status.state == "failed" and "this host has no table" in status.error.message
-        assert status.error.message.startswith("member 1 of cluster:pod (members 0 to 1; host ")
         lab.release()
         monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(other))
         run = lab.submit(own("summed", "auto", target="cluster:pod", devices=4))
@@ -102,74 +108,76 @@ def test_workloads_of_ones_own_run_where_all_hosts_have_them(tmp_path, open_lab,
         assert status.state == "failed" and "start it with the same" in status.error.message
         assert "the Dask worker 'tcp://127.0.0.1:" in status.error.message
     finally:
-        found.end()
+        real.end()
 
 
-def test_a_run_is_cancelled_on_all_hosts_and_its_members_stay(cluster, open_lab):
-    lab = open_lab(cluster.ready(2), PATIENT)
-    run = lab.submit(on_hosts(standin.ROUNDS))
-    sampling(lab, run)
-    held = members(cluster)
+def test_a_run_is_cancelled_on_all_hosts_and_its_members_stay(cluster, lab):
+    run, held = begun(cluster, lab)
     lab.cancel(run)
     assert lab.wait(run, PATIENCE_S).state == "cancelled"
     assert members(cluster) == held and all(held.values())
+    lab.release()  # the stand-in's second member does not hear of it from the first
+    assert gone([pid for pids in held.values() for pid in pids])
 
 
-def test_a_host_that_is_lost_ends_the_run_by_name_and_frees_the_others(cluster, open_lab):
-    for struck in ("the Dask worker", "the member", "the member, stopped"):
-        lab = open_lab(cluster.ready(2))
-        run = lab.submit(on_hosts(standin.ROUNDS))
-        sampling(lab, run)  # also after the loss before it
-        held = members(cluster)
-        worker = cluster.workers[0].pid
-        (member,) = held[worker]
-        how = signal.SIGSTOP if "stopped" in struck else signal.SIGKILL
-        os.kill(worker if "Dask" in struck else member, how)
-        status = lab.wait(run, PATIENCE_S)
-        assert status.state == "crashed"
-        assert f"process {member})" in status.error.message, status
-        assert "of cluster:pod (members 0 to 1; host" in status.error.message
-        assert gone([pid for pids in held.values() for pid in pids])
-    again = open_lab(cluster.ready(2))
-    cluster.allow(1_000)
-    run = again.submit(on_hosts())
-    assert again.wait(run, PATIENCE_S).state == "succeeded", again.status(run)
+def test_a_member_that_fails_alone_ends_the_run_with_its_error(cluster, lab):
+    cluster.ready(2)
+    status = lab.wait(lab.submit(on_hosts(standin.FAILS_ALONE)), PATIENCE_S)
+    assert status.state == "failed" and "a mistake in this member" in status.error.message, status
+    assert status.error.message.startswith("member 1 of cluster:pod (members 0 to 1; host ")
 
 
-def test_a_frozen_scheduler_ends_the_run_and_its_members(cluster, open_lab):
-    lab = open_lab(cluster.ready(2))
-    run = lab.submit(on_hosts(standin.ROUNDS))
-    sampling(lab, run)
-    held = [pid for pids in members(cluster).values() for pid in pids]
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("struck", ["member", "Dask worker"])
+def test_a_host_that_is_lost_ends_the_run_by_name_and_frees_the_others(
+    cluster, lab, struck, frozen
+):
+    run, held = begun(cluster, lab)
+    worker = cluster.workers[0]
+    (member,) = held[worker.pid]
+    how = signal.SIGSTOP if frozen else signal.SIGKILL
+    os.kill(worker.pid if struck == "Dask worker" else member, how)
+    status = lab.wait(run, PATIENCE_S)
+    assert status.state == "crashed"
+    assert f"process {member})" in status.error.message, status
+    assert "of cluster:pod (members 0 to 1; host" in status.error.message
+    assert gone([pid for pids in held.values() for pid in pids])
+    if struck == "Dask worker":
+        end(worker)
+
+
+def test_a_frozen_scheduler_ends_the_run_and_its_members(cluster, lab):
+    run, held = begun(cluster, lab)
     os.kill(cluster.scheduler.pid, signal.SIGSTOP)
     try:
         status = lab.wait(run, PATIENCE_S)
         assert status.state == "crashed" and "is gone: start it" in status.error.message
-        assert gone(held)
+        assert gone([pid for pids in held.values() for pid in pids])
     finally:
         os.kill(cluster.scheduler.pid, signal.SIGCONT)
 
 
-def test_a_lab_that_ends_leaves_no_member_behind(cluster, open_lab):
-    lab = open_lab(cluster.ready(2))
-    run = lab.submit(on_hosts(standin.ROUNDS))
-    sampling(lab, run)
+def test_a_lab_that_ends_leaves_no_member_behind(cluster, lab):
+    cluster.ready(2)
+    cluster.allow(1_000)
+    run = lab.submit(on_hosts())
+    assert lab.wait(run, PATIENCE_S).state == "succeeded", lab.status(run)
     held = [pid for pids in members(cluster).values() for pid in pids]
     assert len(held) == 2
     lab.close()
     assert gone(held)
 
 
-def test_a_scheduler_that_is_not_there_fails_the_run_with_a_sentence(open_lab):
-    lab = open_lab("tcp://127.0.0.1:9")
+def test_a_scheduler_that_is_not_there_fails_the_run_with_a_sentence(opened):
+    lab = opened("tcp://127.0.0.1:9")
     status = lab.wait(lab.submit(on_hosts()), PATIENCE_S)
     assert status.state == "failed"
     # on a busy machine the time is over before it is refused
     assert re.search(r"\(nothing listens there\)|within [\d.]+ s", status.error.message)
 
 
-def test_only_the_owner_names_clusters(open_lab):
-    lab = open_lab("tcp://127.0.0.1:9")
+def test_only_the_owner_names_clusters(opened):
+    lab = opened("tcp://127.0.0.1:9")
     with pytest.raises(RequestError, match="is no cluster that this server knows: use cluster:pod"):
         lab.submit(on_hosts(target="cluster:other"))
     with pytest.raises(RequestError, match="is no cluster that this server knows"):

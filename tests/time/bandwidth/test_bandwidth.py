@@ -8,7 +8,7 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.time.bandwidth.ceilings import busy_facts, ceiling
 from spmd_core.time.bandwidth.fits import fits
 from spmd_core.time.model.stored_results import cases, on_topology
-from spmd_core.words.bandwidth import sweep_words
+from spmd_core.words.bandwidth import fit_words, rate_words, sweep_words
 from spmd_core.words.facts import fact_words
 
 
@@ -104,6 +104,13 @@ def test_a_fit_finds_the_latency_and_bandwidth_that_made_the_points():
     assert fit.bandwidth == pytest.approx(2e9, rel=0.03)
     assert fit.latency_ci95_s[0] < 5e-5 < fit.latency_ci95_s[1]
     assert fit.knee_bytes == pytest.approx(5e-5 * 2e9 / 1.5, rel=0.05)
+
+
+def test_times_that_do_not_grow_with_bytes_have_no_bandwidth_in_words():
+    case = cases(sweep(kinds="all-reduce", axes="y"))[0]
+    (fit,) = fits([case.point(size, 1e-4) for size in case.sizes])
+    assert "over y: 100 µs, whatever its bytes" in fit_words(fit)
+    assert rate_words(fit.bandwidth) == "–"
 
 
 def test_wrong_points_and_too_few_make_no_fit():

@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from spmd_core.base import CLEAR, bytes_text, refuse, seconds_text, shorten
+from spmd_core.base import CLEAR, bytes_text, number_text, refuse, seconds_text, shorten
 from spmd_core.commands.printed.table import table
 from spmd_core.commands.search_arguments import (
     BUDGET_S,
@@ -16,22 +16,14 @@ from spmd_core.commands.search_arguments import (
 )
 from spmd_core.commands.waiting import interrupt
 from spmd_core.lab import Lab, Searches
-from spmd_core.search import Answer, Candidate, Ranked, axis_rules, rules_text
+from spmd_core.search import Answer, Candidate, Goal, Ranked, axis_rules, rules_text
 from spmd_core.trials import FEW, FEW_S, Search, candidate_row, watch_search
 from spmd_core.words import doing, why_not
 from spmd_core.words import search as words
 
 BEST_NUMBERS = (1, 2, 3, 4)  # columns of the best of each target
-_HEAD = (
-    "candidate",
-    "",
-    "time",
-    "between",
-    "memory",
-    "fits",
-    "known by",
-    "others",
-)  # "": what it costs
+# "": what it costs
+_HEAD = ("candidate", "", "time", "between", "memory", "fits", "known by", "others")
 
 
 __all__ = ["add_arguments", "main"]
@@ -106,17 +98,13 @@ def lines(answer: Answer, top: int) -> list[str]:
     if winner is None:
         return [*printed, words.space_words(answer)]
     if len(answer.best_by_target) > 1:
-        best = [words.best_row(each, answer) for each in answer.best_by_target.values()]
-        printed += [
-            "",
-            f"{words.BEST_OF_EACH}:",
-            *table([words.BEST_TITLES, *best], numbers=BEST_NUMBERS),
-            "",
-        ]
+        printed += _best_of_each(answer)
     printed += [f"  {words.standard_words(answer, each)}" for each in answer.standards]
-    cost = words.cost_title(winner, answer.question.minimize)
+    cost = words.cost_title(winner, _paid(answer))
     rows = [_row(place, group, answer) for place, group in enumerate(answer.shardings[:top], 1)]
     head = tuple(title or cost for title in _HEAD if title or cost)
+    if _of_batches(answer):
+        head = tuple("time of 1B" if title == "time" else title for title in head)
     printed += [
         "",
         *table([("", *head), *rows], numbers=(0, 2, 3, 5, 8) if cost else (0, 2, 4, 7)),
@@ -131,6 +119,32 @@ def lines(answer: Answer, top: int) -> list[str]:
     printed.append(words.state_words(answer))
     printed += [following] if (following := words.next_words(answer)) else []
     return [*printed, *(f"note: {note}" for note in answer.notes)]
+
+
+def _best_of_each(answer: Answer) -> list[str]:
+    """The best of each target, with its price where there is one."""
+    rows = [
+        words.BEST_TITLES,
+        *(words.best_row(each, answer) for each in answer.best_by_target.values()),
+    ]
+    price = answer.question.price
+    if not price:
+        rows = [(row[0], *row[2:]) for row in rows]
+    hint = [] if price else ["No price is given: --price v5p=4.2,v5e=1.2 adds that of each."]
+    shown = table(rows, numbers=BEST_NUMBERS if price else BEST_NUMBERS[:-1])
+    return ["", f"{words.BEST_OF_EACH}:", *shown, *hint, ""]
+
+
+def _paid(answer: Answer) -> Goal:
+    """What a candidate's cost is: its price too where time is minimized."""
+    goal = answer.question.minimize
+    of_steps = answer.winner is not None and answer.winner.step
+    return "price" if goal == "time" and of_steps and answer.question.price else goal
+
+
+def _of_batches(answer: Answer) -> bool:
+    """Whether the ranking has steps of several batches, which compare by the time of tokens."""
+    return len({group[0].candidate.tokens for group in answer.shardings}) > 1
 
 
 def _curves(answer: Answer) -> list[str]:
@@ -149,16 +163,20 @@ def _curves(answer: Answer) -> list[str]:
 
 def _row(place: int, group: Sequence[Ranked], answer: Answer) -> tuple[str, ...]:
     """A mesh and batch under its best policy; how many others are of it."""
-    each, question = group[0].candidate, answer.question
-    cost = words.cost_text(each, question.minimize, dict(question.price))
-    span = each.span
-    between = f"{seconds_text(span[0])} to {seconds_text(span[1])}" if span else "–"
+    each = group[0].candidate
+    cost = words.cost_text(each, _paid(answer), dict(answer.question.price))
+    time, span, between = seconds_text(each.seconds), each.span, "–"
+    if _of_batches(answer):
+        time, hours = words.time_of_tokens(each), 1e9 / each.tokens / 3600
+        between = " to ".join(number_text(side * hours) for side in span) + " h" if span else "–"
+    elif span:
+        between = f"{seconds_text(span[0])} to {seconds_text(span[1])}"
     others = sum(1 + len(entry.alike) for entry in group) - 1
     return (
         str(place),
         each.name,
         *([cost] if cost else []),
-        seconds_text(each.seconds),
+        time,
         between,
         bytes_text(each.memory_bytes),
         each.fits,

@@ -18,11 +18,14 @@ from spmd_core.time.cost.expert_memory import Experts, expert_memory
 _BYTES = {"float32": 4, "bfloat16": 2}
 _HEADS = {"query", "key", "value"}
 _TURNED = "saved arrays in another layout"
+_FETCHED = "an offloaded array of all layers"
 LANES = 128  # the attention kernel leaves its row sums once per lane; they are kept once
 # How far the peak may be off, either way: the worst of compiled plans, with some to spare. More of
 # it may be missing where the compiler moves arrays to the host, and heads for the sequence with them
 OFF, OFF_OFFLOADED, OFF_SEQUENCE = 0.08, 0.11, 0.16
 OFF_EXPERTS = 0.12  # compared with few plans
+# arrays that JAX keeps for the gradient of an activation and of the matmul behind it
+_OF_ACTIVATION = {"silu": 4.0, "clamped_silu": 4.0, "gelu": 6.0, "relu": 1.5}
 
 
 Fits = Literal["yes", "likely", "no"]
@@ -133,6 +136,11 @@ def _worst_moment(
     else:
         parts = {"logits and output table": logits, "one block's backward pass": first}
         spare = of_logits + first
+    if (fetched := _fetched(plan, arrays)) and plan.topology.slices == 1:
+        own = block - _gathered_streams(plan, arrays)
+        if gradients + own + fetched > sum(parts.values()):
+            parts = {"gradients": gradients, "one block's backward pass": own, _FETCHED: fetched}
+            spare = 0.0
     return parts | ({_TURNED: turned} if turned else {}), spare, may_turn
 
 
@@ -215,7 +223,7 @@ def kept_bytes(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     layers, named = plan.size.layers, _named(plan, arrays)
     if plan.remat == "none":
         experts = _experts(plan, arrays)
-        kept = sum(named.values()) + 4 * arrays.stream + arrays.wide
+        kept = _residuals(plan, arrays) + named["mlp_down"]
         return layers * (kept + (experts.kept if experts else 0.0)), 0.0
     names = _saved_names(plan)
     # a scanned block of several layers: once
@@ -227,20 +235,52 @@ def kept_bytes(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     )
 
 
+def _residuals(plan: Plan, a: Arrays) -> float:
+    """What JAX keeps of a layer for its gradients, where nothing is computed again: of each norm
+    its input in float32 and two results, queries, what attention makes of them twice, keys, values,
+    and the mlp's.
+    """
+    size = plan.size
+    norms = 4 * (4 if size.post_norms else 2) * a.stream
+    norms += 4 * (a.query + a.key) * size.qk_norm
+    wide = _OF_ACTIVATION[size.activation] + 2 * size.gated
+    return norms + 3 * a.query + 2 * a.key + a.sums / LANES + wide * a.wide
+
+
 def _block(plan: Plan, a: Arrays, experts: Experts | None) -> tuple[float, float]:
     """(working set of one block's backward pass, the part that the compiler can do without)."""
     tensor = plan.axis_sizes.get("tensor", 1)
     mlp = (4 if plan.size.gated else 3) * a.wide + 2 * a.weights
     block = experts.block if experts else mlp
     block += _attention(plan, a)
+    block += _gathered_streams(plan, a)
     if tensor > plan.size.kv_heads:  # keys and values are sums over `tensor`, of all heads
-        block += 2 * a.stream * tensor + 4 * a.key * plan.size.kv_heads
-    elif tensor > 1:  # of full width, on the way into and out of the projections
-        block += 4 * a.stream * tensor
+        block += 4 * a.key * plan.size.kv_heads
     named = _named(plan, a)
     # those at work are counted; one set is on its way to or from the host unless memory is short
     offloaded = sum(named[name] for name in plan.offload)
     return block + offloaded, offloaded + 4 * a.stream + (a.wide if plan.size.experts == 1 else 0.0)
+
+
+def _gathered_streams(plan: Plan, a: Arrays) -> float:
+    """Streams of full width, on the way into and out of the projections over `tensor`."""
+    tensor = plan.axis_sizes.get("tensor", 1)
+    return 0.0 if tensor == 1 else (2 if tensor > plan.size.kv_heads else 4) * a.stream * tensor
+
+
+def _fetched(plan: Plan, a: Arrays) -> float:
+    """Bytes of an offloaded array that an all-to-all moves to other devices: it comes before the
+    slice of a layer, so that all layers come from the host, and are copied, at once.
+    """
+    axes, moved = plan.axis_sizes, set[str]()
+    if axes.get("sequence", 1) > 1:
+        moved |= _HEADS
+    if axes.get("expert", 1) > 1 and not plan.dropless:
+        moved.add("mlp_down")
+    named = _named(plan, a)
+    return (
+        2 * plan.size.layers * max((named[name] for name in moved & set(plan.offload)), default=0.0)
+    )
 
 
 def _attention(plan: Plan, a: Arrays) -> float:
@@ -266,8 +306,9 @@ def _turned(plan: Plan, a: Arrays) -> tuple[float, float, float]:
     Heads: where none of them is computed again and attention comes from the host, the saved ones
     are all that changes places with the sequence. The gate: TPU7x converts layouts by its
     SparseCores, a slice at a time in the loop and all layers at once in the block outside of it,
-    unless `mlp_up` is read beside it. Which others are copied is not known: some of the same plans
-    on other meshes are.
+    unless `mlp_up` is read beside it; v6e one of the two, where weights are gathered over part of a
+    slice, or there are several. Which others are copied is not known: some of the same plans on
+    other meshes are.
     """
     if not plan.offload:
         return 0.0, 0.0, 0.0
@@ -280,6 +321,9 @@ def _turned(plan: Plan, a: Arrays) -> tuple[float, float, float]:
     is_alone = "mlp_gate" in on_device and "mlp_up" not in on_device and plan.remat == "full"
     is_alone &= not is_sequence
     gate = named["mlp_gate"] if is_alone and plan.topology.chip.generation == "tpu7x" else 0.0
+    in_parts = 1 < _gathered_by(plan) < plan.topology.devices
+    if plan.topology.chip.generation == "v6e" and plan.remat == "full" and in_parts:
+        heads += max((named[name] for name in {"mlp_up", "mlp_gate"} & on_device), default=0.0)
     most = sum(named[name] for name in ("input", "mlp_up", "mlp_gate") if name in on_device)
     most += 2 * named["query"] if is_sequence else 0.0
     return layers * heads, layers * gate, layers * max(heads + gate, most)

@@ -1,5 +1,6 @@
 """Which candidates are ruled out by what is known, and which is tried next."""
 
+import math
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -32,17 +33,16 @@ class CandidateChoice:
         self._drawn: set[object] = set()
 
     def ruled_out(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Candidates that change by what is known: those whose lower bound is above the best, and
-        those whose estimate is so far above that none like it was seen.
+        """Candidates that change by what is known: those whose lower bound is above the best of
+        their target, and those whose estimate is so far above that none like it was seen.
         """
-        known = [
-            each.seconds / each.tokens
-            for each in candidates
-            if each.stage in ("measured", "compiled") and each.seconds is not None
-        ]
-        if not known or self._question.minimize != "time":
+        best: dict[str, float] = {}
+        for each in candidates:
+            if each.stage in ("measured", "compiled") and each.seconds is not None:
+                seconds = each.seconds / each.tokens
+                best[each.target] = min(best.get(each.target, seconds), seconds)
+        if not best or self._question.minimize != "time":
             return []
-        best = min(known)
         late = [
             replace(
                 each,
@@ -53,9 +53,9 @@ class CandidateChoice:
             for each in candidates
             if each.stage == "estimated"
             and each.bound_s is not None
-            and each.bound_s / each.tokens > best
+            and each.bound_s / each.tokens > best.get(each.target, math.inf)
         ]
-        return late or self._far_behind(candidates, best)
+        return late or self._far_behind(candidates, min(best.values()))
 
     def _far_behind(self, candidates: Sequence[Candidate], best: float) -> list[Candidate]:
         if not self._draws:

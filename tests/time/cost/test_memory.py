@@ -92,8 +92,9 @@ def test_without_remat_each_layer_keeps_rows_and_routes(dropless, routes):
         "kept by the forward pass"
     ]
     tokens, visits = 2 * 4096, 8 * (1.0 if dropless else 1.25)
-    rows, wide, heads = visits * 2048, visits * 768, 2 * 32 * 128 + 2 * 4 * 128
-    each = 2 * rows + 3 * wide + heads + 6 * 2048 + 32 * 2 + routes * visits * 4096
+    rows, wide, queries, keys = visits * 2048, visits * 768, 32 * 128, 4 * 128
+    heads = 3 * queries + 2 * keys + 4 * (queries + keys) + 32 * 2  # with norms of their own
+    each = 2 * rows + 6 * wide + heads + 8 * 2048 + routes * visits * 4096
     assert kept == pytest.approx(48 * tokens * 2 * each, rel=1e-3)
 
 
@@ -183,6 +184,31 @@ def test_gradients_of_grouped_matrices_fill_tiles(devices, last):
             30.87,
         ),
         (("v5p:2x2x2", "qwen3-30b-a3b", {"fsdp": 8}, 2, 4096), {"layers": 8}, 19.10),
+        (
+            ("v5p:2x4x4", "llama-3.1-8b", {"data": 4, "fsdp": 2, "fsdp_transpose": 4}, 4, 4096),
+            {"remat": "none"},
+            151.98,
+        ),
+        (  # keys of fewer heads than `tensor`
+            ("v5p:4x4x4", "llama-3.1-70b", {"fsdp": 2, "tensor": 32}, 2, 4096),
+            {"offload": ("query", "key", "value")},
+            52.64,
+        ),
+        (  # all layers of an offloaded array are fetched before an all-to-all
+            ("v5p:2x2x4", "qwen3-30b-a3b", {"expert": 16}, 2, 4096),
+            {"save": ("query",), "offload": ("key", "value", "mlp_down")},
+            70.78,
+        ),
+        (
+            ("v5p:2x2x1", "scaled:8", {"sequence": 4}, 6, 8192),
+            {"save": ("out", "mlp_down"), "offload": ("key", "mlp_up", "attention")},
+            86.12,
+        ),
+        (  # the gate is copied to another layout
+            ("v6e:4x4*2", "scaled:16", {"data": 2, "sequence": 16}, 1),
+            {"save": ("input", "key", "out", "mlp_gate"), "offload": ("mlp_up",)},
+            28.71,
+        ),
         (("v5e:8x8", "llama-3.1-8b", {"fsdp": 64}, 4), {}, 7.63),
         (("v6e:16x16", "gpt-3-175b", {"fsdp": 256}, 2), {"offload": ("input",)}, 19.03),
     ],

@@ -7,10 +7,12 @@ import pytest
 from bench.values import ENVIRONMENT
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import INEXPRESSIBLE, Result
+from spmd_core.search import models
 from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.array_search import Space
 from spmd_core.search.behind import DRAWN, MARGIN, REASON, Trust, estimate_s, rejudged, trust
+from spmd_core.search.question import read_question
 from spmd_core.trials.searching import choice as choosing
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import answered
@@ -131,3 +133,21 @@ def test_a_sharding_that_a_strategy_cannot_write_is_ruled_out_and_has_not_failed
     assert (ruled_out.stage, ruled_out.detail) == ("pruned", "needs whole rows")
     said = words.space_words(Answer(QUESTION, 1, [ruled_out], True))
     assert said.endswith("Pruned: 1 cannot be written under their strategy.")
+
+
+def test_the_best_of_another_target_stays_in_the_table():
+    """A chip that is slower may cost less: only its own compiled plans rule its estimates out."""
+    asked = {"model": "scaled:1", "chips": ["v5e:4", "v6e:4"], "global_batch": 16}
+    question = read_question(asked)
+    found = list(models.candidates(question))
+    every = Answer(question, len(found), found, True)
+    seconds = 0.1 * every.winner.seconds
+    known_s = Estimate(low=seconds, estimate=seconds, high=seconds)
+    fast = replace(every.winner, stage="compiled", predicted=known_s)
+    known = [fast if each.number == fast.number else each for each in found]
+    out = CandidateChoice(question, len(found), draws=False).ruled_out(known)
+    assert {each.target for each in out} == {fast.target}
+    left = [each for each in known if each.number not in {pruned.number for pruned in out}]
+    assert (
+        Answer(question, len(left), left, True).best_by_target.keys() == every.best_by_target.keys()
+    )

@@ -67,15 +67,17 @@ def main() -> int:
         data=(STORED, "lines of what was compiled"),
         folder=(Path("search-winners"), "of the compiles"),
         compile=(0, "how many more"),
+        searches=("", "numbers of those whose neighbors are compiled, in place of all"),
     )
+    wanted = {int(each) for each in asked.searches.split(",") if each} or range(SEARCHES)
     settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
     lab = Lab.open(asked.folder, settings=settings) if asked.compile else None
     known = {key_of(parse_plan(row["plan"])): row for row in stored(asked.data)}
 
-    def row_of(plan: Plan | None) -> dict | None:
+    def row_of(plan: Plan | None, is_wanted: bool = True) -> dict | None:
         assert plan is not None  # of a model's candidate that is ranked
         key = key_of(plan)
-        if key not in known and lab is not None and asked.compile > 0:
+        if key not in known and lab is not None and asked.compile > 0 and is_wanted:
             asked.compile -= 1
             known[key] = compiled(lab, plan)
             with asked.data.open("a") as file:
@@ -89,7 +91,8 @@ def main() -> int:
         print(f"{best.name:90} {(best.memory_bytes or 0) / 2**30:6.1f} GiB {said}")
     regrets = []
     for number, answer in listed:
-        beside = [row for each in drawn(answer, number) if (row := row_of(each.plan))]
+        plans = [each.plan for each in drawn(answer, number)]
+        beside = [row for plan in plans if (row := row_of(plan, number in wanted))]
         own = row_of(answer.winner.plan) if answer.winner else None
         times = [row["seconds"] for row in beside if row.get("seconds")]
         if own and own.get("seconds") and times:

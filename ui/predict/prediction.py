@@ -5,7 +5,7 @@ the details behind tabs that load when opened.
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
-from spmd_core.experiment import Experiment, Plan, link
+from spmd_core.experiment import Experiment, Plan, link, plan_notes
 from spmd_core.machine import get_topology, mesh_places
 from spmd_core.results import Estimate, Prediction, Result, RunStatus
 from spmd_core.time import estimate_step, is_outdated
@@ -104,7 +104,7 @@ def _estimate(plan: Plan) -> None:
             f"compiling: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}."
         )
     )
-    for note in memory["notes"]:
+    for note in plan_notes(plan):
         st.warning(plain(as_sentence(note)), icon=":material/call_split:")
 
 
@@ -312,7 +312,7 @@ def details(result: Result, name: str) -> None:
         elif opened == _ARROWS:
             arrows.show(result, name, prediction.collectives)
         elif opened == _MEMORY:
-            _memory(prediction)
+            _memory(prediction, result.row(name).experiment.plan)
             st.subheader("Mesh on the torus", anchor=False)
             _mesh(result.experiment)
         elif opened == _BESIDE:
@@ -372,7 +372,7 @@ def _collectives(result: Result, name: str, prediction: Prediction) -> None:
     )
 
 
-def _memory(prediction: Prediction) -> None:
+def _memory(prediction: Prediction, plan: Plan | None) -> None:
     memory = prediction.memory_bytes
     if memory.peak:
         st.vega_lite_chart(
@@ -383,10 +383,10 @@ def _memory(prediction: Prediction) -> None:
     left, right = st.columns([2, 3], gap="medium")
     draw_table(tables.memory_table(prediction), left)
     before = prediction.before_compiling
-    if before:
+    if before and plan:
         notes = [
             f"Estimated before compiling: {bytes_text(before['peak'])}.",
-            *map(as_sentence, before.get("notes", ())),
+            *map(as_sentence, plan_notes(plan)),
         ]
         left.caption(plain(" ".join(notes)))
     if prediction.buffers:

@@ -8,7 +8,7 @@ from typing import cast
 from spmd_core.base import WorkerError, bytes_text, seconds_text
 from spmd_core.commands import remedies
 from spmd_core.commands.printed.table import table
-from spmd_core.experiment import Plan
+from spmd_core.experiment import Plan, plan_notes
 from spmd_core.program import SMALL_WORDS, rows
 from spmd_core.results import Prediction, Result
 from spmd_core.time import estimate_step, nearest_fit
@@ -175,7 +175,7 @@ def print_estimate(
         "",
         *table(_collectives(estimate), numbers=(2, 3, 4, 5)),
     ]
-    notes = [f"note: {note}" for note in (*words["notes"], *estimate.notes)]
+    notes = [f"note: {note}" for note in (*plan_notes(plan), *estimate.notes)]
     print("\n".join(lines + notes + ignored(model)))
 
 

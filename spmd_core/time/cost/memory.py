@@ -48,6 +48,11 @@ class MemoryEstimate:
         peak, low, high = (int(each * ratio) for each in (self.peak, self.low, self.high))
         return MemoryEstimate(peak, low, high, self.host, self.parts)
 
+    def known(self, capacity: int) -> dict[str, object]:
+        """What a prediction keeps of it: bytes, and whether they fit."""
+        parts = {"parts": self.parts, "fits": self.peak <= capacity}
+        return {"peak": self.peak, "low": self.low, "high": self.high, **parts}
+
     def fits(self, most: int) -> Fits:
         """Whether it stays within so many bytes: "likely" where these are within the interval."""
         if self.high <= most:

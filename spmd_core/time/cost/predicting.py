@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spmd_core.base import RequestError, WorkerError, bytes_text
-from spmd_core.experiment import Experiment, Plan, plan_notes
+from spmd_core.experiment import Experiment, Plan
 from spmd_core.machine import get_topology
 from spmd_core.results import Collective, PredictedMemory, Prediction, Result, StoredFact
 from spmd_core.script import program_text
@@ -78,27 +78,12 @@ def _made_by(
             yield outcome.prediction.compile.get("versions"), now
 
 
-def before_compiling(plan: Plan) -> dict[str, object]:
-    """The memory that follows from the sizes alone, bytes per device, and whether it fits; `notes`
-    on what the mesh does not shard.
-    """
-    estimate = estimate_memory(plan)
-    return {
-        "peak": estimate.peak,
-        "low": estimate.low,
-        "high": estimate.high,
-        "parts": estimate.parts,
-        "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
-        "notes": plan_notes(plan),
-    }
-
-
 def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Prediction:
     """The prediction of a plan from what compiling it came to. RequestError or WorkerError where it
     was refused for anything but memory.
     """
     facts = {**answer.facts, "flags": plan.flags}
-    before = before_compiling(plan)
+    before = estimate_memory(plan).known(plan.topology.chip.device_hbm_bytes)
     if answer.error is not None:
         refused = _refused(answer, plan.topology.chip.device_hbm_bytes)
         known = (_estimated(plan), *(refused.facts or ()))

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from spmd_core.experiment import Plan, plan_notes
+from spmd_core.experiment import Plan
 from spmd_core.machine import Gpu
 from spmd_core.program import generic
 from spmd_core.results import (
@@ -91,14 +91,7 @@ def estimate_step(plan: Plan) -> Prediction:
         shares_s=shares,
         collectives=_collectives(moved, exposed),
         facts=_facts(shapes, memory.host, again, work.total.kernel / seconds),
-        before_compiling={
-            "peak": memory.peak,
-            "low": memory.low,
-            "high": memory.high,
-            "parts": memory.parts,
-            "fits": not missing,
-            "notes": plan_notes(plan),
-        },
+        before_compiling=memory.known(capacity),
     )
 
 

@@ -36,6 +36,7 @@ def lab() -> Lab:
     return Lab.open()
 
 
+Stop = examples.Stop
 _with_examples: set[Path] = set()  # data folders that were offered them
 
 

@@ -56,6 +56,24 @@ def test_each_act_of_the_viewer_is_one_step_and_what_the_app_writes_is_none(serv
     assert steps(page) == first + 3
 
 
+def test_a_collection_opened_from_the_list_stays_open_while_it_is_edited(server, new_page):
+    """A link from a screen to itself changes the address, too, there and back."""
+    page = visit(new_page, f"{server.url}/notebook")
+    page.get_by_role("textbox", name="New collection").fill("Week 47")
+    page.get_by_role("button", name="Begin a collection").click()
+    for _ in range(2):
+        page.wait_for_url("**/notebook?collection=*")
+        settled(page).get_by_role("link", name="All collections").click()
+        page.wait_for_url(f"{server.url}/notebook")
+        settled(page).get_by_role("link", name="Week 47").first.click()
+    page.get_by_role("textbox", name="Add text").fill("Rows win.")
+    page.get_by_role("button", name="Add the text").click()
+    expect(page.get_by_test_id("stMain").get_by_text("Rows win.", exact=True)).to_be_visible()
+    assert "?collection=" in page.url
+    go_back(page)
+    expect(page.get_by_role("textbox", name="New collection")).to_be_visible()
+
+
 def test_overview_and_history_show_a_run_of_another_viewer_without_a_reload(
     server, page, other_page, link
 ):

@@ -184,3 +184,10 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(screen, monkeyp
     assert f"Tour, 1 of {len(stops)}:" in said and "Look at:" not in said
     onward = [label for label in labels(shown) if label.startswith("Next: ")]
     assert onward == [f"Next: {stops[1].title}"]
+    # the notebook can begin with a page of them
+    screen("notebook").button(key="collection:example").click().run()
+    lab = Lab.open()
+    (made,) = lab.collections.listed()
+    lab.close()
+    assert set(made.runs) == {run for stop in stops for run in stop.runs}
+    assert sum(each.kind == "text" for each in made.items) == len(stops)

@@ -19,8 +19,8 @@ from spmd_core.reports import (
     text_blocks,
 )
 from spmd_core.results import RUN, TEXT, Collection, CollectionItem
-from spmd_core.words import ago, answer_words, experiment_words, run_headline
-from ui import cards, exports, shell
+from spmd_core.words import ago, answer_words, experiment_words, headline_parts
+from ui import cards, exports, shell, state
 from ui.entrance.short import COLLECTION
 from ui.lab import edit_collection, lab, may_act
 from ui.markdown import code, plain
@@ -46,9 +46,12 @@ def draw(page: Collection) -> None:
         for each in (lab().history(runs=page.runs) if page.runs else ())
     }
     editing = False
+    if not page.items:  # who begins it goes on writing
+        state.set_aside("notebook", "begun", page.id)
+    begun = state.aside("notebook", "begun") == page.id
     with st.container(horizontal=True, vertical_alignment="center"):
         if may_act():
-            editing = st.toggle("Edit", key=_EDIT, bind="query-params", value=not page.items)
+            editing = st.toggle("Edit", key=_EDIT, bind="query-params", value=begun)
         _downloads(page, subjects)
     st.caption("The link to send to your team:")
     st.code(link_of(page.id), language=None)
@@ -125,7 +128,7 @@ def _run(subject: Subject) -> None:
             query_params=cards.query(summary.experiment, summary.run),
         )
         if result:
-            st.markdown(f"**{plain(run_headline(result, None))}**")
+            st.markdown(f"**{plain(headline_parts(result)[0])}**")
         else:
             st.caption("This run left no result.")
         if summary.labels.name:

@@ -8,10 +8,11 @@ from spmd_core.base import RequestError
 from spmd_core.results import COLLECTION_ID, Collection
 from spmd_core.search import KeptSearch
 from spmd_core.words import ago
-from ui import links, shell
+from ui import links, shell, state
 from ui.entrance.short import COLLECTION
-from ui.lab import edit_collection, lab, may_act
+from ui.lab import Stop, edit_collection, lab, may_act
 from ui.markdown import plain
+from ui.notebook import tour
 
 _NEW = ""  # of the choice of a collection: one that is begun for it
 _WHAT = (
@@ -23,6 +24,10 @@ _WHAT = (
 def opened() -> Collection | None:
     """The collection that the address names; a sentence where it is not stored here."""
     name = st.query_params.get(COLLECTION, "")
+    if name != (state.aside("notebook", COLLECTION) or ""):
+        # a link from a screen to itself: the browser takes up the query, but does not show it
+        state.set_aside("notebook", COLLECTION, name)
+        st.query_params.update({COLLECTION: name} if name else {})
     if not name:
         return None
     words = "The link names no collection: copy all of it."
@@ -53,6 +58,11 @@ def listed() -> None:
             st.caption(plain(_facts(each)))
     if not pages:
         st.info("No collection yet: begin one here, or tick runs on History and add them to one.")
+    stops = tour.stored()
+    if not pages and stops and may_act():
+        label = "Make an example: results that came with the program"
+        if st.button(label, key="collection:example", icon=":material/article:"):
+            _begin("An example: what came with the program", stops=stops)
     if may_act():
         with st.form("collection:new", border=False):  # pressed twice it has its title still
             title = st.text_input(
@@ -62,7 +72,12 @@ def listed() -> None:
                 _begin(title)
 
 
-def _begin(title: str, runs: Sequence[str] = (), searches: Sequence[KeptSearch] = ()) -> None:
+def _begin(
+    title: str,
+    runs: Sequence[str] = (),
+    searches: Sequence[KeptSearch] = (),
+    stops: Sequence[Stop] = (),
+) -> None:
     """Make a collection, and open it."""
     made: list[Collection] = []
 
@@ -71,6 +86,9 @@ def _begin(title: str, runs: Sequence[str] = (), searches: Sequence[KeptSearch] 
         assert new is not None
         made.append(new)
         _put(new.id, runs, searches)
+        for stop in stops:
+            edit_collection(lab().collections.add_text, new.id, f"# {stop.title}\n{stop.look}")
+            _put(new.id, stop.runs)
 
     if sentence := shell.attempt(make):
         shell.refusal(sentence)
@@ -78,7 +96,7 @@ def _begin(title: str, runs: Sequence[str] = (), searches: Sequence[KeptSearch] 
         st.switch_page("pages/notebook.py", query_params={COLLECTION: made[0].id})
 
 
-def _put(collection: str, runs: Sequence[str], searches: Sequence[KeptSearch]) -> None:
+def _put(collection: str, runs: Sequence[str], searches: Sequence[KeptSearch] = ()) -> None:
     if runs:
         edit_collection(lab().collections.add_runs, collection, *runs)
     for each in searches:

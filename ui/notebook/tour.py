@@ -3,7 +3,7 @@
 import streamlit as st
 
 from ui import cards, state
-from ui.lab import find, lab, tour
+from ui.lab import Stop, find, lab, tour
 from ui.markdown import plain
 
 _ICON = ":material/tour:"
@@ -15,7 +15,7 @@ _FIRST = (
 
 def offer() -> None:
     """The five clicks in a row, where their results are stored here and nothing else is."""
-    if _is_stored() and not lab().history(over=True, limit=1, source="here"):
+    if stored() and not lab().history(over=True, limit=1, source="here"):
         with st.container(border=True, key="tour"):
             st.markdown(f"{_ICON} {_FIRST}")
             _clicks()
@@ -23,7 +23,7 @@ def offer() -> None:
 
 def listed() -> None:
     """The same folded, for who has runs of their own."""
-    if _is_stored():
+    if stored():
         with st.expander(
             "A tour of five clicks over results that came with the program", icon=_ICON
         ):
@@ -36,7 +36,7 @@ def guide(*runs: str) -> bool:
     """
     stops = tour()
     at = next((at for at, stop in enumerate(stops) if set(stop.runs) == set(runs)), None)
-    if at is None or not _is_stored():
+    if at is None or not stored():
         return False
     with st.container(border=True, key="tour"):
         st.markdown(f"{_ICON} **Tour, {at + 1} of {len(stops)}:** {plain(stops[at].look)}")
@@ -52,9 +52,10 @@ def guide(*runs: str) -> bool:
     return True
 
 
-def _is_stored() -> bool:
+def stored() -> tuple[Stop, ...]:
+    """The stops, where the results of all are stored here; else none."""
     stops = tour()
-    return bool(stops) and all(find(run) for stop in stops for run in stop.runs)
+    return stops if all(find(run) for stop in stops for run in stop.runs) else ()
 
 
 def _clicks() -> None:

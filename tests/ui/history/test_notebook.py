@@ -37,6 +37,8 @@ def opened(page, **query):
 def test_a_collection_is_begun_and_found(lab):
     screen = opened("pages/notebook.py")
     assert "No collection yet" in said(screen)
+    # an example is offered where the results that came with the program are stored
+    assert not [each for each in screen.button if each.key == "collection:example"]
     lab.collections.create("Week 47")
     screen.run()
     labels = [link.proto.label.replace("\\", "") for link in screen.get("page_link")]

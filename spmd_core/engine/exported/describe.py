@@ -32,6 +32,13 @@ from spmd_core.engine.exported.module import (
 from spmd_core.experiment import Described, Mesh
 
 HOW = "docs/your_program.md shows the lines that write one"
+_TEXTS = {  # of other files: what they begin with
+    b"HloModule ": "HLO text",
+    b"ML\xefR": "StableHLO bytecode",
+    b"stablehlo.": "StableHLO text",
+    b"{ lambda ": "a jaxpr",
+    b"\ndef ": "Python source",
+}
 MOST_LEAVES = 20_000
 _VERSION = re.compile(rb"StableHLO_v(\d{1,4}\.\d{1,4}\.\d{1,4})")
 _NEWER = re.compile(r"version|newer", re.IGNORECASE)
@@ -69,7 +76,11 @@ def read(data: bytes) -> export.Exported:
             raise refuse(
                 "this file", f"cannot be read by JAX {jax.__version__} ({reason})", fix
             ) from error
-        raise refuse("this file", "is no program of jax.export, or is damaged", HOW) from error
+        begins = b"\n" + data[:4096]
+        other = next((kind for mark, kind in _TEXTS.items() if mark in begins), None)
+        is_what = f"is {other}, and" if other else "is"
+        damaged = "" if other else ", or is damaged"
+        raise refuse("this file", f"{is_what} no program of jax.export{damaged}", HOW) from error
     if size > MOST_LEAVES:
         raise refuse(
             f"{size:,} arguments and outputs",

@@ -109,6 +109,25 @@ def test_what_is_no_program_ends_in_one_sentence(step):
     assert len(programs.held()) == held
 
 
+def test_what_jax_prints_of_a_program_is_named():
+    """HLO, StableHLO, a jaxpr and a script are what people drop first."""
+
+    def step(x):
+        return x @ x
+
+    given = jax.ShapeDtypeStruct((8, 8), "float32")
+    lowered = jax.jit(step).lower(given)
+    texts = {
+        "HLO text": lowered.compile().as_text(),
+        "StableHLO text": lowered.as_text(),
+        "a jaxpr": str(jax.make_jaxpr(step)(given)),
+        "Python source": "import jax\n\ndef step(x):\n    return x @ x\n",
+    }
+    for kind, text in texts.items():
+        with pytest.raises(RequestError, match=f"^this file is {kind}, and no program of jax.exp"):
+            describe.read((text or "").encode())
+
+
 def test_a_module_of_a_newer_version_names_it(step):
     exported = export.deserialize(bytearray(step))
     module = re.sub(rb"StableHLO_v\d+\.", b"StableHLO_v999.", exported.mlir_module_serialized)

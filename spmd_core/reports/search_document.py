@@ -85,7 +85,7 @@ def ranking_table(kept: KeptSearch) -> Table:
                 "Fits": Cell(each.fits or NONE),
                 "MFU": Cell(f"{each.mfu:.1%}", each.mfu) if each.mfu else Cell(NONE),
                 "Cost": Cell(each.cost or NONE),
-                "Alike": Cell(f"{each.alike:,}", each.alike) if each.alike else Cell(NONE),
+                "Other policies": Cell(f"{each.alike:,}", each.alike) if each.alike else Cell(NONE),
             }
             for place, each in enumerate(kept.ranking, 1)
         ]

@@ -1,5 +1,7 @@
 """The answer of a search with its sentences, to be kept."""
 
+from collections.abc import Sequence
+
 from spmd_core.search import TOP, Answer, KeptCandidate, KeptSearch, Ranked
 from spmd_core.words.search.answer import (
     asked_words,
@@ -47,7 +49,7 @@ def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
             "words": search_headline(answer),
             "has_winner": winner is not None,
             "complete": answer.complete,
-            "ranking": tuple(_row(each, answer) for each in answer.ranking[:TOP]),
+            "ranking": tuple(_row(group, answer) for group in answer.shardings[:TOP]),
             "standards": tuple(standard_words(answer, each) for each in answer.standards),
             "remarks": tuple(filter(None, remarks)),
             "counts": dict(answer.counts),
@@ -57,8 +59,9 @@ def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
     ).within()
 
 
-def _row(entry: Ranked, answer: Answer) -> KeptCandidate:
-    each, question = entry.candidate, answer.question
+def _row(group: Sequence[Ranked], answer: Answer) -> KeptCandidate:
+    """A mesh and batch under its best policy, as on the screen; how many others are of it."""
+    each, question = group[0].candidate, answer.question
     low, high = each.span or (None, None)
     return KeptCandidate(
         name=each.name,
@@ -73,6 +76,6 @@ def _row(entry: Ranked, answer: Answer) -> KeptCandidate:
         fits=each.fits,
         mfu=each.mfu,
         cost=cost_text(each, question.minimize, dict(question.price)),
-        alike=len(entry.alike),
+        alike=sum(1 + len(entry.alike) for entry in group) - 1,
         why=why_not(answer, each).removeprefix(each.name).lstrip(": "),
     )

@@ -26,7 +26,7 @@ from spmd_core.search.question import (
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
-from spmd_core.search.standards import StandardSharding
+from spmd_core.search.standards import NOT_TRIED, StandardSharding
 from spmd_core.search.sweep.curves import Outcome, SweepRow, csv_text, curves, row_json
 from spmd_core.search.sweep.runs import (
     Asked,
@@ -54,6 +54,7 @@ __all__ = [
     "GOALS",
     "MOST",
     "MOST_GIB",
+    "NOT_TRIED",
     "REMATS",
     "SAME",
     "TOP",

@@ -104,6 +104,7 @@ _OF_MODELS = {
     ("fsdp", "tensor"): "fsdp x tensor",
 }
 _SLOW: tuple[Reason, ...] = ("lower bound above the best", "estimate far above the best")
+NOT_TRIED = "its batch or what it saves is not tried here"
 _OF_ARRAYS = ("data", "fsdp", "tensor", "mixed")
 
 
@@ -184,7 +185,7 @@ def _published(
         and set(step.policy.offload) == set(wanted["offload"])
     ]
     if not alike:
-        return StandardSharding(title, None, "its batch or what it saves is not tried here")
+        return StandardSharding(title, None, NOT_TRIED)
     first = alike[0]
     return StandardSharding(
         title, first if first.is_ranked else None, first.detail, first.reason in _SLOW

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.results import Estimate, Ratio, Verdict, predicted_verdict
 from spmd_core.search import (
+    NOT_TRIED,
     Answer,
     Candidate,
     Difference,
@@ -283,7 +284,8 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
         return f"{title}: not among the candidates that were looked at."
     if each is None:
         why = _capital(standard.why) if standard.why else "no mesh of these devices is one"
-        what = "cannot win" if standard.is_slow else "cannot run"
+        is_known = standard.why != NOT_TRIED
+        what = ("cannot win" if standard.is_slow else "cannot run") if is_known else "not compared"
         return f"{title}: {what}. {_capital(why)}.".replace("..", ".")
     if each.number == winner.number:
         return f"{title}: {lead_words(answer)} of the ranking is one of these."

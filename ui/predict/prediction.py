@@ -25,7 +25,7 @@ from ui.arrows import view as arrows
 from ui.ir import viewer
 from ui.lab import lab
 from ui.markdown import as_sentence, coded, plain
-from ui.predict import beside, charts, drafts, keep, nearest, tables, torus
+from ui.predict import beside, charts, drafts, keep, nearest, study, tables, torus
 from ui.shell import draw_table, failure
 from ui.timeline import stored
 from ui.timeline import view as timeline_view
@@ -82,6 +82,7 @@ def before(experiment: Experiment) -> None:
                 anchor=False,
             )
         st.caption(plain(words.chip_words(topology)))
+    study.add_variant(experiment)
     _mesh(experiment)
 
 

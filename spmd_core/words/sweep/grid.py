@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.machine import get_topology
-from spmd_core.results import Estimate, compare_predicted
+from spmd_core.results import Comparison, Estimate, compare_predicted
 from spmd_core.search import SweepRow
 from spmd_core.words.costs import money_text
-from spmd_core.words.strategies import against_words
+from spmd_core.words.names import listed
+from spmd_core.words.strategies import LISTED, ratio_words
 from spmd_core.words.sweep.curves import row_cost
 
 NONE = "–"
@@ -24,7 +25,7 @@ def ranked_rows(rows: Sequence[SweepRow]) -> tuple[SweepRow, ...]:
 
 
 def grid_headline(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> str:
-    """Which plan is fastest per token, what the next one takes, and the cheapest where another is.
+    """Which plan is fastest per token, which may be as fast, and the cheapest where another is.
     `prices`: dollars per chip-hour, by generation; without one for each, chip-hours are compared.
     """
     timed = [row for row in ranked_rows(rows) if _fits(row) and row.numbers.step_s]
@@ -32,13 +33,19 @@ def grid_headline(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> str:
         return "None of these plans has a time yet." if rows else ""
     best = timed[0]
     known = "estimated" if best.is_estimated else "compiled"
-    words = [
-        f"{best.point.label} is the fastest per token: "
-        f"{seconds_text(best.numbers.step_s)} a step, {known}{_beside(timed)}."
-    ]
+    compared = _compared(timed)
+    tied = compared.tied if compared else ()
+    is_what = "has the lowest time" if tied else "is the fastest"
+    takes = f"{seconds_text(best.numbers.step_s)} a step, {known}"
+    words = [f"{best.point.label} {is_what} per token: {takes}."]
+    if tied:
+        others = f"{len(tied)} others" if len(tied) > LISTED else listed(tied)
+        words.append(f"{others} may be as fast: the intervals overlap.")
+    elif compared and compared.ratios:
+        words.append(f"Next is {compared.ratios[0].strategy}, {ratio_words(compared.ratios[0])}.")
     if (cheapest := _cheapest(timed, prices)) is not best:
         words.append(f"{cheapest.point.label} is the cheapest: {_cost(cheapest, prices)}.")
-    if guessed := sum(row.is_estimated for row in timed):
+    if 0 < (guessed := sum(row.is_estimated for row in timed)) < len(timed):
         words.append(f"{guessed} of {len(timed)} are estimates, not compiled.")
     return " ".join(words)
 
@@ -92,16 +99,13 @@ def _token_s(row: SweepRow) -> float | None:
     return row.numbers.step_s / plan.tokens if plan and row.numbers.step_s else None
 
 
-def _beside(timed: Sequence[SweepRow]) -> str:
-    """What the next plan takes beside the fastest, by their intervals."""
+def _compared(timed: Sequence[SweepRow]) -> Comparison | None:
+    """Plans beside the fastest, per token, by the intervals of those that have one."""
     times = {}
-    for row in timed[:2]:
+    for row in timed:
         numbers, plan = row.numbers, row.point.experiment and row.point.experiment.plan
         if plan and numbers.low_s and numbers.step_s and numbers.high_s:
             ends = numbers.low_s, numbers.step_s, numbers.high_s
             low, middle, high = (seconds / plan.tokens for seconds in ends)
             times[row.point.label] = Estimate(low=low, estimate=middle, high=high)
-    compared = compare_predicted(times) if len(times) > 1 else None
-    return (
-        f"; next is {timed[1].point.label}, {against_words(compared.ratios[0])}" if compared else ""
-    )
+    return compare_predicted(times)

@@ -70,6 +70,8 @@ def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     screen = opened()
     assert said(screen) == ""
     assert "2.1 GiB of 15.8 GiB per device: should fit." in headings(screen)
+    # an estimate is enough for a row of a study
+    assert [each for each in screen.button if each.key == "predict:variant"]
     assert field(screen, "button", "Predict").disabled is False
     assert Lab.open().active() == ()  # nothing is compiled by opening the screen
 

@@ -7,7 +7,6 @@ from ui import cards, exports, links, live, shell, state
 from ui.collectives import bandwidths, inputs
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
-from ui.notebook import labels
 
 share = shell.open_page("collectives")
 head = st.container(horizontal=True, vertical_alignment="center")
@@ -41,7 +40,6 @@ elif pressed:
 if status := live.follow("collectives", experiment, run, at_work):
     if result := lab().result(status.run):
         exports.menu(downloads, status.run, status.experiment)
-        labels.draw(status.run)
         bandwidths.draw(result, ago(status.finished_at or status.submitted_at))
 elif run is None:
     cards.elsewhere(lab().active(), state.last_run("collectives"))

@@ -39,6 +39,7 @@ if run is None or not tour.guide(run):
     course.hint(experiment)
 if refusal:
     shell.refusal(refusal)
+    st.caption("What you see below is of the last fields that were valid.")
 elif misfit:
     shell.offer_nearest("compare", misfit)
 elif pressed and not plan_rows.is_of_plans(experiment):
@@ -69,7 +70,7 @@ elif run is None:
     if misfit is None and plan_rows.is_of_plans(experiment):
         plan_rows.show(experiment, pressed)
     elif misfit is None and not study.last_answer(experiment):
-        comparison.before(experiment)
+        comparison.before(experiment, can_run=not refusal)
 
 links.write_query("compare", experiment, run)
 links.share_box(share, "compare", experiment, run)

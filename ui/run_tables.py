@@ -23,7 +23,7 @@ from ui.tables import NONE
 
 # of a run in the history
 WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
-FASTEST = "Fastest"
+FASTEST = "Lowest time"
 NAMES = "ABCDEFGH"  # of runs that stand side by side
 
 

@@ -102,6 +102,9 @@ _CSS = """<style>
   .st-key-rows :is(td, th), .st-key-rows :is(td, th) p {{ font-size: 0.82rem; }}
   .st-key-rows td:first-child {{ min-width: 4.5rem; }}
 }}
+@media (min-width: 641px) and (max-width: 1100px) {{
+  [data-testid="stMainBlockContainer"] {{ padding-left: 2rem; padding-right: 2rem; }}
+}}
 @media (max-width: 1100px) {{
   [data-testid="stMain"] [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"] table) {{
     flex-wrap: wrap;

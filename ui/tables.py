@@ -66,14 +66,13 @@ def _shown(cell: object) -> object:
 def times_table(result: Result) -> pd.DataFrame:
     """Median, interval, ratio to the fastest and verdict on the values, one row per strategy, the
     fastest first (two for `constrained`)."""
-    compared, timed = studies.against(result), timed_in(result)
+    compared = studies.against(result)
     rows = []
     for name, strategy in result.ordered:
         rows.append(
-            _times_row(title(name), strategy.median_s, strategy)
+            _times_row(title(name), strategy.median_s, strategy, timed_in(result, name))
             | {
                 "95 % interval": interval_text(strategy.ci95_s),
-                studies.TIMED_IN: timed.get(name, NONE),
                 _RATE: _rate(strategy),
                 _PREDICTED: _predicted(strategy),
                 PAIRED_RATIO: compared.get(name, NONE),
@@ -87,15 +86,16 @@ def times_table(result: Result) -> pd.DataFrame:
                     strategy,
                 )
             )
-    return without_empty(pd.DataFrame(rows), studies.TIMED_IN, _RATE, _PREDICTED, PAIRED_RATIO)
+    return without_empty(pd.DataFrame(rows), _RATE, _PREDICTED, PAIRED_RATIO)
 
 
-def _times_row(label: str, median_s: float | None, strategy: StrategyResult) -> dict[str, str]:
+def _times_row(
+    label: str, median_s: float | None, strategy: StrategyResult, timed: str = ""
+) -> dict[str, str]:
     return {
         "Strategy": label,
-        "Median per call": time_text(median_s),
+        "Median per call": f"{time_text(median_s)}{timed}",
         "95 % interval": NONE,
-        studies.TIMED_IN: NONE,
         _RATE: NONE,
         _PREDICTED: NONE,
         PAIRED_RATIO: NONE,

@@ -32,11 +32,11 @@ _MOST_BARS = 40
 
 def strategies_table(result: Result) -> Table:
     """A row for each strategy, of a study for each variant and strategy, the fastest first."""
-    against, timed = studies.against(result), timed_in(result)
+    against = studies.against(result)
     return table_of(
         [
             _row(result, name, outcome)
-            | {"Timed in": Cell(timed.get(name, NONE))}
+            | {"Timed in": Cell(timed_in(result, name).removeprefix(", in ") or NONE)}
             | {"Against the fastest": Cell(against.get(name, NONE))}
             for name, outcome in result.ordered
         ]

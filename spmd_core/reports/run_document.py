@@ -31,13 +31,14 @@ from spmd_core.results import Result
 from spmd_core.script import script_text, why_no_script
 from spmd_core.words import (
     environment_words,
+    evidence_words,
     experiment_words,
     failures,
+    headline_parts,
     kept_words,
     merged_notes,
     origin_words,
     predicted_words,
-    run_headline,
     state_words,
     studies,
     title,
@@ -95,8 +96,9 @@ def _opening(subject: Subject) -> list[Block]:
     by = f", by {summary.owner}" if summary.owner else ""
     blocks: list[Block] = []
     if result:
-        answer = run_headline(result, differences_of(result))
+        answer, more = headline_parts(result, differences_of(result))
         blocks.append(Paragraph(answer, is_first=True))
+        blocks += [Paragraph(each) for each in (more, evidence_words(result)) if each]
     if labels.name:  # else the title is the experiment
         blocks.append(Paragraph(f"{experiment_words(summary.experiment)}."))
     state = state_words(summary.state).lower()

@@ -146,6 +146,7 @@ from spmd_core.words.runs import (
     collectives_words,
     compile_words,
     failures,
+    headline_parts,
     is_predicted,
     kept_words,
     left_out_words,
@@ -178,7 +179,7 @@ from spmd_core.words.search.answer import (
     search_headline,
 )
 from spmd_core.words.search.candidates import why_not
-from spmd_core.words.strategies import compared, predicted, timed_in
+from spmd_core.words.strategies import compared, evidence_words, predicted, timed_in
 from spmd_core.words.studies import PAIRED, explained, whose
 from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
@@ -284,6 +285,7 @@ __all__ = [
     "domains_words",
     "environment_notes",
     "environment_words",
+    "evidence_words",
     "experiment_size_words",
     "experiment_words",
     "explained",
@@ -299,6 +301,7 @@ __all__ = [
     "grid_headline",
     "grid_row",
     "group_texts",
+    "headline_parts",
     "held_spec",
     "holders_text",
     "hosts_text",

@@ -227,15 +227,15 @@ def part_kind(words: str) -> str:
 
 
 def bounds_words(prediction: Prediction) -> str:
-    """The step with all communication hidden, with none, and as it was scheduled; "" where the
-    bounds are not known."""
+    """The step with communication beside all other work, with none beside it, and as it was
+    scheduled; "" where the bounds are not known."""
     if prediction.bounds_s is None:
         return ""
     scheduled = seconds_text(sum(prediction.shares_s.values()))
     return (
-        f"{seconds_text(prediction.bounds_s.overlapped)} with all communication hidden, "
-        f"{seconds_text(prediction.bounds_s.sequential)} with none; {scheduled} by the compiler's "
-        "schedule."
+        f"{scheduled} by the compiler's schedule; "
+        f"{seconds_text(prediction.bounds_s.overlapped)} if all communication ran beside other work, "
+        f"{seconds_text(prediction.bounds_s.sequential)} if none did."
     )
 
 

@@ -72,6 +72,18 @@ def run_headline(result: Result, differences: Sequence[str] | None = None) -> st
     return strategies.mixed(result) if result.experiment.is_mixed else strategies.measured(result)
 
 
+def headline_parts(result: Result, differences: Sequence[str] | None = None) -> tuple[str, str]:
+    """The answer for a headline above its table, without the evidence that the table has; and what
+    else it is, "" where that is all.
+    """
+    what = result.experiment.what
+    if what.is_small_program or what.is_of_machine or is_predicted(result):
+        return run_headline(result, differences), ""
+    answer, more = strategies.answer_parts(result)
+    predicted = strategies.predicted(result) if result.experiment.is_mixed else ""
+    return answer, " ".join(part for part in (more, predicted) if part)
+
+
 def program_words(failed: bool, differences: Sequence[str] | None) -> str:
     """Whether a small program ran, and whether its numbers are the expected ones of its example, if
     any.

@@ -20,18 +20,16 @@ from spmd_core.words.names import listed, processes_words, share_text, title
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
 RATIO_NOTE = (
-    "The paired ratio compares the calls that rows made side by side in each round, so that a slow "
-    "stretch of the machine counts for all of them: its interval decides the verdict, and it can "
-    "differ from the quotient of the medians."
+    "The paired ratio compares calls of the same round, so that a slow stretch of the machine counts "
+    "for all rows. Its interval decides the verdict; it can differ from the quotient of the medians."
 )
 PAIRED_NOTE = (
     "Rows are in the order of their medians; a second timing of a strategy stands below it. "
     + RATIO_NOTE
 )
 ONE_PROCESS = (
-    "Rows timed in 1 process stand last: they took so much longer there that further processes left "
-    "them out. Compare them by the paired ratio, which is of the rounds that two rows share: their "
-    "times are of other rounds than those of the rest."
+    "Rows timed in 1 process stand last: they were so slow there that the other processes left them "
+    "out. Compare them by their ratio; their times are of fewer rounds."
 )
 MIXED = (
     "Measured rows come first. A measured time and a predicted one are not ranked against each "
@@ -50,20 +48,27 @@ def measured(result: Result) -> str:
     """Which strategy is fastest; of a study first which variant, each by its fastest row, then
     which strategy within the best one.
     """
+    return " ".join(part for part in answer_parts(result, is_brief=False) if part)
+
+
+def answer_parts(result: Result, is_brief: bool = True) -> tuple[str, str]:
+    """The same in two parts: of a study the variants, and what holds within the best one (else
+    ""). `is_brief`: without the evidence, which the table below a headline has.
+    """
     best = best_rows(result) if result.experiment.variants else ()
     if not result.comparison or not best or len(best) == len(result.strategies):
-        return _measured(result, _Called(result))
+        return _measured(result, _Called(result, is_brief=is_brief)), ""
     variant = result.row(best[0]).variant
     within = of_rows(
         result, [name for name in result.strategies if result.row(name).variant == variant]
     )
-    sentence = _measured(of_rows(result, best), _Called(result))
+    sentence = _measured(of_rows(result, best), _Called(result, is_brief=is_brief))
     answer = within.comparison
     if not answer or not answer.ratios:
-        return sentence
-    called = _Called(result, is_within=True)
+        return sentence, ""
+    called = _Called(result, is_within=True, is_brief=is_brief)
     margin = result.experiment.timing.margin
-    return f"{sentence} Within {variant}: {compared(answer, result.medians_s, called, margin)}"
+    return sentence, f"Within {variant}: {compared(answer, result.medians_s, called, margin)}"
 
 
 def _measured(result: Result, called: "_Called") -> str:
@@ -107,9 +112,7 @@ def compared(
     here = " in this process" if count == 1 else ""
     alike = [each.strategy for each in unsure if called.is_alike(each.strategy, answer.fastest)]
     unsure = [each for each in unsure if each.strategy not in alike]
-    after = (
-        f" Next is {called(slower.strategy)}{_slower(medians_s, slower, count)}." if slower else ""
-    )
+    after = f" Next is {called.slower(medians_s, slower, count)}." if slower else ""
     if alike and not same and not unsure:  # there is nothing to tell apart
         named = called.with_times(medians_s, [answer.fastest, *alike])
         return f"{named} compile to the same program: none of them is faster.{after}"
@@ -126,7 +129,7 @@ def compared(
         parts.append(f"{named} take the same time{here}, within {share_text(margin)}.")
     if unsure:
         question = _question(answer.fastest, unsure, medians_s, called, bool(same), here)
-        parts.append(f"Cannot tell {question}: {_unsure_words(unsure)}.")
+        parts.append(f"Cannot tell {question}{_unsure_words(unsure, called.is_brief)}.")
     return " ".join(parts) + after
 
 
@@ -148,10 +151,12 @@ def _question(
     return f"whether {called.with_times(medians_s, others)} {verb} slower"
 
 
-def _unsure_words(unsure: Sequence[Ratio]) -> str:
+def _unsure_words(unsure: Sequence[Ratio], is_brief: bool) -> str:
     """The intervals of ratios whose verdict is open, and what would settle that."""
     settles = {each.settles for each in unsure}
-    needed = next((each for each in _SETTLES if each in settles), None)
+    needed = next((f"; {each} might settle it" for each in _SETTLES if each in settles), "")
+    if is_brief:
+        return needed
     if len(unsure) == 1:
         interval = paired_words(unsure[0])
     else:
@@ -163,7 +168,7 @@ def _unsure_words(unsure: Sequence[Ratio]) -> str:
             )
         )
         interval = f"paired ratios {low}× to {high}×"
-    return f"{interval}; {needed} might settle it" if needed else interval
+    return f": {interval}{needed}"
 
 
 def predicted(result: Result) -> str:
@@ -211,8 +216,8 @@ class _Called:
     their variants alone where all have one strategy, by their strategies alone within a variant.
     """
 
-    def __init__(self, result: Result | None, is_within: bool = False):
-        self._result, self._is_within = result, is_within
+    def __init__(self, result: Result | None, is_within: bool = False, is_brief: bool = False):
+        self._result, self._is_within, self.is_brief = result, is_within, is_brief
         self._is_study = result is None or bool(result.experiment.variants)
         self._alone = (
             result is not None and len({row.strategy for row in result.experiment.rows}) == 1
@@ -231,6 +236,17 @@ class _Called:
             return ""
         per_token = any(self._result.tokens(name) > 1 for name in self._result.strategies)
         return " a token" if per_token else " a step"
+
+    def slower(self, medians_s: Mapping[str, float | None], ratio: Ratio, processes: int) -> str:
+        """A slower row, its time and its ratio; the ratio alone of what further processes left
+        out. A headline has the ratio alone as well: the quotient of two medians is another one.
+        """
+        name = self(ratio.strategy)
+        if self.is_brief:
+            return f"{name}, {factor_text(ratio.ratio)}× as long ({_between(ratio)})"
+        if ratio.processes == 1 < processes:
+            return f"{name}, timed in 1 process: {paired_words(ratio)}"
+        return f"{name}: {seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
 
     def processes(self, name: str) -> int:
         """In how many a row was timed, as far as is known."""
@@ -358,6 +374,20 @@ def near_words(ratio: Ratio) -> str:
     return f"{judged}: {paired_words(ratio)}"
 
 
+def evidence_words(result: Result) -> str | None:
+    """What the ratios of an answer are of, for the line below its headline; None without any."""
+    ratios = [
+        each for each in (result.comparison.ratios if result.comparison else ()) if each.rounds
+    ]
+    if not ratios:
+        return None
+    processes = max(each.processes for each in ratios)
+    counts = sorted(each.rounds or 0 for each in ratios if each.processes == processes)
+    few = f"{counts[0]} to " if counts[0] != counts[-1] else ""
+    most = max(ratios, key=lambda each: (each.processes, each.rounds or 0))
+    return f"ratios with 99 % intervals, {few}{rounds_words(most)}"
+
+
 def rounds_words(ratio: Ratio) -> str:
     """How many rounds a ratio is of, and in how many processes."""
     rounds = f"{ratio.rounds} round{'' if ratio.rounds == 1 else 's'}"
@@ -365,25 +395,11 @@ def rounds_words(ratio: Ratio) -> str:
     return f"{rounds}{several}"
 
 
-def _slower(medians_s: Mapping[str, float | None], ratio: Ratio, processes: int) -> str:
-    """The time of a row and its ratio; the ratio alone of what further processes left out."""
-    if ratio.processes == 1 < processes:
-        return f", timed in 1 process: {paired_words(ratio)}"
-    return f": {seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
-
-
-def timed_in(result: Result) -> dict[str, str]:
-    """In how many processes each row was timed, where rows differ; else nothing."""
-    counts = {
-        name: each.processes
-        for name, each in result.strategies.items()
-        if each.median_s is not None
-    }
-    return {
-        name: processes_words(count)
-        for name, count in counts.items()
-        if len({*counts.values()}) > 1
-    }
+def timed_in(result: Result, name: str) -> str:
+    """`, in 1 process` of a row that was timed in fewer processes than others; else ""."""
+    own, most = result.strategies[name], max(each.processes for each in result.strategies.values())
+    is_less = own.median_s is not None and own.processes < most
+    return f", in {processes_words(own.processes)}" if is_less else ""
 
 
 def factor_text(value: float) -> str:

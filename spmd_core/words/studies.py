@@ -14,8 +14,8 @@ from spmd_core.words.names import title, titles
 from spmd_core.words.runs import collectives_words, is_predicted, verdict_words
 
 NONE = "–"
-PAIRED, RATIO, TIMED_IN = "Paired ratio per round", "Against the lowest", "Timed in"
-_OPTIONAL = (PAIRED, RATIO, TIMED_IN, "Time per token", "Tokens/s per chip", "MFU")
+PAIRED, RATIO = "Paired ratio per round", "Against the lowest"
+_OPTIONAL = (PAIRED, RATIO, "Time per token", "Tokens/s per chip", "MFU")
 _BY_VARIANT = (
     "Variants are in the order of their best medians, and so are the strategies within each. "
     + strategies.RATIO_NOTE
@@ -34,11 +34,11 @@ def shared_words(form: Mapping[str, object]) -> tuple[str, str]:
     if named_axes(str(form["workload"])):
         return (
             f"All variants share: {shared}.",
-            "Only this variant has: TPU, mesh, sequences per device, rematerialization, other options.",
+            "Only this variant changes with: TPU, mesh, sequences per device, rematerialization, other options.",
         )
     return (
         f"All variants share: workload, sizes of {shared}, data, samples, seed.",
-        "Only this variant has: target, mesh, sharding, specs, memory, dtype, options, strategies.",
+        "Only this variant changes with: target, mesh, sharding, specs, memory, dtype, options, strategies.",
     )
 
 
@@ -48,13 +48,12 @@ def rows(result: Result) -> list[dict[str, str]]:
     out.
     """
     is_plain = not (result.experiment.is_mixed or is_predicted(result))
-    compared, timed_in = against(result), strategies.timed_in(result)
+    compared = against(result)
     listed = [
         {
             "Variant": result.row(name).variant,
             "Strategy": title(result.row(name).strategy),
             **_time(result, name),
-            TIMED_IN: timed_in.get(name, NONE),
             PAIRED if is_plain else RATIO: compared.get(name, NONE),
             "Tokens/s per chip": _tokens(each),
             "Peak per device": _peak(each),
@@ -99,7 +98,7 @@ def explained(result: Result) -> list[str]:
     if result.comparison and result.comparison.ratios and not is_predicted(result):
         by_variant = bool(result.experiment.variants)
         notes.append(_BY_VARIANT if by_variant else strategies.PAIRED_NOTE)
-        if strategies.timed_in(result):
+        if any(strategies.timed_in(result, name) for name in result.strategies):
             notes.append(strategies.ONE_PROCESS)
     if aside := {result.row(name).strategy for name in result.experiment.baselines}:
         notes.append(_BASELINE.format(titles(sorted(aside))))
@@ -170,7 +169,7 @@ def communication(outcome: StrategyResult) -> str:
 def _time(result: Result, name: str) -> dict[str, str]:
     """The measured time with its 95 % interval, else the predicted time with its interval."""
     outcome, tokens = result.strategies[name], result.tokens(name)
-    seconds, span, suffix = outcome.median_s, outcome.ci95_s, ""
+    seconds, span, suffix = outcome.median_s, outcome.ci95_s, strategies.timed_in(result, name)
     if seconds is None and (time := outcome.predicted_s) is not None:
         seconds, span, suffix = time.estimate, (time.low, time.high), ", predicted"
     if seconds is None:

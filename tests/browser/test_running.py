@@ -48,7 +48,7 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
     visit(page, finished_run)
     headline = answered(page)
     assert re.search(
-        r"is fastest in this process: [\d.,]+ [µm]s per call\. Next is .+: [\d.,]+ [µm]?s, paired ratio [\d.]+×|take the same time|Cannot tell |none of them is faster",
+        r"is fastest in this process: [\d.,]+ [µm]s per call\. Next is .+, [\d.,]+× as long \([\d.,]+ to [\d.,]+\)|take the same time|Cannot tell |none of them is faster",
         headline,
     )
     page.get_by_text(re.compile(r"0\.021\d+ 0\.89")).first.wait_for()

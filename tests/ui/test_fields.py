@@ -103,7 +103,9 @@ def test_a_study_names_the_fields_of_all_its_variants_and_those_of_one(opened):
     other = {"experiment": LAYER | {"sharding": {"out": "y"}}}
     screen = opened("compare", {"study": [{"experiment": LAYER}, other]})
     assert "All variants share: workload, sizes of batch, in, out, data" in said(screen)
-    assert "Only this variant has: target, mesh, sharding, specs, memory, dtype" in said(screen)
+    assert "Only this variant changes with: target, mesh, sharding, specs, memory, dtype" in said(
+        screen
+    )
     assert (
         named(screen.number_input, "out").help.replace("\\", "")
         == "All variants of the study share this."

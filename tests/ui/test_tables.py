@@ -210,7 +210,7 @@ def test_devices_leave_out_columns_that_none_fills():
 
 
 def test_a_run_in_the_history_has_its_median_or_what_was_predicted():
-    experiment = result({"auto": strategy(1e-5)}).experiment
+    experiment = result({name: strategy(1e-5) for name in ("auto", "shard_map")}).experiment
     predicted = {"auto": 0.25, "shard_map": 0.2}
     runs = [
         RunSummary("m", "succeeded", experiment, 0.0, 1.0, {"auto": 2e-5}, "auto", False, None),
@@ -238,4 +238,6 @@ def test_a_run_in_the_history_has_its_median_or_what_was_predicted():
     assert frame["Time"].tolist()[:2] == pytest.approx([2e-5, 0.2])
     assert frame["Time"].isna().tolist() == [False, False, True]
     assert frame["Outcome"].tolist() == ["Measured", "Predicted", "Failed"]
-    assert frame["Fastest"].tolist() == ["Automatic", "shard_map", "–"]
+    assert frame["Lowest time"].tolist() == ["Automatic", "shard_map", "–"]
+    alone = replace(runs[0], experiment=experiment.vary(strategies=["auto"]))
+    assert run_tables.runs_table([alone])["Lowest time"].tolist() == ["–"]  # none to choose from

@@ -13,7 +13,14 @@ from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.ranking import predicted_verdict
 from spmd_core.results.result import SAME_PROGRAM, Ratio, Result
 from spmd_core.words.results import in_words
-from spmd_core.words.strategies import measured, paired_words, predicted, same_programs
+from spmd_core.words.strategies import (
+    answer_parts,
+    evidence_words,
+    measured,
+    paired_words,
+    predicted,
+    same_programs,
+)
 from ui.charts.times import times_alt
 from ui.tables import PAIRED_RATIO, times_table
 
@@ -139,6 +146,23 @@ def test_the_answer_of_what_was_measured(ratios, words):
     assert measured(found) == words
 
 
+def test_a_headline_has_no_two_numbers_that_contradict_each_other():
+    """A paired ratio is not the quotient of two medians: a headline has one of them; the table below
+    it has both, and the rounds."""
+    medians = {"single": 10e-6, "auto": 11e-6, "shard_map": 30e-6}
+    found = measured_result(
+        {name: strategy(median) for name, median in medians.items()},
+        comparison=comparison("single", ("auto", 1.01, False), ("shard_map", 2.0, True)),
+    )
+    assert answer_parts(found) == (
+        "Cannot tell whether Single device (10 µs) or Automatic (11 µs) is faster in this process. "
+        "Next is shard_map, 2.00× as long (1.80 to 2.20).",
+        "",
+    )
+    assert evidence_words(found) == "ratios with 99 % intervals, 20 rounds"
+    assert "2.00× (1.80 to 2.20)" in list(times_table(found)[PAIRED_RATIO])
+
+
 def test_an_interval_that_may_be_anything_has_no_ends():
     given = {"strategy": "b", "verdict": "cannot tell", "differs": False, "rounds": 40}
     ratio = Ratio(ratio=0.93, interval=(1e-5, 4e4), processes=2, **given)
@@ -216,7 +240,7 @@ def test_one_order_by_the_medians():
     alt = times_alt(found)
     assert alt.index("Single device") < alt.index("shard_map") < alt.index("Automatic")
     lines = report(found)
-    assert lines[0] == measured(found)
+    assert lines[0] == answer_parts(found)[0]
     rows = [
         line.split()[0] for line in lines if line.startswith(("Single", "Automatic", "shard_map"))
     ]

@@ -30,6 +30,7 @@ from ui.charts import bandwidth as chart
 from ui.collectives import moved
 from ui.lab import lab
 from ui.markdown import plain
+from ui.notebook import labels
 from ui.shell import draw_table, refusal
 from ui.tables import sheet
 
@@ -48,6 +49,7 @@ def draw(result: Result, when: str) -> None:
         st.caption(
             plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
         )
+    labels.draw(result.run)
     for sentence in failures(result):
         refusal(sentence)
     if sweep.ceilings:

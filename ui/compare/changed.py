@@ -107,8 +107,8 @@ def draw(experiment: Experiment) -> None:
     """
     if has_newer(experiment):
         st.info(
-            "The file of this workload has changed. Run takes it as it is now; the fields that it "
-            "still has stay.",
+            "The file of this workload has changed. Run takes the new version, and keeps your values "
+            "of the fields that it still has.",
             icon=":material/edit_document:",
         )
     before: Before | None = state.aside(_SCREEN, "undo")

@@ -14,6 +14,7 @@ from spmd_core.results import ArrayReport, Result
 from spmd_core.script import program
 from spmd_core.words import (
     environment_words,
+    evidence_words,
     predicted_words,
     roofline_words,
     studies,
@@ -42,11 +43,15 @@ def headline(view: View, when: str) -> None:
         small_program.headline(result, when)
         return
     with st.container(border=True, key="answer"):
-        st.subheader(plain(words.run_headline(result)), anchor=False)
+        answer, more = words.headline_parts(result)
+        st.subheader(plain(answer), anchor=False)
+        if more:
+            st.markdown(plain(more))
         others = predicted_words(result.environments) if result.environments else None
         facts = [
             environment_words(result.environment),
             others,
+            evidence_words(result),
             words.floor_words(result),
             f"finished {when}",
             f"run {result.run}",
@@ -160,7 +165,9 @@ def _values(view: View) -> None:
         small_program.values(view.result)
         return
     if any(each.max_abs_error is not None for each in view.result.strategies.values()):
-        st.caption("Errors are against a NumPy reference in float64.")
+        own = view.result.experiment.what.source is not None
+        of = "the function itself on one device" if own else "a NumPy reference"
+        st.caption(f"Errors are against {of}, in float64.")
         draw_table(view.errors)
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
@@ -311,11 +318,11 @@ def _meanings(experiment: Experiment) -> None:
         st.markdown(f"**{plain(strategy.title)}**: {plain(strategy.meaning)}.{beware}")
 
 
-def before(experiment: Experiment) -> None:
+def before(experiment: Experiment, can_run: bool = True) -> None:
     """What is stored of an experiment, and what a press of Run will do: the strategies, and their
     programs.
     """
-    is_stored = cards.stored(experiment)
+    is_stored = cards.stored(experiment) or not can_run  # then there is nothing to press
     if experiment.what.is_small_program:
         if not is_stored:
             st.info(

@@ -100,7 +100,7 @@ def chart(points: Sequence[SizePoint]) -> Spec:
         for row, seconds in zip(_ROWS, (point.alone_s, point.best_s), strict=True)
         if seconds is not None
     ]
-    row = category("row", _ROWS, legend=TOP)
+    row = category("row", _ROWS, legend=TOP | {"symbolType": "stroke"})
     lines = layer(
         rows,
         {"type": "line", "point": True, "strokeWidth": 2},

@@ -44,7 +44,7 @@ def ranked(view: views.View) -> None:
         chosen = choices.one_of("Variants by", [BEST, *offered], choices.RANKED, _ranked_by)
         if chosen != BEST:
             alone = studies.of_strategy(view.result, chosen)
-            st.markdown(f"**{plain(words.run_headline(alone))}**")
+            st.markdown(f"**{plain(words.headline_parts(alone)[0])}**")
             table = rows.rows_table(alone)
     draw_table(table)
 
@@ -126,7 +126,7 @@ def last_answer(experiment: Experiment) -> bool:
     _differences(status.experiment, experiment)
     with st.container(key="stale"):
         st.html(_STALE)
-        st.subheader(plain(words.run_headline(shown.result)), anchor=False)
+        st.subheader(plain(words.headline_parts(shown.result)[0]), anchor=False)
         for at, (chart, alt) in enumerate(shown.times):
             st.vega_lite_chart(chart, alt=alt, key=f"stale-times:{at}")
         draw_table(shown.times_table)

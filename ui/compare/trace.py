@@ -122,7 +122,7 @@ def operation_rows(trace: Trace) -> list[Cells]:
             "Kind": words.kind_words(each.kind),
             "Times": each.count,
             "Mean": seconds_text(each.mean_s),
-            "Slowest": f"{seconds_text(each.most_s)} on {each.slowest}",
+            "Slowest": f"{seconds_text(each.most_s)}, device {each.slowest}",
             "Source": each.source or "–",
             "Instruction": each.name,
         }

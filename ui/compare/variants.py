@@ -62,7 +62,8 @@ def draw(experiment: Experiment) -> None:
             help_ = "Gives every variant the target that the fields show."
             _button(plain(f"All on {target}"), "target", _all_on, help_, icon="dns")
     at = state.variant_at(_SCREEN)
-    forms = [form for _, form in listed]
+    # a copy leaves out strategies that would be measured twice
+    forms = [{**form, "strategies": ()} for _, form in listed]
     if listed and forms.count(forms[at]) > 1:
         st.caption(plain(_COPY.format(_names(listed)[at])))
 

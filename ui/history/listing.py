@@ -12,8 +12,8 @@ from spmd_core.words import (
     ago,
     answer_words,
     experiment_words,
+    headline_parts,
     outcome_words,
-    run_headline,
     searched_words,
     ticked_words,
 )
@@ -35,10 +35,10 @@ _WIDTHS = {
     "Workload": 150,
     run_tables.FASTEST: 105,
     "Outcome": 86,
-    "Dims": 148,
+    "Dims": 140,
     "dtype": 68,
-    "Mesh": 120,
-    "Sharding": 160,
+    "Mesh": 110,
+    "Sharding": 152,
     "Target": 96,
 }
 _ALT = (
@@ -262,7 +262,7 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
 def _answer(run: RunSummary) -> None:
     """What came out of a run: its headline, what it is, and its name."""
     result = lab().result(run.run)
-    answer = run_headline(result, differences_of(result)) if result else outcome_words(run)
+    answer = headline_parts(result, differences_of(result))[0] if result else outcome_words(run)
     st.markdown(f"**{plain(answer)}**")
     st.caption(plain(f"{experiment_words(run.experiment)} · run {run.run}"))
     labels.draw(run.run)

@@ -28,7 +28,7 @@ from spmd_core.reports import (
     verdict_sentences,
 )
 from spmd_core.results import Result, RunSummary
-from spmd_core.words import ago, basis_words, experiment_words, run_headline
+from spmd_core.words import ago, basis_words, experiment_words, headline_parts
 from ui import choices, exports, price, run_tables
 from ui.charts import by_strategy
 from ui.lab import lab
@@ -133,7 +133,7 @@ def _card(subject: Subject) -> None:
     if subject.result is None:
         st.caption("This run left no result.")
     else:
-        st.markdown(plain(run_headline(subject.result, differences_of(subject.result))))
+        st.markdown(plain(headline_parts(subject.result, differences_of(subject.result))[0]))
 
 
 def _times(results: Sequence[tuple[str, Result]]) -> None:

@@ -18,8 +18,10 @@ from spmd_core.words import (
     collectives_words,
     confirmation,
     environment_words,
+    evidence_words,
     experiment_words,
     fit_words,
+    headline_parts,
     interval_words,
     is_predicted,
     kept_words,
@@ -30,7 +32,6 @@ from spmd_core.words import (
     predicted_words,
     rate_words,
     roofline_words,
-    run_headline,
     studies,
     texts,
     timed_in,
@@ -47,9 +48,10 @@ MAX_VALUES_SHOWN = 8
 def report(result: Result) -> list[str]:
     """Lines of text, the first as on the screen."""
     lines = [
-        run_headline(result, differences_of(result)),
+        *filter(None, headline_parts(result, differences_of(result))),
         f"run {result.run}: {experiment_words(result.experiment)}",
         f"on {environment_words(result.environment)}",
+        *filter(None, [evidence_words(result)]),
     ]
     if result.environments:
         lines.append(predicted_words(result.environments))
@@ -77,7 +79,7 @@ def _next(result: Result) -> list[str]:
 
 def _measured(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was timed, the fastest first."""
-    ratios, timed = studies.against(result), timed_in(result)
+    ratios = studies.against(result)
     rows: list[tuple[str, ...]] = [
         (
             "strategy",
@@ -95,7 +97,7 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
         rows.append(
             (
                 named(name),
-                seconds_text(outcome.median_s) + (f" in {timed[name]}" if name in timed else ""),
+                seconds_text(outcome.median_s) + timed_in(result, name),
                 _span(outcome.ci95_s),
                 ratios.get(name, "–"),
                 seconds_text(outcome.phases_s.compile),

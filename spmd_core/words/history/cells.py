@@ -61,10 +61,10 @@ def answer_words(run: RunSummary) -> str:
 
 
 def fastest_words(run: RunSummary) -> str:
-    """The strategy or variant with the lowest time; "" of a step, which has no strategies to choose
-    from, and where there is no time.
+    """The strategy or variant with the lowest time, proven or not; "" where there is none to choose
+    from, or no time.
     """
-    if run.answer is None or run.experiment.plan:
+    if run.answer is None or len(run.experiment.rows) == 1:
         return ""
     return title(run.answer[0])
 

@@ -31,7 +31,7 @@ LAYER = parse_experiment(
     {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}
 )
 TABS = (
-    "Errors are against a NumPy reference in float64.",
+    "Errors are against a NumPy reference, in float64.",
     "Every sample, in microseconds per call.",
     "8 simulated CPU devices sharing 2 cores, JAX 0.10.2",
 )  # each begins what one tab says
@@ -112,6 +112,8 @@ def test_sizes_that_are_none(screen, size, words):
     field(screen, "number_input", "in").set_value(size).run()
     assert words in said(screen)
     assert field(screen, "number_input", "in").value == size
+    # Run is off: nothing asks for a press of it
+    assert not [each.value for each in screen.info if "Press Run" in each.value]
 
 
 def test_too_large_for_memory_is_refused_with_the_bytes_and_the_limit(screen):
@@ -160,10 +162,10 @@ def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder,
     [
         ({"tab": "Machine"}, "8 simulated CPU devices sharing 2 cores, JAX 0.10.2"),
         ({"tab": "Samples"}, "Every sample, in microseconds per call."),
-        ({}, "Errors are against a NumPy reference in float64."),
+        ({}, "Errors are against a NumPy reference, in float64."),
         (
             {"tab": "<b>", "strategy": "none", "text": "x" * 3000, "view": "a b"},
-            "Errors are against a NumPy reference in float64.",
+            "Errors are against a NumPy reference, in float64.",
         ),
     ],
 )

@@ -33,7 +33,7 @@ def test_run_takes_the_file_as_it_is_now_and_the_fields_stay(lab, write, is_stud
     assert not [each for each in screen.info if "has changed" in each.value]
     write(**{"x @ w": "2 * (x @ w)"})
     screen.run()
-    assert [each for each in screen.info if "Run takes it as it is now" in each.value]
+    assert [each for each in screen.info if "Run takes the new version" in each.value]
     run(screen)
     (queued,) = lab.active()
     for then, now in zip(before.members, queued.experiment.members, strict=True):

@@ -79,6 +79,17 @@ def test_a_bad_link_or_field_is_one_sentence(lab):
     assert "is no number of chips of TPU v5e" in said(screen)
 
 
+def test_of_several_targets_the_best_of_each_comes_first_and_each_row_names_its_own(lab):
+    question = read_question(SMALL | {"chips": ["v5e:4", "v5e:8"]})
+    search = running.start(lab, question, None)
+    until(lambda: search.is_over)
+    best, ranking = (
+        frame.value for frame in opened("search", search=encode(question)).dataframe[:2]
+    )
+    assert list(best["Target"]) == ["v5e:2x4", "v5e:2x2"] and "Price" not in best
+    assert set(ranking["Chips"]) <= {"v5e:2x4", "v5e:2x2"}
+
+
 def test_a_link_is_the_question_and_cannot_set_the_compiler_s_files():
     question = read_question(SMALL | {"fixed": {"data": 2}})
     assert decode(encode(question)) == question

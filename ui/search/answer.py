@@ -66,16 +66,21 @@ def watch(search: Search) -> None:
     ):  # which the estimates below are only part of
         st.markdown(f"**{plain(words.SAID)}** {plain(search.earlier_words)}")
     if answer.space:
-        st.progress(
-            min(
-                1.0,
-                search.spent_s / search.budget_s
-                if search.budget_s
-                else len(answer.found) / answer.space,
-            )
-        )
+        share = len(answer.found) / answer.space
+        st.progress(min(1.0, search.spent_s / search.budget_s if search.budget_s else share))
+    _best_of_each(answer)
     if answer.ranking:
         st.dataframe(sheet(ranking_table(answer)), hide_index=True, key="search:live")
+
+
+def _best_of_each(answer: Answer) -> None:
+    """The best of each target, where there are several."""
+    if len(answer.best_by_target) > 1:
+        rows = [words.best_row(each, answer) for each in answer.best_by_target.values()]
+        table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
+        st.markdown(f"**{words.BEST_OF_EACH}**")
+        shown = table if answer.question.price else table.drop(columns="Price")
+        st.dataframe(sheet(shown), hide_index=True)
 
 
 def headline(answer: Answer) -> None:
@@ -104,11 +109,7 @@ def headline(answer: Answer) -> None:
         column.metric(plain(title), plain(value))
     sure = words.sure_words(answer), words.risk_words(answer)
     st.markdown(plain(" ".join(each for each in sure if each)))
-    if len(answer.best_by_target) > 1:
-        rows = [words.best_row(each, answer) for each in answer.best_by_target.values()]
-        table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
-        st.markdown(f"**{words.BEST_OF_EACH}**")
-        st.dataframe(sheet(table if price else table.drop(columns="Price")), hide_index=True)
+    _best_of_each(answer)
     if following := words.next_words(answer):
         st.markdown(coded(following))
     if (proof := answer.proof_of_winner) is not None:
@@ -242,11 +243,12 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     if answer.winner is not None and (title := words.cost_title(answer.winner, goal)):
         table = table.rename(columns={"Cost": title})
+    alike = {*_SHARED} - ({"Chips", "Target"} if len(answer.best_by_target) > 1 else set())
     return table.drop(
         columns=[
             name
             for name in {*_OPTIONAL, *_SHARED, *_FIRST} & {*table}
-            if not any(table[name]) or (name in _SHARED and len({*table[name]}) == 1 < len(rows))
+            if not any(table[name]) or (name in alike and len({*table[name]}) == 1 < len(rows))
         ]
     )
 

@@ -15,6 +15,7 @@ from spmd_core.words import (
     convention_words,
     cost_of,
     cost_words,
+    fact_words,
     money_text,
     parameters_words,
     title,
@@ -31,6 +32,7 @@ from ui.timeline import stored
 from ui.timeline import view as timeline_view
 
 SCREEN = "predict"
+_DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
 
 
 def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None:
@@ -105,7 +107,8 @@ def _estimate(plan: Plan) -> None:
             f"compiling: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}."
         )
     )
-    for note in plan_notes(plan):
+    doubts = [fact_words(fact) for fact in estimate.facts or () if fact.kind in _DOUBTS]
+    for note in (*plan_notes(plan), *doubts):
         st.warning(plain(as_sentence(note)), icon=":material/call_split:")
 
 

@@ -90,6 +90,18 @@ def test_an_axis_that_does_not_cut_the_parameters_is_named_before_compiling(open
     ]
 
 
+def test_a_step_that_is_mostly_attention_names_the_kernel_that_is_estimated(opened):
+    long = MODEL.vary(
+        target="tpu:v5p:4x4x4",
+        mesh={"fsdp": 64},
+        dims={"batch": 64, "sequence": 131072},
+        options={"model": "llama-3.1-8b"},
+    )
+    screen = opened(experiment=link.encode(long))
+    (warning,) = [each.value for each in screen.warning if "attention is" in each.value.lower()]
+    assert "JAX's splash kernel" in warning
+
+
 def test_the_nearest_plan_that_fits_is_one_click_away(opened):
     large = MODEL.vary(options={"model": "llama-2-70b", "remat": "full"})
     screen = opened(experiment=link.encode(large))

@@ -87,7 +87,7 @@ def _begin(
         made.append(new)
         _put(new.id, runs, searches)
         for stop in stops:
-            edit_collection(lab().collections.add_text, new.id, f"# {stop.title}\n{stop.look}")
+            edit_collection(lab().collections.add_text, new.id, f"# {stop.title}")
             _put(new.id, stop.runs)
 
     if sentence := shell.attempt(make):

@@ -17,7 +17,7 @@ _SPACE = re.compile(r"[^\S\u00a0]+")  # a space that does not break a line stays
 # of icons and emoji. As code they stay what they are. No emoji is called as a TPU or a GPU is, or
 # by a number but for two, or by a shape of chips: targets and times are left alone.
 _LIVE = re.compile(
-    r"(?:https?://|www\.)[^\s\u00a0]*|[-.\w+]+@[-\w]+(?:\.[-\w]+)+|:(?!v\d\w*:|tpu\dx:|(?:[ah]|g?b)\d00:|(?!100:|1234:)\d+(?:x\d+)*:)[\w+-]+:",
+    r"(?:https?://|www\.)[^\s\u00a0]*|[-.\w+]+@[-\w]+(?:\.[-\w]+)+|:(?!v\d\w*:|tpu\dx:|local:|(?:[ah]|g?b)\d00:|(?!100:|1234:)\d+(?:x\d+)*:)[\w+-]+:",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[A-Za-z0-9]+(?:(?:_| )[A-Za-z0-9]+)*")
@@ -42,6 +42,8 @@ def plain(text: str) -> str:
 
     >>> plain("<b>x_y</b>"), plain("at https://a.b or www.c")
     ('\\\\<b\\\\>x\\\\_y\\\\</b\\\\>', 'at `https://a.b` or `www.c`')
+    >>> plain("cluster:local:2")
+    'cluster\\\\:local\\\\:2'
     """
     return _between(_LIVE, _visible(text))
 

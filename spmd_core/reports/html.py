@@ -1,6 +1,7 @@
 """A document as one HTML file: no script, nothing from the network, both themes, and paper."""
 
 import math
+import re
 from html import escape
 
 from spmd_core.base import bytes_text, seconds_text, visible
@@ -18,6 +19,7 @@ from spmd_core.reports.document import (
 
 _WIDTH, _LEFT, _RIGHT = 860, 4, 150  # of the picture, of its edge, of the numbers
 _ROW, _TOP, _AXIS = 56, 4, 36  # a label above each bar, which a narrow window writes larger
+_CODE = re.compile(r"`([^`<>]+)`")  # in what is escaped
 _LONGEST = 60  # characters of a label
 _COLORS = 8  # classes of the style sheet
 _STEPS = (1, 2, 5, 10)
@@ -128,7 +130,8 @@ def _cell(cell: Cell) -> str:
         return f'<td><data value="{cell.value!r}">{_text(cell.text)}</data></td>'
     size = len(cell.text)
     kind = ' class="long"' * (size > _LONG) or ' class="mid"' * (size > _MID)
-    return f"<td{kind}>{_text(cell.text)}</td>"
+    text = _CODE.sub(r"<code>\1</code>", _text(cell.text))
+    return f"<td{kind}>{text}</td>"
 
 
 def _text(text: str) -> str:

@@ -46,6 +46,7 @@ class Page(HTMLParser):
 def lab(data_folder):
     lab = Lab.open(data_folder, serve=False)
     collective = {"kind": "all-reduce", "axes": ["x"], "bytes": 512, "count": 2}
+    collective["reason"] = "the contracted dim `in` is <b>sharded</b>"
     parts = {"collectives": [collective], "memory_bytes": {"peak": 1024}}
     notes = {"notes": [AT_FAULT], "warnings": [AT_FAULT]}
     store(data_folder, result({"auto": strategy(1e-5, **parts, **notes)}, run=HERE))
@@ -73,6 +74,9 @@ def test_a_report_has_every_number_of_the_result_and_runs_nothing(lab):
     policy = next(attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs)
     assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert "https://" not in text and "\u202e" not in text and "<svg" in text
+    assert (
+        "dim <code>in</code> is &lt;b&gt;sharded" in text
+    )  # a dim is code, all else word for word
     assert re.search(r"<p class=note>.*\n# no heading</p>", text)
 
 

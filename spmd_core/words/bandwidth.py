@@ -47,28 +47,30 @@ def headline(result: Result) -> str:
     """The answer of a run that measures its machine."""
     outcome = next(iter(result.strategies.values()))
     if result.experiment.what.has_formula:
-        return sweep_words(outcome.points)
+        return " ".join(part for part in sweep_words(outcome.points) if part)
     return calibration_words(outcome.ceilings)
 
 
-def sweep_words(points: Sequence[Point]) -> str:
-    """The highest bus bandwidth of the first kind over each group of axes, and the sizes around it
-    that reach half of that.
+def sweep_words(points: Sequence[Point]) -> tuple[str, str]:
+    """The highest bus bandwidth of the first kind over each group of axes; and the sizes around it
+    that reach half of that, "" where none does.
     """
     timed = [point for point in points if (point.time_s or point.predicted_s) and _bus(point)]
     if not timed:
-        return NO_POINTS
+        return NO_POINTS, ""
     kind, groups = timed[0].kind, dict[tuple[str, ...], list[Point]]()
     for point in timed:
         if point.kind == kind:
             groups.setdefault(point.axes, []).append(point)
-    parts = []
+    peaks, halves = [], []
     for axes, listed_points in groups.items():
-        peak = max(listed_points, key=lambda point: _bus(point) or 0.0)
-        highest = f"{rate_words(_bus(peak))} over {axes_words(axes)} at {bytes_text(peak.bytes)}"
-        parts.append(f"{highest}{_half_words(listed_points, peak)}")
+        peak, where = max(listed_points, key=lambda point: _bus(point) or 0.0), axes_words(axes)
+        peaks.append(f"{rate_words(_bus(peak))} over {where} ({bytes_text(peak.bytes)})")
+        if half := _half_words(listed_points, peak):
+            halves.append(f"over {where} {half}")
     text = "Predicted: " if all(point.time_s is None for point in timed) else ""
-    return f"{text}{kind_title(kind)} peaks at {'; '.join(parts)}."
+    reached = f"Half of that is reached {listed(halves)}." if halves else ""
+    return f"{text}{kind_title(kind)} peaks at {listed(peaks)}.", reached
 
 
 def _half_words(points: Sequence[Point], peak: Point) -> str:
@@ -81,7 +83,7 @@ def _half_words(points: Sequence[Point], peak: Point) -> str:
     if first is last:
         return ""
     end = "on" if last is sizes[-1] else f"to {bytes_text(last.bytes)}"
-    return f", half of that from {bytes_text(first.bytes)} {end}"
+    return f"from {bytes_text(first.bytes)} {end}"
 
 
 def calibration_words(ceilings: Iterable[Ceiling]) -> str:

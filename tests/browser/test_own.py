@@ -58,4 +58,4 @@ def test_a_load_shows_itself_and_an_edit_is_taken_by_the_next_run_with_its_field
     page.reload()
     answered(page)
     expect(page.locator(".st-key-answer")).to_contain_text("which has changed since")
-    expect(page.get_by_test_id("stAlert").first).to_contain_text("Run takes it as it is now")
+    expect(page.get_by_test_id("stAlert").first).to_contain_text("Run takes the new version")

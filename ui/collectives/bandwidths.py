@@ -15,13 +15,13 @@ from spmd_core.words import (
     environment_words,
     experiment_words,
     failures,
+    headline_parts,
     interval_words,
     kind_title,
     match_words,
     plan_words,
     rate_interval_words,
     rate_words,
-    run_headline,
     sweep_words,
     value_words,
 )
@@ -39,13 +39,13 @@ _NOTHING = "nothing"
 
 
 def draw(result: Result, when: str) -> None:
-    """A finished run: the run_headline first."""
+    """A finished run: its headline first."""
     is_own = lab().notebook.origin(result.run) is None  # a calibration is of one machine
     known = calibration(result.experiment, lab().latest, lab().result) if is_own else None
     result = with_expected(result, known)
     sweep = measured(result)
     with st.container(key="answer"):
-        st.subheader(plain(run_headline(result)), anchor=False)
+        _headline(*headline_parts(result))
         st.caption(
             plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
         )
@@ -71,6 +71,12 @@ def draw(result: Result, when: str) -> None:
         st.caption(plain("; ".join(notes)))
 
 
+def _headline(answer: str, more: str) -> None:
+    st.subheader(plain(answer), anchor=False)
+    if more:
+        st.markdown(plain(more))
+
+
 def before(experiment: Experiment) -> None:
     """What is known before anything is measured: stored runs, and the ceilings of the last
     calibration.
@@ -81,7 +87,7 @@ def before(experiment: Experiment) -> None:
         return
     if experiment.place.is_absent:
         points = on_topology(experiment)
-        st.subheader(plain(sweep_words(points)), anchor=False)
+        _headline(*sweep_words(points))
         _sweep(experiment, points, None)
         return
     measured_soon = cases(experiment)

@@ -163,7 +163,7 @@ def _quick_look(point: _Point) -> float | None:
 
 def _points(question: ModelQuestion) -> Iterator[_Point]:
     number, size = 0, question.size
-    tried = policies(question.remat, question.offload, size.gated)
+    tried = policies(question.remat, question.offload, size.gated, size.post_norms)
     names = tuple(name for name in AXES if name != "expert" or size.experts > 1)
     for topology in question.topologies:
         for mesh in named_meshes(topology.devices, names):

@@ -47,7 +47,9 @@ def best_neighbors(plan: Plan) -> list[tuple[float, Plan]]:
 
 
 def _changes(plan: Plan) -> Iterator[dict[str, Any]]:
-    for policy in policies(("none", "minimal", "full"), True, plan.size.gated):
+    for policy in policies(
+        ("none", "minimal", "full"), True, plan.size.gated, plan.size.post_norms
+    ):
         yield policy.fields
     for name in NAMES if plan.remat != "none" else ():
         save, offload = set(plan.save) - {name}, set(plan.offload) - {name}

@@ -32,20 +32,25 @@ class Policy:
     @property
     def words(self) -> str:
         """As a name of a candidate has it."""
-        parts = [f"save {_short(self.save)}"] if self.save else []
+        parts = ["minimal"] if self.remat == "minimal" and self.save else []
+        parts += [f"save {_short(self.save)}"] if self.save else []
         parts += [f"offload {_short(self.offload)}"] if self.offload else []
         return "; ".join(parts) or self.remat
 
 
-def policies(remat: tuple[str, ...], offloads: bool, gated: bool) -> tuple[Policy, ...]:
+def policies(
+    remat: tuple[str, ...], offloads: bool, gated: bool, post_norms: bool = False
+) -> tuple[Policy, ...]:
     """Every policy: none, minimal, and full with each group recomputed, saved or offloaded, and the
     block's input on the device or offloaded. Fewest bytes last: the order has no other meaning.
+    With `post_norms` minimal saves one projection more than any of full: with attention too.
     """
     tried = [Policy("none")] if "none" in remat else []
     if "minimal" in remat:
         tried.append(Policy("minimal"))
+    more = [Policy("minimal", ("attention",))] if post_norms and "minimal" in remat else []
     if "full" not in remat:
-        return tuple(tried)
+        return (*tried, *more)
     ways = ("", "save", "offload") if offloads else ("", "save")
     for place in ("", "offload") if offloads else ("",):
         for chosen in itertools.product(ways, repeat=len(GROUPS)):
@@ -56,7 +61,7 @@ def policies(remat: tuple[str, ...], offloads: bool, gated: bool) -> tuple[Polic
                 if gated or name != "mlp_gate"
             }
             tried.append(Policy("full", _named(named, "save"), _named(named, "offload")))
-    return tuple(tried)
+    return (*tried[:-1], *more, tried[-1])
 
 
 def _short(names: tuple[str, ...]) -> str:

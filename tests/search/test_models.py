@@ -337,3 +337,12 @@ def test_a_wide_space_is_searched_from_its_best_meshes_on(monkeypatch):
 
 def sure(found):
     return [each for each in found if each.is_ranked and each.fits == "yes"]
+
+
+def test_every_policy_has_a_name_of_its_own_and_the_last_offloads_everything():
+    for post_norms in (False, True):
+        every = policies(("none", "minimal", "full"), True, True, post_norms)
+        names = [each.words for each in every]
+        assert len(set(names)) == len(names)
+        assert ("minimal; save attention" in names) is post_norms
+        assert not every[-1].save and len(every[-1].offload) == 8

@@ -65,12 +65,6 @@ class Cluster:
                 return
         raise AssertionError("workers did not join")
 
-    def many(self, workers: int) -> None:
-        """So many workers in one process."""
-        self.ready(0)
-        self.workers.append(self._started("workers", self.address, str(workers)))
-        assert self.has(workers, 5 * STUCK_S), "workers did not join"
-
     def has(self, workers: int, within_s: float) -> bool:
         """Whether the scheduler comes to know so many in that time."""
         from distributed import Client
@@ -194,9 +188,10 @@ def many(figures: Figures, members: int) -> None:
     with tempfile.TemporaryDirectory(prefix="spmd-lab-many-") as name:
         cluster = Cluster(Path(name), False)
         try:
-            cluster.many(members)
+            cluster.ready(members)
             with opened(Path(name) / "data", cluster) as lab:
-                lab.wait(lab.submit(asked(False, False)), 900)
+                up = lab.wait(lab.submit(asked(False, False)), 900)
+                assert up.state == "succeeded", up
                 driver = lab.worker_pid or 0
                 run, since, cpu = lab.submit(asked(False, False)), perf_counter(), cpu_s(driver)
                 state = lab.wait(run, STUCK_S).state
@@ -206,12 +201,12 @@ def many(figures: Figures, members: int) -> None:
                 figures.add("the driver's CPU meanwhile", cpu_s(driver) - cpu, "s")
                 run = lab.submit(asked(False, True))
                 until(lambda: lab.status(run).phase == "sample", STUCK_S)
+                threads = len(list(Path(f"/proc/{driver}/task").iterdir()))
+                figures.add("threads of the driver", threads, most=members // 2)
                 since = perf_counter()
                 lab.cancel(run)
                 state = lab.wait(run, STUCK_S).state
                 figures.add("its cancellation", perf_counter() - since, "s", most=2, note=state)
-                threads = len(list(Path(f"/proc/{driver}/task").iterdir()))
-                figures.add("threads of the driver", threads, most=members // 2)
                 figures.add("load of this machine", os.getloadavg()[0])
         finally:
             cluster.end()

@@ -2,26 +2,32 @@
 longer to load than all that a test does with it.
 """
 
-import asyncio
 import multiprocessing
 import os
 from collections.abc import Mapping
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from distributed import Worker
+from dask import config
 from distributed.cli import dask_scheduler, dask_worker
 
 _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(["__main__", __name__, "spmd_core.lab.cluster.member"])
+# What Dask measures of its own processes costs 3 % of a core each, before they do anything
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.interval": "60s",
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+}
 PLACE = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
 
 
 def started(
     what: str, words: tuple[str, ...], environ: Mapping[str, str], folder: Path
 ) -> ForkServerProcess:
-    """A `dask scheduler`, a `dask worker`, or so many `workers` of one address in one process, with
-    that environment; its log is in a file of `folder`, where it runs.
+    """A running `dask scheduler` or `dask worker`, with that environment; its log is in a file of
+    `folder`, where it runs.
     """
     process = _FORKING.Process(target=_serve, args=(what, words, dict(environ), folder))
     process.daemon = True
@@ -36,20 +42,10 @@ def _serve(what: str, words: tuple[str, ...], environ: dict[str, str], folder: P
     log = os.open(f"dask_{what}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(log, stream)
-    if what == "workers":
-        asyncio.run(_serve_many(words[0], int(words[1])))
-    elif what == "worker":
-        dask_worker.main((*PLACE, *words, "--nthreads", "1", "--no-nanny"))
-    else:
+    config.set(QUIET)
+    if what == "scheduler":
         dask_scheduler.main((*PLACE, *words))
-
-
-async def _serve_many(address: str, count: int) -> None:
-    options = {"nthreads": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    workers = [Worker(address, name=str(each), **options) for each in range(count)]
-    for worker in workers:
-        await worker
-    await asyncio.gather(*(worker.finished() for worker in workers))
+    dask_worker.main((*PLACE, *words, "--nthreads", "1", "--no-nanny", "--memory-limit", "0"))
 
 
 def pid_of(process: ForkServerProcess) -> int:

@@ -148,6 +148,24 @@ def measuring_table(result: Result) -> pd.DataFrame:
     )
 
 
+def hosts_table(result: Result) -> pd.DataFrame:
+    """The median of each host of a run on several, in each strategy; the slowest is the result."""
+    return pd.DataFrame(
+        [
+            {
+                "Strategy": title(name),
+                "Host": each.host,
+                "Process": str(each.process),
+                "Devices": str(each.devices),
+                "Its median per call": time_text(each.median_s),
+            }
+            for name, strategy in result.ordered
+            for each in strategy.hosts
+            if len(strategy.hosts) > 1
+        ]
+    )
+
+
 def roofs_table(result: Result) -> pd.DataFrame:
     """The least time of each strategy by each ceiling of the machine; empty where it was not
     calibrated.

@@ -10,7 +10,6 @@ from spmd_core.commands.predict_arguments import add_experts, add_sizes
 from spmd_core.commands.spec import HELP, read_open_spec
 from spmd_core.experiment import AXES, VARIABLE, parse_mesh
 from spmd_core.lab import Lab
-from spmd_core.machine import default_target
 from spmd_core.search import (
     GOALS,
     REMATS,
@@ -22,6 +21,7 @@ from spmd_core.search import (
     read_array_question,
     read_prices,
     read_question,
+    unknown_target,
 )
 from spmd_core.trials import FEW
 
@@ -171,11 +171,9 @@ def _of_spec(arguments: Namespace, lab: Callable[[], Lab]) -> ArrayQuestion:
         more["price"] = read_prices(arguments.price)
     if arguments.memory is not None:
         more["memory_bytes"] = bytes_of(arguments.memory)
-    named = data.get("target") or default_target() if isinstance(data, dict) else None
     devices = None
-    if named == "local" or (isinstance(named, list) and "local" in named):
-        known = lab().devices("local") or lab().probe("local")
-        devices = known.device_count
+    if isinstance(data, dict) and (target := unknown_target(data.get("target"))):
+        devices = (lab().devices(target) or lab().probe(target)).device_count
     return read_array_question(data, devices, **more)
 
 

@@ -2,7 +2,7 @@
 
 from spmd_core.search import axis_rules, link, models
 from spmd_core.search.answer import TOP, Answer
-from spmd_core.search.array_question import ArrayQuestion, read_array_question
+from spmd_core.search.array_question import ArrayQuestion, read_array_question, unknown_target
 from spmd_core.search.array_search import Space
 from spmd_core.search.behind import DRAWN, rejudged, trust
 from spmd_core.search.candidate import MOST, Candidate
@@ -117,5 +117,6 @@ __all__ = [
     "start",
     "to_compile",
     "trust",
+    "unknown_target",
     "variants",
 ]

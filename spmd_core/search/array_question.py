@@ -18,7 +18,7 @@ _EXAMPLES = {"sharding": '{"batch": "x"}', "overrides": '{"weights": ["x", null]
 
 class ArrayQuestion(Question):
     """An experiment with open fields. `spec` is its JSON form without them, `targets` where it may
-    run; `devices` are those of the target `local`, which only the devices themselves know.
+    run; `devices` are those of a target that only they know.
     """
 
     kind: Literal["array"] = "array"
@@ -53,7 +53,7 @@ class ArrayQuestion(Question):
             raise refuse(
                 f"target {target}",
                 "has not been asked for its devices yet",
-                f"run `python -m spmd_core devices --target {target}` first",
+                f"run `python -m spmd_core devices {target}` first",
             )
         return devices
 
@@ -114,6 +114,17 @@ class ArrayQuestion(Question):
                 if STRATEGIES[name].is_sharding and not STRATEGIES[name].is_single_device
             )
         )
+
+
+def unknown_target(named: Any) -> str | None:
+    """The target whose devices only they know, `local` or a cluster; RequestError of two: a question
+    has one number.
+    """
+    texts = [text for text in _targets(named) if _place(text).device_count is None]
+    unknown = [text for text in texts if not _place(text).is_absent]
+    if len(unknown) > 1:
+        raise refuse(f"targets {', '.join(unknown)}", "are searched apart", "name one of them")
+    return next(iter(unknown), None)
 
 
 def _targets(named: Any) -> tuple[str, ...]:

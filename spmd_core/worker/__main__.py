@@ -41,6 +41,7 @@ from spmd_core.worker.members import Members, meeting_place
 
 # A Dask worker pings its member each second: one that is stopped ends nothing any more
 MOST_SILENT_S = 8
+OF_ALL_MEMBERS = (Started, Ready, Failed, Pong)  # progress and results are the first one's
 
 
 class Commands:
@@ -122,8 +123,9 @@ def main() -> int:
     sending = threading.Lock()
 
     def emit(event: Event) -> None:
-        with sending:
-            send(channel, event)
+        if arguments.member == 0 or isinstance(event, OF_ALL_MEMBERS):
+            with sending:
+                send(channel, event)
 
     emit(Started())
     commands = Commands(channel, emit, is_pinged=arguments.hosts > 0)

@@ -10,7 +10,7 @@ from spmd_core.base.errors import RequestError
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import Comparison, Ratio
 from spmd_core.search.answer import Answer
-from spmd_core.search.array_question import read_array_question
+from spmd_core.search.array_question import read_array_question, unknown_target
 from spmd_core.search.array_search import Space
 from spmd_core.search.candidate import Candidate
 from spmd_core.search.proof import Proof
@@ -189,6 +189,7 @@ def test_single_is_one_candidate_whatever_the_sharding():
         (OPEN | {"target": []}, "is no target"),
         (OPEN | {"target": "tpu:v5e:3x3"}, "is not a shape"),
         (OPEN | {"target": "local"}, "has not been asked for its devices"),
+        (OPEN | {"target": "cluster:pod"}, "spmd_core devices cluster:pod` first"),
         (OPEN | {"dims": {"warp": 3}}, "is not one of layer"),
         ([], "is not a JSON object"),
     ],
@@ -196,6 +197,23 @@ def test_single_is_one_candidate_whatever_the_sharding():
 def test_a_spec_that_asks_nothing_is_refused_in_a_sentence(spec, sentence):
     with pytest.raises(RequestError, match=sentence):
         read_array_question(spec)
+
+
+@pytest.mark.parametrize(
+    ("targets", "unknown"),
+    [
+        (["cpu:8", "tpu:v5e:2x2"], None),
+        ("local", "local"),
+        (["cpu:8", "cluster:pod"], "cluster:pod"),
+        ("cluster:local:2", None),
+    ],
+)
+def test_devices_are_asked_of_what_alone_knows_them(targets, unknown):
+    assert unknown_target(targets) == unknown
+    if unknown:
+        assert read_array_question(OPEN | {"target": targets}, 6).count(unknown) == 6
+        with pytest.raises(RequestError, match="are searched apart: name one of them"):
+            unknown_target(["local", "cluster:pod"])
 
 
 def test_an_empty_space_names_the_rule():

@@ -105,6 +105,18 @@ def test_how_it_was_measured_keeps_outliers_in_count():
     }
 
 
+def test_each_host_of_several_has_its_own_time():
+    hosts = [
+        {"host": host, "process": process, "devices": 4, "median_s": seconds}
+        for process, (host, seconds) in enumerate([("a", 1e-5), ("b", 3e-5)])
+    ]
+    several, one = strategy(3e-5, hosts=hosts), strategy(1e-5, hosts=hosts[:1])
+    frame = tables.hosts_table(result({"auto": several, "single": one}))
+    assert list(frame["Host"]) == ["a", "b"] and list(frame["Process"]) == ["0", "1"]
+    assert row(frame, 1)["Its median per call"] == "30 µs"
+    assert not len(tables.hosts_table(result({"single": one})))
+
+
 def test_collectives_name_axes_bytes_and_the_line_that_is_shown():
     uncounted = ALL_REDUCE | {"count": None, "source": None}
     found = result(

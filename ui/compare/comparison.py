@@ -261,6 +261,9 @@ def _programs(view: View) -> None:
 
 def _samples(view: View) -> None:
     draw_table(tables.measuring_table(view.result))
+    hosts = tables.hosts_table(view.result)
+    if len(hosts):
+        draw_table(hosts)
     st.caption(plain(words.samples_words(view.result)))
     st.dataframe(sheet(tables.samples_table(view.result)), height=360)
 

@@ -22,6 +22,7 @@ from spmd_core.search import (
     read_array_question,
     read_prices,
     read_question,
+    unknown_target,
 )
 from spmd_core.trials import FEW, FEW_S
 from spmd_core.words import goal_words
@@ -226,7 +227,7 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
         "Targets",
         key=_key("target", spec["target"]),
         max_chars=200,
-        help="`cpu:8`, `local`, or a topology such as `tpu:v5e:4x4` or `gpu:h100:8`.",
+        help="`cpu:8`, `local`, `cluster:NAME`, or a topology such as `tpu:v5e:4x4` or `gpu:h100:8`.",
     )
     # what the fields do not change stays as it was written, or left out: another way to write it
     # would be another question, with no answer
@@ -337,7 +338,8 @@ def _object(label: str, text: str) -> Any:
 
 
 def _devices(targets: list[str]) -> int | None:
-    known = lab().devices("local") if "local" in targets else None
+    target = unknown_target(targets)
+    known = lab().devices(target) if target else None
     return known.device_count if known else None
 
 

@@ -19,7 +19,6 @@ from spmd_core.base import Frozen, WorkerError, member_words, shorten, unhindere
 from spmd_core.lab.cluster import remote
 from spmd_core.lab.cluster.connection import (
     AGAIN_S,
-    CONNECT_S,
     Away,
     Connection,
     has_lost_scheduler,
@@ -106,7 +105,7 @@ class Hosts(Connection):
         self._sent: asyncio.Queue[Sent] = asyncio.Queue()
         self._down: asyncio.Queue[PassedOn] = asyncio.Queue()
         self._looked_at, self._silent_s = unhindered(), 0.0
-        self._is_ready = asyncio.Event()
+        self._is_ready, self._is_idle = asyncio.Event(), True
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         """Start the members and carry their lines until the lab, or one of them, is gone."""
@@ -233,6 +232,7 @@ class Hosts(Connection):
         while True:
             command = await self._down.get()
             is_run = command.command == "run"
+            self._is_idle &= not is_run
             if not is_run and command.command != "cancel":
                 continue  # nothing of a cluster is paused
             to = [host.worker for host in (self._hosts if is_run else self._hosts[:1])]
@@ -254,6 +254,7 @@ class Hosts(Connection):
                 continue
             if line.startswith('{"event":"ready"'):
                 self._is_ready.set()
+            self._is_idle |= line.startswith('{"event":"finished"')
             if not line.startswith('{"event":"started"'):  # this process has sent its own
                 self._write(line.encode().replace(b"\n", b"") + b"\n")
 
@@ -294,6 +295,9 @@ class Hosts(Connection):
                 self._silent_s = 0.0
             if self._silent_s > SILENT_S or self._client.status != "running":
                 raise self._scheduler_gone()
+            joined = (workers or set()) - {host.worker for host in self._hosts}
+            if joined and self._is_ready.is_set() and self._is_idle:
+                raise WorkerError(f"{len(joined)} more have joined {self._target}: run it again")
             for number, host in enumerate(self._hosts):
                 host.silent_s += 0.0 if self._silent_s else passed  # all are silent where it is
                 if workers is not None and host.worker not in workers:
@@ -305,7 +309,7 @@ class Hosts(Connection):
     async def _seen(self) -> set[str] | None:
         """The workers that the scheduler knows now; None where it does not answer."""
         with suppress(OSError):
-            who = await within(CONNECT_S, self._client.scheduler.identity(n_workers=-1))
+            who = await within(_LOOK_S, self._client.scheduler.identity(n_workers=-1))
             return {str(worker) for worker in who["workers"]}
         return None
 

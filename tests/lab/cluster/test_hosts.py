@@ -157,13 +157,19 @@ def test_a_frozen_scheduler_ends_the_run_and_its_members(cluster, lab):
         os.kill(cluster.scheduler.pid, signal.SIGCONT)
 
 
-def test_a_lab_that_ends_leaves_no_member_behind(cluster, lab):
-    cluster.ready(2)
-    cluster.allow(1_000)
-    run = lab.submit(on_hosts())
-    assert lab.wait(run, PATIENCE_S).state == "succeeded", lab.status(run)
-    held = [pid for pids in members(cluster).values() for pid in pids]
-    assert len(held) == 2
+def test_a_host_that_joins_has_part_in_the_next_run_and_a_lab_that_ends_leaves_no_member(
+    cluster, lab
+):
+    for hosts in (2, 3):
+        cluster.ready(hosts)
+        cluster.allow(1_000)
+        run = lab.submit(on_hosts())
+        assert lab.wait(run, PATIENCE_S).state == "succeeded", lab.status(run)
+        held = [pid for pids in members(cluster).values() for pid in pids]
+        assert len(held) == hosts
+        if hosts == 2:
+            cluster.ready(3)
+            assert gone(held)
     lab.close()
     assert gone(held)
 

@@ -323,7 +323,7 @@ def by_hand(text: str, target: str, calls: int = 400) -> float:
             subprocess.Popen([sys.executable, "-c", BARE, *each], env=environ, stdout=-1, text=True)
             for each in words
         ]
-        return max(float(process.communicate()[0]) for process in started)
+        return max(float(each.communicate()[0].split()[-1]) for each in started)
 
 
 def sample(figures: Figures, rounds: int) -> None:

@@ -53,7 +53,9 @@ def calibration(figures: Figures, rounds: int) -> None:
     def by_hand(
         body: Callable[..., Any], count: int, *shapes: tuple[int, ...]
     ) -> Callable[[], float]:
-        """Seconds of one turn of a loop of so many, the call's own seconds lost among them."""
+        """Seconds of one turn of a loop of so many. A call's own (its result's fresh pages take as
+        long as tens of turns that copy) are lost among them.
+        """
         place = NamedSharding(mesh, spec)
         arrays = [jax.device_put(jnp.full((DEVICES, *shape), 0.01), place) for shape in shapes]
 
@@ -109,7 +111,7 @@ def calibration(figures: Figures, rounds: int) -> None:
     rows = {
         f"copy {side}": (
             of_operation("added", (side, side)),
-            by_hand(lambda x: x + 1, max(20, 2 * 10**8 // side**2 // 4), (side, side)),
+            by_hand(lambda x: x + 1, max(200, 5 * 10**8 // side**2), (side, side)),
             1,
         )
         for side in (128, 1024, 2896)
@@ -123,7 +125,7 @@ def calibration(figures: Figures, rounds: int) -> None:
     }
     for kind, body in twice.items():
         for nbytes in (2**14, 2**20):
-            count = 600 if nbytes < 2**18 else 60
+            count = 600 if nbytes < 2**18 else 300
             rows[f"{kind} {nbytes}"] = (
                 of_collective(kind, nbytes),
                 by_hand(body, count, (nbytes // 4,)),

@@ -3,7 +3,7 @@
 import math
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
-from spmd_core.experiment import WITHOUT_RINGS
+from spmd_core.experiment import WITHOUT_RINGS, Plan, plan_notes
 from spmd_core.results import (
     LARGEST,
     RINGS,
@@ -94,11 +94,16 @@ def _value(name: str, value: int | float | str) -> int | float | str:
     return bytes_text(int(value)) if name.endswith("_bytes") else value
 
 
-def in_sentences(prediction: Prediction) -> Prediction:
-    """A prediction with the notes that its facts make; those that an older version stored stay."""
-    if prediction.facts is None:
-        return prediction
-    return prediction.model_copy(update={"notes": tuple(map(fact_words, prediction.facts))})
+def in_sentences(prediction: Prediction, plan: Plan | None = None) -> Prediction:
+    """A prediction with the notes that its facts make, and those on the sizes of its plan; notes
+    that an older version stored stay.
+    """
+    update: dict[str, object] = {}
+    if plan is not None and prediction.before_compiling:
+        update["before_compiling"] = prediction.before_compiling | {"notes": plan_notes(plan)}
+    if prediction.facts is not None:
+        update["notes"] = tuple(map(fact_words, prediction.facts))
+    return prediction.model_copy(update=update)
 
 
 def _beyond_words(values: dict[str, int | float | str]) -> str:

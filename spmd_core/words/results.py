@@ -137,7 +137,8 @@ def _of_samples(outcome: StrategyResult, experiment: Experiment, median_s: float
 
 def _predicted(prediction: Prediction, experiment: Experiment) -> Prediction:
     """A prediction with what follows from its plan and how far the compiler came."""
-    plan, noted = experiment.plan, in_sentences(prediction)
+    plan = experiment.plan
+    noted = in_sentences(prediction, plan)
     if plan is None or not noted.compiled:
         return noted
     notes = [*filter(None, [noted.fits and plan.little_compared]), *noted.notes]

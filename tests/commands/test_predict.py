@@ -243,6 +243,16 @@ def test_a_lone_compiler_flag_may_keep_its_dashes(flags):
     assert json.loads(done.stdout)["fits"] is True
 
 
+def test_an_axis_that_shards_no_parameter_is_named_in_either_form():
+    wide = (*PLAN, "--target", "tpu:v5e:16x16*16", "--mesh", "fsdp=4096", "--estimate")
+    sentence = (
+        "embed=2048 does not divide over fsdp=4096: parameters are replicated on every device"
+    )
+    assert f"note: {sentence}" in told("predict", *wide).stdout.splitlines()
+    found = json.loads(told("predict", *wide, "--json").stdout)
+    assert found["before_compiling"]["notes"] == [sentence]
+
+
 def test_an_estimate_that_does_not_fit_names_the_nearest_plan_that_does():
     large = (
         "predict",

@@ -8,7 +8,7 @@ from typing import cast
 from spmd_core.base import WorkerError, bytes_text, seconds_text
 from spmd_core.commands import remedies
 from spmd_core.commands.printed.table import table
-from spmd_core.experiment import Plan, plan_notes
+from spmd_core.experiment import Plan
 from spmd_core.program import SMALL_WORDS, rows
 from spmd_core.results import Prediction, Result
 from spmd_core.time import estimate_step, nearest_fit
@@ -146,7 +146,7 @@ def print_estimate(
     plan: Plan, as_json: bool, model: Mapping[str, object], price: float | None = None
 ) -> None:
     """The instant estimate: memory by the sizes, and the step's time, in the form of a prediction."""
-    estimate = in_sentences(estimate_step(plan))
+    estimate = in_sentences(estimate_step(plan), plan)
     if as_json:
         near = {} if estimate.fits else nearest_json(plan)
         spent = cost_of(estimate, price).to_json()
@@ -175,7 +175,7 @@ def print_estimate(
         "",
         *table(_collectives(estimate), numbers=(2, 3, 4, 5)),
     ]
-    notes = [f"note: {note}" for note in (*plan_notes(plan), *estimate.notes)]
+    notes = [f"note: {note}" for note in (*words["notes"], *estimate.notes)]
     print("\n".join(lines + notes + ignored(model)))
 
 

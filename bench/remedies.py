@@ -36,6 +36,7 @@ from spmd_core.trials.remedies.attached import with_remedies
 from spmd_core.trials.remedies.candidate import WORTH
 from spmd_core.trials.trying.remedy_search import RemedySearch
 from spmd_core.trials.trying.remedy_searches import store
+from spmd_core.words import removal_words
 
 MESHES = ({"x": 8}, {"x": 2, "y": 4}, {"x": 4, "y": 2})
 STRATEGIES = ("auto", "constrained", "explicit", "shard_map")
@@ -195,10 +196,13 @@ def is_said_hopeless(lab: Lab, experiment: Experiment) -> bool:
     if found is None:
         return False
     search = RemedySearch(lab, store(lab), found[0])
-    answers = search.run().get(experiment.strategies[0], {})
-    for each in answers.values():
-        print(f"  {each.reason if isinstance(each, Nothing) else each.sentence}", flush=True)
-    return bool(answers) and all(isinstance(each, Nothing) for each in answers.values())
+    result = with_remedies(found[0], search.run())
+    answers = [
+        each.remove for each in result.strategies[experiment.strategies[0]].collectives or ()
+    ]
+    for each in filter(None, answers):
+        print(f"  {removal_words(each)}", flush=True)
+    return bool(answers) and all(isinstance(each, Nothing) for each in answers)
 
 
 def count(listed: tuple[Collective, ...], like: Collective) -> int:

@@ -58,7 +58,7 @@ from spmd_core.experiment.rules import (
     check_traces,
 )
 from spmd_core.experiment.sharded import Sharded, rows_dim
-from spmd_core.experiment.types import Axes, Mesh, Spec, axes_json
+from spmd_core.experiment.types import Axes, Mesh, Spec, axes_json, axes_of
 from spmd_core.experiment.variants import (
     MAX_NAME,
     MAX_VARIANTS,
@@ -197,6 +197,7 @@ __all__ = [
     "as_regex",
     "axes_json",
     "axes_left",
+    "axes_of",
     "batch_shards",
     "built_in",
     "check_compiles",

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -249,6 +249,16 @@ class Experiment(Frozen):
     @cached_property
     def _exported_specs(self) -> dict[str, Spec] | None:
         return self.exported and self.exported.array_specs()
+
+    def axes_of_dim(self, dim: str) -> Axes:
+        """Axes that shard a dim, in any operand that has it."""
+        present = {each.name: each.present(self.sizes) for each in self.what.operands}
+        own = [self.spec(name)[dims.index(dim)] for name, dims in present.items() if dim in dims]
+        return tuple(dict.fromkeys(axis for axes in own for axis in axes))
+
+    def summed_dims(self, axes: Collection[str]) -> list[str]:
+        """The contracted dims that are sharded over any of these axes."""
+        return [dim for dim in self.what.contracted if {*axes} & {*self.axes_of_dim(dim)}]
 
     def shape(self, array: str) -> tuple[int, ...]:
         """Global shape of an operand or result."""

@@ -25,7 +25,7 @@ from typing import Any
 
 from spmd_core.base import mesh_text
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.types import Axes, Mesh
+from spmd_core.experiment.types import Axes, Mesh, axes_json, axes_of
 from spmd_core.experiment.workloads.catalog import named_axes
 from spmd_core.machine import Topology, get_topology
 
@@ -123,10 +123,4 @@ def axes_left(entry: str | Sequence[str] | None, names: Sequence[str]) -> str | 
     >>> axes_left(["x", "y"], ["y"]), axes_left("x", ["y"]), axes_left(None, ["y"])
     ('y', None, None)
     """
-    given = [entry] if isinstance(entry, str) else list(entry or [])
-    kept = [name for name in given if name in names]
-    if not kept:
-        return None
-    if len(kept) == 1:
-        return kept[0]
-    return kept
+    return axes_json(tuple(name for name in axes_of(entry) if name in names))

@@ -1,11 +1,11 @@
 """Types that every part of an experiment shares."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spmd_core.experiment.workloads.workload import MemoryKind
 
-__all__ = ["Axes", "Fields", "MemoryKind", "Mesh", "Spec", "axes_json"]
+__all__ = ["Axes", "Fields", "MemoryKind", "Mesh", "Spec", "axes_json", "axes_of"]
 
 Axes = tuple[str, ...]  # mesh axes that shard one dim, major first; () means not sharded
 
@@ -21,3 +21,12 @@ def axes_json(axes: Axes) -> str | list[str] | None:
     if not axes:
         return None
     return axes[0] if len(axes) == 1 else list(axes)
+
+
+def axes_of(entry: str | Sequence[str] | None) -> Axes:
+    """Axes from their JSON form.
+
+    >>> axes_of(None), axes_of("x"), axes_of(["x", "y"])
+    ((), ('x',), ('x', 'y'))
+    """
+    return (entry,) if isinstance(entry, str) else tuple(entry or ())

@@ -6,11 +6,13 @@ from spmd_core.results.between import Between, apart, between, between_estimates
 from spmd_core.results.collective import (
     Change,
     Collective,
+    CollectiveKind,
     Nothing,
     Part,
     Predicted,
     Remedy,
     Removal,
+    TriedChange,
 )
 from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn, thinned
 from spmd_core.results.environment import Device, Environment
@@ -67,7 +69,6 @@ from spmd_core.results.result import (
     HostTime,
     MemoryBytes,
     Phases,
-    Ratio,
     Result,
     ShardReport,
     Status,
@@ -144,7 +145,7 @@ from spmd_core.results.stats import (
     summarize,
 )
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
-from spmd_core.results.verdicts import SURE_PROCESSES, Settles, Verdict
+from spmd_core.results.verdicts import SURE_PROCESSES, Ratio, Settles, Verdict
 
 __all__ = [
     "ACTIVE",
@@ -187,6 +188,7 @@ __all__ = [
     "Collection",
     "CollectionItem",
     "Collective",
+    "CollectiveKind",
     "Command",
     "Comparison",
     "Cost",
@@ -249,6 +251,7 @@ __all__ = [
     "Trace",
     "TracedDevice",
     "TracedOperation",
+    "TriedChange",
     "Unsharded",
     "Verdict",
     "Wrong",

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from spmd_core.base import Frozen
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, axes_of
+from spmd_core.results.verdicts import Ratio
 
 
 class Change(Frozen):
@@ -20,6 +21,21 @@ class Change(Frozen):
     name: str = ""
     before: Any = None
     after: Any = None
+
+    @property
+    def shards_more(self) -> bool:
+        """Whether more mesh axes shard a dim than before."""
+        return len(axes_of(self.after)) > len(axes_of(self.before))
+
+
+class CollectiveKind(Frozen):
+    """What a collective is to a reader. `kind` is as compiled: `send` is a transfer between slices;
+    `asked` is the kind that the program requested, where the compiler chose another.
+    """
+
+    kind: str
+    asked: str | None = None
+    axes: tuple[str, ...]
 
 
 class Predicted(Frozen):
@@ -35,27 +51,53 @@ class Remedy(Frozen):
     `memory_bytes` is the increase per device (negative: a decrease); `experiment` is what one click
     opens; `removes` is False if the collective remains and takes less time. The seconds are a
     `guess` on simulated devices that were not calibrated; `measured_s` are medians of both, timed
-    side by side where predictions left the order open.
+    side by side where predictions left the order open, and `ratio` compares them.
+
+    `bytes_moved`: of the collectives in question before the change, and of those that remain;
+    `count`: how many of their kind there were over these axes, of which `others` remain beside
+    those; `new`: what replaces them. `sentence` is made of these when it is read.
     """
 
     changes: tuple[Change, ...]
     experiment: Experiment
-    sentence: str
+    sentence: str = ""
     memory_bytes: int | None
     predicted_s: Predicted
     removes: bool = True
     strategy: str | None = None  # of the experiment, whose program this is
     predicted_by: Literal["cost model", "calibration", "guess"] = "cost model"
     measured_s: Predicted | None = None
+    ratio: Ratio | None = None
+    bytes_moved: tuple[int, int] = (0, 0)
+    count: int = 1
+    others: int = 0
+    new: tuple[CollectiveKind, ...] = ()
+
+
+class TriedChange(Frozen):
+    """A change that was compiled; `removes` and `seconds` are None where it does not compile."""
+
+    changes: tuple[Change, ...]
+    removes: bool | None = None
+    seconds: float | None = None
 
 
 class Nothing(Frozen):
-    """Why no change removes it in less time, in a sentence; `experiment`: the change that perhaps
-    does.
+    """No change removes it in less time; `experiment`: the change that perhaps does.
+
+    `is_small`: nothing was tried; else `tried`, of which that at place `best` removes it and is the
+    fastest, beside the `seconds` of the program; `measured_s` and `ratio` as of a remedy. `reason`
+    is made of these when it is read.
     """
 
-    reason: str
+    reason: str = ""
     experiment: Experiment | None = None
+    is_small: bool = False
+    tried: tuple[TriedChange, ...] = ()
+    best: int | None = None
+    seconds: float | None = None
+    measured_s: Predicted | None = None
+    ratio: Ratio | None = None
 
 
 Removal = Remedy | Nothing
@@ -71,7 +113,7 @@ class Part(Frozen):
     bytes: int
 
 
-class Collective(Frozen):
+class Collective(CollectiveKind):
     """A collective: its kind, mesh axes, bytes, count and reason; with a cost estimate also its
     seconds.
 
@@ -79,11 +121,6 @@ class Collective(Frozen):
     execution. Totals are over the `count` executions of a step, and None where that is unknown.
     """
 
-    kind: str  # as compiled; `send` is a transfer between slices
-    asked: str | None = (
-        None  # the kind that the program requested, where the compiler chose another
-    )
-    axes: tuple[str, ...]
     groups: tuple[tuple[int, ...], ...] | None = None  # JAX device ids; of a permute, its pairs
     bytes: int
     count: int | None

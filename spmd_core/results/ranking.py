@@ -5,9 +5,9 @@ one strategy, or the best of each variant); or by their intervals, where all are
 from collections.abc import Collection, Iterable, Mapping
 
 from spmd_core.results.prediction import Estimate
-from spmd_core.results.result import Comparison, Ratio, Result
+from spmd_core.results.result import Comparison, Result
 from spmd_core.results.stats import Measured, compare
-from spmd_core.results.verdicts import Verdict, verdict
+from spmd_core.results.verdicts import Ratio, Verdict, verdict
 
 
 def compare_rows(result: Result, names: Iterable[str]) -> Comparison | None:

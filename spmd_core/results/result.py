@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment, Row
@@ -16,7 +16,7 @@ from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, P
 from spmd_core.results.prediction import Estimate, Prediction
 from spmd_core.results.shardings import Shardings
 from spmd_core.results.trace import Trace
-from spmd_core.results.verdicts import Settles, Verdict, verdict
+from spmd_core.results.verdicts import Ratio
 
 Status = Literal["ok", "error", "cancelled"]
 INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding
@@ -201,31 +201,6 @@ class StrategyResult(Frozen):
             if self.predicted_s and self.median_s
             else None
         )
-
-
-class Ratio(Frozen):
-    """Time of `strategy` over that of the fastest, over the rounds they share: center and interval,
-    corrected for how many are compared. `faster`: the fastest is faster than `strategy`.
-    """
-
-    strategy: str
-    ratio: float
-    interval: tuple[float, float]
-    verdict: Verdict
-    differs: bool  # whether the verdict is `faster`
-    settles: Settles | None = None  # what a verdict of `cannot tell` needs
-    rounds: int | None = None  # that they share; None where nothing was timed, and before
-    processes: int = 1
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_before(cls, data: Any) -> Any:
-        """With the verdict of a ratio that was stored before there were three."""
-        if not isinstance(data, dict) or "verdict" in data:
-            return data
-        is_same = verdict(data["interval"]) == "the same"
-        unsure: Verdict = "the same" if is_same else "cannot tell"
-        return data | {"verdict": "faster" if data["differs"] else unsure}
 
 
 class Comparison(Frozen):

@@ -5,8 +5,11 @@ several processes.
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
+from pydantic import model_validator
+
+from spmd_core.base import Frozen
 from spmd_core.experiment import MARGIN
 
 Verdict = Literal["the same", "faster", "cannot tell"]
@@ -31,6 +34,31 @@ def verdict(interval: tuple[float, float], margin: float = MARGIN) -> Verdict:
     if 1 / (1 + margin) <= low and high <= 1 + margin:
         return "the same"
     return "faster" if low > 1 or high < 1 else "cannot tell"
+
+
+class Ratio(Frozen):
+    """Time of `strategy` over that of the fastest, over the rounds they share: center and interval,
+    corrected for how many are compared. `faster`: the fastest is faster than `strategy`.
+    """
+
+    strategy: str
+    ratio: float
+    interval: tuple[float, float]
+    verdict: Verdict
+    differs: bool  # whether the verdict is `faster`
+    settles: Settles | None = None  # what a verdict of `cannot tell` needs
+    rounds: int | None = None  # that they share; None where nothing was timed, and before
+    processes: int = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, data: Any) -> Any:
+        """With the verdict of a ratio that was stored before there were three."""
+        if not isinstance(data, dict) or "verdict" in data:
+            return data
+        is_same = verdict(data["interval"]) == "the same"
+        unsure: Verdict = "the same" if is_same else "cannot tell"
+        return data | {"verdict": "faster" if data["differs"] else unsure}
 
 
 def over_processes(

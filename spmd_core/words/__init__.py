@@ -4,7 +4,6 @@ from spmd_core.words import (
     arrows,
     layouts,
     predictions,
-    remedies,
     runs,
     search,
     studies,
@@ -133,10 +132,13 @@ from spmd_core.words.remedies import (
     GUESSED,
     NOTHING_WORTH,
     TRIES,
+    change_words,
     doing_words,
+    out_of_time,
     removal_words,
     what_words,
     why_words,
+    with_sentence,
 )
 from spmd_core.words.results import in_words
 from spmd_core.words.runs import (
@@ -258,6 +260,7 @@ __all__ = [
     "between_words",
     "bound_words",
     "calibration_words",
+    "change_words",
     "changes",
     "check",
     "collective_counts_words",
@@ -340,6 +343,7 @@ __all__ = [
     "operation",
     "ops_word",
     "origin_words",
+    "out_of_time",
     "outcome_words",
     "own_specs_words",
     "parameters_words",
@@ -365,7 +369,6 @@ __all__ = [
     "rates_words",
     "ratio_interval_words",
     "read_price",
-    "remedies",
     "removal_words",
     "roofline_words",
     "route_words",
@@ -414,6 +417,7 @@ __all__ = [
     "whose",
     "why_not",
     "why_words",
+    "with_sentence",
     "workload_title",
     "wrong_words",
 ]

@@ -11,6 +11,7 @@ from spmd_core.experiment import (
     Program,
     Timing,
     axes_json,
+    axes_of,
     get_model,
     option_choices,
     version_words,
@@ -76,17 +77,13 @@ def own_specs_words(
     parts = []
     for name, spec in overrides.items():
         entries = zip(arrays.get(name, ()), spec, strict=False)
-        apart = [(dim, own) for dim, own in entries if _axes(own) != _axes(sharding.get(dim))]
+        apart = [(dim, own) for dim, own in entries if axes_of(own) != axes_of(sharding.get(dim))]
         words = [
-            f"{dim} over {listed(_axes(own))}" if own else f"{dim} not sharded"
+            f"{dim} over {listed(axes_of(own))}" if own else f"{dim} not sharded"
             for dim, own in apart
         ]
         parts += [f"{name}: {', '.join(words)}"] if words else []
     return "; ".join(parts)
-
-
-def _axes(entry: Any) -> tuple[str, ...]:
-    return (entry,) if isinstance(entry, str) else tuple(entry or ())
 
 
 def _chosen(experiment: Experiment) -> Iterator[str]:

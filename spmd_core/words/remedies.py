@@ -3,10 +3,23 @@
 from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text, seconds_text
-from spmd_core.experiment import Axes, Spec
+from spmd_core.experiment import Axes, Experiment, Plan, axes_of
 from spmd_core.program import is_ring, kind_words
-from spmd_core.results import Collective, Nothing, Ratio, Removal, Verdict
+from spmd_core.results import (
+    Change,
+    Collective,
+    CollectiveKind,
+    Nothing,
+    Predicted,
+    Ratio,
+    Remedy,
+    Removal,
+    TriedChange,
+    Verdict,
+)
+from spmd_core.time import NearestFit, estimate_step
 from spmd_core.words.names import listed, title
+from spmd_core.words.nearest import changes as changes_of_plan
 from spmd_core.words.strategies import paired_words
 
 _MOST_NEW = 2  # collectives that replace it, in a sentence
@@ -18,7 +31,38 @@ def over_words(axes: Sequence[str]) -> str:
     return listed([f"`{axis}`" for axis in axes])
 
 
-def dims_words(left: Mapping[str, Axes]) -> str:
+def change_words(base: Experiment, changes: Sequence[Change]) -> str:
+    """Changes that go together: of dims, an operand or a result, memory, the strategy, a plan."""
+    if base.plan:
+        near = _changed(base.plan, changes)
+        return f"try {listed(list(changes_of_plan(base.plan, near)))}"
+    last = changes[-1]
+    if last.field == "strategies":
+        return f"use {title(last.after)} in place of {title(last.before)}"
+    if last.field == "memory":
+        return f"keep `{last.name}` in device memory"
+    if last.field == "overrides":
+        return _array_words(base, last)
+    over = {each.name: axes_of(each.after) for each in changes}
+    if not last.shards_more:
+        return _dims_words(over)
+    *dims, other = over
+    return f"shard `{other}` over {over_words(over[other])} in place of {over_words(dims)}"
+
+
+def _changed(plan: Plan, changes: Sequence[Change]) -> NearestFit:
+    """The plan after its changes, and its estimate."""
+    after = {each.name or each.field: each.after for each in changes}
+    update: dict[str, object] = {name: tuple(of) for name, of in after.items() if name != "remat"}
+    if "mesh" in after:
+        update["mesh"] = tuple(after["mesh"].items())
+    if "compiler_flags" in after:
+        update["compiler_flags"] = tuple(after["compiler_flags"].split())
+    near = plan.model_copy(update={**after, **update})
+    return NearestFit(near, estimate_step(near))
+
+
+def _dims_words(left: Mapping[str, Axes]) -> str:
     """Dims that are no longer sharded over some axes, with the remaining axes of each."""
     none = [dim for dim, axes in left.items() if not axes]
     parts = [f"leave {over_words(none)} replicated"] if none else []
@@ -26,31 +70,17 @@ def dims_words(left: Mapping[str, Axes]) -> str:
     return listed(parts)
 
 
-def moved_words(dims: Sequence[str], other: str, axes: Axes) -> str:
-    """Another dim sharded in place of some."""
-    return f"shard `{other}` over {over_words(axes)} in place of {over_words(dims)}"
-
-
-def array_words(name: str, is_result: bool, dims: Sequence[str], spec: Spec) -> str:
+def _array_words(base: Experiment, change: Change) -> str:
     """One operand stored, or one result requested, in another sharding."""
+    dims = base.what.array(change.name).present(base.sizes)
     parts = [
-        f"over {over_words(axes)} along `{dim}`"
-        for dim, axes in zip(dims, spec, strict=True)
+        f"over {over_words(axes_of(axes))} along `{dim}`"
+        for dim, axes in zip(dims, change.after, strict=True)
         if axes
     ]
-    if not parts:
-        return f"request `{name}` replicated" if is_result else f"store `{name}` replicated"
-    return f"{'request' if is_result else 'store'} `{name}` sharded {' and '.join(parts)}"
-
-
-def strategy_words(name: str, instead_of: str) -> str:
-    """Another strategy."""
-    return f"use {title(name)} in place of {title(instead_of)}"
-
-
-def memory_words(name: str) -> str:
-    """An operand in device memory."""
-    return f"keep `{name}` in device memory"
+    is_result = change.name in {each.name for each in base.what.results}
+    verb = f"{'request' if is_result else 'store'} `{change.name}`"
+    return f"{verb} sharded {' and '.join(parts)}" if parts else f"{verb} replicated"
 
 
 def removal_words(removal: Removal) -> str:
@@ -63,40 +93,35 @@ def why_words(each: Collective) -> str:
     return ". ".join(part.rstrip(".") for part in (each.reason, each.warning) if part)
 
 
-def what_words(each: Collective) -> str:
+def what_words(each: CollectiveKind) -> str:
     """E.g. "all-reduce over `x`"."""
     kind = kind_words(each) if is_ring(each) else each.kind
     return f"{kind} over {over_words(each.axes)}" if each.axes else kind
 
 
-def remedy_words(
-    change: str,
-    removed: str,
-    new: Sequence[Collective],
-    memory_bytes: int | None,
-    seconds: tuple[float, float],
-    measured: str = "",
-) -> str:
-    """The two sides of a compiled change: what it removes, and its cost. `new`: the collectives
-    that replace it; `measured`: the times of both, where they were timed.
+def with_sentence(removal: Removal, base: Experiment, each: Collective) -> Removal:
+    """An answer with the sentence of its facts; those that an older version stored have theirs.
+
+    `base`: what was changed, with the one strategy of the collective.
     """
-    more = sorted({what_words(each) for each in new})
-    comes = (
-        f", {listed([f'{_a(each)} {each}' for each in more[:_MOST_NEW]])} instead" if more else ""
-    )
-    held = f"; {memory_change(memory_bytes)}" if memory_bytes is not None else ""
-    return f"{change}: {removed}{comes}{held}; {measured or f'predicted {_times(*seconds)}'}"
+    if removal_words(removal):
+        return removal
+    if isinstance(removal, Remedy):
+        return removal.model_copy(update={"sentence": _remedy_words(removal, base, each)})
+    return removal.model_copy(update={"reason": _nothing_words(removal, base, each)})
 
 
-def faster_words(ratio: Ratio, before: float, after: float) -> str:
-    """A change that was timed beside the program, and is faster."""
-    return f"measured {_times(before, after)}, {paired_words(ratio)}"
-
-
-def not_faster_words(ratio: Ratio, before: float, after: float) -> str:
-    """A change that was timed beside the program, and is not proven faster."""
-    judged = _NOT_FASTER[ratio.verdict]
-    return f"measured {_times(before, after)}, {judged}: {paired_words(ratio)}"
+def _remedy_words(remedy: Remedy, base: Experiment, each: Collective) -> str:
+    """The two sides of a compiled change: what it removes, and its cost."""
+    more = sorted({what_words(new) for new in remedy.new})
+    comes = f", {listed([f'{_a(new)} {new}' for new in more[:_MOST_NEW]])} instead" if more else ""
+    memory = remedy.memory_bytes
+    held = f"; {_memory_change(memory)}" if memory is not None else ""
+    takes = f"predicted {_times(remedy.predicted_s)}"
+    if remedy.measured_s and remedy.ratio:
+        takes = f"measured {_times(remedy.measured_s)}, {paired_words(remedy.ratio)}"
+    change = change_words(base, remedy.changes)
+    return f"{change}: {_removed_words(remedy, each)}{comes}{held}; {takes}"
 
 
 _NOT_FASTER: dict[Verdict, str] = {
@@ -106,19 +131,22 @@ _NOT_FASTER: dict[Verdict, str] = {
 }
 
 
-def removed_words(
-    before: Sequence[Collective], left: Sequence[Collective], count: int, others: int
-) -> str:
-    """What a change removes: `before` the equal collectives in question, `left` those of them that
-    remain; of `count` collectives of the kind over these axes `others` remain beside those.
+def _removed_words(remedy: Remedy, each: Collective) -> str:
+    """What a change removes; of a collective that remains, that it moves fewer bytes or overlaps
+    better.
     """
-    if left:
-        return _less(before, left)
-    what = what_words(before[0])
-    return f"{others} {what} in place of {count}" if others else f"no {what}"
+    what, (before, after) = what_words(each), remedy.bytes_moved
+    if remedy.removes:
+        return (
+            f"{remedy.others} {what} in place of {remedy.count}" if remedy.others else f"no {what}"
+        )
+    less = f"less waiting for the {what}"
+    return (
+        f"{less}, {bytes_text(after)} in place of {bytes_text(before)}" if after < before else less
+    )
 
 
-def memory_change(nbytes: int) -> str:
+def _memory_change(nbytes: int) -> str:
     """E.g. "+4.0 MiB per device"."""
     if nbytes == 0:
         return "the same memory"
@@ -127,56 +155,49 @@ def memory_change(nbytes: int) -> str:
 
 SMALL = "not tried: it takes less than 2 % of the predicted time"
 _STAYS = "it stays"
+_OUTCOMES = {None: "does not compile", False: _STAYS}
 _MOST_TRIED, _MOST_OUTCOMES = 3, 4  # changes of one outcome that are named, and outcomes
 
 
-def nothing_words(
-    each: Collective,
-    dims: Sequence[str],
-    tried: Sequence[tuple[str, str]],
-    failed: int,
-    best: tuple[str, float, float] | None,
-    measured: str = "",
-    is_open: bool = False,
-) -> str:
+def _nothing_words(nothing: Nothing, base: Experiment, each: Collective) -> str:
     """Why no change removes a collective: what needs it, the changes that were tried, and the time
     of the best that removes it.
-
-    `dims`: the contracted dims that it sums; `tried`: each change and its outcome; `best`:
-    change, seconds before and after; `measured`: its times, where it was timed; `is_open`:
-    whether it may take less time.
     """
-    needs = (
-        f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it"
-        if dims and each.kind in _SUMS
-        else ""
-    )
-    if best is not None:
-        change, before, after = best
-        others = _tried([other for other in tried if other[0] != change])
-        takes = measured or f"predicted {_times(before, after)}"
-        if is_open:
-            doubt = "" if measured else ", which predictions of this machine do not tell apart"
+    if nothing.is_small:
+        return SMALL
+    dims, tried = base.summed_dims(each.axes), nothing.tried
+    needs = f"the sum over {over_words(dims)} needs it" if dims and each.kind in _SUMS else ""
+    if nothing.best is not None and nothing.seconds is not None:
+        best = tried[nothing.best]
+        others = _tried(base, [other for other in tried if other is not best])
+        change = change_words(base, best.changes)
+        predicted = Predicted(before=nothing.seconds, after=best.seconds or 0.0)
+        is_timed = nothing.measured_s is not None and nothing.ratio is not None
+        takes = _timed(nothing.measured_s, nothing.ratio) or f"predicted {_times(predicted)}"
+        if nothing.experiment is not None:
+            doubt = "" if is_timed else ", which predictions of this machine do not tell apart"
             return f"{change}: no {what_words(each)}; {takes}{doubt}{others}"
         lead = f"{needs}; " if needs else ""
         return f"nothing removes it in less time: {lead}{change}: {takes}{others}"
-    none = f" ({len(tried)} tried, and none compiled)" if tried and failed == len(tried) else ""
     why = needs or each.reason or "the program needs it"
-    return f"nothing removes it: {why}{none or _tried(tried)}"
+    if tried and all(other.removes is None for other in tried):
+        return f"nothing removes it: {why} ({len(tried)} tried, and none compiled)"
+    return f"nothing removes it: {why}{_tried(base, tried)}"
 
 
-def outcome_words(removes: bool | None, seconds: float) -> str:
-    """The outcome of a change that was tried; `removes` None where it did not compile."""
-    if removes is None:
-        return "does not compile"
-    return seconds_text(seconds) if removes else _STAYS
+def _timed(seconds: Predicted | None, ratio: Ratio | None) -> str:
+    """A change that was timed beside the program, and is not proven faster; "" if it was not."""
+    if seconds is None or ratio is None:
+        return ""
+    return f"measured {_times(seconds)}, {_NOT_FASTER[ratio.verdict]}: {paired_words(ratio)}"
 
 
-def _tried(changes: Sequence[tuple[str, str]]) -> str:
+def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
     """What else was tried, by outcome, what removes it first; "" for nothing."""
     by_outcome: dict[str, list[str]] = {}
-    for change, outcome in changes:
-        by_outcome.setdefault(outcome, []).append(change)
+    for each in tried:
+        outcome = seconds_text(each.seconds) if each.removes else _OUTCOMES[each.removes]
+        by_outcome.setdefault(outcome, []).append(change_words(base, each.changes))
     outcomes = sorted(by_outcome.items(), key=lambda each: each[0] == _STAYS)
     named = [f"{_first(alike)} ({outcome})" for outcome, alike in outcomes[:_MOST_OUTCOMES]]
     left = sum(len(alike) for _, alike in outcomes[_MOST_OUTCOMES:])
@@ -190,17 +211,8 @@ def _first(changes: Sequence[str]) -> str:
     return listed([*changes[:_MOST_TRIED], *([f"{more} more"] if more > 0 else [])])
 
 
-def _less(before: Sequence[Collective], after: Sequence[Collective]) -> str:
-    """The collective remains, and moves fewer bytes or overlaps better."""
-    was, size = (
-        sum(each.bytes * each.times for each in collectives) for collectives in (before, after)
-    )
-    what = f"less waiting for the {what_words(before[0])}"
-    return f"{what}, {bytes_text(size)} in place of {bytes_text(was)}" if size < was else what
-
-
-def _times(before: float, after: float) -> str:
-    return f"{seconds_text(before)} -> {seconds_text(after)}"
+def _times(seconds: Predicted) -> str:
+    return f"{seconds_text(seconds.before)} -> {seconds_text(seconds.after)}"
 
 
 def _a(noun: str) -> str:

@@ -8,7 +8,8 @@ import pytest
 
 from spmd_core.base.errors import RequestError
 from spmd_core.results.prediction import Estimate
-from spmd_core.results.result import Comparison, Ratio
+from spmd_core.results.result import Comparison
+from spmd_core.results.verdicts import Ratio
 from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question, unknown_target
 from spmd_core.search.array_search import Space

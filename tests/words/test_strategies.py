@@ -11,7 +11,8 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.program.hlo.fingerprint import fingerprint
 from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.ranking import predicted_verdict
-from spmd_core.results.result import SAME_PROGRAM, Ratio, Result
+from spmd_core.results.result import SAME_PROGRAM, Result
+from spmd_core.results.verdicts import Ratio
 from spmd_core.words.results import in_words
 from spmd_core.words.strategies import (
     answer_parts,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from spmd_core.experiment import STRATEGIES, Axes, Experiment, Spec
+from spmd_core.experiment import STRATEGIES, Experiment, Spec
 from spmd_core.program.communication.flow import Flow
 from spmd_core.program.communication.generic import (
     became,
@@ -76,7 +76,7 @@ class Reasons:
         dims = [
             f"`{dim}`"
             for dim in self.experiment.what.contracted
-            if set(collective.axes) <= set(self._axes_of_dim(dim))
+            if set(collective.axes) <= set(self.experiment.axes_of_dim(dim))
         ]
         mapped = f"`{self.experiment.what.mapped}`"
         if "transpose(" in (collective.op_name or "") and mapped in dims:
@@ -95,23 +95,13 @@ class Reasons:
             return f"{which} is sharded over {over}: each device holds a partial sum, {how}{keeps}"
         return by_itself(collective, by_hand) if by_hand else partial_sums(collective) + keeps
 
-    def _axes_of_dim(self, dim: str) -> Axes:
-        """Axes that shard a dim, in any operand that has it."""
-        axes: dict[str, None] = {}
-        for array in self.experiment.what.operands:
-            present = array.present(self.experiment.sizes)
-            if dim in present:
-                spec = self.experiment.spec(array.name)
-                axes.update(dict.fromkeys(spec[present.index(dim)]))
-        return tuple(axes)
-
     def _halo(self, collective: ParsedCollective) -> str | None:
         """A permute along the dim over which a window slides."""
         halo = self.experiment.what.program.halo
         if halo is None or collective.kind != "collective-permute":
             return None
         dim, width = halo
-        if not set(collective.axes) <= set(self._axes_of_dim(dim)):
+        if not set(collective.axes) <= set(self.experiment.axes_of_dim(dim)):
             return None
         size = self.experiment.sizes.get(width, 1)
         return (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import bytes_text
-from spmd_core.results import Collective
+from spmd_core.results import Collective, CollectiveKind
 
 SMALL = 0.01  # rows that together take less than this share of the communication are merged
 SMALL_WORDS = "together under 1 % of the communication"
@@ -68,12 +68,12 @@ class CollectiveRow:
         return few[0] if few[0] == few[1] else f"{few[0]} to {few[1]}"
 
 
-def is_ring(collective: Collective) -> bool:
+def is_ring(collective: CollectiveKind) -> bool:
     """Whether this is a step of a collective matmul: a gather or scattered sum, in permutes."""
     return collective.kind == "collective-permute" and collective.asked in RING
 
 
-def kind_words(collective: Collective) -> str:
+def kind_words(collective: CollectiveKind) -> str:
     """E.g. `all-reduce`; with the requested kind if that is different."""
     if is_ring(collective):
         return f"{collective.asked} as a ring of collective-permutes"

@@ -17,6 +17,7 @@ from spmd_core.experiment import (
     Spec,
     as_regex,
     axes_json,
+    axes_of,
     item_bytes,
     moving,
     programs,
@@ -100,7 +101,7 @@ class ProgramSpace:
     def _choices(self, mesh: Mesh) -> Iterator[tuple[str, Specs]]:
         """Its file's specs; where specs are searched also the standard ones, and each group."""
         given = dict(self.question.spec.get("specs") or {})
-        yield "", tuple((name, tuple(map(_axes, spec))) for name, spec in given.items())
+        yield "", tuple((name, tuple(map(axes_of, spec))) for name, spec in given.items())
         if "specs" not in self.question.searched:
             return
         axes = tuple(name for name, size in mesh if size > 1)
@@ -239,12 +240,6 @@ _STANDARDS: tuple[tuple[str, Callable[[Axes], Axes], Callable[[Axes], tuple[Axes
     ("tensor", lambda axes: (), lambda axes: (axes,)),
     ("mixed", lambda axes: axes[:1], lambda axes: (axes[:1], axes[1:])),
 )
-
-
-def _axes(entry: str | list[str] | None) -> Axes:
-    if entry is None:
-        return ()
-    return (entry,) if isinstance(entry, str) else tuple(entry)
 
 
 def _largest(shape: tuple[int, ...], weights: tuple[Axes, ...], sizes: Mapping[str, int]) -> Spec:

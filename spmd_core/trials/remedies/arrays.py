@@ -17,12 +17,11 @@ from spmd_core.experiment import (
 from spmd_core.results import Change, Collective
 from spmd_core.script import program_text
 from spmd_core.time import TimeModel, closed_form_s, formula_of, least_s, time_model
-from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, SUMS, RemedyCandidate, summed_dims
-from spmd_core.words import remedies as words
+from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, SUMS, RemedyCandidate
 
 BEST_PLACES = 2  # dims that are tried in place of one before other changes are
-# Changes, their words, and the fields of the JSON form that they replace
-Move = tuple[tuple[Change, ...], str, dict[str, object]]
+# Changes, and the fields of the JSON form that they replace
+Move = tuple[tuple[Change, ...], dict[str, object]]
 
 
 def candidates(
@@ -42,7 +41,7 @@ def candidates(
     kept: list[RemedyCandidate] = []
     seen: dict[str, None] = {}
     formula = formula_of(base, times or time_model(base), cores)
-    for changes, text, fields in _moves(base, strategy, frozenset(collective.axes)):
+    for changes, fields in _moves(base, strategy, frozenset(collective.axes)):
         try:
             varied = base.vary(**fields)
             (name,) = varied.strategies
@@ -52,9 +51,7 @@ def candidates(
         if varied.id in seen or varied.id == base.id:
             continue
         seen[varied.id] = None
-        kept.append(
-            RemedyCandidate(varied, name, changes, text, closed_form_s(formula, varied, name))
-        )
+        kept.append(RemedyCandidate(varied, name, changes, closed_form_s(formula, varied, name)))
     first = sorted(_nearest(experiment, collective, kept), key=lambda each: each.seconds)
     rest = [
         each
@@ -75,17 +72,12 @@ def _nearest(
     ranked = []
     for each in cheapest:
         far = _distance(experiment, collective, each.changes)
-        if _count(each.changes[-1].after) > _count(each.changes[-1].before):  # in the others' place
+        if each.changes[-1].shards_more:  # in the others' place
             source = tuple(change.name for change in each.changes[:-1])
             places[source] = places.get(source, 0) + 1
             far += places[source] > BEST_PLACES
         ranked.append((far, len(ranked), each))
     return [each for *_, each in sorted(ranked)[:MOST]]
-
-
-def _count(axes: Any) -> int:
-    """Axes of a dim, as JSON writes them; 0 of what is none."""
-    return len(axes) if isinstance(axes, list) else int(axes is not None)
 
 
 def _distance(experiment: Experiment, collective: Collective, changes: tuple[Change, ...]) -> int:
@@ -94,7 +86,7 @@ def _distance(experiment: Experiment, collective: Collective, changes: tuple[Cha
     """
     first, is_sum = changes[0], collective.kind in SUMS
     if first.field == "sharding":
-        summed = summed_dims(experiment, collective)
+        summed = experiment.summed_dims(collective.axes)
         return 0 if not is_sum or any(each.name in summed for each in changes) else 1
     if first.field == "overrides":
         is_result = first.name in {each.name for each in experiment.what.results}
@@ -114,12 +106,12 @@ def _moves(base: Experiment, strategy: str, axes: frozenset[str]) -> Iterator[Mo
         kind = STRATEGIES[name]
         if kind.is_sharding and not kind.is_single_device and name != strategy:
             change = Change(field="strategies", before=strategy, after=name)
-            yield (change,), words.strategy_words(name, strategy), {"strategies": [name]}
+            yield (change,), {"strategies": [name]}
     kinds = dict(base.memory)
     for name, kind in kinds.items():
         left = {other: at for other, at in kinds.items() if other != name}
         change = Change(field="memory", name=name, before=kind, after="device")
-        yield (change,), words.memory_words(name), {"memory": left}
+        yield (change,), {"memory": left}
 
 
 def _of_dims(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
@@ -131,13 +123,12 @@ def _of_dims(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
     for dims in [*((dim,) for dim in used), *([tuple(used)] if len(used) > 1 else [])]:
         left = {dim: tuple(axis for axis in table[dim] if axis not in axes) for dim in dims}
         changes = tuple(_sharding(dim, table[dim], left[dim]) for dim in dims)
-        yield changes, words.dims_words(left), {"sharding": _table(table | left)}
+        yield changes, {"sharding": _table(table | left)}
         for other in base.sizes:
             if other not in dims and not axes & set(table.get(other, ())):
                 full = table | left | {other: (*table.get(other, ()), *moved)}
                 more = *changes, _sharding(other, table.get(other, ()), full[other])
-                text = words.moved_words(dims, other, full[other])
-                yield more, text, {"sharding": _table(full)}
+                yield more, {"sharding": _table(full)}
 
 
 def _sharding(dim: str, before: Axes, after: Axes) -> Change:
@@ -148,9 +139,9 @@ def _of_arrays(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
     """One operand or result left replicated over these axes, sharded over them along any one dim,
     or as the table has it.
     """
-    given, results = dict(base.overrides), {each.name for each in base.what.results}
+    given = dict(base.overrides)
     for array in base.what.arrays:
-        spec, dims = base.spec(array.name), array.present(base.sizes)
+        spec = base.spec(array.name)
         over = tuple(axis for axis, _ in base.mesh if axis in axes)
         left = tuple(tuple(axis for axis in entry if axis not in axes) for entry in spec)
         tried = [each for each in (left, *_sharded(left, over)) if each != spec]
@@ -160,11 +151,10 @@ def _of_arrays(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
             change = Change(
                 field="overrides", name=array.name, before=_spec(spec), after=_spec(after)
             )
-            text = words.array_words(array.name, array.name in results, dims, after)
             own = {name: _spec(each) for name, each in given.items()} | {array.name: _spec(after)}
             if after == base.table_spec(array.name):
                 del own[array.name]
-            yield (change,), text, {"overrides": own}
+            yield (change,), {"overrides": own}
 
 
 def _sharded(spec: Spec, axes: Axes) -> Iterator[Spec]:

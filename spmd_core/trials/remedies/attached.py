@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, study_of
 from spmd_core.results import Collective, Remedy, Removal, Result, StrategyResult
-from spmd_core.words import next_step
+from spmd_core.words import next_step, with_sentence
 
 # strategy -> number of a collective in its list -> what would remove it
 Answers = Mapping[str, Mapping[int, Removal]]
@@ -16,9 +16,11 @@ def with_remedies(result: Result, answers: Answers) -> Result:
     what to try next by that.
     """
     outcomes = {
-        name: _with(each, known) if known else each
+        name: _with(each, answers[known], result.row(known).experiment) if known else each
         for name, each in result.strategies.items()
-        for known in [answers.get(name) or answers.get(each.same_program or "")]
+        for known in [
+            next((key for key in (name, each.same_program) if answers.get(key or "")), None)
+        ]
     }
     changed = result.model_copy(update={"strategies": outcomes})
     return changed.model_copy(update={"next": next_step(changed)}) if answers else changed
@@ -50,11 +52,14 @@ def is_guessed(result: Result) -> bool:
     )
 
 
-def _with(outcome: StrategyResult, answers: Mapping[int, Removal]) -> StrategyResult:
+def _with(
+    outcome: StrategyResult, answers: Mapping[int, Removal], base: Experiment
+) -> StrategyResult:
     def answered(listed: tuple[Collective, ...]) -> tuple[Collective, ...]:
         return tuple(
-            each.model_copy(update={"remove": answers.get(number)})
+            each.model_copy(update={"remove": known and with_sentence(known, base, each)})
             for number, each in enumerate(listed)
+            for known in [answers.get(number)]
         )
 
     changed: dict[str, object] = {"collectives": answered(outcome.collectives or ())}

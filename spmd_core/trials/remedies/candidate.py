@@ -15,14 +15,13 @@ WORTH = 0.02
 
 @dataclass(frozen=True, slots=True)
 class RemedyCandidate:
-    """An experiment with one strategy that differs from another in `changes`, described by `words`;
-    `seconds` is what a closed form expects of it, infinite where none does.
+    """An experiment with one strategy that differs from another in `changes`; `seconds` is what a
+    closed form expects of it, infinite where none does.
     """
 
     experiment: Experiment
     strategy: str
     changes: tuple[Change, ...]
-    words: str
     seconds: float = math.inf
 
 
@@ -35,18 +34,3 @@ class AlikeCollectives:
     numbers: tuple[int, ...]
     first: Collective
     seconds: float
-
-
-def summed_dims(experiment: Experiment, collective: Collective) -> list[str]:
-    """The contracted dims that are sharded over a collective's axes."""
-    what, sizes = experiment.what, experiment.sizes
-    return [
-        dim
-        for dim in what.contracted
-        if any(
-            dim in array.present(sizes)
-            and set(collective.axes)
-            & set(experiment.spec(array.name)[array.present(sizes).index(dim)])
-            for array in what.operands
-        )
-    ]

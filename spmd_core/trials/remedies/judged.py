@@ -1,27 +1,23 @@
 """The effect of a compiled change on a collective: gone, less, or there as before."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spmd_core.experiment import Experiment
 from spmd_core.program import rows
 from spmd_core.results import (
     Collective,
+    CollectiveKind,
     Nothing,
     Predicted,
     PredictedMemory,
     Remedy,
     StrategyResult,
+    TriedChange,
 )
 from spmd_core.time import ProgramTime
-from spmd_core.trials.remedies.candidate import (
-    WORTH,
-    AlikeCollectives,
-    RemedyCandidate,
-    summed_dims,
-)
+from spmd_core.trials.remedies.candidate import WORTH, AlikeCollectives, RemedyCandidate
 from spmd_core.trials.remedies.side_by_side import SideBySide
-from spmd_core.words import remedies as words
 
 LESS = 0.9  # of its time: a collective that stays counts as less from here down
 
@@ -56,7 +52,7 @@ def untried(outcome: StrategyResult, tried: Sequence[AlikeCollectives]) -> dict[
     """Number -> why nothing was tried, of the collectives that are no targets."""
     taken = {number for each in tried for number in each.numbers}
     return {
-        number: Nothing(reason=words.SMALL)
+        number: Nothing(is_small=True)
         for number in range(len(outcome.collectives or ()))
         if number not in taken
     }
@@ -145,10 +141,9 @@ def _is_merged(
     bytes.
     """
     was, now = (
-        sum(listed[place].bytes * listed[place].times for place in alike(listed, target.first))
-        for listed in (before, after)
+        _moved(listed[place] for place in alike(listed, target.first)) for listed in (before, after)
     )
-    own = sum(before[place].bytes * before[place].times for place in target.numbers)
+    own = _moved(before[place] for place in target.numbers)
     return was - now < own / 2
 
 
@@ -196,20 +191,34 @@ def answer(
     best = _cheapest_removal(verdicts)
     if best is not None and timed is not None and timed.is_faster:
         return _remedy(experiment, base, costs, target, best, timed)
-    best_words = None if best is None else (best.tried.candidate.words, costs.total_s, best.total_s)
+    return _nothing(experiment, costs, outcomes, best, timed)
+
+
+def _nothing(
+    experiment: Experiment,
+    costs: ProgramTime,
+    outcomes: Sequence[tuple[Tried, Verdict | None]],
+    best: Verdict | None,
+    timed: SideBySide | None,
+) -> Nothing:
+    """What was tried in vain; `best` removes it, and takes no less time for certain."""
     is_less = best is not None and best.total_s < costs.total_s
     is_open = timed.ratio.verdict == "cannot tell" if timed else is_less
-    reason = words.nothing_words(
-        target.first,
-        summed_dims(experiment, target.first),
-        [(each.candidate.words, _outcome(judged)) for each, judged in outcomes],
-        len(tried) - len(verdicts),
-        best_words,
-        words.not_faster_words(timed.ratio, *_seconds(timed)) if timed else "",
-        is_open,
+    return Nothing(
+        experiment=_opened(experiment, best.tried.candidate) if best and is_open else None,
+        tried=tuple(
+            TriedChange(
+                changes=each.candidate.changes,
+                removes=judged and judged.removes,
+                seconds=judged and judged.total_s,
+            )
+            for each, judged in outcomes
+        ),
+        best=[judged for _, judged in outcomes].index(best) if best else None,
+        seconds=costs.total_s,
+        measured_s=timed and timed.seconds,
+        ratio=timed and timed.ratio,
     )
-    opened = _opened(experiment, best.tried.candidate) if best and is_open else None
-    return Nothing(reason=reason, experiment=opened)
 
 
 def doubtful(
@@ -230,14 +239,6 @@ def _cheapest_removal(verdicts: Sequence[Verdict]) -> Verdict | None:
     return min(removing, key=lambda each: each.total_s, default=None)
 
 
-def _seconds(timed: SideBySide) -> tuple[float, float]:
-    return timed.seconds.before, timed.seconds.after
-
-
-def _outcome(judged: Verdict | None) -> str:
-    return words.outcome_words(judged and judged.removes, judged.total_s if judged else 0.0)
-
-
 def _remedy(
     experiment: Experiment,
     base: StrategyResult,
@@ -252,25 +253,28 @@ def _remedy(
     memory = None if before is None or after is None else after - before
     listed = base.collectives or ()
     was = [each for number, each in enumerate(listed) if number in target.numbers]
-    sentence = words.remedy_words(
-        candidate.words,
-        words.removed_words(was, verdict.left, len(alike(listed, was[0])), len(verdict.others)),
-        verdict.new,
-        memory,
-        (costs.total_s, verdict.total_s),
-        words.faster_words(timed.ratio, *_seconds(timed)) if timed else "",
-    )
     return Remedy(
         changes=candidate.changes,
         experiment=_opened(experiment, candidate),
-        sentence=sentence,
         memory_bytes=memory,
         removes=verdict.removes,
         strategy=candidate.strategy,
         predicted_by=costs.by,
         predicted_s=Predicted(before=costs.total_s, after=verdict.total_s),
         measured_s=timed and timed.seconds,
+        ratio=timed and timed.ratio,
+        bytes_moved=(_moved(was), _moved(verdict.left)),
+        count=len(alike(listed, was[0])),
+        others=len(verdict.others),
+        new=tuple(
+            CollectiveKind(kind=each.kind, asked=each.asked, axes=each.axes) for each in verdict.new
+        ),
     )
+
+
+def _moved(listed: Iterable[Collective]) -> int:
+    """Bytes that collectives move per device in a step."""
+    return sum(each.bytes * each.times for each in listed)
 
 
 def held_bytes(outcome: StrategyResult) -> int | None:

@@ -4,13 +4,12 @@ of the rematerialization policy.
 
 import math
 
-from spmd_core.experiment import Plan
+from spmd_core.experiment import Plan, experiment_of
 from spmd_core.program import is_ring
 from spmd_core.results import Change, Collective
 from spmd_core.search import best_neighbors
-from spmd_core.time import NearestFit, estimate_step
+from spmd_core.time import estimate_step
 from spmd_core.trials.remedies.candidate import MOST, RemedyCandidate
-from spmd_core.words import changes, listed
 
 FLAGS = "compiler_flags"
 
@@ -30,12 +29,11 @@ def candidates(plan: Plan, collective: Collective) -> list[RemedyCandidate]:
 
 
 def _candidate(plan: Plan, other: Plan, per_token_s: float) -> RemedyCandidate:
-    near = NearestFit(other, estimate_step(other))
+    experiment = experiment_of(other)
     return RemedyCandidate(
-        near.experiment,
-        near.experiment.strategies[0],
+        experiment,
+        experiment.strategies[0],
         _changes(plan, other),
-        f"try {listed(list(changes(plan, near)))}",
         per_token_s * other.tokens,
     )
 

@@ -29,7 +29,7 @@ from spmd_core.trials.remedies.side_by_side import SideBySide, timed_of
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.stored import to_stored
 from spmd_core.trials.trying.trial import RemedyTrial
-from spmd_core.words import remedies as words
+from spmd_core.words import change_words, out_of_time
 
 PROCESSES = 3  # in which a program and its change are timed: enough for what is worth changing
 
@@ -94,7 +94,7 @@ class RemedySearch(Work):
             self.done = self.of - len(left)
             self._work_off([self._trial(row, target) for row, target in left])
             if not self.is_cancelled and self.done < self.of:
-                self.problem = words.out_of_time(self.seconds, self.of - self.done, self.of)
+                self.problem = out_of_time(self.seconds, self.of - self.done, self.of)
             elif not self.is_cancelled:
                 state = "done"
             else:
@@ -153,7 +153,11 @@ class RemedySearch(Work):
         answer. What several trials need next is compiled side by side.
         """
         while trials and not self._is_ended:
-            changes = [each.words for trial in trials for each in trial.wanted]
+            changes = [
+                change_words(trial.row.experiment, each.changes)
+                for trial in trials
+                for each in trial.wanted[:1]
+            ]
             self.doing = f"compiling: {changes[0]}" if changes else ""
             trials = [each for each in trials if not self._is_answered(each)]
             if self._is_ended:
@@ -172,7 +176,7 @@ class RemedySearch(Work):
             if not self._is_known(candidate):
                 if candidate.experiment.place.is_absent:
                     return False
-                self._compile_here(candidate)
+                self._compile_here(trial.row, candidate)
             trial.judge(self._tried(candidate, trial.base.operations is not None))
             if not self._is_ended and (doubtful := trial.wants_timed) is not None:
                 trial.time(doubtful, self._timed(trial.row, doubtful))
@@ -245,9 +249,9 @@ class RemedySearch(Work):
             result.strategies.get(candidate.strategy) if result else None
         )
 
-    def _compile_here(self, candidate: RemedyCandidate) -> None:
+    def _compile_here(self, row: Row, candidate: RemedyCandidate) -> None:
         """Compile it for devices that are here, and wait for that."""
-        self.doing = f"compiling: {candidate.words}"
+        self.doing = f"compiling: {change_words(row.experiment, candidate.changes)}"
         result = None
         with contextlib.suppress(RequestError):
             status, result = self._runs.run(candidate.experiment, compile_only=True)
@@ -257,7 +261,7 @@ class RemedySearch(Work):
 
     def _timed(self, row: Row, candidate: RemedyCandidate) -> SideBySide | None:
         """A change and the program that it changes, timed side by side as a study."""
-        self.doing = f"timing both: {candidate.words}"
+        self.doing = f"timing both: {change_words(row.experiment, candidate.changes)}"
         timing = {"processes": PROCESSES} | row.experiment.to_json()["timing"]
         now = row.experiment.vary(strategies=[row.strategy], timing=timing)
         with contextlib.suppress(RequestError):

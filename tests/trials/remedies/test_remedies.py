@@ -6,7 +6,9 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.results.collective import Change, Collective, Nothing, Predicted, Remedy
 from spmd_core.results.prediction import PredictedMemory, Prediction
-from spmd_core.results.result import MemoryBytes, Ratio, StrategyResult
+from spmd_core.results.result import MemoryBytes, StrategyResult
+from spmd_core.results.verdicts import Ratio
+from spmd_core.time import NearestFit, estimate_step
 from spmd_core.time.bandwidth.program_time import ProgramTime
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import beside
@@ -24,6 +26,7 @@ from spmd_core.trials.remedies.judged import (
 )
 from spmd_core.trials.remedies.side_by_side import SideBySide
 from spmd_core.trials.trying.trial import RemedyTrial
+from spmd_core.words import change_words, changes, listed, removal_words, with_sentence
 
 LAYER = parse_experiment(
     {
@@ -54,6 +57,15 @@ def tried(candidate, total_s, *found, argument=2**20, each_s=1e-3, by="cost mode
     )
 
 
+def named(candidate):
+    return change_words(LAYER, candidate.changes)
+
+
+def sentence(found, each=None):
+    """What a reader gets of an answer for a collective, that of TARGET unless given."""
+    return removal_words(with_sentence(found, LAYER, each or TARGET.first))
+
+
 BASE = compiled(collective())
 COSTS = ProgramTime(4e-3, (2e-3,))
 (TARGET,) = targets(BASE, COSTS)
@@ -65,7 +77,7 @@ def test_candidates_change_one_thing_and_keep_the_rules():
     assert len({each.experiment.id for each in found}) == len(found)
     for part in (found[:MOST], found[MOST:]):
         assert [each.seconds for each in part] == sorted(each.seconds for each in part)
-    words = [each.words for each in found]
+    words = [named(each) for each in found]
     assert "leave `in` replicated" in words
     assert "shard `out` over `x` in place of `in`" in words
     moved = found[words.index("shard `out` over `x` in place of `in`")]
@@ -86,14 +98,17 @@ def test_all_dims_over_an_axis_can_give_way_together():
             "sharding": {"batch": "x", "heads": "y", "kv_heads": "y", "mlp": "y"},
         }
     )
-    found = {each.words: each for each in arrays.candidates(block, "auto", collective(axes=("y",)))}
+    found = {
+        change_words(block, each.changes): each
+        for each in arrays.candidates(block, "auto", collective(axes=("y",)))
+    }
     rows = found["shard `batch` over `x` and `y` in place of `heads`, `kv_heads` and `mlp`"]
     assert dict(rows.experiment.sharding) == {"batch": ("x", "y")} and len(rows.changes) == 4
     assert "leave `mlp` replicated" in [*found][:MOST] and len(found) == MOST + MOST_MORE
 
 
 def test_all_dims_of_all_operands_and_results_are_candidates():
-    words = [each.words for each in arrays.candidates(LAYER, "auto", collective())]
+    words = [named(each) for each in arrays.candidates(LAYER, "auto", collective())]
     assert {
         "store `x` sharded over `y` along `batch`",
         "store `x` sharded over `y` and `x` along `batch`",
@@ -122,7 +137,10 @@ def test_what_is_not_near_is_compiled_only_where_nothing_near_helps():
 
 def test_an_override_and_a_memory_kind_can_be_taken_back():
     given = LAYER.vary(sharding={}, overrides={"weights": ["y", None]}, memory={"x": "pinned_host"})
-    words = {each.words: each for each in arrays.candidates(given, "auto", collective(axes=("y",)))}
+    words = {
+        change_words(given, each.changes): each
+        for each in arrays.candidates(given, "auto", collective(axes=("y",)))
+    }
     assert "keep `x` in device memory" in words
     assert words["store `weights` replicated"].changes[0].before == ["y", None]
 
@@ -142,10 +160,33 @@ def test_of_a_ring_the_flag_is_the_first_change():
     first, *others = plans.candidates(plan.plan, ring)
     flag = "xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000"
     assert first.changes == (Change(field="options", name="compiler_flags", before="", after=flag),)
-    assert first.words == f"try `{flag}`, which turns collective matmuls off"
+    assert change_words(plan, first.changes) == f"try `{flag}`, which turns collective matmuls off"
     assert not first.experiment.plan.makes_rings and others
     plain = plans.candidates(plan.plan, collective("all-gather", ("fsdp",)))
     assert all(each.experiment.plan.makes_rings for each in plain)
+
+
+def test_a_change_that_was_stored_has_the_words_of_the_change():
+    plan = parse_experiment(
+        DEFAULT_SPEC | {"mesh": {"fsdp": 8, "tensor": 2}, "options": {"remat": "minimal"}}
+    )
+    ring = collective("collective-permute", ("fsdp",), asked="all-gather")
+    of_plan = plans.candidates(plan.plan, ring)
+    for base, found in (
+        (LAYER, arrays.candidates(LAYER, "auto", collective(axes=("x", "y")))),
+        (plan, of_plan),
+    ):
+        words = [change_words(base, each.changes) for each in found]
+        read = [
+            [Change.model_validate_json(one.model_dump_json()) for one in each.changes]
+            for each in found
+        ]
+        assert [change_words(base, each) for each in read] == words
+        assert len(set(words)) == len(words)
+    own = [
+        NearestFit(each.experiment.plan, estimate_step(each.experiment.plan)) for each in of_plan
+    ]
+    assert words == [f"try {listed(list(changes(plan.plan, near)))}" for near in own]
 
 
 def test_collectives_are_matched_by_operation_and_bytes():
@@ -167,9 +208,11 @@ def test_of_two_that_look_alike_the_reason_tells_which_is_left():
 def test_only_what_is_worth_it_is_tried_and_the_rest_says_so():
     both = compiled(collective(), collective(axes=("y",)))
     large = targets(both, ProgramTime(1.0, (0.05, 0.015)))
-    assert untried(both, large) == {
-        1: Nothing(reason="not tried: it takes less than 2 % of the predicted time")
-    }
+    (left,) = untried(both, large).items()
+    assert (left[0], sentence(left[1])) == (
+        1,
+        "not tried: it takes less than 2 % of the predicted time",
+    )
     assert [each.first.axes for each in targets(both, ProgramTime(1.0, (0.05, 0.015)))] == [("x",)]
 
 
@@ -181,8 +224,8 @@ def test_the_best_that_removes_it_is_said_with_both_sides():
     assert settles(TARGET, COSTS, verdict(TARGET, BASE, gone))
     found = answer(LAYER, BASE, COSTS, TARGET, [less, gone, Tried(first)])
     assert isinstance(found, Remedy)
-    assert found.sentence == (
-        f"{second.words}: no all-reduce over `x`; +4.0 MiB per device; predicted 4 ms -> 1 ms"
+    assert sentence(found) == (
+        f"{named(second)}: no all-reduce over `x`; +4.0 MiB per device; predicted 4 ms -> 1 ms"
     )
     assert found.memory_bytes == 4 * 2**20 and found.experiment.strategies == ("auto", "single")
     alone = answer(LAYER, BASE, COSTS, TARGET, [less])
@@ -190,7 +233,7 @@ def test_the_best_that_removes_it_is_said_with_both_sides():
         isinstance(alone, Remedy)
         and not alone.removes
         and "less waiting for the all-reduce over `x`, 512.0 KiB in place of 1.0 MiB"
-        in alone.sentence
+        in sentence(alone)
     )
 
 
@@ -200,7 +243,8 @@ def judged(before, *after):
     costs = ProgramTime(4e-3, tuple(2e-3 / (1 + number) for number in range(len(before))))
     target = targets(base, costs)[0]
     first, *_ = arrays.candidates(LAYER, "auto", collective())
-    return answer(LAYER, base, costs, target, [tried(first, 2e-3, *after)])
+    found = answer(LAYER, base, costs, target, [tried(first, 2e-3, *after)])
+    return with_sentence(found, LAYER, target.first)
 
 
 def test_no_sum_over_an_axis_is_said_only_where_none_remains():
@@ -246,7 +290,9 @@ def test_a_difference_that_a_calibration_does_not_resolve_is_no_remedy():
     (target,) = targets(BASE, tiny)
     found = answer(LAYER, BASE, tiny, target, [tried(first, 180e-6, by="calibration")])
     assert isinstance(found, Nothing)
-    assert "215 µs -> 180 µs, which predictions of this machine do not tell apart" in found.reason
+    assert "215 µs -> 180 µs, which predictions of this machine do not tell apart" in sentence(
+        found
+    )
     large = ProgramTime(21.5e-3, (10e-3,), "calibration", floor_s=90e-6)
     (target,) = targets(BASE, large)
     found = answer(LAYER, BASE, large, target, [tried(first, 12e-3, by="calibration")])
@@ -268,19 +314,20 @@ def test_nothing_removes_it_is_an_answer(seconds, words):
     left = next(
         each
         for each in arrays.candidates(LAYER, "auto", collective())
-        if each.words == "leave `in` replicated"
+        if named(each) == "leave `in` replicated"
     )
     given = Tried(left) if seconds is None else tried(left, seconds)
-    assert answer(LAYER, BASE, COSTS, TARGET, [given]) == Nothing(reason=words)
+    found = answer(LAYER, BASE, COSTS, TARGET, [given])
+    assert isinstance(found, Nothing) and sentence(found) == words
 
 
 def test_what_was_tried_as_well_is_said_with_what_it_comes_to():
     first, second, third, *_ = arrays.candidates(LAYER, "auto", collective())
     given = [tried(first, 5e-3), tried(second, 6e-3), Tried(third)]
     found = answer(LAYER, BASE, COSTS, TARGET, given)
-    assert found.reason.endswith(
-        f"{first.words}: predicted 4 ms -> 5 ms. Also tried: {second.words} (6 ms); "
-        f"{third.words} (does not compile)"
+    assert sentence(found).endswith(
+        f"{named(first)}: predicted 4 ms -> 5 ms. Also tried: {named(second)} (6 ms); "
+        f"{named(third)} (does not compile)"
     )
 
 
@@ -289,9 +336,9 @@ def test_changes_of_one_outcome_are_named_once_and_those_that_help_nothing_last(
     stays, twice = others[:2], others[2:4]
     given = [tried(best, 5e-3), *(tried(each, 4e-3, collective(), each_s=2e-3) for each in stays)]
     found = answer(LAYER, BASE, COSTS, TARGET, [*given, *(tried(each, 6e-3) for each in twice)])
-    assert found.reason.endswith(
-        f". Also tried: {twice[0].words} and {twice[1].words} (6 ms); "
-        f"{stays[0].words} and {stays[1].words} (it stays)"
+    assert sentence(found).endswith(
+        f". Also tried: {named(twice[0])} and {named(twice[1])} (6 ms); "
+        f"{named(stays[0])} and {named(stays[1])} (it stays)"
     )
     assert found.experiment is None, "it takes longer"
 
@@ -331,8 +378,8 @@ def test_what_predictions_do_not_tell_apart_is_timed(measured, words):
     given = [tried(first, 3.6e-3, by="calibration")]
     assert doubtful(target, BASE, near, given) is first
     found = answer(LAYER, BASE, near, target, given, measured)
-    text = found.sentence if isinstance(found, Remedy) else found.reason
-    assert isinstance(found, Remedy) == measured.is_faster and words.format(first.words) in text
+    text = sentence(found)
+    assert isinstance(found, Remedy) == measured.is_faster and words.format(named(first)) in text
     is_open = measured.ratio.verdict == "cannot tell"
     assert (found.experiment is not None) == (measured.is_faster or is_open)
     assert doubtful(TARGET, BASE, COSTS, [tried(first, 1e-3)]) is None, "it helps"

@@ -11,6 +11,7 @@ from spmd_core.trials.remedies.candidate import AlikeCollectives
 from spmd_core.trials.trying import remedy_search as search_module
 from spmd_core.trials.trying.remedy_search import RemedySearch
 from spmd_core.trials.trying.remedy_searches import known, store, watch_remedies
+from spmd_core.words import removal_words
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 
@@ -54,6 +55,7 @@ def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
         "store `x` sharded over `x` along `cols`: no all-reduce over `x`; +1.0 MiB per device"
     )
     assert known(lab, result.run) == ("done", search.answers), "as stored"
+    assert not removal_words(search.answers["auto"][0]), "facts alone"
     assert lab.history() == () and lab.latest(result.experiment) is None
 
 

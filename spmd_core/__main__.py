@@ -27,7 +27,14 @@ if sys.version_info < (3, 11):  # noqa: UP036 - before what an older Python cann
     )
     sys.exit(BAD_REQUEST)
 
-from spmd_core.base import LabError, RequestError, plain_streams, refuse, shorten  # noqa: E402
+from spmd_core.base import (  # noqa: E402
+    LabError,
+    RequestError,
+    imported,
+    plain_streams,
+    refuse,
+    shorten,
+)
 
 # A command is a module of `spmd_core.commands` with `add_arguments(parser)` and
 # `main(arguments) -> exit code`, imported only when it is called.
@@ -150,6 +157,7 @@ def _call(words: list[str]) -> int:
         )
     meaning = COMMANDS[words[0]]
     command = pkgutil.resolve_name(f"spmd_core.commands.{_INSIDE.get(words[0], words[0])}")
+    imported()
     parser = _Parser(
         prog=f"{PROGRAM} {words[0]}",
         description=f"{meaning[0].upper()}{meaning[1:]}.",

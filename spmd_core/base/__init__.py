@@ -18,6 +18,7 @@ from spmd_core.base.errors import (
 )
 from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf
+from spmd_core.base.imports import imported
 from spmd_core.base.login import is_confirmed
 from spmd_core.base.packages import package_version
 from spmd_core.base.settings import (
@@ -66,6 +67,7 @@ __all__ = [
     "bytes_text",
     "count_text",
     "default_data_folder",
+    "imported",
     "is_confirmed",
     "login",
     "member_words",

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
+from spmd_core.base import imported
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.measured.tracing import read
 from spmd_core.machine import dump_folder, get_topology
@@ -182,6 +183,7 @@ def _seconds(
 
 def main() -> None:
     """Print the facts. The end of standard input ends the process: its parent is gone."""
+    imported()
     threading.Thread(target=_end_with_input, daemon=True).start()
     target = sys.argv[1:]
     try:

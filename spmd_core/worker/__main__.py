@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NoReturn
 
-from spmd_core.base import Alone, LabError, WorkerError, member_words
+from spmd_core.base import Alone, LabError, WorkerError, imported, member_words
 from spmd_core.machine import parse_target
 from spmd_core.results import (
     COMMANDS,
@@ -178,6 +178,7 @@ def _measure(target: str, commands: Commands, emit: Callable[[Event], None]) -> 
     from spmd_core.engine import devices
     from spmd_core.engine.measured import compiled, run
 
+    imported()
     ready = devices.describe(target)
     emit(Ready(environment=ready))
     while True:
@@ -210,6 +211,7 @@ def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]
     from spmd_core.engine.absent import run as predict_run
     from spmd_core.engine.absent import topology_devices as absent_devices
 
+    imported()
     environment = absent_devices.describe(target)
     emit(Ready(environment=environment))
     while True:

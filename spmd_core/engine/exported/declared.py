@@ -17,6 +17,7 @@ import jax
 from jax import export
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
+from spmd_core.base import imported
 from spmd_core.experiment import DeclaredStep, declared_steps
 
 Rule = tuple[str, Any]
@@ -27,6 +28,7 @@ def main() -> None:
     """Write each step to FOLDER, by number, and their titles as JSON to the file descriptor; or the
     problem in one line.
     """
+    imported()
     answer, path, folder = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     os.set_inheritable(answer, False)
     try:

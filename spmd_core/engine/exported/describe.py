@@ -17,7 +17,7 @@ from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
-from spmd_core.base import RequestError, asked, refuse
+from spmd_core.base import RequestError, asked, imported, refuse
 from spmd_core.engine.exported.allowed import check_arrays, check_module, check_paths
 from spmd_core.engine.exported.by_hand import fixed_axes
 from spmd_core.engine.exported.flops import flops_of
@@ -48,6 +48,7 @@ def main() -> None:
     """Write the description, or `!` and why there is none, to the file descriptor; and the file
     with short source paths to KEPT.
     """
+    imported()
     answer = int(sys.argv[1])
     os.set_inheritable(answer, False)
     given, kept = map(Path, asked())

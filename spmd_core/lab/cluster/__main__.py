@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from pydantic import BaseModel
 
+from spmd_core.base import imported
 from spmd_core.lab.cluster import hosts
 from spmd_core.lab.cluster.client import DaskClient
 from spmd_core.lab.cluster.messages import ALIVE_S, COMMANDS, Alive, Command, Submit
@@ -50,6 +51,7 @@ async def serve(channel: socket.socket, address: str, files: tuple[str, ...]) ->
 
 def main() -> None:
     """Serve the lab that started this process."""
+    imported()
     parser = argparse.ArgumentParser(prog="python -m spmd_core.lab.cluster")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--target", default="", help="that members of the cluster are to run")

@@ -10,7 +10,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from spmd_core.base import CLOCK_TIMES, RequestError
+from spmd_core.base import CLOCK_TIMES, RequestError, imported
 from spmd_core.experiment.workloads.own import declare
 from spmd_core.experiment.workloads.own.description import LOAD_S
 from spmd_core.experiment.workloads.own.steps import declared_steps
@@ -20,6 +20,7 @@ def main() -> None:
     """Write what the file declares, or why it could not be loaded, as one JSON object to the file
     descriptor.
     """
+    imported()
     answer, path = int(sys.argv[1]), Path(sys.argv[2])
     os.set_inheritable(answer, False)
     # ends this process, even inside native code, if its parent is gone

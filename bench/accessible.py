@@ -8,7 +8,6 @@ ours where the element is of our own markup, or what it lacks is ours to give (a
 color of the theme); what Streamlit's own elements do is listed, and not counted.
 """
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -19,7 +18,7 @@ from typing import Any, Literal
 from playwright.sync_api import Page, sync_playwright
 
 from bench.browser import settled, visit
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from bench.server import CHROMIUM, Server
 from spmd_core.lab import Lab, examples
 
@@ -98,15 +97,8 @@ def look(page: Page, server: Server, axe: str, wanted: list[str]) -> tuple[Count
     return ours, streamlits
 
 
-def main() -> int:
-    """Print every fault once, and how many there are; 1 where one is ours."""
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--axe", type=Path, required=True)
-    ask.add_argument("--screens", default="")
-    options = ask.parse_args()
-    figures, axe = Figures(), options.axe.read_text("utf-8")
+def main(options: Asked, figures: Figures) -> None:
+    axe = options.axe.read_text("utf-8")
     wanted = [name for name in options.screens.split(",") if name]
     with tempfile.TemporaryDirectory(prefix="spmd-lab-axe-") as folder:
         lab = Lab.open(Path(folder) / "data", serve=False)
@@ -128,8 +120,7 @@ def main() -> int:
                     figures.add(f"serious faults of Streamlit's, {theme}", streamlits.total())
         finally:
             server.stop()
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, axe={"type": Path, "required": True}, screens="")

@@ -5,7 +5,6 @@ doctored in 200 ways: `python -m bench.archives [RUNS]`.
 import io
 import json
 import random
-import sys
 import tempfile
 import time
 import zipfile
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from bench.values import result, strategy
 from spmd_core.base import LabError
 from spmd_core.lab import Lab, Searches
@@ -176,10 +175,8 @@ def harm(lab: Lab, archive: bytes) -> str | None:
     return None
 
 
-def main() -> int:
-    """Print the figures; 1 where one misses its goal."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
-    figures = Figures()
+def main(options: Asked, figures: Figures) -> None:
+    count = options.runs
     with tempfile.TemporaryDirectory() as folder:
         there, here = (
             filled(Path(folder) / "there", count),
@@ -209,7 +206,6 @@ def main() -> int:
             for what, found in harmful[:10]:
                 print(f"  {what}: {found}")
             figures.add(f"doctored {noun} of {DOCTORED} that do harm", len(harmful), most=0)
-    return figures.finish()
 
 
 def search(lab: Lab) -> str:
@@ -229,4 +225,4 @@ def _stored(lab: Lab, run: str) -> tuple[Result | None, dict, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, runs={"place": True, "type": int, "nargs": "?", "default": RUNS})

@@ -8,14 +8,13 @@ Each round starts a new dashboard.
 """
 
 import statistics
-import sys
 import time
 
 from playwright.sync_api import Page, sync_playwright
 
 from bench.browser import visit
 from bench.dashboard import dashboard
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.server import CHROMIUM
 
 LIMITS_S = {"cold": 6.0, "warm": 2.0}
@@ -39,8 +38,7 @@ def click_to_median_s(page: Page) -> float:
     return taken
 
 
-def main() -> int:
-    options, figures = command_line(__doc__, rounds=3)
+def main(options: Asked, figures: Figures) -> None:
     taken: dict[str, list[float]] = {"cold": [], "warm": []}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -61,8 +59,7 @@ def main() -> int:
             most=LIMITS_S[state],
             note=note,
         )
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, rounds=3)

@@ -7,7 +7,6 @@ login itself is open.
 
 import asyncio
 import os
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -16,7 +15,7 @@ from pathlib import Path
 import websockets
 
 from bench.dashboard import viewer
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.login_states import CLOSED, leave, set_up
 from bench.server import Server
 
@@ -71,9 +70,7 @@ def standin(folder: Path) -> None:
         (folder / name / "__init__.py").write_text('__version__ = "1.6.0"\n')
 
 
-def main() -> int:
-    """Print each figure beside its goal; exit code 1 where one is missed."""
-    _, figures = command_line(__doc__)
+def main(asked: Asked, figures: Figures) -> None:
     started, running, ended = [], [], []
     with tempfile.TemporaryDirectory(prefix="spmd-lab-doors-") as name:
         folder, secrets = Path(name), Path(name) / "secrets.toml"
@@ -103,8 +100,7 @@ def main() -> int:
     ):
         note = ", ".join(sorted(CLOSED.keys() - set(found)))
         figures.add(what, len(found), f"of {len(CLOSED)}", least=len(CLOSED), note=note)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__)

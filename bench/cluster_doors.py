@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from bench.odd_schedulers import (
     FILES,
     ROOT,
@@ -249,9 +249,7 @@ def sentences(folder: Path, names: tuple[str, ...] | None = None) -> dict[str, t
     return found
 
 
-def main() -> int:
-    """Print the figures; exit code 1 where one misses its goal."""
-    figures = Figures()
+def main(_: Asked, figures: Figures) -> None:
     with tempfile.TemporaryDirectory(prefix="cluster-doors-") as name:
         found = sentences(Path(name))
         for server, (sentence, took_s) in sorted(found.items(), key=lambda each: each[1][1]):
@@ -263,7 +261,6 @@ def main() -> int:
     figures.add("payloads that reached a process here", reached, "", least=len(ATTACKS))
     figures.add("payloads in the lab's process", in_lab, "", most=0)
     figures.add("payloads beside its secrets", with_secrets, "", most=0)
-    return figures.finish()
 
 
 if __name__ == "__main__":
@@ -273,4 +270,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--attack"]:
         attack(sys.argv[2], sys.argv[3], Path(sys.argv[4]))
         sys.exit()
-    sys.exit(main())
+    measure(main, __doc__)

@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from typing import Any
 
 from bench import dask_processes
 from bench.dask_processes import pid_of
-from bench.figures import Figures, command_line
+from bench.figures import Asked, Figures, measure
 from bench.hosts import children, is_alive
 from bench.kills import QUICK, ROUNDS, STANDIN
 from spmd_core.base.settings import Settings
@@ -218,9 +217,16 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def main() -> int:
-    """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = command_line(
+def main(options: Asked, figures: Figures) -> None:
+    if options.kills + options.freezes:
+        kills(figures, options.kills, options.freezes, options.jax, options.kept)
+    if options.members:
+        many(figures, options.members)
+
+
+if __name__ == "__main__":
+    measure(
+        main,
         __doc__,
         kills=60,
         freezes=10,
@@ -228,12 +234,3 @@ def main() -> int:
         jax=(False, "members with JAX"),
         kept=(Path("cluster_kills.jsonl"), "a line for each strike"),
     )
-    if options.kills + options.freezes:
-        kills(figures, options.kills, options.freezes, options.jax, options.kept)
-    if options.members:
-        many(figures, options.members)
-    return figures.finish()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,13 +6,12 @@
 count, device ids, whether asynchronous, and the line where the op itself names one.
 """
 
-import sys
 from collections import Counter
 from typing import Any
 
 from bench.communicating import EXPERIMENTS, FSDP_LIKE, MESHES, STRATEGIES, on
 from bench.compiled import own_lab, results
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from bench.reader import Seen, read
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.layout import device_numbers
@@ -23,10 +22,9 @@ from spmd_core.results.collective import Collective
 Key = tuple[Any, ...]
 
 
-def main() -> int:
-    """Print what differs and the figure; 1 where anything does."""
+def main(options: Asked, figures: Figures) -> None:
     experiments, like = (
-        (EXPERIMENTS[::8], FSDP_LIKE[2:6:3]) if "--quick" in sys.argv else (EXPERIMENTS, FSDP_LIKE)
+        (EXPERIMENTS[::8], FSDP_LIKE[2:6:3]) if options.quick else (EXPERIMENTS, FSDP_LIKE)
     )
     good = of = listed = 0
     with own_lab() as lab:
@@ -47,14 +45,12 @@ def main() -> int:
                                 f"{strategy}: {line}",
                                 flush=True,
                             )
-    figures = Figures()
     figures.add(
         f"programs whose list another reading confirms, of {of}",
         good,
         least=of,
         note=f"{listed} collectives in all",
     )
-    return figures.finish()
 
 
 def differences(
@@ -95,4 +91,4 @@ def other(one: Seen, experiment: Experiment, numbers: list[int]) -> Key:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, quick=False)

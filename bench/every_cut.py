@@ -7,13 +7,12 @@ Through the worker, on 8 simulated devices: two minutes. tests/experiment/worklo
 each workload and of each word of its options.
 """
 
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 from spmd_core.lab import Lab
@@ -207,8 +206,7 @@ def wrong(found: Mapping[str, StrategyResult], beyond: Sequence[str] = ()) -> It
             yield f"{name} should refuse: {outcome.status} {message}"
 
 
-def main() -> int:
-    """A line for each case that is not as it should be, then how many there are."""
+def main(_: Asked, figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab.open(Path(folder))
         bad = 0
@@ -220,15 +218,13 @@ def main() -> int:
                 bad += 1
                 print(f"{case[0]} {case[1]} {case[3]}: {sentence}", flush=True)
         lab.close()
-    figures = Figures()
     figures.add(
         "cuts that are wrong, or refused for no reason",
         bad,
         f"of {len(MAPPED)} and {len(SHARDED)} cuts",
         most=0,
     )
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__)

@@ -3,23 +3,34 @@
 import argparse
 import json
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 Item = TypeVar("Item")
+Asked = argparse.Namespace
 
 
-def command_line(about: str | None, **options: Any) -> tuple[argparse.Namespace, "Figures"]:
-    """What the command line asks for, and what its figures are added to; `--json` goes without
-    saying. An option is its default, which gives its type too (a type: None unless given), or that
-    with a sentence about it: `rounds=3`, `folder=(Path, "keeps the runs")`.
+def measure(
+    main: Callable[[Asked, "Figures"], None], about: str | None, **options: Any
+) -> NoReturn:
+    """Call `main` with what the command line asks for and what its figures are added to, and exit
+    with 1 where one misses its goal. `--json` goes without saying.
+
+    An option is its default, which gives its type too (a type: None unless given), that with a
+    sentence about it, or arguments of `add_argument`, of which `place` makes it positional:
+    `rounds=3`, `folder=(Path, "keeps the runs")`, `part={"place": True, "choices": PARTS}`.
     """
     ask = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     for name, given in (options | {"json": False}).items():
+        if isinstance(given, dict):
+            place = given.pop("place", False)
+            ask.add_argument(name if place else f"--{name}", **given)
+            continue
         value, words = given if isinstance(given, tuple) else (given, None)
         named, default = f"--{name.replace('_', '-')}", None if isinstance(value, type) else value
         if value is False:
@@ -29,8 +40,10 @@ def command_line(about: str | None, **options: Any) -> tuple[argparse.Namespace,
             # a Path's own type is that of this system
             kind = Path if issubclass(kind, Path) else kind
             ask.add_argument(named, type=kind, default=default, help=words)
-    found = ask.parse_args()
-    return found, Figures(found.json)
+    asked = ask.parse_args()
+    figures = Figures(asked.json)
+    main(asked, figures)
+    sys.exit(figures.finish())
 
 
 def of_part(items: Sequence[Item], part: str) -> list[Item]:

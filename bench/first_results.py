@@ -4,12 +4,11 @@ ended. The texts are in `spmd_core/lab/examples/specs.json`.
 """
 
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.recipes import get_recipe
@@ -33,9 +32,7 @@ def taken(lab: Lab, entry: dict[str, Any]) -> str | None:
     return run
 
 
-def main() -> int:
-    """Print how large the archive is; 1 where a run failed."""
-    options, figures = command_line(__doc__, folder=Path)
+def main(options: Asked, figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         lab = Lab.open(options.folder or Path(temporary), serve=False)
         texts = json.loads(examples.SPECS.read_text("utf-8"))
@@ -47,8 +44,7 @@ def main() -> int:
                 lab.archives.export([run for run in runs if run], file, examples.INSTALLATION)
             figures.add("archive", examples.ARCHIVE.stat().st_size / 1024, "KiB", most=MOST_KIB)
         lab.close()
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, folder=Path)

@@ -10,7 +10,6 @@ there. A compile takes 1 to 3 s of two cores, that of a plan 10 to 60 s.
 import argparse
 import math
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from bench import small_predictions as small
 from bench.collectives_reading import differences
 from bench.communicating import EXPERIMENTS, FSDP_LIKE, STRATEGIES
 from bench.compiled import own_lab, results
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from bench.instant_estimate import Row, compiled, plan_of
 from spmd_core.base.settings import read_settings
 from spmd_core.lab import Lab
@@ -205,23 +204,20 @@ def plans(figures: Figures, asked: argparse.Namespace) -> None:
         figures.add("share within 20 %", inside, least=SHARE, note=f"worst {off[-1]:.1%}")
 
 
-def main() -> int:
-    """Print each part's figures; 1 where one misses its goal."""
-    parts = {"formulas": formulas, "collectives": collectives, "plans": plans}
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
-    ask.add_argument("--data", type=Path, default=Path("gpu-compiled"), help="of compiled plans")
-    ask.add_argument(
-        "--compile", type=int, default=len(PLANS), metavar="N", help="at most of plans"
-    )
-    ask.add_argument("--only", default="", help="targets of formulas and collectives, by beginning")
-    asked, figures = ask.parse_args(), Figures()
-    for name in asked.parts or parts:
-        parts[name](figures, asked)
-    return figures.finish()
+PARTS = {"formulas": formulas, "collectives": collectives, "plans": plans}
+
+
+def main(asked: Asked, figures: Figures) -> None:
+    for name in asked.parts or PARTS:
+        PARTS[name](figures, asked)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        parts={"place": True, "nargs": "*", "metavar": "PART", "help": ", ".join(PARTS)},
+        data=(Path("gpu-compiled"), "of compiled plans"),
+        compile=(len(PLANS), "at most of plans"),
+        only=("", "targets of formulas and collectives, by beginning"),
+    )

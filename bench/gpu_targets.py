@@ -4,11 +4,10 @@
 """
 
 import statistics
-import sys
 from dataclasses import dataclass
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from spmd_core.experiment import Plan
 from spmd_core.machine import GPUS
 from spmd_core.time import estimate_step
@@ -168,9 +167,7 @@ def step_errors() -> list[tuple[str, float]]:
     return found
 
 
-def main() -> int:
-    """Every row beside its goal."""
-    figures = Figures()
+def main(_: Asked, figures: Figures) -> None:
     off = [abs(error) for *_, error in collective_errors()]
     for name, nbytes, error in collective_errors():
         figures.add(f"{name}, {nbytes // MIB} MiB", 100 * abs(error), "% off", most=30)
@@ -179,8 +176,7 @@ def main() -> int:
         figures.add(f"matmul {name}", 100 * abs(error), "% off", most=10)
     for name, error in step_errors():
         figures.add(name, 100 * abs(error), "% off", most=15 if "a100" in name else 6)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__)

@@ -28,7 +28,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.dashboard import MOST_RUNS, Drawn, Viewer, Visits, computed, dashboard, viewer
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.server import Server
 from spmd_core.experiment import programs
 from spmd_core.experiment.experiment import parse_experiment
@@ -392,16 +392,7 @@ def through_processes(codes: Iterator[str]) -> Counter[str]:
     return bad
 
 
-def main() -> int:
-    """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = command_line(
-        __doc__,
-        page=10_000,
-        commands=10_000,
-        processes=300,
-        part=("1/1", "of all of these, for example 3/20"),
-        seed=9,
-    )
+def main(options: Asked, figures: Figures) -> None:
     part, parts = map(int, options.part.split("/"))
 
     def of_part(each: Iterator[Any], count: int) -> Iterator[Any]:
@@ -431,8 +422,15 @@ def main() -> int:
         of = f"of {most // parts}"
         figures.add(f"not a result or a sentence, {words}", bad.total(), of, most=0)
     figures.add("runs and searches stored", stored, most=0)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        page=10_000,
+        commands=10_000,
+        processes=300,
+        part=("1/1", "of all of these, for example 3/20"),
+        seed=9,
+    )

@@ -5,7 +5,6 @@ icon or heading, and nothing is asked of another host.
 """
 
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Error, Page, Route, sync_playwright
 
 from bench.browser import visit
-from bench.figures import command_line, of_part
+from bench.figures import Asked, Figures, measure, of_part
 from bench.hostile_links import code_of
 from bench.server import CHROMIUM, Server
 from bench.values import ENVIRONMENT, comparison, strategy
@@ -288,9 +287,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
                 yield place.name, text, path
 
 
-def main() -> int:
-    """Print what spoke, and each figure beside its goal."""
-    options, figures = command_line(__doc__, part=("1/1", "of the cases, for example 3/20"))
+def main(options: Asked, figures: Figures) -> None:
     spoke, asked, tried = 0, list[str](), of_part(list(cases()), options.part)
     with tempfile.TemporaryDirectory(prefix="spmd-lab-text-") as name, sync_playwright() as play:
         server = Server(Path(name))
@@ -314,8 +311,7 @@ def main() -> int:
     figures.add("places", len(PLACES), least=40)
     figures.add("texts that spoke", spoke, f"of {len(tried)}", most=0)
     figures.add("requests to other hosts", len(asked), most=0)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, part=("1/1", "of the cases, for example 3/20"))

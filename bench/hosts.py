@@ -2,7 +2,6 @@
 cluster. `python -m bench.hosts PART`; see `PARTS`.
 """
 
-import argparse
 import math
 import os
 import random
@@ -17,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from spmd_core.base import seconds_text
 
 DEVICES, WAIT_S = 8, 300.0
@@ -495,15 +494,14 @@ PARTS: dict[str, Callable[[Figures, int], None]] = {
 }
 
 
-def main() -> int:
-    """Print each figure beside its goal; exit code 1 where one is missed."""
-    parser = argparse.ArgumentParser(prog="python -m bench.hosts", description=__doc__)
-    parser.add_argument("part", choices=PARTS, nargs="?", default="calibration")
-    parser.add_argument("--count", type=int, default=7, help="rounds, machines, runs or kills")
-    options, figures = parser.parse_args(), Figures()
+def main(options: Asked, figures: Figures) -> None:
     PARTS[options.part](figures, options.count)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        part={"place": True, "choices": PARTS, "nargs": "?", "default": "calibration"},
+        count=(7, "rounds, machines, runs or kills"),
+    )

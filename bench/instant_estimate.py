@@ -7,12 +7,11 @@ says what was read off them.
 """
 
 import os
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
-from bench.figures import Figures, command_line
+from bench.figures import Asked, Figures, measure
 from spmd_core.base.settings import read_settings
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
@@ -151,13 +150,7 @@ def compiled(lab: Lab, plan: Plan, may_compile: bool) -> float | None:
     return found.predicted_s.estimate if found and found.predicted_s else None
 
 
-def main() -> int:
-    """Print each plan and the figures; exit code 1 where one misses its goal."""
-    asked, figures = command_line(
-        __doc__,
-        data=(Path("instant-estimate"), "folder of compiled predictions"),
-        compile=(0, "how many of the missing to compile"),
-    )
+def main(asked: Asked, figures: Figures) -> None:
     asked.data.mkdir(parents=True, exist_ok=True)
     plans, left = [plan_of(row) for row in ROWS], asked.compile
     errors: list[float] = []
@@ -200,7 +193,6 @@ def main() -> int:
             most=PUBLISHED_WITHIN,
             note=note,
         )
-    return figures.finish()
 
 
 def bound_of(plan: Plan) -> float:
@@ -242,4 +234,9 @@ def _speed(figures: Figures, plans: list[Plan]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        data=(Path("instant-estimate"), "folder of compiled predictions"),
+        compile=(0, "how many of the missing to compile"),
+    )

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from spmd_core.engine.lower import execute
 from spmd_core.engine.shardings import compiled_again
 from spmd_core.results.shardings import Shardings
@@ -49,9 +49,7 @@ BINARY = (
 )
 
 
-def main() -> int:
-    """Print the figures, and each value that differs."""
-    arguments, figures = command_line(__doc__, programs=40, seed=0)
+def main(arguments: Asked, figures: Figures) -> None:
     chance = random.Random(arguments.seed)
     alike, values, compared = 0, 0, 0
     for number in range(arguments.programs):
@@ -65,7 +63,6 @@ def main() -> int:
         least=arguments.programs,
     )
     figures.add("values compared", compared, least=values, note=f"of {values} that were named")
-    return figures.finish()
 
 
 def _program(number: int, chance: random.Random) -> tuple[list[str], int, int]:
@@ -156,4 +153,4 @@ def _differences(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, programs=40, seed=0)

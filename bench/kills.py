@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from spmd_core.base.settings import Settings
 from spmd_core.base.units import seconds_text
 from spmd_core.experiment.experiment import parse_experiment
@@ -243,11 +243,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def main() -> int:
-    """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = command_line(
-        __doc__, kills=(300, "a third each: worker, server, command"), freezes=20, seed=5
-    )
+def main(options: Asked, figures: Figures) -> None:
     with tempfile.TemporaryDirectory(prefix="spmd-lab-kills-") as name:
         trial = Trial(Path(name) / "data", options.seed)
         kinds = (trial.kill_worker, trial.kill_server, trial.kill_command)
@@ -267,8 +263,7 @@ def main() -> int:
             note=f"the last was gone after {seconds_text(trial.slowest_s)}",
         )
         trial.lab.close()
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, kills=(300, "a third each: worker, server, command"), freezes=20, seed=5)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.dashboard import asking
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.kills import ORPHAN_S, ROOT, is_running
 from bench.server import Server
 from spmd_core.base.units import seconds_text
@@ -141,16 +141,7 @@ class Trial:
         return [pid for pid in found if pid != dashboard and is_running(pid)]
 
 
-def main() -> int:
-    """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = command_line(
-        __doc__,
-        rounds=40,
-        kills=(10, "rounds in which some are killed"),
-        clients=(8, "command lines at once"),
-        dashboard=(False, "beside a dashboard"),
-        seed=7,
-    )
+def main(options: Asked, figures: Figures) -> None:
     # a background job's SIGINT is ignored, and its children would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with (
@@ -178,8 +169,15 @@ def main() -> int:
         figures.add("not killed", trial.expected, least=1, note=said)
         figures.add("of these, answered", trial.answered, least=trial.expected)
         figures.add(f"orphans after {ORPHAN_S:.0f} s", trial.orphans, most=0)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        rounds=40,
+        kills=(10, "rounds in which some are killed"),
+        clients=(8, "command lines at once"),
+        dashboard=(False, "beside a dashboard"),
+        seed=7,
+    )

@@ -11,7 +11,6 @@ import asyncio
 import io
 import json
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bench.dashboard import cpu_s, viewer
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.server import Server
 from bench.values import result, strategy
 from spmd_core.experiment.experiment import parse_experiment
@@ -88,9 +87,7 @@ async def rerun_ms(server: Server, page: str, query: str, reruns: int) -> tuple[
     return 1e3 * spent[0] / reruns, 1e3 * spent[1] / reruns
 
 
-def main() -> int:
-    """Print the figures; 1 where one misses its goal."""
-    options, figures = command_line(__doc__, runs=RUNS, folder=Path, reruns=10)
+def main(options: Asked, figures: Figures) -> None:
     with tempfile.TemporaryDirectory(prefix="spmd-lab-bench-") as temporary:
         folder = options.folder or Path(temporary)
         fill(folder, options.runs)
@@ -110,8 +107,7 @@ def main() -> int:
                 figures.add(name, cpu, "ms CPU", most=LIMITS_MS[name], note=note)
         finally:
             server.stop()
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, runs=RUNS, folder=Path, reruns=10)

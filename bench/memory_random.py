@@ -11,13 +11,12 @@ import itertools
 import json
 import os
 import random
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import read_settings
 from spmd_core.base.units import bytes_text
@@ -136,15 +135,7 @@ def missing(asked: argparse.Namespace) -> list[int]:
     return list(itertools.islice((n for n in itertools.count() if n not in known), asked.compile))
 
 
-def main() -> int:
-    """Print each plan and the figures; exit code 1 where one misses its goal."""
-    asked, figures = command_line(
-        __doc__,
-        data=(STORED, "lines of what was compiled"),
-        folder=(Path("memory-random"), "of the compiles"),
-        compile=(0, "how many more"),
-        seeds=("", "which to compile, with commas between, instead of the next ones"),
-    )
+def main(asked: Asked, figures: Figures) -> None:
     if seeds := [int(each) for each in asked.seeds.split(",") if each] or missing(asked):
         compile_more(asked.data, asked.folder, seeds)
     errors, inside, wrong = [], 0, 0
@@ -174,8 +165,14 @@ def main() -> int:
         figures.add("share in the interval", inside / count, least=INSIDE)
         note = ", ".join(f"{verdicts[each]} {each}" for each in ("yes", "likely", "no"))
         figures.add("fits: yes, and does not", wrong, most=0, note=note)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        data=(STORED, "lines of what was compiled"),
+        folder=(Path("memory-random"), "of the compiles"),
+        compile=(0, "how many more"),
+        seeds=("", "which to compile, with commas between, instead of the next ones"),
+    )

@@ -8,10 +8,9 @@ best takes longer per token than what Next proposes, which is in its space.
 
 import math
 import random
-import sys
 from collections.abc import Iterator
 
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.memory_random import MODELS
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.plan.plan import Plan
@@ -89,9 +88,7 @@ def contradictions(plan: Plan) -> Iterator[str]:
         yield f"search {best:.4g} s, neighborhood {fastest:.4g} s, itself {own.estimate:.4g} s"
 
 
-def main() -> int:
-    """Print each contradiction, and how many plans have one."""
-    asked, figures = command_line(__doc__, plans=PLANS)
+def main(asked: Asked, figures: Figures) -> None:
     bad = 0
     for seed in range(asked.plans):
         plan = drawn(seed)
@@ -101,8 +98,7 @@ def main() -> int:
         for words in told:
             print(f"{seed} {plan.target} {plan.model} {mesh} {plan.remat}: {words}", flush=True)
     figures.add(f"plans of {asked.plans} with a contradiction", bad, most=0)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, plans=PLANS)

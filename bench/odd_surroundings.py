@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.figures import command_line, of_part
+from bench.figures import Asked, Figures, measure, of_part
 from spmd_core.base.errors import LabError
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
@@ -413,13 +413,7 @@ def template_in(folder: Path) -> str:
     return run
 
 
-def main() -> int:
-    """Print what went wrong, and the figure; exit code 1 where anything did."""
-    options, figures = command_line(
-        __doc__,
-        part=("1/1", "of the cases, for example 3/20"),
-        damaged=(500, "databases read in this process"),
-    )
+def main(options: Asked, figures: Figures) -> None:
     cases = of_part([*rows(), *files(), *surroundings()], options.part)
     bad = 0
     with tempfile.TemporaryDirectory(prefix="spmd-lab-odd-") as name:
@@ -434,8 +428,12 @@ def main() -> int:
     figures.add("damaged databases: no sentence", unread.total(), f"of {options.damaged}", most=0)
     figures.add("cases tried", len(cases), least=1)
     figures.add("hang, traceback, no sentence, or a run lost", bad, most=0)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        part=("1/1", "of the cases, for example 3/20"),
+        damaged=(500, "databases read in this process"),
+    )

@@ -5,12 +5,11 @@ sentence, and soon.
 """
 
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.pasted import MAX_CHARACTERS, read_pasted
 from ui.layout.paste import filled
@@ -150,9 +149,7 @@ def timed(text: str) -> tuple[float, str | None]:
     return time.thread_time() - begun, problem
 
 
-def main() -> int:
-    """Print what went wrong, and each figure beside its goal."""
-    options, figures = command_line(__doc__, texts=20_000, seed=1)
+def main(options: Asked, figures: Figures) -> None:
     bad = Counter[str]()
     slowest, slowest_text = 0.0, ""
     for text in texts(options.texts, options.seed):
@@ -170,8 +167,7 @@ def main() -> int:
         "neither read nor refused in a sentence", bad.total(), f"of {options.texts}", most=0
     )
     figures.add("the slowest, in ms", slowest * 1e3, most=50)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, texts=20_000, seed=1)

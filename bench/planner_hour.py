@@ -11,13 +11,12 @@ each search the viewer opens `--predictions` plans of its model, and sweeps each
 import argparse
 import asyncio
 import itertools
-import sys
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
 from bench.dashboard import Drawn, Viewer, busy, dashboard, estimated, memory_mb, viewer
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.server import Server
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.plan.reading import parse_plan
@@ -112,22 +111,21 @@ async def play(server: Server, options: argparse.Namespace) -> dict[str, float]:
     return marks
 
 
-def main() -> int:
-    options, figures = command_line(
-        __doc__,
-        searches=10,
-        ended=(2, "searches that go on to their end"),
-        predictions=(12, "of each search's model"),
-        compiles=4,
-    )
+def main(options: Asked, figures: Figures) -> None:
     with dashboard([]) as (server, _):
         marks = asyncio.run(play(server, options))
     note = ", ".join(f"{mb:.0f} MB {when}" for when, mb in marks.items())
     grown = marks["after searches"] - marks["before"]
     figures.add(f"kept of {options.searches} searches", grown, "MB", most=OF_SEARCHES_MB, note=note)
     figures.add("the Streamlit process after an hour", max(marks.values()), "MB", most=LIMIT_MB)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        searches=10,
+        ended=(2, "searches that go on to their end"),
+        predictions=(12, "of each search's model"),
+        compiles=4,
+    )

@@ -10,7 +10,6 @@ own, it may also be not judged. Exits with 1 where one is missed, or a right pro
 """
 
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 
 import numpy as np
 
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.judging import Arrays, Case, Edit
 from bench.own_faults import OUTPUTS, OWN, own_functions
 from spmd_core.experiment.experiment import parse_experiment
@@ -257,9 +256,7 @@ def edited(text: str, pairs: Sequence[tuple[str, str]]) -> str:
     return text
 
 
-def main() -> int:
-    """A line for each fault, then the figure beside the goal, for each dtype."""
-    options, figures = command_line(__doc__, seeds=3)
+def main(options: Asked, figures: Figures) -> None:
     seeds = range(options.seeds)
     with tempfile.NamedTemporaryFile("w", suffix=".py") as own:
         own.write(OWN)
@@ -293,8 +290,7 @@ def main() -> int:
         figures.add(what, called_right, f"of {count}", most=0)
         refused = sum("honest" in told for told in right[dtype])
         figures.add(f"right answers of these refused, {dtype}", refused, most=0)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, seeds=3)

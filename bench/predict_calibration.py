@@ -6,12 +6,11 @@ synthetic data. Two constants of the cost model were fitted to these four steps 
 (STREAMED_ROWS and KERNEL_STALLS): they are no test of it. The other plans have no published step.
 """
 
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from bench.instant_estimate import OFFLOADED, PUBLISHED, PUBLISHED_WITHIN, Row, plan_of
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
@@ -61,9 +60,7 @@ def answered(lab: Lab, row: Row) -> tuple[Prediction | None, float, str]:
     return found, time.monotonic() - begun, status.error.message if status.error else status.state
 
 
-def main() -> int:
-    """Print each plan's figures; exit code 1 where a goal is missed."""
-    figures = Figures()
+def main(_: Asked, figures: Figures) -> None:
     rows: list[tuple[str, Row, float | None]] = [
         *PUBLISHED,
         *((name, row, None) for name, row in OTHERS),
@@ -77,7 +74,6 @@ def main() -> int:
                 continue
             _print(figures, name, found, seconds, published_s)
         lab.close()
-    return figures.finish()
 
 
 def _print(
@@ -112,4 +108,4 @@ def _print(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__)

@@ -7,7 +7,6 @@ from a file to its picture.
 
 import json
 import os
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -26,7 +25,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bench.exported import SPECS, abstract_mesh, sgd_step, written
-from bench.figures import Figures, command_line
+from bench.figures import Asked, Figures, measure
 from bench.search_block import compiled as compiled_candidates
 from spmd_core.engine.absent.lower import _standing_for, structs
 from spmd_core.engine.absent.topology import devices_of
@@ -224,17 +223,18 @@ def _of_leaves(count: int) -> bytes:
     return written(step, arguments, donated=("params", "opt_state"))
 
 
-def main() -> int:
+def main(arguments: Asked, figures: Figures) -> None:
     """Measure what is asked for."""
-    arguments, figures = command_line(
-        __doc__, only="own,bad,exhaustive,speed", part=("1/1", "K/N: every Nth, from the Kth on")
-    )
     first, every = map(int, arguments.part.split("/"))
     for name in arguments.only.split(","):
         measure = {"own": own, "bad": bad, "exhaustive": exhaustive, "speed": speed}[name]
         measure(figures, slice(first - 1, None, every))
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        only="own,bad,exhaustive,speed",
+        part=("1/1", "K/N: every Nth, from the Kth on"),
+    )

@@ -12,12 +12,10 @@ model. Where a log contradicts the batch of its own recipe (`total_weights` are 
 log's is taken.
 """
 
-import argparse
 import statistics
-import sys
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from spmd_core.experiment import WITHOUT_RINGS, Plan
 from spmd_core.time import estimate_step
 
@@ -158,14 +156,9 @@ def error_of(row: Published) -> float:
     return found.estimate / row[1] - 1
 
 
-def main() -> int:
-    """Each row, then the goals of each kind."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=[kind for kind, _, _ in GOALS])
-    only = parser.parse_args().only
-    figures = Figures()
+def main(asked: Asked, figures: Figures) -> None:
     for kind, median, worst in GOALS:
-        if only not in (None, kind):
+        if asked.only not in (None, kind):
             continue
         errors = []
         for row in (each for each in (*ROWS, *v5e_rows()) if each[0] == kind):
@@ -174,8 +167,7 @@ def main() -> int:
         off = [abs(each) for each in errors]
         figures.add(f"{kind}, median", statistics.median(off), "% off", most=median)
         figures.add(f"{kind}, worst", max(off), "% off", most=worst)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, only={"choices": [kind for kind, _, _ in GOALS]})

@@ -26,7 +26,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from playwright.sync_api import Page, expect, sync_playwright
 
 from bench.browser import PATIENCE_MS
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.server import CHROMIUM, Server
 from spmd_core.lab import Lab
 
@@ -207,9 +207,7 @@ def roles(page: Page, server: Server, provider: Provider) -> Iterator[tuple[str,
     yield "and the audit names her", (email, "create collection", made.id) in done
 
 
-def main() -> int:
-    """Print each figure beside its goal; exit code 1 where one is missed."""
-    _, figures = command_line(__doc__)
+def main(_: Asked, figures: Figures) -> None:
     if find_spec("authlib") is None:
         sys.exit("Authlib is not here: type `pip install streamlit[auth]`")
     expect.set_options(timeout=PATIENCE_MS)
@@ -223,8 +221,7 @@ def main() -> int:
             print(f"{'as it should' if is_right else 'WRONG'}: {what}", flush=True)
         browser.close()
     figures.add("steps of a login that go as they should", sum(done), least=12)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__)

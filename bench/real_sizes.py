@@ -7,13 +7,12 @@ Every pair of two factors' values is in some cell that can be run. FOLDER keeps 
 in cells.jsonl: the next call goes on with the others. Exits with 1 where a cell fails or is left.
 """
 
-import argparse
 import json
 import sys
 import time
 from pathlib import Path
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from bench.real_cells import Cell, declare_own, every_cell, experiment_of, pairwise
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import Settings
@@ -56,22 +55,14 @@ def run(lab: Lab, cell: Cell) -> str | None:
     return fault(cell, result)
 
 
-def main() -> int:
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("folder", type=Path, help="keeps the cells that held, and the runs")
-    ask.add_argument("--minutes", type=float, default=60.0)
-    ask.add_argument("--only", default="", help="cells whose line contains this")
-    ask.add_argument("--list", action="store_true", help="print the cells, and run none")
-    options = ask.parse_args()
+def main(options: Asked, figures: Figures) -> None:
     until = time.monotonic() + 60 * options.minutes
     options.folder.mkdir(parents=True, exist_ok=True)
     declare_own(options.folder)
     cells = [cell for cell in pairwise(list(every_cell())) if options.only in cell.name]
     if options.list:
         print(*(cell.name for cell in cells), sep="\n")
-        return 0
+        sys.exit()
     kept = options.folder / "cells.jsonl"
     lines = kept.read_text("utf-8").splitlines() if kept.exists() else []
     held = {json.loads(line)["cell"] for line in lines}
@@ -91,7 +82,7 @@ def main() -> int:
         with kept.open("a", encoding="utf-8") as file:
             file.write(json.dumps(took) + "\n")
     lab.close()
-    figures, holding = Figures(), sum(cell.name in held for cell in cells)
+    holding = sum(cell.name in held for cell in cells)
     left = len(cells) - holding - failed
     note = f"{failed} failed, {left} left for the next call"
     figures.add(
@@ -101,8 +92,14 @@ def main() -> int:
         least=len(cells),
         note=note,
     )
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        folder={"place": True, "type": Path, "help": "keeps the cells that held, and the runs"},
+        minutes=60.0,
+        only=("", "cells whose line contains this"),
+        list=(False, "print the cells, and run none"),
+    )

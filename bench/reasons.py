@@ -10,14 +10,13 @@ with `--skip`, the number of the last program that it printed.
 
 import random
 import re
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 from bench.communicating import EXPERIMENTS, FSDP_LIKE, STRATEGIES
 from bench.compiled import own_lab
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from spmd_core.base.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
@@ -103,9 +102,7 @@ def is_named(each: Collective) -> bool:
     return bool(each.reason and _NAMES.search(each.reason) and not _EMPTY.search(each.reason))
 
 
-def main() -> int:
-    """Print each reason that names nothing, and the figures."""
-    arguments, figures = command_line(__doc__, first=93, skip=0, seed=0)
+def main(arguments: Asked, figures: Figures) -> None:
     total = named = communicating = with_specs = 0
     with own_lab() as lab:
         found_programs = islice(programs(random.Random(arguments.seed)), arguments.first)
@@ -126,8 +123,7 @@ def main() -> int:
     figures.add(f"collectives of {communicating} programs", total, least=communicating)
     figures.add("whose reason names dim, operand, scope or line", named, least=total)
     figures.add("whose reason has the spec before and after", with_specs)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, first=93, skip=0, seed=0)

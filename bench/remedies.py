@@ -17,13 +17,12 @@ none is begun after `--seconds`, and the figures are of those that are done.
 
 import json
 import random
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from spmd_core.base.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment, study_of
 from spmd_core.lab import Lab
@@ -231,16 +230,7 @@ def kept_faults(path: Path) -> dict[tuple[str, int], str]:
     return {(kind, number): fault for kind, number, fault in rows}
 
 
-def main() -> int:
-    """Print each program that fails, and the figure."""
-    arguments, figures = command_line(
-        __doc__,
-        programs=40,
-        none=10,
-        seed=0,
-        seconds=800.0,
-        folder=(Path, "keeps the runs, and what was found"),
-    )
+def main(arguments: Asked, figures: Figures) -> None:
     end = time.monotonic() + arguments.seconds
     work = [("none", number) for number in range(arguments.none)]
     work += [("program", number) for number in range(arguments.programs)]
@@ -269,7 +259,6 @@ def main() -> int:
             print(f"{kind}: {fault}")
         good = sum(not fault for fault in faults)
         figures.add(what, good, least=len(faults), note=f"{len(faults)} of {asked} tried")
-    return figures.finish()
 
 
 def calibrated(lab: Lab) -> None:
@@ -281,4 +270,12 @@ def calibrated(lab: Lab) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        programs=40,
+        none=10,
+        seed=0,
+        seconds=800.0,
+        folder=(Path, "keeps the runs, and what was found"),
+    )

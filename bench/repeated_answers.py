@@ -17,7 +17,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 
 LAYER = {
     "workload": "layer",
@@ -86,10 +86,7 @@ def kept(path: Path) -> list[tuple[str, Won]]:
     return [(sentence, {(faster, slower) for faster, slower in won}) for sentence, won in rows]
 
 
-def main() -> int:
-    options, figures = command_line(
-        __doc__, folder=(Path, "keeps the answers"), times=10, seconds=800.0
-    )
+def main(options: Asked, figures: Figures) -> None:
     end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as own:
         folder = options.folder or Path(own)
@@ -112,8 +109,7 @@ def main() -> int:
                 most=0,
                 note=f"{len(found)} times, load {os.getloadavg()[0]:.0f}; {named} found something slower",
             )
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, folder=(Path, "keeps the answers"), times=10, seconds=800.0)

@@ -8,17 +8,15 @@ Seed 2134 of a sum of
 64 rows over 8 devices, which lies near 0, is among them. Exits with 1 where any answer is refused.
 """
 
-import argparse
 import itertools
 import os
-import sys
 import time
 from collections import Counter
 from typing import Any
 
 os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from bench.judging import Case
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.catalog import WORKLOADS
@@ -121,14 +119,7 @@ def kinds_of_data(spec: Spec, dtype: str) -> list[dict[str, str]]:
     return kinds
 
 
-def main() -> int:
-    """A line for each workload and dtype, then the figure beside the goal."""
-    ask = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    ask.add_argument("--seeds", type=int, default=2000)
-    ask.add_argument("--of", choices=sorted({spec[0] for spec in SPECS}))
-    options = ask.parse_args()
+def main(options: Asked, figures: Figures) -> None:
     cases = [
         (spec, dtype)
         for spec in SPECS
@@ -153,7 +144,6 @@ def main() -> int:
     for dtype in ("float32", "bfloat16", "float16"):
         for refusal in judged(Case(experiment_of(SUM_NEAR_0, dtype)), [{}], [2134], counts):
             print(refusal)
-    figures = Figures()
     figures.add(
         "right answers refused",
         counts["refused"],
@@ -162,7 +152,6 @@ def main() -> int:
         note=f"{options.seeds:,} seeds, {counts['beyond']} not judged since beyond the dtype; "
         f"{time.monotonic() - began:.0f} s",
     )
-    return figures.finish()
 
 
 def judged(case: Case, data: list[dict[str, str]], seeds: Any, counts: Counter[str]) -> list[str]:
@@ -183,4 +172,4 @@ def judged(case: Case, data: list[dict[str, str]], seeds: Any, counts: Counter[s
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, seeds=2000, of={"choices": sorted({spec[0] for spec in SPECS})})

@@ -5,11 +5,9 @@ whether it would have won.
 `python -m bench.search_block --sample 20` compiles so many more of each reason.
 """
 
-import argparse
 import json
 import random
 import resource
-import sys
 import tempfile
 import threading
 import time
@@ -17,7 +15,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from spmd_core.base.settings import read_settings
 from spmd_core.lab import Batch, Lab
 from spmd_core.lab.store.searches import Searches
@@ -118,20 +116,7 @@ def cpu_s() -> float:
     )
 
 
-def main() -> int:
-    """Print the figures; exit code 1 where one misses its goal."""
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--budget", type=float, default=BUDGET_S, help="seconds")
-    ask.add_argument("--target", default="tpu:v5e:4x4")
-    ask.add_argument("--dims", type=json.loads, default={}, help="as JSON; the block's own")
-    ask.add_argument(
-        "--sample",
-        type=int,
-        default=0,
-        metavar="COUNT",
-        help="compile so many of each reason of what was ruled out",
-    )
-    asked, figures = ask.parse_args(), Figures()
+def main(asked: Asked, figures: Figures) -> None:
     spec = {
         "workload": "transformer_block",
         "target": asked.target,
@@ -168,8 +153,14 @@ def main() -> int:
         store.close()
         lab.close()
         print(f"{cpu_s():.0f} s of CPU in all")
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        budget=(BUDGET_S, "seconds"),
+        target="tpu:v5e:4x4",
+        dims={"type": json.loads, "default": {}, "help": "as JSON; the block's own"},
+        sample=(0, "compile so many of each reason of what was ruled out"),
+    )

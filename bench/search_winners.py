@@ -8,12 +8,11 @@ are missing, and may be stopped at any time.
 import json
 import os
 import random
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.memory_random import TIMEOUT_S, compiled, stored
 from bench.small_plans import key_of
 from spmd_core.base.settings import read_settings
@@ -71,15 +70,7 @@ def winner_of(answer: Answer, row_of: Callable[[Plan | None], dict | None]) -> C
     return next((each for each in few if (row := row_of(each.plan)) is None or row["fits"]), few[0])
 
 
-def main() -> int:
-    """Print each winner and the figures; exit code 1 where one misses its goal."""
-    asked, figures = command_line(
-        __doc__,
-        data=(STORED, "lines of what was compiled"),
-        folder=(Path("search-winners"), "of the compiles"),
-        compile=(0, "how many more"),
-        searches=("", "numbers of those whose neighbors are compiled, in place of all"),
-    )
+def main(asked: Asked, figures: Figures) -> None:
     wanted = {int(each) for each in asked.searches.split(",") if each} or range(SEARCHES)
     settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
     lab = Lab.open(asked.folder, settings=settings) if asked.compile else None
@@ -119,8 +110,14 @@ def main() -> int:
         note = f"{len(regrets)} searches with neighbors compiled"
         figures.add("median regret", regrets[len(regrets) // 2], most=MEDIAN, note=note)
         figures.add("worst regret", regrets[-1], most=WORST)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        data=(STORED, "lines of what was compiled"),
+        folder=(Path("search-winners"), "of the compiles"),
+        compile=(0, "how many more"),
+        searches=("", "numbers of those whose neighbors are compiled, in place of all"),
+    )

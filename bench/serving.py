@@ -13,7 +13,6 @@ import shutil
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from playwright.sync_api import sync_playwright
 
 from bench.browser import PATIENCE_MS, visit
 from bench.dashboard import PATIENCE_S, Viewer, viewer
-from bench.figures import Figures, command_line
+from bench.figures import Asked, Figures, measure
 from bench.server import CHROMIUM, ROOT, Server
 from spmd_core.lab import Lab, examples
 
@@ -184,9 +183,7 @@ async def crowd(port: int, query: str, viewers: int, rounds: int) -> tuple[list[
     return sorted(second for taken in each if isinstance(taken, list) for second in taken), errors
 
 
-def main() -> int:
-    """Print the figures; 1 where one misses its goal."""
-    options, figures = command_line(__doc__, viewers="", rounds=10)
+def main(options: Asked, figures: Figures) -> None:
     if shutil.which("caddy") is None:
         raise SystemExit("needs Caddy: apt-get install caddy")
     with tempfile.TemporaryDirectory(prefix="spmd-lab-served-") as name:
@@ -210,8 +207,7 @@ def main() -> int:
                 figures.add("visitors that were moved", moved, most=0)
                 in_a_browser(port, folder, figures)
                 after_a_kill(port, servers, folder, figures)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, viewers="", rounds=10)

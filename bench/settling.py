@@ -11,13 +11,12 @@ a browser: what they redraw counts too.
 import asyncio
 import itertools
 import logging
-import sys
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
 from bench.dashboard import LAYER, MOST_RUNS, Drawn, Viewer, Visits, computed, dashboard, viewer
-from bench.figures import command_line, of_part
+from bench.figures import Asked, Figures, measure, of_part
 from bench.hostile_links import QUESTIONS, SCREENS, code_of
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
@@ -108,9 +107,7 @@ def whole(words: str, drawn: Drawn) -> Drawn:
     return drawn
 
 
-def main() -> int:
-    """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = command_line(__doc__, part=("1/1", "of the visits, for example 3/20"))
+def main(options: Asked, figures: Figures) -> None:
     count = Visits()
     logging.disable(logging.CRITICAL)
     with dashboard([LAYER]) as (server, (run,)):
@@ -124,8 +121,7 @@ def main() -> int:
     figures.add("runs stored by visits", runs - 1, most=0)
     # Search answers its first question, by estimates alone, for who comes without a link
     figures.add("searches stored by visits", searches, most=1)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, part=("1/1", "of the visits, for example 3/20"))

@@ -13,13 +13,12 @@ import argparse
 import json
 import os
 import random
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from bench.memory_random import TIMEOUT_S, compiled, stored
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import read_settings
@@ -145,14 +144,7 @@ def compile_more(asked: argparse.Namespace, known: dict[str, dict[str, Any]]) ->
         lab.close()
 
 
-def main() -> int:
-    """Print each plan, how many lie inside the interval, and the median error."""
-    ask = argparse.ArgumentParser(description=__doc__)
-    ask.add_argument("--which", choices=("listed", "read", "held"), default="listed")
-    ask.add_argument("--data", type=Path, default=STORED, help="lines of what was compiled")
-    ask.add_argument("--folder", type=Path, default=Path("small-plans"), help="of the compiles")
-    ask.add_argument("--compile", type=int, default=0, metavar="N", help="how many more")
-    asked, figures = ask.parse_args(), Figures()
+def main(asked: Asked, figures: Figures) -> None:
     known = {key_of(parse_plan(row["plan"])): row for row in stored(asked.data)}
     if asked.compile:
         compile_more(asked, known)
@@ -177,8 +169,14 @@ def main() -> int:
         middle = sorted(abs(each) for each in errors)[len(errors) // 2]
         figures.add("share inside the interval", inside / len(errors), least=INSIDE)
         figures.add("median error", middle, most=MEDIAN)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        which={"choices": ("listed", "read", "held"), "default": "listed"},
+        data=(STORED, "lines of what was compiled"),
+        folder=(Path("small-plans"), "of the compiles"),
+        compile=(0, "how many more"),
+    )

@@ -9,13 +9,12 @@ sum that a product needs, which the compiler wrote synchronous, comes after at l
 """
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from bench.compiled import own_lab, results
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.results.prediction import Prediction
 
@@ -176,11 +175,8 @@ def least_s(topology: Topology, hand: Hand, found: Prediction) -> float:
     return max(compute, memory, link)
 
 
-def main() -> int:
-    """Print what is below physics or out of order, and the figure; 1 where anything is."""
-    topologies, sizes = (
-        (TOPOLOGIES[:1], SIZES[-1:]) if "--quick" in sys.argv else (TOPOLOGIES, SIZES)
-    )
+def main(options: Asked, figures: Figures) -> None:
+    topologies, sizes = (TOPOLOGIES[:1], SIZES[-1:]) if options.quick else (TOPOLOGIES, SIZES)
     good = of = 0
     tightest = math.inf
     with own_lab() as lab:
@@ -208,15 +204,13 @@ def main() -> int:
                         f"estimate {time.estimate * 1e6:.1f}, high {time.high * 1e6:.1f} us",
                         flush=True,
                     )
-    figures = Figures()
     figures.add(
         f"physics <= low <= estimate <= high, of {of}",
         good,
         least=of,
         note=f"low is {tightest:.3f} of physics at least",
     )
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, quick=False)

@@ -5,7 +5,6 @@ network shows all of it, and whether its numbers are those of the JSON.
 """
 
 import json
-import sys
 import tempfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -14,7 +13,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from bench.figures import Figures, command_line
+from bench.figures import Asked, Figures, measure
 from bench.server import CHROMIUM
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
@@ -78,9 +77,7 @@ def shown(text: str, figures: Figures) -> None:
         browser.close()
 
 
-def main() -> int:
-    """Print the figures; 1 where one misses its goal."""
-    _, figures = command_line(__doc__)
+def main(_: Asked, figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab.open(Path(folder), serve=False)
         run = lab.submit(parse_experiment(BASE))
@@ -97,8 +94,7 @@ def main() -> int:
     figures.add("numbers", len(values), least=VARIANTS * 20)
     figures.add("numbers that the JSON has not", sum(each not in known for each in values), most=0)
     shown(text, figures)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__)

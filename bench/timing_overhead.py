@@ -9,14 +9,13 @@ each. Run: python -m bench.timing_overhead [rounds]
 import os
 import random
 import statistics
-import sys
 from time import perf_counter
 
 from spmd_core.lab.supervisor.environment import simulated_devices
 
 os.environ |= simulated_devices(8, os.cpu_count() or 1)
 
-from bench.figures import Figures
+from bench.figures import Asked, Figures, measure
 from spmd_core.base.units import seconds_text
 from spmd_core.engine.lower import Lowered, execute, file_name, lower
 from spmd_core.engine.measured.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
@@ -91,9 +90,8 @@ def medians(program: Lowered, rounds: int, seed: int) -> tuple[float, float]:
     return median_s(ours.rounds), statistics.median(loop)
 
 
-def main() -> int:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    figures = Figures()
+def main(options: Asked, figures: Figures) -> None:
+    rounds = options.rounds
     for seed, (name, strategy, spec) in enumerate(CASES):
         program = lowered(strategy, spec)
         ours, loop = medians(program, rounds if "1500" not in name else max(10, rounds // 4), seed)
@@ -104,8 +102,7 @@ def main() -> int:
             most=MOST,
             note=f"ours {seconds_text(ours)}, by hand {seconds_text(loop)}",
         )
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, rounds={"place": True, "type": int, "nargs": "?", "default": 100})

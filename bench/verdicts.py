@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.figures import Figures, command_line
+from bench.figures import Asked, Figures, measure
 from spmd_core.experiment import MARGIN, STUDY_PROCESSES
 from spmd_core.results.stats import compare
 from spmd_core.results.verdicts import CONFIDENCE, MOST_PROCESSES, over_processes, wants_more
@@ -160,29 +160,28 @@ def add(figures: Figures, name: str, counts: Judged, most_open: float, note: str
     figures.add(f"{name}: cannot tell", unsure / total, most=most_open, note=note)
 
 
-def main() -> int:
-    options, figures = command_line(
-        __doc__,
-        folder=(Path, "keeps the rounds of each process"),
-        processes=36,
-        seconds=(600.0, "none is begun after these"),
-    )
+def main(options: Asked, figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as own:
         every = recorded(options.folder or Path(own), options.processes, options.seconds)
     add(figures, "quiet", quiet(MOST_PROCESSES), 0.1, "drawn")
     pairs = len(PLACES) * len(ERRORS) * 4 * DRAWN
     figures.add("placed: faster, where equal, at worst", placed(), most=0.01, note=f"{pairs} drawn")
     if len(every) < MOST_PROCESSES:
-        print(f"{len(every)} processes so far: at least {MOST_PROCESSES} are needed")
-        return 1
+        figures.add("processes", len(every), least=MOST_PROCESSES)
+        return
     load = float(np.median([each["load"] for each in every]))
     note = f"{len(every)} processes, load {load:.0f} on {os.cpu_count()} cores"
     add(figures, "loaded", loaded(every, MOST_PROCESSES), 0.4, note)
     alone = loaded(every, 1)
     wrong = (alone[0.0, "faster"] + alone[0.0, "wrong"]) / EQUAL
     figures.add("loaded, in one process: faster, where equal", wrong)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        folder=(Path, "keeps the rounds of each process"),
+        processes=36,
+        seconds=(600.0, "none is begun after these"),
+    )

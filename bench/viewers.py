@@ -9,13 +9,12 @@ pages are served one after the other, each by a fresh server with nothing else t
 
 import asyncio
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from bench.dashboard import LAYER, Viewer, asking, cpu_s, dashboard, viewer
-from bench.figures import Figures, command_line
+from bench.figures import Asked, Figures, measure
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
@@ -137,12 +136,10 @@ def tick_of_a_run(figures: Figures, ticks: int) -> None:
     )
 
 
-def main() -> int:
-    options, figures = command_line(__doc__, viewers="25,50", rounds=10, ticks=20)
+def main(options: Asked, figures: Figures) -> None:
     tick_of_a_run(figures, options.ticks)
     compare_with_plain(figures, [int(each) for each in options.viewers.split(",")], options.rounds)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, viewers="25,50", rounds=10, ticks=20)

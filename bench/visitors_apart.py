@@ -5,12 +5,11 @@ from another: after how many of theirs the user's run is taken.
 """
 
 import asyncio
-import sys
 import time
 from urllib.parse import urlencode
 
 from bench.dashboard import LAYER, asking, dashboard, viewer
-from bench.figures import command_line
+from bench.figures import Asked, Figures, measure
 from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
@@ -63,9 +62,7 @@ def place_taken(lab: Lab, run: str) -> tuple[int, str]:
     return 1 + len(before), status.state
 
 
-def main() -> int:
-    """Print each figure beside its goal; exit code 1 where one is missed."""
-    options, figures = command_line(__doc__, visitors=100)
+def main(options: Asked, figures: Figures) -> None:
     with dashboard([]) as (server, _), asking(server) as lab:
         pressed = asyncio.run(crowd(server, options.visitors))
         queued = len(lab.active())
@@ -78,8 +75,7 @@ def main() -> int:
         figures.add("place at which the user's run is taken", place, most=PLACES, note=state)
         for status in lab.active():
             lab.cancel(status.run)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(main, __doc__, visitors=100)

@@ -33,7 +33,7 @@ from jax.sharding import PartitionSpec as P
 
 from bench import exported_steps
 from bench.exported import MESH, SHAPES, SPECS, abstract_mesh, sgd, sgd_step, sharded, written
-from bench.figures import Figures, command_line
+from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError
 from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import complete
@@ -243,15 +243,8 @@ def _changed(data: bytes, rng: random.Random, count: int) -> Iterator[bytes]:
         yield bytes(new)
 
 
-def main() -> int:
+def main(arguments: Asked, figures: Figures) -> None:
     """Measure what is asked for."""
-    arguments, figures = command_line(
-        __doc__,
-        only="accidents,meshes,libraries,doctored",
-        topology=False,
-        files=(200, "how many are doctored"),
-        part=("1/1", "K/N: every Nth, from the Kth on"),
-    )
     first, every = map(int, arguments.part.split("/"))
     part = slice(first - 1, None, every)
     for name in arguments.only.split(","):
@@ -261,8 +254,14 @@ def main() -> int:
             doctored(figures, arguments.files, part)
         else:
             {"accidents": accidents, "meshes": meshes}[name](figures)
-    return figures.finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    measure(
+        main,
+        __doc__,
+        only="accidents,meshes,libraries,doctored",
+        topology=False,
+        files=(200, "how many are doctored"),
+        part=("1/1", "K/N: every Nth, from the Kth on"),
+    )

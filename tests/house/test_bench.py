@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as every
-from bench.figures import Figures
+from bench.figures import Figures, measure
 from tests import layers
 
 
@@ -41,6 +41,19 @@ def test_one_that_is_missed_decides_and_nothing_measured_is_a_miss(capsys):
     assert Figures().finish() == 1
 
 
+@pytest.mark.parametrize(("words", "code"), [(["--rounds", "4", "b"], 0), (["a"], 1)])
+def test_a_measurement_takes_its_options_and_ends_with_its_verdict(words, code, monkeypatch):
+    """An option by its default, and one that is positional."""
+    monkeypatch.setattr("sys.argv", ["bench", *words])
+
+    def main(asked, figures):
+        figures.add("rounds", asked.rounds, least=4, note=asked.part)
+
+    with pytest.raises(SystemExit) as ended:
+        measure(main, "about", rounds=3, part={"place": True, "choices": "ab"})
+    assert ended.value.code == code
+
+
 def test_those_that_take_minutes_are_there():
     assert set(every.SCRIPTS) > every.SLOW
 
@@ -51,7 +64,7 @@ def test_what_is_left_out_is_named_with_its_reason(monkeypatch):
     monkeypatch.setattr(every, "find_spec", lambda name: None if name == "playwright" else name)
     assert every.left_out(path) == "needs playwright: see requirements-dev.txt"
     assert every.left_out(every.SCRIPTS["kills"]) == "takes minutes"
-    assert every.left_out(every.SCRIPTS["response_times"]) is None
+    assert every.left_out(every.SCRIPTS["neighborhoods"]) is None
 
 
 def test_measurements_start_without_the_packages_of_the_tests():
@@ -86,4 +99,4 @@ def test_a_measurement_says_what_it_measures_and_ends_with_its_verdict(path: Pat
     tree = ast.parse(path.read_text("utf-8"))
     assert ast.get_docstring(tree)
     if path.stem != "pictures":
-        assert "figures.finish()" in ast.unparse(tree) and "sys.exit(main())" in ast.unparse(tree)
+        assert "measure(main, __doc__" in ast.unparse(tree.body[-1])

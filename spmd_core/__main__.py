@@ -13,6 +13,7 @@ import errno
 import os
 import pkgutil
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -36,8 +37,9 @@ from spmd_core.base import (  # noqa: E402
     shorten,
 )
 
-# A command is a module of `spmd_core.commands` with `add_arguments(parser)` and
-# `main(arguments) -> exit code`, imported only when it is called.
+# A command is a module of `spmd_core.commands`, imported only when it is called: its `ARGUMENTS` by
+# name, as `add_argument` takes them (those of one `group` exclude one another), and
+# `main(arguments) -> exit code`.
 COMMANDS = {
     "devices": "what the devices of a target say of themselves",
     "layout": "who holds what, without any device",
@@ -164,7 +166,11 @@ def _call(words: list[str]) -> int:
         allow_abbrev=False,
     )
     parser.words = [part for word in words for part in (word, *word.split("=", 1)[1:])]
-    command.add_arguments(parser)
+    groups = defaultdict(parser.add_mutually_exclusive_group)
+    for name, keywords in command.ARGUMENTS.items():
+        group = keywords.get("group")
+        own = {key: value for key, value in keywords.items() if key != "group"}
+        (groups[group] if group else parser).add_argument(name, **own)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     code = command.main(parser.parse_args(_flags_joined(words[1:])))
     sys.stdout.flush()

@@ -2,7 +2,7 @@
 
 import json
 import signal
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.commands.collectives import where
 from spmd_core.commands.run import print_run
@@ -11,11 +11,10 @@ from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.time import measured
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `calibrate`."""
-    parser.add_argument("--target", help="a target such as cpu:8; else the default one")
-    parser.add_argument("--mesh", help="axes and sizes, for example x=2,y=4; else one axis of all")
+ARGUMENTS = {
+    "--target": {"help": "a target such as cpu:8; else the default one"},
+    "--mesh": {"help": "axes and sizes, for example x=2,y=4; else one axis of all"},
+}
 
 
 def main(arguments: Namespace) -> int:

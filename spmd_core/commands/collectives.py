@@ -4,7 +4,7 @@ the cost model's estimate.
 
 import json
 import signal
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,17 +21,17 @@ from spmd_core.time import calibration, measured, with_expected
 WORKLOAD = "collectives"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `collectives`."""
-    parser.add_argument("spec", metavar="SPEC", nargs="?", help=f"{HELP}; else as the options say")
-    parser.add_argument("--target", help="a target such as cpu:8 or tpu:v5e:4x4")
-    parser.add_argument("--mesh", help="axes and sizes, for example x=2,y=4; else one axis of all")
-    parser.add_argument("--kinds", help=f"all, or some of {', '.join(TRANSFERS)}")
-    parser.add_argument("--axes", help="all, or groups of axes such as x,y,x+y")
-    parser.add_argument("--smallest", type=int, metavar="BYTES", help="else 1024")
-    parser.add_argument("--largest", type=int, metavar="BYTES", help="else 16 MiB")
-    parser.add_argument("--points", type=int, metavar="N", help="sizes of each; else 12")
-    parser.add_argument("--dtype", help="float32, bfloat16 or float16")
+ARGUMENTS = {
+    "spec": {"metavar": "SPEC", "nargs": "?", "help": f"{HELP}; else as the options say"},
+    "--target": {"help": "a target such as cpu:8 or tpu:v5e:4x4"},
+    "--mesh": {"help": "axes and sizes, for example x=2,y=4; else one axis of all"},
+    "--kinds": {"help": f"all, or some of {', '.join(TRANSFERS)}"},
+    "--axes": {"help": "all, or groups of axes such as x,y,x+y"},
+    "--smallest": {"type": int, "metavar": "BYTES", "help": "else 1024"},
+    "--largest": {"type": int, "metavar": "BYTES", "help": "else 16 MiB"},
+    "--points": {"type": int, "metavar": "N", "help": "sizes of each; else 12"},
+    "--dtype": {"help": "float32, bfloat16 or float16"},
+}
 
 
 def main(arguments: Namespace) -> int:

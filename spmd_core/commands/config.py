@@ -1,7 +1,6 @@
 """The argument `--config`: a model from the file that describes it."""
 
 import sys
-from argparse import ArgumentParser
 
 from spmd_core.base import read_file, refuse, shorten
 from spmd_core.experiment import MAX_CONFIG_BYTES, Config, read_config
@@ -9,13 +8,13 @@ from spmd_core.experiment import MAX_CONFIG_BYTES, Config, read_config
 _FIX = "name the config.json beside the weights, MaxText's yml, or - for standard input"
 
 
-def add_config(parser: ArgumentParser) -> None:
-    """The argument `--config`, in place of `--model`."""
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="in place of --model: a config.json as published with weights, MaxText's yml, or -",
-    )
+# in place of `--model`
+CONFIG = {
+    "--config": {
+        "metavar": "FILE",
+        "help": "in place of --model: a config.json as published with weights, MaxText's yml, or -",
+    }
+}
 
 
 def config_from(word: str, model: str | None) -> Config:

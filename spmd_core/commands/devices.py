@@ -1,6 +1,6 @@
 """Prints the devices of a target, as its worker process sees them."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.commands.printed.table import table
@@ -13,14 +13,13 @@ from spmd_core.words import environment_notes, environment_words, pool_words
 TIMEOUT_S = 120.0  # a TPU takes its time to be there
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `devices`."""
-    parser.add_argument(
-        "target",
-        metavar="TARGET",
-        nargs="?",
-        help=f"local, cpu:N, or {HELP}, whose target is meant (default: this machine's)",
-    )
+ARGUMENTS = {
+    "target": {
+        "metavar": "TARGET",
+        "nargs": "?",
+        "help": f"local, cpu:N, or {HELP}, whose target is meant (default: this machine's)",
+    },
+}
 
 
 def main(arguments: Namespace) -> int:

@@ -1,15 +1,14 @@
 """Tests this machine: what works, what each reading means, and what to do."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.lab import doctor
 
 MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "unknown": "?   "}
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """`doctor` takes none."""
+ARGUMENTS = {}
 
 
 def main(arguments: Namespace) -> int:

@@ -2,12 +2,12 @@
 
 import json
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.base import RequestError, mesh_text, refuse, seconds_text, shorten
 from spmd_core.commands.printed.table import table
 from spmd_core.commands.run import on_this_machine, print_run
-from spmd_core.commands.spec import add_spec, read_spec
+from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec
 from spmd_core.experiment import PROGRAM_FILE, get_workload
 from spmd_core.lab import Lab
 from spmd_core.results import STATES, RunSummary, csv_text
@@ -16,32 +16,28 @@ from spmd_core.words import labels_words, left_out_words, title
 MAX_LIMIT = 100_000
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `history`."""
-    add_spec(parser, optional=True)
-    parser.add_argument("--workload", metavar="NAME", help="only runs of this workload")
-    parser.add_argument(
-        "--state", metavar="STATE", help=f"only runs in this state: {', '.join(STATES)}"
-    )
-    parser.add_argument(
-        "--text",
-        metavar="TEXT",
-        help="only runs with this in their row of History: x=8, bfloat16, a date, an id, tag:v5p, "
+ARGUMENTS = {
+    **OPTIONAL_SPEC,
+    "--workload": {"metavar": "NAME", "help": "only runs of this workload"},
+    "--state": {"metavar": "STATE", "help": f"only runs in this state: {', '.join(STATES)}"},
+    "--text": {
+        "metavar": "TEXT",
+        "help": "only runs with this in their row of History: x=8, bfloat16, a date, an id, tag:v5p, "
         "note:ring, name:…",
-    )
-    parser.add_argument(
-        "--limit", metavar="N", default="200", help="at most so many, the newest (default 200)"
-    )
-    parser.add_argument(
-        "--searches",
-        action="store_true",
-        help="with the runs of searches, which the table leaves out",
-    )
-    parser.add_argument("--run", metavar="ID", help="print the result of this run instead")
-    parser.add_argument("--csv", action="store_true", help="with --run: every sample as CSV")
-    parser.add_argument(
-        "--delete", metavar="ID", nargs="+", help="delete these runs and their results"
-    )
+    },
+    "--limit": {
+        "metavar": "N",
+        "default": "200",
+        "help": "at most so many, the newest (default 200)",
+    },
+    "--searches": {
+        "action": "store_true",
+        "help": "with the runs of searches, which the table leaves out",
+    },
+    "--run": {"metavar": "ID", "help": "print the result of this run instead"},
+    "--csv": {"action": "store_true", "help": "with --run: every sample as CSV"},
+    "--delete": {"metavar": "ID", "nargs": "+", "help": "delete these runs and their results"},
+}
 
 
 def main(arguments: Namespace) -> int:

@@ -4,12 +4,12 @@ words.
 
 import json
 import shutil
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any
 
 from spmd_core.base import RequestError, mesh_text, refuse, shorten
 from spmd_core.commands.printed.draw import draw
-from spmd_core.commands.spec import add_spec, read_one
+from spmd_core.commands.spec import OPTIONAL_SPEC, read_one
 from spmd_core.experiment import (
     ARRAY_DIMS,
     Experiment,
@@ -22,22 +22,18 @@ from spmd_core.experiment import (
 from spmd_core.script import spec_text
 from spmd_core.words import layout_headline
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `layout`."""
-    add_spec(parser, optional=True)
-    parser.add_argument("--mesh", metavar="x=2,y=4", help="mesh axes and their sizes, in order")
-    parser.add_argument("--shape", metavar="4,8", help="sizes of the array's dims")
-    parser.add_argument(
-        "--spec",
-        dest="partition",
-        metavar='["x", ["y"]]',
-        help="per dim null, an axis or a list of axes, as JSON",
-    )
-    parser.add_argument("--dtype", help="dtype of the elements (default float32)")
-    parser.add_argument(
-        "--array", metavar="NAME", help="one operand or result of a spec that has several"
-    )
+ARGUMENTS = {
+    **OPTIONAL_SPEC,
+    "--mesh": {"metavar": "x=2,y=4", "help": "mesh axes and their sizes, in order"},
+    "--shape": {"metavar": "4,8", "help": "sizes of the array's dims"},
+    "--spec": {
+        "dest": "partition",
+        "metavar": '["x", ["y"]]',
+        "help": "per dim null, an axis or a list of axes, as JSON",
+    },
+    "--dtype": {"help": "dtype of the elements (default float32)"},
+    "--array": {"metavar": "NAME", "help": "one operand or result of a spec that has several"},
+}
 
 
 def main(arguments: Namespace) -> int:

@@ -1,24 +1,23 @@
 """Prints the link that opens an experiment in the dashboard."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
-from spmd_core.commands.spec import add_spec, read_spec
+from spmd_core.commands.spec import SPEC, read_spec
 from spmd_core.experiment import encode, link_path
 
 DEFAULT_BASE = "http://localhost:8501"  # where `streamlit run app.py` listens
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `link`."""
-    add_spec(parser)
-    parser.add_argument(
-        "--base",
-        metavar="URL",
-        default=DEFAULT_BASE,
-        help=f"address of the dashboard (default {DEFAULT_BASE})",
-    )
-    parser.add_argument("--run", metavar="ID", help="also name a stored run")
+ARGUMENTS = {
+    **SPEC,
+    "--base": {
+        "metavar": "URL",
+        "default": DEFAULT_BASE,
+        "help": f"address of the dashboard (default {DEFAULT_BASE})",
+    },
+    "--run": {"metavar": "ID", "help": "also name a stored run"},
+}
 
 
 def main(arguments: Namespace) -> int:

@@ -12,7 +12,7 @@ from spmd_core.base import RequestError, WorkerError, read_file, refuse, shorten
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.config import config_from
 from spmd_core.commands.output import check_output, write_output
-from spmd_core.commands.predict_arguments import add_arguments
+from spmd_core.commands.predict_arguments import ARGUMENTS
 from spmd_core.commands.printed.predict_lines import (
     PredictAnswer,
     only,
@@ -41,7 +41,7 @@ from spmd_core.time import baseline, is_current
 from spmd_core.trials import with_stored_remedies
 from spmd_core.words import experiment_words, model_json, names_of, row_words
 
-__all__ = ["add_arguments", "main"]
+__all__ = ["ARGUMENTS", "main"]
 
 _ONE_BY_ONE = "ask it of the points that matter, one by one"
 _NOT_OF_BASELINE = {

@@ -1,13 +1,11 @@
 """The arguments of `python -m spmd_core predict`."""
 
 import math
-from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Mapping
-from typing import Any
+from argparse import ArgumentTypeError
 
 from spmd_core.base import RequestError, Settings
 from spmd_core.commands import predict_sweep
-from spmd_core.commands.config import add_config
+from spmd_core.commands.config import CONFIG
 from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
@@ -40,7 +38,7 @@ def _seconds(text: str) -> float:
 _blocks.__name__, _seconds.__name__ = "list of blocks", "number of seconds"
 
 
-_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+_OPTIONS = {
     "--compiler-flags": {
         "metavar": '"xla_…=true …"',
         "help": "added to those of the published runs",
@@ -76,15 +74,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `predict`."""
-    _add_plan(parser)
-    for name, keywords in _OPTIONS.items():
-        parser.add_argument(name, **keywords)
-    predict_sweep.add_arguments(parser)
-
-
-_PLAN: Mapping[str, Mapping[str, Any]] = {
+_PLAN = {
     "spec": {
         "metavar": "SPEC",
         "nargs": "?",
@@ -132,53 +122,53 @@ _PLAN: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _add_plan(parser: ArgumentParser) -> None:
-    """What is trained, on what, and how."""
-    for name, keywords in _PLAN.items():
-        parser.add_argument(name, **keywords)
-    add_config(parser)
-    add_experts(parser)
-    _add_shape(parser)
+# what experts do with tokens
+EXPERTS = {
+    "--dropless": {
+        "action": "store_true",
+        "help": "experts take every token, by a grouped matmul",
+    },
+    "--capacity-factor": {
+        "type": float,
+        "metavar": "FACTOR",
+        "help": "rows that an expert takes, over an even share (default 1.25)",
+    },
+    "--imbalance": {
+        "type": float,
+        "metavar": "FACTOR",
+        "help": "dropless: rows that a device takes, over an even share (default 1)",
+    },
+}
 
 
-def add_experts(parser: ArgumentParser) -> None:
-    """What experts do with tokens."""
-    parser.add_argument(
-        "--dropless", action="store_true", help="experts take every token, by a grouped matmul"
-    )
-    for name, meant in (
-        ("capacity_factor", "rows that an expert takes, over an even share (default 1.25)"),
-        ("imbalance", "dropless: rows that a device takes, over an even share (default 1)"),
-    ):
-        parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="FACTOR", help=meant)
+_YES = {"action": "store_const", "const": True, "default": None}
+_NO = {"action": "store_const", "const": False}
+
+# in place of the model's
+SIZES = {
+    f"--{name.replace('_', '-')}": {
+        "type": int,
+        "metavar": "N",
+        "help": f"{name} of its own, in place of the model's",
+    }
+    for name in VARIABLE
+}
 
 
-def add_sizes(parser: ArgumentParser) -> None:
-    """Sizes in place of the model's."""
-    for name in VARIABLE:
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=int,
-            metavar="N",
-            help=f"{name} of its own, in place of the model's",
-        )
+_LAYERS = {
+    "--activation": {"metavar": "NAME", "help": f"of the mlp: {', '.join(ACTIVATIONS)}"},
+    "--gated": _YES | {"help": "an mlp of three matmuls, whatever the model has"},
+    "--ungated": _NO | {"dest": "gated", "help": "of two"},
+    "--tied": _YES | {"help": "one vocabulary table, whatever the model has"},
+    "--untied": _NO | {"dest": "tied", "help": "two"},
+}
 
-
-def _add_shape(parser: ArgumentParser) -> None:
-    """Sizes and kinds of layers in place of the model's."""
-    add_sizes(parser)
-    parser.add_argument(
-        "--activation", metavar="NAME", help=f"of the mlp: {', '.join(ACTIVATIONS)}"
-    )
-    for name, yes, no in (
-        ("gated", "an mlp of three matmuls", "of two"),
-        ("tied", "one vocabulary table", "two"),
-    ):
-        parser.add_argument(
-            f"--{name}",
-            action="store_const",
-            const=True,
-            default=None,
-            help=f"{yes}, whatever the model has",
-        )
-        parser.add_argument(f"--un{name}", action="store_const", const=False, dest=name, help=no)
+ARGUMENTS = {
+    **_PLAN,
+    **CONFIG,
+    **EXPERTS,
+    **SIZES,
+    **_LAYERS,
+    **_OPTIONS,
+    **predict_sweep.ARGUMENTS,
+}

@@ -4,7 +4,7 @@ as a table or as JSON.
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 
 from spmd_core.base import CLEAR, bytes_text, number_text, refuse, seconds_text
@@ -48,20 +48,19 @@ _HEAD = (
 _NUMBERS = (0, 3, 5, 6, 7, 8, 9, 10)
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `predict` that make it a sweep."""
-    chips, mesh = VARIABLES["chips"].example, VARIABLES["mesh"].example
-    parser.add_argument(
-        "--sweep",
-        metavar="WHAT=VALUES",
-        help=f'vary one thing of {", ".join(VARIABLES)}: chips={chips}, or mesh="{mesh}"',
-    )
-    parser.add_argument(
-        "--scaling",
-        choices=("weak", "strong"),
-        default="weak",
-        help="of --sweep chips: weak keeps the batch per chip (default), strong the total batch",
-    )
+# arguments of `predict` that make it a sweep
+ARGUMENTS = {
+    "--sweep": {
+        "metavar": "WHAT=VALUES",
+        "help": f"vary one thing of {', '.join(VARIABLES)}: chips={VARIABLES['chips'].example}, or "
+        f'mesh="{VARIABLES["mesh"].example}"',
+    },
+    "--scaling": {
+        "choices": ("weak", "strong"),
+        "default": "weak",
+        "help": "of --sweep chips: weak keeps the batch per chip (default), strong the total batch",
+    },
+}
 
 
 def main(arguments: Namespace, base: Experiment) -> int:

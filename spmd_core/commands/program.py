@@ -3,7 +3,7 @@ is hardly meant.
 """
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 from spmd_core.base import bytes_text, mesh_text, read_file, refuse, shorten
@@ -12,18 +12,14 @@ from spmd_core.experiment import Held, Program, programs, shape_text
 from spmd_core.lab import Lab
 from spmd_core.words import findings_lines, held_spec, program_headline, program_json
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `program`."""
-    parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="what `Exported.serialize()` returned"
-    )
-    parser.add_argument(
-        "--declared",
-        action="store_true",
-        help="instead: the steps that the files of SPMD_LAB_WORKLOADS declare with a mesh",
-    )
-    parser.add_argument("--name", default="", help="how it is called in lists")
+ARGUMENTS = {
+    "file": {"metavar": "FILE", "nargs": "?", "help": "what `Exported.serialize()` returned"},
+    "--declared": {
+        "action": "store_true",
+        "help": "instead: the steps that the files of SPMD_LAB_WORKLOADS declare with a mesh",
+    },
+    "--name": {"default": "", "help": "how it is called in lists"},
+}
 
 
 def main(arguments: Namespace) -> int:

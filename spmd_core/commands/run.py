@@ -6,14 +6,14 @@ import contextlib
 import json
 import signal
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.base import StorageError, refuse
 from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.commands.printed.report import report, shardings_report
 from spmd_core.commands.printed.table import table
 from spmd_core.commands.remedies import HELP, with_tried
-from spmd_core.commands.spec import add_spec, read_spec, with_shardings, with_trace
+from spmd_core.commands.spec import SPEC, read_spec, with_shardings, with_trace
 from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
@@ -39,22 +39,20 @@ SIZES_HELP = (
 )
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `run`."""
-    add_spec(parser)
-    parser.add_argument(
-        "--trace",
-        metavar="FILE",
-        help="trace a few calls after the timing, and write the steps for Perfetto",
-    )
-    parser.add_argument("--force", action="store_true", help=f"with --trace: {FORCE}")
-    parser.add_argument("--remedies", action="store_true", help=HELP)
-    parser.add_argument("--sizes", metavar="N", help=SIZES_HELP)
-    parser.add_argument(
-        "--shardings",
-        action="store_true",
-        help="print how the compiler shards each value of the programs",
-    )
+ARGUMENTS = {
+    **SPEC,
+    "--trace": {
+        "metavar": "FILE",
+        "help": "trace a few calls after the timing, and write the steps for Perfetto",
+    },
+    "--force": {"action": "store_true", "help": f"with --trace: {FORCE}"},
+    "--remedies": {"action": "store_true", "help": HELP},
+    "--sizes": {"metavar": "N", "help": SIZES_HELP},
+    "--shardings": {
+        "action": "store_true",
+        "help": "print how the compiler shards each value of the programs",
+    },
+}
 
 
 def _with_options(experiment: Experiment, arguments: Namespace) -> Experiment:

@@ -1,21 +1,19 @@
 """Prints a script of plain JAX that reproduces an experiment without this project."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.commands.spec import add_spec, read_spec
+from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec
 from spmd_core.script import export
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `script`."""
-    add_spec(parser, optional=True)
-    parser.add_argument(
-        "--run",
-        metavar="ID",
-        help="the experiment of a stored run, whose values the script then compares with its own",
-    )
+ARGUMENTS = {
+    **OPTIONAL_SPEC,
+    "--run": {
+        "metavar": "ID",
+        "help": "the experiment of a stored run, whose values the script then compares with its own",
+    },
+}
 
 
 def main(arguments: Namespace) -> int:

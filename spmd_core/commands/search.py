@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from spmd_core.base import CLEAR, bytes_text, number_text, refuse, seconds_text, shorten
 from spmd_core.commands.printed.table import table
 from spmd_core.commands.search_arguments import (
+    ARGUMENTS,
     BUDGET_S,
-    add_arguments,
     check_amounts,
     question_of,
 )
@@ -26,7 +26,7 @@ BEST_NUMBERS = (1, 2, 3, 4)  # columns of the best of each target
 _HEAD = ("candidate", "", "time", "between", "memory", "fits", "known by", "others")
 
 
-__all__ = ["add_arguments", "main"]
+__all__ = ["ARGUMENTS", "main"]
 
 
 def main(arguments: Namespace) -> int:

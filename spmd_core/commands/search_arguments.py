@@ -1,12 +1,11 @@
 """The arguments of `python -m spmd_core search`, and the question that they ask."""
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
-from typing import Any
+from argparse import Namespace
+from collections.abc import Callable
 
 from spmd_core.base import refuse
-from spmd_core.commands.config import add_config, config_from
-from spmd_core.commands.predict_arguments import add_experts, add_sizes
+from spmd_core.commands.config import CONFIG, config_from
+from spmd_core.commands.predict_arguments import EXPERTS, SIZES
 from spmd_core.commands.spec import HELP, read_open_spec
 from spmd_core.experiment import AXES, VARIABLE, parse_mesh
 from spmd_core.lab import Lab
@@ -44,7 +43,7 @@ _DTYPES = ("state_dtype", "second_moment_dtype", "parameter_dtype")
 _FIXED = (*_DTYPES, "dropless", "capacity_factor", "imbalance", *VARIABLE)
 
 
-_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+ARGUMENTS = {
     "spec": {
         "metavar": "SPEC",
         "nargs": "?",
@@ -113,16 +112,10 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "action": "store_true",
         "help": "print the winner's axis rules as MaxText and Flax write them",
     },
+    **CONFIG,
+    **EXPERTS,
+    **SIZES,
 }
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `search`."""
-    for name, keywords in _OPTIONS.items():
-        parser.add_argument(name, **keywords)
-    add_config(parser)
-    add_experts(parser)
-    add_sizes(parser)
 
 
 def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion | ArrayQuestion:

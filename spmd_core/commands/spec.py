@@ -3,7 +3,6 @@ recipe.
 """
 
 import sys
-from argparse import ArgumentParser
 from typing import IO, Any
 
 from spmd_core.base import RequestError, read_file, refuse, shorten
@@ -12,9 +11,9 @@ from spmd_core.experiment import MAX_TEXT_BYTES, Experiment, link, load_json, pa
 HELP = "a spec file, - for standard input, a link, or recipe:NAME"
 
 
-def add_spec(parser: ArgumentParser, *, optional: bool = False) -> None:
-    """The positional argument that names an experiment."""
-    parser.add_argument("spec", metavar="SPEC", nargs="?" if optional else None, help=HELP)
+# the positional argument that names an experiment
+SPEC = {"spec": {"metavar": "SPEC", "help": HELP}}
+OPTIONAL_SPEC = {"spec": {"metavar": "SPEC", "nargs": "?", "help": HELP}}
 
 
 def read_spec(word: str) -> Experiment:

@@ -1,7 +1,7 @@
 """Lists collections, shows one, makes and changes them."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 
 from spmd_core.base import refuse, shorten, visible
@@ -35,13 +35,17 @@ _LEAST = {
 _MOST = {"list": 0, "show": 1, "edit": 3, "move": 3, "rename": 2, "delete": 1}
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `collection`."""
-    listed = "; ".join(f"{action} {words}".strip() for action, words in _USAGE.items())
-    parser.add_argument("action", metavar="ACTION", nargs="?", default="list", help=listed)
-    parser.add_argument("words", metavar="WORD", nargs="*", help="what the action takes")
-    parser.add_argument("--text", metavar="TEXT", help="with add: a text, - for standard input")
-    parser.add_argument("--search", metavar="ID", help="with add: a search, with its answer")
+ARGUMENTS = {
+    "action": {
+        "metavar": "ACTION",
+        "nargs": "?",
+        "default": "list",
+        "help": "; ".join(f"{action} {words}".strip() for action, words in _USAGE.items()),
+    },
+    "words": {"metavar": "WORD", "nargs": "*", "help": "what the action takes"},
+    "--text": {"metavar": "TEXT", "help": "with add: a text, - for standard input"},
+    "--search": {"metavar": "ID", "help": "with add: a search, with its answer"},
+}
 
 
 def main(arguments: Namespace) -> int:

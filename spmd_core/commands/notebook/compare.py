@@ -1,7 +1,7 @@
 """Compares two to eight stored runs of any kind, or as many searches."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.commands.notebook.named import RUN_HELP, run_named, searches_named, subjects
 from spmd_core.lab import Lab
@@ -29,25 +29,23 @@ FORMATS = ("text", "md", "csv")
 _WRITERS = {"text": table_text, "md": table_markdown, "csv": csv_of}
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `compare`."""
-    parser.add_argument(
-        "runs", metavar="RUN", nargs="+", help=f"2 to 8 runs, or as many searches: {RUN_HELP}"
-    )
-    parser.add_argument(
-        "--baseline", metavar="RUN", help="what the others are compared with; else the first"
-    )
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        default="text",
-        help="md to paste into a review; csv of the runs",
-    )
-    parser.add_argument(
-        "--columns",
-        metavar="NAME,NAME",
-        help="the table of the runs alone, with these columns, such as Run,Time",
-    )
+ARGUMENTS = {
+    "runs": {
+        "metavar": "RUN",
+        "nargs": "+",
+        "help": f"2 to 8 runs, or as many searches: {RUN_HELP}",
+    },
+    "--baseline": {"metavar": "RUN", "help": "what the others are compared with; else the first"},
+    "--format": {
+        "choices": FORMATS,
+        "default": "text",
+        "help": "md to paste into a review; csv of the runs",
+    },
+    "--columns": {
+        "metavar": "NAME,NAME",
+        "help": "the table of the runs alone, with these columns, such as Run,Time",
+    },
+}
 
 
 def main(arguments: Namespace) -> int:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.base import refuse
 from spmd_core.commands.notebook.named import RUN_HELP, run_named, searches_named
@@ -10,18 +10,16 @@ from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.lab import Lab
 from spmd_core.results import COLLECTION_ID
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `export`."""
-    listed = f"{RUN_HELP}; a collection or search goes with its runs"
-    parser.add_argument("runs", metavar="RUN", nargs="*", help=listed)
-    parser.add_argument(
-        "--all", action="store_true", help="every run that is over, collection and search"
-    )
-    parser.add_argument(
-        "--out", metavar="FILE", required=True, help="the archive, such as a.spmdlab"
-    )
-    parser.add_argument("--force", action="store_true", help=FORCE)
+ARGUMENTS = {
+    "runs": {
+        "metavar": "RUN",
+        "nargs": "*",
+        "help": f"{RUN_HELP}; a collection or search goes with its runs",
+    },
+    "--all": {"action": "store_true", "help": "every run that is over, collection and search"},
+    "--out": {"metavar": "FILE", "required": True, "help": "the archive, such as a.spmdlab"},
+    "--force": {"action": "store_true", "help": FORCE},
+}
 
 
 def main(arguments: Namespace) -> int:

@@ -1,15 +1,14 @@
 """Names a stored run, so that people can talk about it."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
-from spmd_core.commands.notebook.named import add_run, print_labels, run_named, text_of
+from spmd_core.commands.notebook.named import RUN, print_labels, run_named, text_of
 from spmd_core.lab import Lab
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `name`."""
-    add_run(parser)
-    parser.add_argument("text", metavar="TEXT", help='the name; "" removes it')
+ARGUMENTS = {
+    **RUN,
+    "text": {"metavar": "TEXT", "help": 'the name; "" removes it'},
+}
 
 
 def main(arguments: Namespace) -> int:

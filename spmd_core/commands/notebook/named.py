@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 
 from spmd_core.base import refuse
@@ -20,9 +20,8 @@ RUN_HELP = (
 )
 
 
-def add_run(parser: ArgumentParser) -> None:
-    """The positional argument that names one run."""
-    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+# the positional argument that names one run
+RUN = {"run": {"metavar": "RUN", "help": RUN_HELP}}
 
 
 def run_named(lab: Lab, word: str) -> str:

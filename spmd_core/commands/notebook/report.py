@@ -1,7 +1,7 @@
 """Writes a report of stored runs as one HTML file or as Markdown."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Mapping
 
 from spmd_core.base import refuse
@@ -29,14 +29,17 @@ from spmd_core.results import COLLECTION_ID
 FORMATS = {"md": markdown_text, "html": html_text}
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `report`."""
-    listed = f"a collection, up to 8 searches, or up to 8 runs: {RUN_HELP}"
-    parser.add_argument("runs", metavar="RUN", nargs="+", help=listed)
-    parser.add_argument("--format", choices=tuple(FORMATS), default="md", help="md or html")
-    parser.add_argument("--out", metavar="FILE", help="a file; else standard output")
-    parser.add_argument("--force", action="store_true", help=FORCE)
-    parser.add_argument("--texts", action="store_true", help="with the programs as compiled")
+ARGUMENTS = {
+    "runs": {
+        "metavar": "RUN",
+        "nargs": "+",
+        "help": f"a collection, up to 8 searches, or up to 8 runs: {RUN_HELP}",
+    },
+    "--format": {"choices": tuple(FORMATS), "default": "md", "help": "md or html"},
+    "--out": {"metavar": "FILE", "help": "a file; else standard output"},
+    "--force": {"action": "store_true", "help": FORCE},
+    "--texts": {"action": "store_true", "help": "with the programs as compiled"},
+}
 
 
 def main(arguments: Namespace) -> int:

@@ -1,20 +1,23 @@
 """Adds tags to a stored run, or removes them; pins it."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.base import refuse
-from spmd_core.commands.notebook.named import add_run, print_labels, run_named
+from spmd_core.commands.notebook.named import RUN, print_labels, run_named
 from spmd_core.lab import Lab
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `tag`."""
-    add_run(parser)
-    parser.add_argument("tags", metavar="TAG", nargs="*", help="a word to add, such as v5p")
-    parser.add_argument("--remove", metavar="TAG", nargs="+", default=[], help="tags to remove")
-    pin = parser.add_mutually_exclusive_group()
-    pin.add_argument("--pin", action="store_true", default=None, help="list it first on History")
-    pin.add_argument("--unpin", dest="pin", action="store_false", help="no longer")
+ARGUMENTS = {
+    **RUN,
+    "tags": {"metavar": "TAG", "nargs": "*", "help": "a word to add, such as v5p"},
+    "--remove": {"metavar": "TAG", "nargs": "+", "default": [], "help": "tags to remove"},
+    "--pin": {
+        "group": "pin",
+        "action": "store_true",
+        "default": None,
+        "help": "list it first on History",
+    },
+    "--unpin": {"group": "pin", "dest": "pin", "action": "store_false", "help": "no longer"},
+}
 
 
 def main(arguments: Namespace) -> int:

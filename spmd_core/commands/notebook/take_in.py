@@ -4,16 +4,15 @@ import json
 import os
 import stat
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.base import open_file, refuse, shorten, visible
 from spmd_core.lab import Imported, Lab
 from spmd_core.words import imported_words
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `import`."""
-    parser.add_argument("file", metavar="FILE", help="an archive that `export` wrote")
+ARGUMENTS = {
+    "file": {"metavar": "FILE", "help": "an archive that `export` wrote"},
+}
 
 
 def main(arguments: Namespace) -> int:

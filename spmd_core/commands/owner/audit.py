@@ -2,7 +2,7 @@
 
 import json
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.base import refuse, shorten, visible
 from spmd_core.commands.printed.table import table
@@ -12,11 +12,13 @@ _NAMES = {"submit": "run"}  # of actions, as people call them
 _MOST = 10_000
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `audit`."""
-    parser.add_argument(
-        "--limit", metavar="N", default="1000", help="at most so many, the newest (default 1000)"
-    )
+ARGUMENTS = {
+    "--limit": {
+        "metavar": "N",
+        "default": "1000",
+        "help": "at most so many, the newest (default 1000)",
+    },
+}
 
 
 def main(arguments: Namespace) -> int:

@@ -1,18 +1,16 @@
 """Prints whether a login is required on the data folder, and ends that."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from spmd_core.base import default_data_folder, login
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `login`."""
-    parser.add_argument(
-        "--off",
-        action="store_true",
-        help="require no login any more; first remove [auth] from secrets.toml",
-    )
+ARGUMENTS = {
+    "--off": {
+        "action": "store_true",
+        "help": "require no login any more; first remove [auth] from secrets.toml",
+    },
+}
 
 
 def main(arguments: Namespace) -> int:

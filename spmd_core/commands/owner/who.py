@@ -2,7 +2,7 @@
 
 import json
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import asdict
 
 from spmd_core.commands.printed.table import table
@@ -11,8 +11,7 @@ from spmd_core.lab import Lab
 _LISTED = 200
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Arguments of `who`: none."""
+ARGUMENTS = {}
 
 
 def main(arguments: Namespace) -> int:

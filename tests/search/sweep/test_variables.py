@@ -1,6 +1,7 @@
 """The table of variables: every row varies something, and who offers a choice reads the table."""
 
 import re
+import sys
 import shutil
 
 import pytest
@@ -93,7 +94,9 @@ def depth(monkeypatch) -> Variable:
     return DEPTH
 
 
-def test_one_row_adds_a_variable_to_the_command_line(depth, capsys):
+def test_one_row_adds_a_variable_to_the_command_line(depth, capsys, monkeypatch):
+    for name in ("predict", "predict_arguments", "predict_sweep"):  # which read the table
+        monkeypatch.delitem(sys.modules, f"spmd_core.commands.{name}", raising=False)
     with pytest.raises(SystemExit):
         command_line.main(["predict", "--help"])
     assert re.search(r"generation,\s+chips,(\s+\S+,)*\s+depth", capsys.readouterr().out)

@@ -2,15 +2,14 @@
 path, and on a connection that is open already.
 """
 
-import asyncio
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import streamlit as st
 
 from bench.login_states import CLOSED, leave, set_up
 from spmd_core.base import login
+from tests.loops import finished
 from ui.entrance import door
 from ui.entrance.gate import Gate
 
@@ -36,12 +35,6 @@ async def served(scope, receive, send):
     while (message := await receive())["type"] != "websocket.disconnect":
         kind = "accept" if message["type"] == "websocket.connect" else "send"
         await send({"type": f"websocket.{kind}", "text": "data"})
-
-
-def finished(request):
-    """Carry a request out in a thread of its own: a browser's tests leave a loop in this one."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, request).result()
 
 
 def asked(gate, path="/"):

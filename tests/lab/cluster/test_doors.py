@@ -2,7 +2,6 @@
 secrets, and whatever answers there ends in a sentence.
 """
 
-import asyncio
 import os
 import zlib
 
@@ -20,6 +19,7 @@ from spmd_core.lab.cluster.connection import Away, Connection
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.limits import Asker
 from tests.labs import PATIENCE_S, STANDIN
+from tests.loops import finished
 
 PATH = f"{STANDIN}{os.pathsep}{ROOT}"
 NO_SCHEDULER = {
@@ -46,7 +46,7 @@ def test_what_is_no_scheduler_is_a_sentence(name, tmp_path):
         listening(servers(tmp_path)[name]) as address,
         pytest.raises(Away, match=NO_SCHEDULER[name]) as away,
     ):
-        asyncio.run(Connection(address, ())._workers())
+        finished(Connection(address, ())._workers())
     assert "\n" not in str(away.value)
 
 

@@ -1,8 +1,8 @@
 """The table of variables: every row varies something, and who offers a choice reads the table."""
 
 import re
-import sys
 import shutil
+import sys
 
 import pytest
 from streamlit.testing.v1 import AppTest

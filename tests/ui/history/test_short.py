@@ -1,7 +1,5 @@
 """Short links redirect, and previews are made of the address alone."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urljoin, urlsplit
 
 import pytest
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from bench.hostile_links import hold_example
 from spmd_core.experiment import link, programs
 from spmd_core.experiment.experiment import parse_experiment
+from tests.loops import finished
 from ui.entrance import door, short
 
 LAYER = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}
@@ -33,9 +32,7 @@ def get(path, query=b"", agent=b"Mozilla/5.0", method="GET"):
         "type": "http", "method": method, "path": path, "query_string": query,
         "headers": [(b"user-agent", agent)],
     }  # fmt: skip
-    # in a thread of its own: a browser's test leaves an event loop in this one
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, short.ShortLinks(app)(scope, receive, send)).result()
+    finished(short.ShortLinks(app)(scope, receive, send))
     if sent == ["passed on"]:
         return None
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}

@@ -97,6 +97,7 @@ def depth(monkeypatch) -> Variable:
 def test_one_row_adds_a_variable_to_the_command_line(depth, capsys, monkeypatch):
     for name in ("predict", "predict_arguments", "predict_sweep"):  # which read the table
         monkeypatch.delitem(sys.modules, f"spmd_core.commands.{name}", raising=False)
+        monkeypatch.delattr(f"spmd_core.commands.{name}", raising=False)
     with pytest.raises(SystemExit):
         command_line.main(["predict", "--help"])
     assert re.search(r"generation,\s+chips,(\s+\S+,)*\s+depth", capsys.readouterr().out)

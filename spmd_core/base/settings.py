@@ -3,7 +3,7 @@
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +20,34 @@ _TLS_FILES = ("SPMD_LAB_DASK_CA", "SPMD_LAB_DASK_CERT", "SPMD_LAB_DASK_KEY")
 UPLOADS = ("off", "compile", "run", "kernels")  # each allows what those before it do
 ROLES = ("viewer", "runner", "admin")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
-_PERSON = re.compile(r"[^@\s#]+@[\w-]+(\.[\w-]+)+|\S+#\S+|\*")
-_MEMBER = re.compile(r"([^@\s]+@|@)?[\w-]+(\.[\w-]+)+")
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An IP address; None for a name, which may lead anywhere."""
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+# variables that list words: how each is written, and what one that is not is called
+_PEOPLE = (
+    re.compile(r"[^@\s#]+@[\w-]+(\.[\w-]+)+|\S+#\S+|\*").fullmatch,
+    "is no e-mail address, and no issuer#sub",
+    "ann@example.com",
+)
+_MEMBERS = (
+    "SPMD_LAB_MEMBERS",
+    re.compile(r"([^@\s]+@|@)?[\w-]+(\.[\w-]+)+|\*").fullmatch,
+    "is no e-mail address or domain",
+    "ann@example.com,example.org, or * for whoever the identity provider knows",
+)
+_PROXIES = (
+    "SPMD_LAB_PROXY",
+    _address,
+    "is not the address of a proxy",
+    "10.0.0.2, or leave it out",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +144,14 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         dask=(dask := _scheduler("SPMD_LAB_DASK", environ.get("SPMD_LAB_DASK", "").strip())),
         clusters=(clusters := _clusters(environ)),
         dask_tls=_tls_files(environ, dask, *dict(clusters).values()),
-        members=_members(environ, "SPMD_LAB_MEMBERS"),
-        admins=_people(environ, "SPMD_LAB_ADMINS"),
-        runners=_people(environ, "SPMD_LAB_RUNNERS"),
+        members=tuple(word.removeprefix("@") for word in _words(environ, *_MEMBERS)),
+        admins=_words(environ, "SPMD_LAB_ADMINS", *_PEOPLE),
+        runners=_words(environ, "SPMD_LAB_RUNNERS", *_PEOPLE),
         anonymous=_choice(environ, "SPMD_LAB_ANONYMOUS", ROLES),
         uploads=_choice(environ, "SPMD_LAB_UPLOADS", UPLOADS),
         examples=_choice(environ, "SPMD_LAB_EXAMPLES", ("on", "off")) != "off",
         token=_token(environ, "SPMD_LAB_TOKEN"),
-        proxies=_proxies(environ, "SPMD_LAB_PROXY"),
+        proxies=_words(environ, *_PROXIES),
     )
 
 
@@ -159,20 +185,15 @@ def _scheduler(variable: str, address: str) -> str:
             "is not the address of a Dask scheduler",
             "use for example tls://10.0.0.1:8786, or leave it out",
         )
-    if match["scheme"] == "tcp" and not _is_loopback(match["host"].strip("[]")):
+    host = match["host"].strip("[]")
+    is_loopback = host == "localhost" or ((known := _address(host)) and known.is_loopback)
+    if match["scheme"] == "tcp" and not is_loopback:
         raise refuse(
             shown,
             "would send runs unencrypted to another machine, to whoever answers there",
             f"use tls{address[3:]} with {', '.join(_TLS_FILES)}",
         )
     return address
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, which may lead anywhere
-        return False
 
 
 def _file(environ: Mapping[str, str], name: str) -> str:
@@ -186,28 +207,14 @@ def _file(environ: Mapping[str, str], name: str) -> str:
     return str(path.resolve())
 
 
-def _members(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+def _words(
+    environ: Mapping[str, str], name: str, is_one: Callable[[str], object], rule: str, example: str
+) -> tuple[str, ...]:
+    """Words with commas or spaces between them; RequestError where one is of another kind."""
     words = environ.get(name, "").lower().replace(",", " ").split()
     for word in words:
-        if word != "*" and not _MEMBER.fullmatch(word):
-            raise refuse(
-                f"{name}={shorten(word)}",
-                "is no e-mail address or domain",
-                f"use for example {name}=ann@example.com,example.org, or * for whoever the "
-                "identity provider knows",
-            )
-    return tuple(word.removeprefix("@") for word in words)
-
-
-def _people(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
-    words = environ.get(name, "").lower().replace(",", " ").split()
-    for word in words:
-        if not _PERSON.fullmatch(word):
-            raise refuse(
-                f"{name}={shorten(word)}",
-                "is no e-mail address, and no issuer#sub",
-                f"use for example {name}=ann@example.com",
-            )
+        if not is_one(word):
+            raise refuse(f"{name}={shorten(word)}", rule, f"use for example {name}={example}")
     return tuple(words)
 
 
@@ -228,20 +235,6 @@ def _token(environ: Mapping[str, str], name: str) -> str:
             "make one with `python -c 'import secrets; print(secrets.token_urlsafe())'`",
         )
     return text
-
-
-def _proxies(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
-    words = environ.get(name, "").replace(",", " ").split()
-    for word in words:
-        try:
-            ipaddress.ip_address(word)
-        except ValueError:
-            raise refuse(
-                f"{name}={shorten(word)}",
-                "is not the address of a proxy",
-                f"use for example {name}=10.0.0.2, or leave it out",
-            ) from None
-    return tuple(words)
 
 
 def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
@@ -295,7 +288,7 @@ def own_path(name: str, text: str) -> Path:
         raise refuse(
             f"{name}={shorten(text)}",
             "is in a home folder that is not known here",
-            f"set {name} to a whole path, or set HOME",
+            f"set {name} to an absolute path, or set HOME",
         )
     return path
 

@@ -57,8 +57,7 @@ class ArchivedRuns(KeptSearches):
         query = "SELECT examples, EXISTS (SELECT 1 FROM runs) AS used FROM installation"
         row = self._rows(query)[0]
         if not row["examples"]:
-            with self._transaction() as db:
-                db.execute("UPDATE installation SET examples = 1")
+            self._write("UPDATE installation SET examples = 1")
         return not (row["examples"] or row["used"])
 
     def exported(self, runs: Iterable[str]) -> Iterator[tuple[dict[str, object], str | None]]:

@@ -64,9 +64,8 @@ class CollectionsOfRuns(LabelsOfRuns):
 
     def delete_collection(self, collection: str) -> None:
         """Delete a collection; its runs stay. RequestError where there is none."""
-        with self._transaction() as db:
-            if not db.execute("DELETE FROM collections WHERE id = ?", (collection,)).rowcount:
-                raise _missing(collection)
+        if not self._write("DELETE FROM collections WHERE id = ?", (collection,)):
+            raise _missing(collection)
 
 
 def insert_collection(

@@ -139,6 +139,11 @@ class Database:
         with self._sentences(), self._reading:
             return self._reader.execute(query, values).fetchall()
 
+    def _write(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Carry out one statement; how many rows it changed."""
+        with self._transaction() as db:
+            return db.execute(statement, values).rowcount
+
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._sentences(), self._writing:

@@ -31,8 +31,7 @@ class KeptSearches(CollectionsOfRuns):
 
     def delete_kept_search(self, search: str) -> None:
         """Delete a foreign search; those of this data folder are forgotten by age."""
-        with self._transaction() as db:
-            db.execute("DELETE FROM kept_searches WHERE id = ? AND is_foreign", (search,))
+        self._write("DELETE FROM kept_searches WHERE id = ? AND is_foreign", (search,))
 
 
 def insert_kept(db: sqlite3.Connection, kept: KeptSearch) -> None:

@@ -122,61 +122,57 @@ class RunQueue(Database):
         """Note why the cluster does not take its runs, for whoever waits for those that were queued
         by then (seconds since the epoch); how many wait.
         """
-        with self._transaction() as db:
-            return db.execute(
-                f"""UPDATE runs SET progress = ? WHERE state = 'queued' AND lane = ?
+        return self._write(
+            f"""UPDATE runs SET progress = ? WHERE state = 'queued' AND lane = ?
                     AND {_WHICH["for the cluster"]} AND submitted_at <= ?""",
-                (json.dumps({"held_up": reason}), lane, before),
-            ).rowcount
+            (json.dumps({"held_up": reason}), lane, before),
+        )
 
     def let_on(self) -> None:
         """Nothing holds up what is queued."""
-        with self._transaction() as db:
-            db.execute(
-                "UPDATE runs SET progress = NULL WHERE state = 'queued' AND progress IS NOT NULL"
-            )
+        self._write(
+            "UPDATE runs SET progress = NULL WHERE state = 'queued' AND progress IS NOT NULL"
+        )
 
     def put_back(self, run: str, held_up: str | None) -> bool:
         """Put a started run back in its place in the queue; False where it is over, or ends."""
-        with self._transaction() as db:
-            return (
-                db.execute(
-                    f"""UPDATE runs SET state = 'queued', started_at = NULL, worker_pid = NULL,
+        return bool(
+            self._write(
+                f"""UPDATE runs SET state = 'queued', started_at = NULL, worker_pid = NULL,
                     progress = ? WHERE id = ? AND {IN_ACTIVE} AND NOT EXISTS (SELECT 1 FROM
                     requests WHERE run = ? AND answered_at IS NULL)""",
-                    (json.dumps({"held_up": held_up}), run, run),
-                ).rowcount
-                == 1
+                (json.dumps({"held_up": held_up}), run, run),
             )
+        )
 
     def refuse_queued(self, run: str, error: Failure) -> bool:
         """Fail a run that is still in the queue; False where it is not."""
-        with self._transaction() as db:
-            changed = db.execute(
+        return bool(
+            self._write(
                 """UPDATE runs SET state = 'failed', finished_at = ?, error_kind = ?,
                     error_message = ? WHERE id = ? AND state = 'queued'""",
                 (time.time(), error.kind, error.message, run),
             )
-            return changed.rowcount == 1
+        )
 
     def start(self, run: str) -> bool:
         """Take a run out of the queue; False where it is no longer in it."""
-        with self._transaction() as db:
-            changed = db.execute(
+        return bool(
+            self._write(
                 """UPDATE runs SET state = 'starting', started_at = ?, progress = NULL
                     WHERE id = ? AND state = 'queued'""",
                 (time.time(), run),
             )
-            return changed.rowcount == 1
+        )
 
     def cancel_queued(self, run: str, state: str = "cancelled") -> bool:
         """Cancel a run that is still in the queue, or interrupt it; False where it is not."""
-        with self._transaction() as db:
-            changed = db.execute(
+        return bool(
+            self._write(
                 "UPDATE runs SET state = ?, finished_at = ? WHERE id = ? AND state = 'queued'",
                 (state, time.time(), run),
             )
-            return changed.rowcount == 1
+        )
 
     def abandoned(self, lives: Callable[[int | None], bool]) -> tuple[str, ...]:
         """Runs that are not over and that nobody waits for any more: their client, for as long as
@@ -194,13 +190,12 @@ class RunQueue(Database):
         for row in self._rows(f"SELECT id, client FROM runs WHERE {IN_PROGRESS}"):
             if lives(row["client"]):
                 self.put_back(row["id"], None)
-        with self._transaction() as db:
-            db.execute(
-                f"""UPDATE runs SET finished_at = ?, state = CASE WHEN EXISTS (SELECT 1 FROM requests
+        self._write(
+            f"""UPDATE runs SET finished_at = ?, state = CASE WHEN EXISTS (SELECT 1 FROM requests
                     WHERE kind = 'cancel' AND run = runs.id AND answered_at IS NULL)
                     THEN 'cancelled' ELSE 'interrupted' END WHERE {IN_PROGRESS}""",
-                (time.time(),),
-            )
+            (time.time(),),
+        )
 
 
 def insert_run(

@@ -70,8 +70,7 @@ class Searches(Database):
     def keep_fates(self, search: str, rows: Iterable[Sequence[Any]]) -> None:
         """Store the outcome of every candidate, in the order of the enumeration."""
         body = zlib.compress(json.dumps(list(rows), separators=(",", ":")).encode(), _LEVEL)
-        with self._transaction() as db:
-            db.execute("UPDATE searches SET fates = ? WHERE id = ?", (body, search))
+        self._write("UPDATE searches SET fates = ? WHERE id = ?", (body, search))
 
     def keep_outcomes(self, search: str, outcomes: Iterable[tuple[int, dict[str, object]]]) -> None:
         """Keep what became of candidates since: compiled, measured, failed, or pruned by now."""

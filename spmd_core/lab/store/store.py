@@ -65,17 +65,16 @@ class Store(ArchivedRuns):
             "waiting_for": status.waiting_for,
             "paused_for": status.paused_for,
         }
-        with self._transaction() as db:
-            db.execute(
-                f"UPDATE runs SET state = ?, progress = ?, worker_pid = ?, started_at = COALESCE(?, started_at) WHERE id = ? AND {IN_ACTIVE}",
-                (
-                    status.state,
-                    json.dumps(progress),
-                    status.worker_pid,
-                    status.started_at,
-                    status.run,
-                ),
-            )
+        self._write(
+            f"UPDATE runs SET state = ?, progress = ?, worker_pid = ?, started_at = COALESCE(?, started_at) WHERE id = ? AND {IN_ACTIVE}",
+            (
+                status.state,
+                json.dumps(progress),
+                status.worker_pid,
+                status.started_at,
+                status.run,
+            ),
+        )
 
     def finish(
         self,
@@ -281,11 +280,10 @@ class Store(ArchivedRuns):
 
     def keep_environment(self, target: str, environment: Environment) -> None:
         """Store the device report of a target."""
-        with self._transaction() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO environments VALUES (?, ?, ?)",
-                (target, environment.model_dump_json(), time.time()),
-            )
+        self._write(
+            "INSERT OR REPLACE INTO environments VALUES (?, ?, ?)",
+            (target, environment.model_dump_json(), time.time()),
+        )
 
     def environment(self, target: str) -> Environment | None:
         """The last device report of a target; None where it cannot be read."""
@@ -294,8 +292,7 @@ class Store(ArchivedRuns):
 
     def note_holder(self, pid: int, mark: str, file: str) -> None:
         """Keep which process works the queue, and by which lock file."""
-        with self._transaction() as db:
-            db.execute("INSERT OR REPLACE INTO holder VALUES (1, ?, ?, ?)", (pid, mark, file))
+        self._write("INSERT OR REPLACE INTO holder VALUES (1, ?, ?, ?)", (pid, mark, file))
 
     def holder(self) -> tuple[int, str, str] | None:
         """The process that last began to work the queue: pid, its mark, and its lock file."""
@@ -326,11 +323,10 @@ class Store(ArchivedRuns):
 
     def answer(self, number: int, error: str | None = None) -> None:
         """Mark a request as done, or as failed."""
-        with self._transaction() as db:
-            db.execute(
-                "UPDATE requests SET answered_at = ?, error = ? WHERE id = ?",
-                (time.time(), error, number),
-            )
+        self._write(
+            "UPDATE requests SET answered_at = ?, error = ? WHERE id = ?",
+            (time.time(), error, number),
+        )
 
 
 def _readable(make: Callable[[sqlite3.Row], T], rows: Sequence[sqlite3.Row]) -> Iterator[T]:

@@ -14,8 +14,7 @@ class Remedies(Database):
         deleted.
         """
         packed = zlib.compress(json.dumps(body, separators=(",", ":")).encode())
-        with self._transaction() as db:
-            db.execute("INSERT OR REPLACE INTO remedies VALUES (?, ?)", (run, packed))
+        self._write("INSERT OR REPLACE INTO remedies VALUES (?, ?)", (run, packed))
 
     def of(self, run: str) -> dict[str, object] | None:
         """The stored remedies of a run; None where nothing was tried."""

@@ -22,7 +22,8 @@ at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Compare", width="stretch")
     downloads = st.container(width="content")
-    pressed = st.button(
+    # a study of plans is compiled by a button beside its rows
+    pressed = not plan_rows.is_of_plans(experiment) and st.button(
         "Run",
         type="primary",
         icon=":material/play_arrow:",
@@ -42,7 +43,7 @@ if refusal:
     st.caption("What you see below is of the last fields that were valid.")
 elif misfit:
     shell.offer_nearest("compare", misfit)
-elif pressed and not plan_rows.is_of_plans(experiment):
+elif pressed:
     live.ask("compare", experiment)
 
 if status := live.follow("compare", experiment, run, at_work):
@@ -68,7 +69,7 @@ if status := live.follow("compare", experiment, run, at_work):
 elif run is None:
     cards.elsewhere(lab().active(), state.last_run("compare"))
     if misfit is None and plan_rows.is_of_plans(experiment):
-        plan_rows.show(experiment, pressed)
+        plan_rows.show(experiment)
     elif misfit is None and not study.last_answer(experiment):
         comparison.before(experiment, can_run=not refusal)
 

@@ -13,9 +13,9 @@ from spmd_core.results import Result, StrategyResult, safe_cell
 from spmd_core.words import (
     PAIRED,
     off_words,
+    row_title,
     studies,
     timed_in,
-    title,
     verdict_words,
 )
 from ui.markdown import coded
@@ -70,7 +70,7 @@ def times_table(result: Result) -> pd.DataFrame:
     rows = []
     for name, strategy in result.ordered:
         rows.append(
-            _times_row(title(name), strategy.median_s, strategy, timed_in(result, name))
+            _times_row(row_title(result, name), strategy.median_s, strategy, timed_in(result, name))
             | {
                 "95 % interval": interval_text(strategy.ci95_s),
                 _RATE: _rate(strategy),
@@ -81,7 +81,7 @@ def times_table(result: Result) -> pd.DataFrame:
         if strategy.from_unsharded is not None:
             rows.append(
                 _times_row(
-                    f"{title(name)}, from unsharded operands",
+                    f"{row_title(result, name)}, from unsharded operands",
                     strategy.from_unsharded.median_s,
                     strategy,
                 )
@@ -130,7 +130,7 @@ def measuring_table(result: Result) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Strategy": title(name),
+                "Strategy": row_title(result, name),
                 "Samples": " + ".join(
                     f"{len(taken):,}"
                     for taken in (strategy.samples_s, strategy.remeasured_s)
@@ -153,7 +153,7 @@ def hosts_table(result: Result) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Strategy": title(name),
+                "Strategy": row_title(result, name),
                 "Host": each.host,
                 "Process": str(each.process),
                 "Devices": str(each.devices),
@@ -177,7 +177,7 @@ def roofs_table(result: Result) -> pd.DataFrame:
         roofs = strategy.roofline
         rows.append(
             {
-                "Strategy": title(name),
+                "Strategy": row_title(result, name),
                 "Measured": time_text(strategy.median_s),
                 "Expected": time_text(strategy.predicted_s.estimate),
                 **{
@@ -210,12 +210,12 @@ def _spread(strategy: StrategyResult) -> str:
 def samples_table(result: Result) -> pd.DataFrame:
     """Every sample in microseconds: one row per round, one column per strategy."""
     samples = {
-        title(name): strategy.samples_s + strategy.remeasured_s
+        row_title(result, name): strategy.samples_s + strategy.remeasured_s
         for name, strategy in result.strategies.items()
         if strategy.samples_s
     }
     samples |= {
-        f"{title(name)}, from unsharded": strategy.from_unsharded.samples_s
+        f"{row_title(result, name)}, from unsharded": strategy.from_unsharded.samples_s
         for name, strategy in result.strategies.items()
         if strategy.from_unsharded is not None
     }
@@ -234,7 +234,7 @@ def phases_table(result: Result) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Strategy": title(name),
+                "Strategy": row_title(result, name),
                 "Trace": time_text(strategy.phases_s.trace),
                 "Lower": time_text(strategy.phases_s.lower),
                 "Compile": time_text(strategy.phases_s.compile),
@@ -257,7 +257,7 @@ def memory_table(result: Result) -> pd.DataFrame:
     }
     return pd.DataFrame(
         [
-            {"Strategy": title(name)}
+            {"Strategy": row_title(result, name)}
             | {
                 label: bytes_text(getattr(strategy.memory_bytes, part))
                 for label, part in parts.items()
@@ -273,7 +273,7 @@ def errors_table(result: Result) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Strategy": title(name),
+                "Strategy": row_title(result, name),
                 "Largest error": _number(strategy.max_abs_error),
                 "Relative to the largest value": _number(strategy.max_rel_error),
                 "Wrong elements": NONE

@@ -19,6 +19,7 @@ from spmd_core.words import (
     interval_words,
     parts,
     rate_words,
+    row_title,
     studies,
     timed_in,
     title,
@@ -75,9 +76,20 @@ def times_chart(result: Result) -> Chart | None:
     for name, outcome in result.ordered:
         if outcome.median_s is not None:
             low, high = outcome.ci95_s or (None, None)
-            bars.append(Bar(title(name), outcome.median_s, low, high, outcome.samples_s))
+            bars.append(
+                Bar(row_title(result, name), outcome.median_s, low, high, outcome.samples_s)
+            )
         elif time := outcome.predicted_s:
-            bars.append(Bar(f"{title(name)}, predicted", time.estimate, time.low, time.high, (), 1))
+            bars.append(
+                Bar(
+                    f"{row_title(result, name)}, predicted",
+                    time.estimate,
+                    time.low,
+                    time.high,
+                    (),
+                    1,
+                )
+            )
     many = len(bars) > _MOST_BARS
     what = f"Time of the {_MOST_BARS} fastest rows" if many else "Time per call or step"
     return Chart(f"{what}, with its interval", "s", tuple(bars[:_MOST_BARS])) if bars else None
@@ -86,7 +98,7 @@ def times_chart(result: Result) -> Chart | None:
 def memory_chart(result: Result) -> Chart | None:
     """Peak bytes per device of each row."""
     bars = [
-        Bar(title(name), peak, group=2)
+        Bar(row_title(result, name), peak, group=2)
         for name, outcome in result.ordered
         if (peak := peak_bytes(outcome)) is not None
     ]
@@ -97,7 +109,7 @@ def parts_table(result: Result) -> Table:
     """Seconds of a predicted step by what the chip does in them."""
     return table_of(
         [
-            {"Strategy": Cell(title(name))}
+            {"Strategy": Cell(row_title(result, name))}
             | {part: seconds_cell(seconds) for part, seconds in parts(outcome.prediction).items()}
             for name, outcome in result.ordered
             if outcome.prediction and outcome.predicted_s
@@ -110,7 +122,7 @@ def collectives_table(result: Result) -> Table:
     return table_of(
         [
             {
-                "Strategy": Cell(title(name)),
+                "Strategy": Cell(row_title(result, name)),
                 "Collective": Cell(collective_words(each)),
                 "Count": Cell(NONE if each.count is None else str(each.count), each.count),
                 "Bytes": bytes_cell(each.bytes),
@@ -131,7 +143,7 @@ def phases_table(result: Result) -> Table:
     return table_of(
         [
             {
-                "Strategy": Cell(title(name)),
+                "Strategy": Cell(row_title(result, name)),
                 "Trace": seconds_cell(outcome.phases_s.trace),
                 "Lower": seconds_cell(outcome.phases_s.lower),
                 "Compile": seconds_cell(outcome.phases_s.compile),
@@ -188,7 +200,7 @@ def samples_table(result: Result) -> Table:
         [
             {"Round": Cell(str(at + 1))}
             | {
-                title(name): seconds_cell(samples[at] if at < len(samples) else None)
+                row_title(result, name): seconds_cell(samples[at] if at < len(samples) else None)
                 for name, samples in timed.items()
             }
             for at in range(most)
@@ -200,7 +212,7 @@ def series_table(result: Result) -> Table:
     """Values of each step of training runs, at most 200 steps."""
     return table_of(
         [
-            {"Strategy": Cell(title(name)), "Step": Cell(str(at + 1), at + 1)}
+            {"Strategy": Cell(row_title(result, name)), "Step": Cell(str(at + 1), at + 1)}
             | {
                 label.replace("_", " "): Cell(f"{values[at]:.4g}", values[at])
                 for label, values in outcome.series.items()

@@ -36,7 +36,6 @@ from spmd_core.words import (
     failures,
     headline_parts,
     kept_words,
-    merged_notes,
     origin_words,
     predicted_words,
     state_words,
@@ -152,9 +151,8 @@ def _remarks(result: Result) -> list[Block]:
         Paragraph(f"{reported(sentence)} ({', '.join(map(title, names))})")
         for sentence, names in failures(result).items()
     ]
-    named = [(name, note) for name, each in result.ordered for note in each.notes]
     notes = [
-        *(f"{note} ({', '.join(map(title, of))})" for note, of in merged_notes(named).items()),
+        *(f"{rows}: {note}" for rows, note in studies.noted(result)),
         *result.notes,
         *(result.environment.notes),
     ]

@@ -31,6 +31,7 @@ from spmd_core.results.prediction import (
 )
 from spmd_core.results.processes import next_process, with_process
 from spmd_core.results.ranking import (
+    against_baselines,
     best_rows,
     compare_predicted,
     estimates,
@@ -256,6 +257,7 @@ __all__ = [
     "Verdict",
     "Wrong",
     "WrongElement",
+    "against_baselines",
     "apart",
     "arithmetic",
     "behind",

@@ -11,6 +11,7 @@ from spmd_core.base import Frozen
 from spmd_core.experiment import MARGIN
 from spmd_core.results.environment import Environment
 from spmd_core.results.prediction import Estimate
+from spmd_core.results.ranking import best_rows
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.results.stats import Rounds, corrected, standard_error
 from spmd_core.results.verdicts import Verdict, over_processes, verdict
@@ -44,11 +45,11 @@ class Between(Frozen):
 
 
 def fastest_row(result: Result) -> str | None:
-    """The row that answers for a result: the fastest with right values, else the fastest predicted,
-    else the fastest that was timed.
+    """The row that answers for a result: the fastest with right values, of a study that of its best
+    variant; else the fastest predicted, else the fastest that was timed.
     """
     if result.comparison:
-        return result.comparison.fastest
+        return best_rows(result)[0]
     if predicted := result.only_predicted_s:
         return min(predicted, key=lambda name: predicted[name] / result.tokens(name))
     timed = {name: each for name, each in result.medians_s.items() if each is not None}

@@ -42,6 +42,18 @@ def best_rows(result: Result) -> tuple[str, ...]:
     return tuple(best.values())
 
 
+def against_baselines(result: Result) -> dict[str, Comparison]:
+    """How each baseline of a study compares with the best row of its variants, where a baseline is
+    the fastest row of all; else none: the study's own comparison has them.
+    """
+    best = best_rows(result)
+    aside = [name for name in result.experiment.baselines if name not in best]
+    if not result.comparison or result.comparison.fastest not in aside:
+        return {}
+    pairs = {name: compare_rows(result, (best[0], name)) for name in aside} if best else {}
+    return {name: pair for name, pair in pairs.items() if pair and pair.ratios}
+
+
 def names_of(answer: Comparison | None) -> tuple[str, ...]:
     """Every row of a comparison, the fastest first; none of no comparison."""
     return (answer.fastest, *(each.strategy for each in answer.ratios)) if answer else ()

@@ -261,7 +261,7 @@ class Result(Frozen):
     def order(self) -> tuple[str, ...]:
         """Strategies from the fastest to the slowest: measured ones by their median, those only
         predicted by their estimate; then, in the order of the request, those without either. Of a
-        study variants by their best rows, and the rows of each together."""
+        study variants by their best rows, and the rows of each together; baselines last."""
         ranked: list[str] = []
         if self.comparison:
             others = self.comparison.by_medians(self.medians_s)
@@ -269,9 +269,16 @@ class Result(Frozen):
         predicted = self.only_predicted_s
         ranked += sorted(predicted, key=lambda name: predicted[name] / self.tokens(name))
         names = tuple(dict.fromkeys((*ranked, *self.strategies)))
-        rank = [name for name in names if name not in self.experiment.baselines]
-        variants = list(dict.fromkeys(self.row(name).variant for name in (*rank, *names)))
-        return tuple(sorted(names, key=lambda name: variants.index(self.row(name).variant)))
+        aside = self.experiment.baselines
+        variants = list(
+            dict.fromkeys(self.row(each).variant for each in names if each not in aside)
+        )
+        variants += [self.row(each).variant for each in names]  # of those with baselines alone
+
+        def place(name: str) -> tuple[bool, int]:
+            return name in aside, variants.index(self.row(name).variant)
+
+        return tuple(sorted(names, key=place))
 
     @property
     def ordered(self) -> tuple[tuple[str, StrategyResult], ...]:

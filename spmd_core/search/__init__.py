@@ -20,6 +20,7 @@ from spmd_core.search.question import (
     ModelQuestion,
     Question,
     bytes_of,
+    price_example,
     read_prices,
     read_question,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "neighbors",
     "parse_sweep",
     "point_of",
+    "price_example",
     "price_per_billion",
     "read_array_question",
     "read_chips",

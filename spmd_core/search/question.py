@@ -180,24 +180,31 @@ def _is_flags(value: Any) -> bool:
 
 
 def read_prices(text: str, wanted: Sequence[str] = ()) -> tuple[tuple[str, float], ...]:
-    """`v5p=4.2, v5e=1.2` as (generation, price per chip and hour), and `4.20` where only one
-    generation is `wanted`; RequestError for anything else.
+    """`v5p=4.2, v5e=1.2` as (generation, price per chip and hour); `4.20` is that of every
+    generation that is `wanted`; RequestError for anything else.
     """
-    prices = []
+    prices: list[tuple[str, float]] = []
     for part in filter(None, map(str.strip, text.split(","))):
         name, equals, value = part.partition("=")
-        if not equals and len(set(wanted)) == 1:
-            name, value = wanted[0], part
+        names = [name.strip()] if equals else dict.fromkeys(wanted)
         try:
-            prices.append((name.strip(), float(value)))
+            prices += [(each, float(value if equals else part)) for each in names]
         except ValueError:
+            names = ()
+        if not names:
             named = wanted or ("v5p", "v5e")
             raise refuse(
                 f"price {shorten(part)}",
                 "is not a number per generation",
                 f"write for example {','.join(f'{each}=4.2' for each in named)}",
-            ) from None
+            )
     return tuple(prices)
+
+
+def price_example(wanted: Sequence[str]) -> str:
+    """How prices of these generations are written."""
+    each = ", ".join(f"{name}=4.20" for name in wanted)
+    return f"4.20, or {each}" if len(wanted) > 1 else "4.20"
 
 
 def check_prices(price: Prices, wanted: Sequence[str]) -> None:

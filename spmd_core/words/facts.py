@@ -85,6 +85,13 @@ def fact_words(fact: StoredFact) -> str:
     return _SENTENCES[fact.kind].format(passes=passes, at=at, by=by, **values)
 
 
+def same_program_words(outcome: StrategyResult) -> str | None:
+    """The note that a strategy was compiled to the program of another; None where it was not."""
+    return next(
+        (fact_words(each) for each in outcome.facts or () if each.kind == SAME_PROGRAM), None
+    )
+
+
 def _value(name: str, value: int | float | str) -> int | float | str:
     """A value as a sentence has it, by the unit that ends its name."""
     if name == "row":

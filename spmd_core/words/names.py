@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from spmd_core.base import bytes_text, mesh_text, shorten
 from spmd_core.experiment import PROGRAM_FILE, STRATEGIES, WORKLOADS
 from spmd_core.machine import parse_target, sheet_bytes
-from spmd_core.results import Environment, RunSummary
+from spmd_core.results import Environment, Result, RunSummary
 
 DOES_NOT_FIT = "Does not fit"
 
@@ -17,6 +17,12 @@ def title(strategy: str) -> str:
     if variant:
         return f"{variant} · {title(own)}"
     return STRATEGIES[strategy].title if strategy in STRATEGIES else strategy
+
+
+def row_title(result: Result, name: str) -> str:
+    """A row's name beside others of its result; a study's only baseline is of no variant."""
+    aside = result.experiment.baselines == {name}
+    return title(result.row(name).strategy if aside else name)
 
 
 def titles(strategies: Sequence[str]) -> str:

@@ -12,11 +12,12 @@ from spmd_core.results import (
     Result,
     Settles,
     StrategyResult,
+    against_baselines,
     best_rows,
     of_rows,
     predicted_verdict,
 )
-from spmd_core.words.names import listed, processes_words, share_text, title
+from spmd_core.words.names import listed, processes_words, row_title, share_text, title
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
 RATIO_NOTE = (
@@ -59,16 +60,50 @@ def answer_parts(result: Result, is_brief: bool = True) -> tuple[str, str]:
     if not result.comparison or not best or len(best) == len(result.strategies):
         return _measured(result, _Called(result, is_brief=is_brief)), ""
     variant = result.row(best[0]).variant
+    aside = result.experiment.baselines.difference(best)
     within = of_rows(
-        result, [name for name in result.strategies if result.row(name).variant == variant]
+        result,
+        [
+            name
+            for name in result.strategies
+            if result.row(name).variant == variant and name not in aside
+        ],
     )
-    sentence = _measured(of_rows(result, best), _Called(result, is_brief=is_brief))
+    beside = _baseline_words(result)
+    called = _Called(
+        result, is_brief=is_brief, first="the fastest variant" if beside else "fastest"
+    )
+    sentence = _measured(of_rows(result, best), called) + beside
     answer = within.comparison
     if not answer or not answer.ratios:
         return sentence, ""
     called = _Called(result, is_within=True, is_brief=is_brief)
     margin = result.experiment.timing.margin
     return sentence, f"Within {variant}: {compared(answer, result.medians_s, called, margin)}"
+
+
+def _baseline_words(result: Result) -> str:
+    """How a baseline that is the fastest row of all compares with a study's best variant; "" where
+    the variant is faster.
+    """
+    pairs = against_baselines(result)
+    name = result.comparison.fastest if result.comparison else ""
+    if name not in pairs or pairs[name].fastest != name:
+        return ""
+    ratio = inverse(pairs[name].ratios[0])
+    called, takes = title(result.row(name).strategy), seconds_text(result.medians_s[name])
+    if ratio.verdict == "faster":
+        return f" {called} is faster: {takes}, {ratio_words(ratio)}."
+    if ratio.verdict == "the same":
+        margin = share_text(result.experiment.timing.margin)
+        return f" {called} takes the same time ({takes}), within {margin}."
+    return f" Cannot tell whether {called} ({takes}) is faster."
+
+
+def inverse(ratio: Ratio) -> Ratio:
+    """A ratio seen from its other row: of the time of the first to that of `strategy`."""
+    low, high = ratio.interval
+    return ratio.model_copy(update={"ratio": 1 / ratio.ratio, "interval": (1 / high, 1 / low)})
 
 
 def _measured(result: Result, called: "_Called") -> str:
@@ -121,7 +156,7 @@ def compared(
     )
     if not answer.tied:
         takes = seconds_text(medians_s[answer.fastest])
-        return f"{called(answer.fastest)} is fastest{here}: {takes} per call.{after}"
+        return f"{called(answer.fastest)} is {called.first}{here}: {takes} per call.{after}"
     parts = []
     if same:
         best = [answer.fastest, *(each.strategy for each in same)]
@@ -216,8 +251,15 @@ class _Called:
     their variants alone where all have one strategy, by their strategies alone within a variant.
     """
 
-    def __init__(self, result: Result | None, is_within: bool = False, is_brief: bool = False):
+    def __init__(
+        self,
+        result: Result | None,
+        is_within: bool = False,
+        is_brief: bool = False,
+        first: str = "fastest",
+    ):
         self._result, self._is_within, self.is_brief = result, is_within, is_brief
+        self.first = first
         self._is_study = result is None or bool(result.experiment.variants)
         self._alone = (
             result is not None and len({row.strategy for row in result.experiment.rows}) == 1
@@ -227,7 +269,9 @@ class _Called:
         row = self._result.row(name) if self._result else None
         if row and row.variant and self._is_within:
             return title(row.strategy)
-        return row.variant if row and row.variant and self._alone else title(name)
+        if row and row.variant and self._alone:
+            return row.variant
+        return row_title(self._result, name) if self._result else title(name)
 
     @property
     def unit(self) -> str:

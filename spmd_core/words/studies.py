@@ -3,15 +3,21 @@ line.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.experiment import named_axes, shared_parts
-from spmd_core.results import Result, StrategyResult, of_rows
+from spmd_core.results import Result, StrategyResult, against_baselines, of_rows
 from spmd_core.words import strategies
 from spmd_core.words.costs import mfu_text
-from spmd_core.words.names import title, titles
-from spmd_core.words.runs import collectives_words, is_predicted, verdict_words
+from spmd_core.words.facts import same_program_words
+from spmd_core.words.names import row_title, title, titles
+from spmd_core.words.runs import (
+    collectives_words,
+    is_predicted,
+    merged_notes,
+    verdict_words,
+)
 
 NONE = "–"
 PAIRED, RATIO = "Paired ratio per round", "Against the lowest"
@@ -51,7 +57,7 @@ def rows(result: Result) -> list[dict[str, str]]:
     compared = against(result)
     listed = [
         {
-            "Variant": result.row(name).variant,
+            "Variant": NONE if result.experiment.baselines == {name} else result.row(name).variant,
             "Strategy": title(result.row(name).strategy),
             **_time(result, name),
             PAIRED if is_plain else RATIO: compared.get(name, NONE),
@@ -127,9 +133,44 @@ def whose(names: Sequence[str], result: Result) -> str:
     groups: dict[str, None] = {}
     for name in listed:
         variant = result.row(name).variant
-        own = {row.key for row in rows if row.variant == variant}
-        groups[variant if own <= set(listed) else title(name)] = None
+        own = {row.key for row in rows if row.variant == variant} - result.experiment.baselines
+        alone = name in result.experiment.baselines or not own <= set(listed)
+        groups[row_title(result, name) if alone else variant] = None
     return "; ".join(groups)  # a name may have commas
+
+
+def noted(
+    result: Result,
+    of: Callable[[StrategyResult], Iterable[str]] = lambda outcome: outcome.notes,
+) -> list[tuple[str, str]]:
+    """The notes on strategies (what `of` gives of each), each once: of which rows, and the note."""
+    named = [
+        (name, note)
+        for name, each in result.strategies.items()
+        for note in of(each)
+        if not (result.experiment.variants and note == same_program_words(each))
+    ]
+    notes = [(whose(names, result), note) for note, names in merged_notes(named).items()]
+    alike = _same_programs(result) if result.experiment.variants else ""
+    return [*notes, *([("the same program", alike)] if alike else [])]
+
+
+def _same_programs(result: Result) -> str:
+    """The rows of a study that were compiled to the same program as others; "" of none."""
+    groups: dict[str, dict[str, list[str]]] = {}
+    for name, each in result.ordered:
+        rows = groups.setdefault(each.same_program or name, {})
+        row = result.row(name)
+        rows.setdefault(row.variant, []).append(row.strategy)
+    several = [rows for rows in groups.values() if sum(map(len, rows.values())) > 1]
+    texts = [
+        " and ".join(f"{variant} · {titles(names)}" for variant, names in rows.items())
+        for rows in several
+    ]
+    within = {titles(names) for rows in several if len(rows) == 1 for names in rows.values()}
+    if len(within) == 1 < len(several) == len(result.experiment.variants):
+        return f"{within.pop()} of each variant"
+    return "; ".join(texts)
 
 
 def against(result: Result) -> dict[str, str]:
@@ -137,7 +178,10 @@ def against(result: Result) -> dict[str, str]:
     verdicts: dict[str, str] = {}
     both = result.predicted is not None
     is_measured = not is_predicted(result)
-    for answer, timed in ((result.comparison, is_measured), (result.predicted, False)):
+    pairs = against_baselines(result)
+    others = [name for name in result.strategies if name not in pairs]
+    measured = of_rows(result, others).comparison if pairs else result.comparison
+    for answer, timed in ((measured, is_measured), (result.predicted, False)):
         if answer is not None and answer.ratios:
             verdicts[answer.fastest] = strategies.first_words(answer, timed, name_kind=both)
             for each in answer.ratios:
@@ -147,6 +191,9 @@ def against(result: Result) -> dict[str, str]:
                     if alike
                     else strategies.against_words(each)
                 )
+    for name, pair in pairs.items():
+        each = pair.ratios[0] if pair.fastest != name else strategies.inverse(pair.ratios[0])
+        verdicts[name] = strategies.against_words(each)
     return verdicts
 
 

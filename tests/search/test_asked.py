@@ -15,7 +15,7 @@ from spmd_core.search.array_search import Space
 from spmd_core.search.compared import compared
 from spmd_core.search.link import decode, encode, question_of
 from spmd_core.search.models import candidates
-from spmd_core.search.question import bytes_of, read_prices, read_question
+from spmd_core.search.question import bytes_of, price_example, read_prices, read_question
 from spmd_core.trials.searching.outcomes import restored, to_stored, within
 from spmd_core.words import search as words
 
@@ -136,6 +136,28 @@ def test_memory_per_device_is_a_limit_of_computations_too():
     measured = replace(free.winner, stage="measured", measured_s=1.0)
     assert within(measured, most).stage == "measured"
     assert within(measured, most - 1).reason == "does not fit"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "read"),
+    [
+        ("4.2", ["v5e"], {"v5e": 4.2}),
+        (" 4.2 ", ["v5e", "v6e", "v5e"], {"v5e": 4.2, "v6e": 4.2}),
+        ("v5e=1.2, v6e=2.7", ["v5e", "v6e"], {"v5e": 1.2, "v6e": 2.7}),
+        ("", ["v5e"], {}),
+    ],
+)
+def test_a_price_without_a_name_is_that_of_every_kind_of_chip(text, wanted, read):
+    assert dict(read_prices(text, wanted)) == read
+    assert read_prices(price_example(wanted).rpartition(", or ")[2], wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("v5e", ["v5e", "v6e"]), ("v5e=", ["v5e"]), ("4.2", [])]
+)
+def test_a_text_that_is_no_price_is_refused_with_one_that_is(text, wanted):
+    with pytest.raises(RequestError, match="is not a number per generation: write for example v5"):
+        read_prices(text, wanted)
 
 
 def test_price_of_a_computation_is_that_of_its_chips():

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.base import seconds_text
-from spmd_core.results import Result, StrategyResult
-from spmd_core.words import title
+from spmd_core.results import Result
+from spmd_core.words import row_title
 from ui.charts.base import (
     INK,
     LABELS,
@@ -94,21 +94,22 @@ def times_alt(result: Result) -> str:
 
 
 def _rows(result: Result) -> list[_Row]:
-    return [row for name, strategy in result.ordered for row in _rows_of(name, strategy)]
+    return [row for name, _ in result.ordered for row in _rows_of(result, name)]
 
 
-def _rows_of(name: str, strategy: StrategyResult) -> list[_Row]:
-    """The timed rows of a strategy; `constrained` has two."""
+def _rows_of(result: Result, name: str) -> list[_Row]:
+    """The timed rows of a strategy; `constrained` has two where it is run alone, as its table."""
+    strategy, called = result.strategies[name], row_title(result, name)
     rows = []
     if strategy.samples_s and (median := strategy.median_s) is not None:
-        label = title(name) + (" ✗ wrong values" if strategy.correct is False else "")
+        label = called + (" ✗ wrong values" if strategy.correct is False else "")
         interval = strategy.ci95_s or (median, median)
         further = (each for turns in strategy.again_s for turn in turns for each in turn)
         samples = (*strategy.samples_s, *further)
         rows.append(_Row(label, samples, frozenset(strategy.outliers), median, interval))
-    again = strategy.from_unsharded
+    again = None if result.experiment.variants else strategy.from_unsharded
     if again is not None and again.samples_s and (median := again.median_s) is not None:
-        label = f"{title(name)}, from unsharded"
+        label = f"{called}, from unsharded"
         rows.append(_Row(label, again.samples_s, frozenset(), median, (median, median)))
     return rows
 

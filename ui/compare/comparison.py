@@ -10,7 +10,7 @@ import streamlit as st
 from spmd_core.base import Inexpressible
 from spmd_core.experiment import STRATEGIES, Experiment, Spec, layout, newer, version_words
 from spmd_core.recipes import differences_of
-from spmd_core.results import ArrayReport, Result
+from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.script import program
 from spmd_core.words import (
     environment_words,
@@ -110,22 +110,22 @@ def notes(result: Result) -> None:
     # a program as written is not timed
     of_times = () if result.experiment.what.is_small_program else result.environment.notes
     lines = [plain(note) for note in (*result.notes, *of_times)]
-    of_strategies = [
-        (name, note)
-        for name, strategy in result.strategies.items()
-        for note in (*strategy.notes, *(f"compiler warning: {each}" for each in strategy.warnings))
-    ]
     lines += [
-        f"**{plain(as_subject(studies.whose(names, result)))}**: {plain(note)}"
-        for note, names in words.merged_notes(of_strategies).items()
+        f"**{plain(as_subject(rows))}**: {plain(note)}"
+        for rows, note in studies.noted(result, _remarks)
     ]
     if lines:
         st.markdown("\n".join(f"- :small[{line}]" for line in dict.fromkeys(lines)))
 
 
+def _remarks(outcome: StrategyResult) -> Iterator[str]:
+    yield from outcome.notes
+    yield from (f"compiler warning: {each}" for each in outcome.warnings)
+
+
 def as_subject(words_: str) -> str:
     """`every strategy` at the beginning of a line; names of variants stay as they are."""
-    return f"E{words_[1:]}" if words_.startswith("every ") else words_
+    return words_[0].upper() + words_[1:] if words_.startswith(("every ", "the same ")) else words_
 
 
 def details(view: View) -> None:

@@ -15,9 +15,9 @@ from spmd_core.search import (
     curves,
     estimated,
     members,
+    price_example,
     read_chips,
     read_prices,
-    to_compile,
 )
 from spmd_core.words import grid_headline, grid_row, ranked_rows
 from ui import links, state
@@ -36,21 +36,21 @@ def is_of_plans(experiment: Experiment) -> bool:
     return bool(experiment.variants) and all(each.experiment.plan for each in experiment.members)
 
 
-def show(experiment: Experiment, pressed: bool) -> None:
-    """The targets, the headline and the rows; `pressed`: compile what is not compiled yet."""
+def show(experiment: Experiment) -> None:
+    """The headline and the rows; below them other targets and prices, by which both are made."""
     points = members(experiment)
     outcomes = compiling.outcomes_of(points)
-    if pressed and (missing := to_compile(points, outcomes)):
-        compiling.begin(missing)
+    answer = st.container()
     _times_targets(experiment)
     prices = _prices(experiment)
-    rows = ranked_rows(curves(points, list(map(estimated, points, outcomes))))
-    st.subheader(plain(grid_headline(rows, prices)), anchor=False)
-    compiling.controls(points, outcomes, lambda point: point.label)
-    _table(rows, prices)
-    for row in rows:
-        if row.outcome.state == "failed" and row.outcome.words:
-            st.caption(plain(f"{row.point.label}: {row.outcome.words}"))
+    with answer:
+        rows = ranked_rows(curves(points, list(map(estimated, points, outcomes))))
+        st.subheader(plain(grid_headline(rows, prices)), anchor=False)
+        compiling.controls(points, outcomes, lambda point: point.label, "plan")
+        _table(rows, prices)
+        for row in rows:
+            if row.outcome.state == "failed" and row.outcome.words:
+                st.caption(plain(f"{row.point.label}: {row.outcome.words}"))
 
 
 def _times_targets(experiment: Experiment) -> None:
@@ -96,10 +96,10 @@ def _prices(experiment: Experiment) -> dict[str, float]:
     """Dollars per chip and hour of each generation; none where none is typed."""
     kinds = sorted({get_topology(e.experiment.target).chip.generation for e in experiment.members})
     text = st.text_input(
-        "Price per chip and hour",
+        "Price per chip-hour ($)",
         max_chars=200,
         key="plans:price",
-        placeholder="4.20" if len(kinds) == 1 else ", ".join(f"{kind}=4.20" for kind in kinds),
+        placeholder=price_example(kinds),
     )
     try:
         return dict(read_prices(text, kinds))

@@ -62,9 +62,14 @@ def begin(missing: Sequence[SweepPoint]) -> None:
     st.rerun()
 
 
-def controls(points: Sequence[SweepPoint], outcomes: Sequence[Outcome], titled: Titled) -> None:
+def controls(
+    points: Sequence[SweepPoint],
+    outcomes: Sequence[Outcome],
+    titled: Titled,
+    called: str = "point",
+) -> None:
     """How many compiles are missing and how long they take, before the button; while they run, how
-    far they are.
+    far they are. `called`: what a row is.
     """
     missing = to_compile(points, outcomes)
     if any(outcome.state in ("waiting", "running") for outcome in outcomes):
@@ -76,17 +81,15 @@ def controls(points: Sequence[SweepPoint], outcomes: Sequence[Outcome], titled: 
     seconds = sum(compile_seconds(point, took) for point in missing)
     like = "as those here took" if took else "on an idle machine"
     with st.container(horizontal=True, vertical_alignment="center"):
-        label = f"Compile {len(missing)} point{'s' if len(missing) > 1 else ''}"
+        label = f"Compile {len(missing)} {called}{'s' if len(missing) > 1 else ''}"
         if st.button(label, type="primary", icon=":material/play_arrow:", key="sweep:start"):
             begin(missing)
         again = f", {failed} of them again after a failure" if failed else ""
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
         many = "compiles" if len(missing) > 1 else "compile"
+        of = f"; {known} of {len(points)} {called}s are compiled already" if known else ""
         st.markdown(
-            plain(
-                f"{len(missing)} {many}, roughly {_duration(seconds)} {like}{again}; "
-                f"{known} of {len(points)} points are known already."
-            )
+            plain(f"{len(missing)} {many}, roughly {_duration(seconds)} {like}{again}{of}.")
         )
 
 

@@ -132,7 +132,11 @@ def _parameters(model: str, sizes: dict[str, int], more: Form) -> str:
         return ""
 
 
-_DEFAULTS = (("state_dtype", "float32"), ("parameter_dtype", "float32"))
+_DEFAULTS = (
+    ("state_dtype", "float32"),
+    ("parameter_dtype", "float32"),
+    ("attention_backward", "published"),
+)
 
 
 _SAVED = {

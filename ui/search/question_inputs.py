@@ -19,6 +19,7 @@ from spmd_core.search import (
     Question,
     bytes_of,
     generations,
+    price_example,
     read_array_question,
     read_prices,
     read_question,
@@ -202,11 +203,11 @@ def _prices(now: Question | None, asked: Sequence[str] = ()) -> tuple[tuple[str,
     text = st.text_input(
         "Price per chip and hour",
         max_chars=200,
-        placeholder="4.20" if len(asked) == 1 else ", ".join(f"{name}=4.20" for name in asked),
+        placeholder=price_example(asked),
         key=_key(
             "price", ", ".join(f"{name}={value:g}" for name, value in (now.price if now else ()))
         ),
-        help="Gives every row its price. One number is enough for one kind of chip.",
+        help="Gives every row its price. One number is that of every kind of chip.",
     )
     return read_prices(text, asked)
 

@@ -27,7 +27,6 @@ from spmd_core.words import (
     kept_words,
     kind_title,
     match_words,
-    merged_notes,
     off_words,
     predicted_words,
     rate_words,
@@ -163,14 +162,7 @@ def _remarks(result: Result) -> Iterator[str]:
         for name, outcome in result.strategies.items()
         for line in _of_strategy(title(name), outcome)
     ]
-    notes = merged_notes(
-        (name, note) for name, outcome in result.strategies.items() for note in _notes(outcome)
-    )
-    of_study = bool(result.experiment.variants)
-    remarks += [
-        f"{studies.whose(names, result) if of_study else ', '.join(map(title, names))}: {note}"
-        for note, names in notes.items()
-    ]
+    remarks += [f"{rows}: {note}" for rows, note in studies.noted(result, _notes)]
     yield from ["", *remarks] if remarks else []
     yield from (f"note: {note}" for note in result.notes)
 

@@ -23,6 +23,7 @@ from spmd_core.results import (
     Result,
     RunStatus,
     RunSummary,
+    fastest_row,
 )
 
 
@@ -254,6 +255,6 @@ def columns_at_end(result: Result | None, error: Failure | None) -> dict[str, ob
         "error_message": error and error.message,
         "medians": json.dumps(result.medians_s if result else {}),
         "predicted": json.dumps(result.only_predicted_s if result else {}),
-        "fastest": result.comparison.fastest if result and result.comparison else None,
+        "fastest": fastest_row(result) if result and result.comparison else None,
         "partial": int(bool(result and result.partial)),
     }

@@ -186,10 +186,11 @@ def _without_sums(
 
 
 def noisy(facts: Facts) -> Next | None:
-    """The samples scatter too much to compare strategies."""
-    outcome = facts.outcome
+    """The samples scatter too much to compare strategies: the verdict on some of them is open."""
+    outcome, answer = facts.outcome, facts.result.comparison
     if (
-        not outcome.median_s
+        (answer and answer.ratios and not answer.tied)
+        or not outcome.median_s
         or outcome.iqr_s is None
         or outcome.iqr_s / outcome.median_s <= SPREAD_WARNING
     ):

@@ -28,7 +28,9 @@ def grid_headline(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> str:
     """Which plan is fastest per token, which may be as fast, and the cheapest where another is.
     `prices`: dollars per chip-hour, by generation; without one for each, chip-hours are compared.
     """
-    timed = [row for row in ranked_rows(rows) if _fits(row) and row.numbers.step_s]
+    fitting = [row for row in ranked_rows(rows) if _fits(row) and row.numbers.step_s]
+    # a copy that nothing was changed in yet competes with nobody
+    timed = list({row.point.experiment: row for row in reversed(fitting)}.values())[::-1]
     if not timed:
         return "None of these plans has a time yet." if rows else ""
     best = timed[0]

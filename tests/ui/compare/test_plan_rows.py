@@ -1,10 +1,14 @@
 """A study of plans on Compare: estimates at once, rows that are compiled one by one and stay."""
 
+import json
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment.experiment import parse_experiment, study_of
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.search import Outcome, curves, estimated, members
+from spmd_core.words import grid_headline, ranked_rows
 from tests.standin_lab import StandInLab, found
 from ui.predict import compiling
 
@@ -25,7 +29,7 @@ def script():
 
     if not state.variants("compare"):
         state.replace("compare", a_study())
-    plan_rows.show(parse_experiment(state.study("compare")), False)
+    plan_rows.show(parse_experiment(state.study("compare")))
 
 
 @pytest.fixture
@@ -67,6 +71,37 @@ def test_rows_are_estimated_at_once_then_compiled_one_by_one_and_a_cancel_keeps_
         "predicted",
     ]
     assert said(test).removeprefix("mesh ").startswith("fsdp=16")
+
+
+def of_fields():
+    import streamlit as st
+
+    from tests.ui.compare.test_plan_rows import a_study
+    from ui import state
+    from ui.predict import plan_inputs
+
+    if not state.variants("compare"):
+        state.replace("compare", a_study())
+    state.edit("compare", plan_inputs.plan_fields("compare"))
+    st.json([form["options"] for _, form in state.variants("compare")])
+
+
+def test_fields_that_nobody_changed_write_no_option_into_the_variant_they_show():
+    test = AppTest.from_function(of_fields, default_timeout=30).run()
+    assert not test.exception
+    shown, other = json.loads(test.json[0].value)
+    assert shown == other
+
+
+def test_a_copy_competes_with_no_one():
+    plan, _ = a_study().members
+    points = members(study_of([(None, plan.experiment), ("copy", plan.experiment)]))
+    rows = ranked_rows(
+        curves(points, [estimated(each, Outcome("not compiled")) for each in points])
+    )
+    assert (
+        grid_headline(rows, {}) == "variant 1 is the fastest per token: 295 ms a step, estimated."
+    )
 
 
 def test_each_plan_goes_on_each_target_and_prices_are_of_each_kind_of_chip(lab):

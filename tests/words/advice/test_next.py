@@ -103,6 +103,14 @@ def test_scattered_samples_come_before_all_else():
     assert said.experiment.timing.samples == 60
 
 
+def test_scatter_that_leaves_no_verdict_open_is_not_the_next_thing_to_mend():
+    noisy = {"iqr_s": 5e-4}
+    found = answered(single=strategy(1e-3, **noisy), auto=strategy(5e-3, iqr_s=3e-3))
+    assert rule_of(found) == "one_device_wins"
+    ratios = comparison("single", ("auto", 1.1, False))
+    assert rule_of(Result.model_validate(found.model_dump() | {"comparison": ratios})) == "noisy"
+
+
 def test_nothing_is_said_of_what_did_not_run():
     failed = {"status": "error", "error": {"kind": "a", "message": "b"}}
     experiment = parse_experiment(MATMUL | {"strategies": ["auto"]})

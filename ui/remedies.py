@@ -15,6 +15,7 @@ from spmd_core.words import (
     NOTHING_WORTH,
     TRIES,
     doing_words,
+    removal_parts,
     removal_words,
     titles,
     what_words,
@@ -104,18 +105,21 @@ def _answers(result: Result, names: Sequence[str]) -> None:
     for each, removal, whose in groups:
         of = "" if alone else f" · {plain(titles(whose))}"
         heading = f"**{coded(what_words(each))}**{of}"
-        sentence = coded(as_sentence(removal_words(removal)))
+        change, others = (as_sentence(part) for part in removal_parts(removal))
         if removal.experiment is None:
-            st.markdown(f"{heading}  \n{sentence}")
-            continue
-        st.markdown(heading)
-        st.page_link(
-            cards.page_of(removal.experiment),
-            icon=":material/arrow_forward:",
-            label=sentence,
-            query_params=cards.query(removal.experiment),
-        )
-        _as_variant(result, removal.experiment)
+            st.markdown(f"{heading}  \n{coded(change)}")
+        else:
+            st.markdown(heading)
+            st.page_link(
+                cards.page_of(removal.experiment),
+                icon=":material/arrow_forward:",
+                label=coded(change),
+                query_params=cards.query(removal.experiment),
+            )
+        if others:
+            st.caption(coded(others))
+        if removal.experiment is not None:
+            _as_variant(result, removal.experiment)
     if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
 

@@ -37,6 +37,7 @@ from spmd_core.results.ranking import (
     estimates,
     of_rows,
     predicted_verdict,
+    without_baselines,
 )
 from spmd_core.results.reference.bounds import (
     EPS,
@@ -309,5 +310,6 @@ __all__ = [
     "uniform",
     "with_items",
     "with_process",
+    "without_baselines",
     "without_item",
 ]

@@ -54,6 +54,12 @@ def against_baselines(result: Result) -> dict[str, Comparison]:
     return {name: pair for name, pair in pairs.items() if pair and pair.ratios}
 
 
+def without_baselines(result: Result) -> Result:
+    """A study with the rows that rank its variants, where a baseline is the fastest row of all."""
+    aside = against_baselines(result)
+    return of_rows(result, [name for name in result.strategies if name not in aside])
+
+
 def names_of(answer: Comparison | None) -> tuple[str, ...]:
     """Every row of a comparison, the fastest first; none of no comparison."""
     return (answer.fastest, *(each.strategy for each in answer.ratios)) if answer else ()

@@ -88,6 +88,12 @@ def removal_words(removal: Removal) -> str:
     return removal.reason if isinstance(removal, Nothing) else removal.sentence
 
 
+def removal_parts(removal: Removal) -> tuple[str, str]:
+    """That in two parts: the change with what it does, and what else was tried ("" if nothing)."""
+    change, _, others = removal_words(removal).partition(_ALSO)
+    return change, others and f"{_ALSO.lstrip('. ')}{others}"
+
+
 def why_words(each: Collective) -> str:
     """Why a collective is there, and the compiler's warning; "" if unknown."""
     return ". ".join(part.rstrip(".") for part in (each.reason, each.warning) if part)
@@ -154,8 +160,9 @@ def _memory_change(nbytes: int) -> str:
 
 
 SMALL = "not tried: it takes less than 2 % of the predicted time"
-_STAYS = "it stays"
+_STAYS = "the collective stays"
 _OUTCOMES = {None: "does not compile", False: _STAYS}
+_ALSO = ". Also tried: "
 _MOST_TRIED, _MOST_OUTCOMES = 3, 4  # changes of one outcome that are named, and outcomes
 
 
@@ -202,7 +209,7 @@ def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
     named = [f"{_first(alike)} ({outcome})" for outcome, alike in outcomes[:_MOST_OUTCOMES]]
     left = sum(len(alike) for _, alike in outcomes[_MOST_OUTCOMES:])
     more = f"; and {left} more" if left else ""
-    return f". Also tried: {'; '.join(named)}{more}" if named else ""
+    return f"{_ALSO}{'; '.join(named)}{more}" if named else ""
 
 
 def _first(changes: Sequence[str]) -> str:

@@ -17,10 +17,9 @@ from spmd_core.results import (
 )
 from spmd_core.words import runs, strategies, traces
 from spmd_core.words.advice.next import next_step
-from spmd_core.words.facts import fact_words, in_sentences
+from spmd_core.words.facts import DISPATCH_BOUND, DISPATCH_FACTOR, fact_words, in_sentences
 from spmd_core.words.names import environment_notes
 
-DISPATCH_FACTOR = 3.0  # of the dispatch floor: below it, a call is most of what is measured
 USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
 NOT_EARLY = (
     "the compiler wrote no schedule on the way: the program was compiled to its end, "
@@ -120,7 +119,7 @@ def _of_samples(outcome: StrategyResult, experiment: Experiment, median_s: float
     count, plan = len(outcome.samples_s), experiment.timing
     is_bare = experiment.what.is_bare_array
     if outcome.floor_s and not is_bare and median_s < DISPATCH_FACTOR * outcome.floor_s:
-        yield "dispatch bound"
+        yield DISPATCH_BOUND
     if count < plan.samples:
         yield f"stopped after {count} of {plan.samples} samples"
     elif count < USUAL_SAMPLES:

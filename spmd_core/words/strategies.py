@@ -16,6 +16,7 @@ from spmd_core.results import (
     best_rows,
     of_rows,
     predicted_verdict,
+    without_baselines,
 )
 from spmd_core.words.names import listed, processes_words, row_title, share_text, title
 
@@ -73,7 +74,7 @@ def answer_parts(result: Result, is_brief: bool = True) -> tuple[str, str]:
     called = _Called(
         result, is_brief=is_brief, first="the fastest variant" if beside else "fastest"
     )
-    sentence = _measured(of_rows(result, best), called) + beside
+    sentence = _measured(of_rows(without_baselines(result), best), called) + beside
     answer = within.comparison
     if not answer or not answer.ratios:
         return sentence, ""
@@ -93,7 +94,8 @@ def _baseline_words(result: Result) -> str:
     ratio = inverse(pairs[name].ratios[0])
     called, takes = title(result.row(name).strategy), seconds_text(result.medians_s[name])
     if ratio.verdict == "faster":
-        return f" {called} is faster: {takes}, {ratio_words(ratio)}."
+        factor = f"{factor_text(ratio.ratio)}× as long ({_between(ratio)})"
+        return f" {called} is faster: {takes}, {factor}."
     if ratio.verdict == "the same":
         margin = share_text(result.experiment.timing.margin)
         return f" {called} takes the same time ({takes}), within {margin}."

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.experiment import named_axes, shared_parts
-from spmd_core.results import Result, StrategyResult, against_baselines, of_rows
+from spmd_core.results import Result, StrategyResult, against_baselines, of_rows, without_baselines
 from spmd_core.words import strategies
 from spmd_core.words.costs import mfu_text
-from spmd_core.words.facts import same_program_words
+from spmd_core.words.facts import DISPATCH_BOUND, DISPATCH_FACTOR, same_program_words
 from spmd_core.words.names import row_title, title, titles
 from spmd_core.words.runs import (
     collectives_words,
@@ -29,6 +29,11 @@ _BY_VARIANT = (
 _BASELINE = (
     "{} shards nothing, and is the same program in every variant: no variant is ranked by it."
 )
+# a note as it is stored -> for who reads it
+_EXPLAINED = {
+    DISPATCH_BOUND: f"{DISPATCH_BOUND}: less than {DISPATCH_FACTOR:g} times the dispatch floor, the "
+    "least time of any call"
+}
 KINDS = 2  # of collectives with their axes that a row names
 
 
@@ -150,7 +155,10 @@ def noted(
         for note in of(each)
         if not (result.experiment.variants and note == same_program_words(each))
     ]
-    notes = [(whose(names, result), note) for note, names in merged_notes(named).items()]
+    notes = [
+        (whose(names, result), _EXPLAINED.get(note, note))
+        for note, names in merged_notes(named).items()
+    ]
     alike = _same_programs(result) if result.experiment.variants else ""
     return [*notes, *([("the same program", alike)] if alike else [])]
 
@@ -178,10 +186,8 @@ def against(result: Result) -> dict[str, str]:
     verdicts: dict[str, str] = {}
     both = result.predicted is not None
     is_measured = not is_predicted(result)
-    pairs = against_baselines(result)
-    others = [name for name in result.strategies if name not in pairs]
-    measured = of_rows(result, others).comparison if pairs else result.comparison
-    for answer, timed in ((measured, is_measured), (result.predicted, False)):
+    pairs, ranked = against_baselines(result), without_baselines(result).comparison
+    for answer, timed in ((ranked, is_measured), (result.predicted, False)):
         if answer is not None and answer.ratios:
             verdicts[answer.fastest] = strategies.first_words(answer, timed, name_kind=both)
             for each in answer.ratios:

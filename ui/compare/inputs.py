@@ -4,8 +4,10 @@ from typing import Any
 
 import streamlit as st
 
+from spmd_core.base import RequestError
 from spmd_core.experiment import (
     BY_POSITION,
+    STRATEGIES,
     STUDY_PROCESSES,
     WORKLOADS,
     Choice,
@@ -18,6 +20,7 @@ from spmd_core.experiment import (
     source_of,
     workload_names,
 )
+from spmd_core.machine import parse_target
 from spmd_core.recipes import RECIPES
 from spmd_core.words import own_specs_words, texts, traces, workload_title
 from ui import inputs, mesh_fields, state
@@ -78,8 +81,9 @@ def compare_fields() -> Form:
     fields |= inputs.dims_input(_SCREEN, what, mesh)
     otherwise = st.empty()  # beside the dims, once the arrays below are known
     fields["dtype"] = inputs.dtype_input(_SCREEN, what)
+    offered = _offered(what, fields["target"])
     fields["strategies"] = inputs.strategies_input(
-        _SCREEN, "strategies", what.strategies, draft["strategies"]
+        _SCREEN, "strategies", offered, draft["strategies"]
     )
     fields = draft | {"options": _changed(what, options)} | fields
     fields |= _folded(what, fields, options)
@@ -87,6 +91,15 @@ def compare_fields() -> Form:
     if words := own_specs_words(dims_of, fields["sharding"], fields["overrides"]):
         otherwise.caption(f":material/edit: {plain(f'With a spec of its own, {words}.')}")
     return fields
+
+
+def _offered(what: Workload, target: str) -> list[str]:
+    """The strategies of a workload that can run on a target; all where that is none."""
+    try:
+        place = parse_target(target)
+    except RequestError:
+        return list(what.strategies)
+    return [name for name in what.strategies if STRATEGIES[name].runs_on(place)]
 
 
 def _folded(what: Workload, fields: Form, options: Form) -> Form:

@@ -1,7 +1,8 @@
 """The parts of the History screen: picking runs, and what can be done with them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
@@ -29,18 +30,8 @@ _MOST_CARDS = 30
 _ROWS, _TALL = 20, 700  # more rows than these scroll within so many pixels
 _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
-# pixels; in a window of 1400 all columns but the last two are in sight
-_WIDTHS = {
-    run_tables.LABELS: 330,
-    "Workload": 150,
-    run_tables.FASTEST: 105,
-    "Outcome": 86,
-    "Dims": 140,
-    "dtype": 68,
-    "Mesh": 110,
-    "Sharding": 152,
-    "Target": 96,
-}
+# pixels of a column: of a character, beside the text, and at most
+_CHARACTER, _PADDING, _WIDEST = 6.8, 20, 420
 _ALT = (
     "Stored runs, pinned ones first, then newest first: when, lowest median, "
     "name and tags where there are some, workload, which "
@@ -97,15 +88,16 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     # rows are picked by number: a table with other rows must not inherit the numbers
     key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
     with st.container(key="run-table"):
+        table = run_tables.runs_table(runs)
         event = st.dataframe(
-            formatted(run_tables.runs_table(runs), {run_tables.TIME: seconds_text}),
+            formatted(table, {run_tables.TIME: seconds_text}),
             key=key,
             hide_index=True,
             on_select="rerun",
             selection_mode="multi-row",
             selection_default={"selection": {"rows": rows}},
             height=_TALL if len(runs) > _ROWS else "content",
-            column_config=_columns(),
+            column_config=_columns(table),
             placeholder=tables.NONE,
             alt=_ALT,
         )
@@ -157,8 +149,10 @@ def _card(run: RunSummary) -> str:
     return f"**{plain(name)}** {plain(' · '.join(facts))}"
 
 
-def _columns() -> dict[str, ColumnConfig]:
-    """Moments in the viewer's own time zone; times to three digits. Both sort by value."""
+def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
+    """Moments in the viewer's own time zone; times to three digits. Both sort by value. Texts have
+    the room that the longest one needs.
+    """
     zone = st.context.timezone
     return {
         run_tables.WHEN: st.column_config.DatetimeColumn(
@@ -170,7 +164,16 @@ def _columns() -> dict[str, ColumnConfig]:
         run_tables.OPERANDS_KIB: st.column_config.NumberColumn(
             format="localized", help="All operands together, unsharded", width=100
         ),
-    } | {label: st.column_config.TextColumn(width=width) for label, width in _WIDTHS.items()}
+    } | {
+        str(label): st.column_config.TextColumn(width=_width(str(label), table[label]))
+        for label in table.columns
+        if pd.api.types.is_string_dtype(table[label])
+    }
+
+
+def _width(label: str, texts: Iterable[str]) -> int:
+    longest = max(len(label), *map(len, texts))
+    return min(_WIDEST, int(_CHARACTER * longest) + _PADDING)
 
 
 def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary]:

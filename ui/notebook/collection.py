@@ -19,7 +19,13 @@ from spmd_core.reports import (
     text_blocks,
 )
 from spmd_core.results import RUN, TEXT, Collection, CollectionItem
-from spmd_core.words import ago, answer_words, experiment_words, headline_parts
+from spmd_core.words import (
+    ago,
+    answer_words,
+    experiment_words,
+    headline_parts,
+    origin_mark,
+)
 from ui import cards, exports, shell, state
 from ui.entrance.short import COLLECTION
 from ui.lab import edit_collection, lab, may_act
@@ -39,8 +45,8 @@ def draw(page: Collection) -> None:
     st.page_link("pages/notebook.py", label="All collections", icon=":material/arrow_back:")
     st.title(plain(page.title), anchor=False)
     by = f", by {page.owner_name}" if page.owner_name else ""
-    foreign = "A foreign collection, imported here. " * bool(page.origin)
-    st.caption(plain(f"{foreign}Changed {ago(page.updated_at)}{by}."))
+    imported = "Imported from another installation. " * bool(page.origin)
+    st.caption(plain(f"{imported}Changed {ago(page.updated_at)}{by}."))
     subjects = {
         each.run: Subject(each, lab().result(each.run))
         for each in (lab().history(runs=page.runs) if page.runs else ())
@@ -133,7 +139,7 @@ def _run(subject: Subject) -> None:
             st.caption("This run left no result.")
         if summary.labels.name:
             st.markdown(plain(experiment_words(summary.experiment)))
-        facts = [ago(summary.submitted_at), summary.owner, "foreign" * bool(summary.origin)]
+        facts = [ago(summary.submitted_at), summary.owner, origin_mark(summary)]
         st.caption(plain(", ".join(part for part in facts if part)))
         if result and (table := strategies_table(result)).rows:
             shell.draw_table(table_frame(table))

@@ -106,8 +106,8 @@ def _put(collection: str, runs: Sequence[str], searches: Sequence[KeptSearch] = 
 def _facts(each: Collection) -> str:
     count = f"{len(each.items)} part{'' if len(each.items) == 1 else 's'}"
     by = f"by {each.owner_name}" if each.owner_name else ""
-    foreign = "foreign" if each.origin else ""
-    return ", ".join(part for part in (count, ago(each.updated_at), by, foreign) if part)
+    imported = "imported" if each.origin else ""
+    return ", ".join(part for part in (count, ago(each.updated_at), by, imported) if part)
 
 
 def add(runs: Sequence[str] = (), searches: Sequence[KeptSearch] = ()) -> None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from spmd_core.machine import Target
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
@@ -19,6 +21,15 @@ class Strategy:
     is_single_device: bool = False  # it uses no mesh
     # who writes the collectives: the text of the program, or the compiler
     collectives: Literal["program", "compiler"] | None = None
+
+    def runs_on(self, place: Target) -> bool:
+        """Whether it can run there: what maps is called, on attached devices, and over those of one
+        process.
+        """
+        is_several = place.is_cluster or place.hosts > 1
+        return not self.is_map or not (
+            place.is_absent or (is_several and not self.is_single_device)
+        )
 
 
 _PMAP = (

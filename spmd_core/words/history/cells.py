@@ -209,6 +209,13 @@ def labels_words(run: RunSummary) -> str:
     return " ".join(part for part in parts if part)
 
 
+def origin_mark(run: RunSummary) -> str:
+    """Where a run is from, in a word or two; "" of this installation."""
+    if run.origin is None:
+        return ""
+    return EXAMPLE if is_example(run) else "imported from another installation"
+
+
 def origin_words(origin: Origin, experiment: Experiment, device: str) -> str:
     """Where a foreign run was measured, or its prediction compiled, as a sentence. `device`: the
     kind of its devices.

@@ -338,7 +338,7 @@ def test_changes_of_one_outcome_are_named_once_and_those_that_help_nothing_last(
     found = answer(LAYER, BASE, COSTS, TARGET, [*given, *(tried(each, 6e-3) for each in twice)])
     assert sentence(found).endswith(
         f". Also tried: {named(twice[0])} and {named(twice[1])} (6 ms); "
-        f"{named(stays[0])} and {named(stays[1])} (it stays)"
+        f"{named(stays[0])} and {named(stays[1])} (the collective stays)"
     )
     assert found.experiment is None, "it takes longer"
 

@@ -34,7 +34,7 @@ def marked(name: str, but: str) -> tuple[str, ...]:
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
 # groups that take longest come first.
 GROUPS = ("--dist", "loadscope", "--no-loadscope-reorder")
-PROCESSES = "3"  # tests wait for workers and browsers: two of them would leave a core idle
+PROCESSES = "4"  # tests wait for workers and browsers: two of them would leave a core idle
 RUFF = (sys.executable, "-m", "ruff", "check")
 PYRIGHT = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
 PYTEST = ("-m", "pytest", "--durations", "40", *GROUPS)  # the time of all of them is limited

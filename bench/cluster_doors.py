@@ -29,8 +29,8 @@ from bench.odd_schedulers import (
     servers,
     with_tls,
 )
-from spmd_core.base.settings import Settings
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.base import Settings
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Asker, Lab
 
 SECRET = "correct-horse-battery-staple"

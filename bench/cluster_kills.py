@@ -25,8 +25,8 @@ from bench.dask_processes import pid_of
 from bench.figures import Asked, Figures, measure
 from bench.hosts import children, is_alive
 from bench.kills import QUICK, ROUNDS, STANDIN
-from spmd_core.base.settings import Settings
-from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.base import Settings
+from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -13,11 +13,10 @@ from bench.communicating import EXPERIMENTS, FSDP_LIKE, MESHES, STRATEGIES, on
 from bench.compiled import own_lab, results
 from bench.figures import Asked, Figures, measure
 from bench.reader import Seen, read
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.layout import device_numbers
+from spmd_core.experiment import Experiment, device_numbers, parse_experiment
 from spmd_core.lab import Lab
-from spmd_core.program.ir.text import file_name
-from spmd_core.results.collective import Collective
+from spmd_core.program import file_name
+from spmd_core.results import Collective
 
 Key = tuple[Any, ...]
 

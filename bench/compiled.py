@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
-from spmd_core.results.result import Result
+from spmd_core.results import Result
 
 COMPILE_S = 900.0
 

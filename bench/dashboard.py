@@ -19,7 +19,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from bench.server import Server
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.lab.store.database import FILE_NAME
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 from spmd_core.lab import Lab
-from spmd_core.results.result import StrategyResult
+from spmd_core.results import StrategyResult
 
 MESH = {"x": 2, "y": 4}
 ALL_DEVICES = ["x", "y"]

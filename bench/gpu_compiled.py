@@ -20,11 +20,10 @@ from bench.communicating import EXPERIMENTS, FSDP_LIKE, STRATEGIES
 from bench.compiled import own_lab, results
 from bench.figures import Asked, Figures, measure
 from bench.instant_estimate import Row, compiled, plan_of
-from spmd_core.base.settings import read_settings
+from spmd_core.base import read_settings
 from spmd_core.lab import Lab
-from spmd_core.machine.gpus import Gpu
-from spmd_core.machine.topologies import Topology, get_topology
-from spmd_core.time.estimate.step import estimate_step
+from spmd_core.machine import Gpu, Topology, get_topology
+from spmd_core.time import estimate_step
 
 BF16 = small.BF16
 DOMAINS = ("gpu:h100:8", "gpu:h100:4x8")  # one host, and several

@@ -30,11 +30,7 @@ from urllib.parse import urlencode
 from bench.dashboard import MOST_RUNS, Drawn, Viewer, Visits, computed, dashboard, viewer
 from bench.figures import Asked, Figures, measure
 from bench.server import Server
-from spmd_core.experiment import programs
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.link import encode
-from spmd_core.experiment.workloads.catalog import WORKLOADS
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.experiment import DEFAULT_SPEC, WORKLOADS, encode, parse_experiment, programs
 from spmd_core.recipes import RECIPES
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -19,8 +19,7 @@ from bench.figures import Asked, Figures, measure, of_part
 from bench.hostile_links import code_of
 from bench.server import CHROMIUM, Server
 from bench.values import ENVIRONMENT, comparison, strategy
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.link import encode
+from spmd_core.experiment import encode, parse_experiment
 from spmd_core.lab.store.store import Store
 from spmd_core.results import (
     Collection,

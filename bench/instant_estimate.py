@@ -12,12 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.base.settings import read_settings
-from spmd_core.experiment.plan.plan import Plan
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.experiment.plans import experiment_of
+from spmd_core.base import read_settings
+from spmd_core.experiment import Plan, experiment_of, parse_plan
 from spmd_core.lab import Lab
-from spmd_core.time.cost.predicting import is_current
+from spmd_core.time import is_current
 from spmd_core.time.estimate.mesh_estimates import step_bound
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
 from spmd_core.time.estimate.step import estimate_step, step_parts

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from spmd_core.base.errors import Inexpressible
+from spmd_core.base import Inexpressible
 from spmd_core.engine.lower import execute, file_name, lower, place
 from spmd_core.engine.measured.check import Checker
 from spmd_core.engine.measured.named_results import named_results, result_shapes
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment import Experiment
 from spmd_core.script.program import operands_text, program_text
 
 _IMPORTS = "import jax.numpy as jnp\nimport numpy as np"

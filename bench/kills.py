@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.base.settings import Settings
-from spmd_core.base.units import seconds_text
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.base import Settings, seconds_text
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
-from spmd_core.results.runs.states import RunStatus
+from spmd_core.results import RunStatus
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"

@@ -19,7 +19,7 @@ from bench.dashboard import asking
 from bench.figures import Asked, Figures, measure
 from bench.kills import ORPHAN_S, ROOT, is_running
 from bench.server import Server
-from spmd_core.base.units import seconds_text
+from spmd_core.base import seconds_text
 
 STAGGER_S = 2.0  # within which the command lines of a round start
 STUCK_S = 900.0  # a round may take so long

@@ -17,17 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.base.errors import RequestError
-from spmd_core.base.settings import read_settings
-from spmd_core.base.units import bytes_text
-from spmd_core.experiment.plan.plan import NAMES, Plan
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.experiment.plans import experiment_of
+from spmd_core.base import RequestError, bytes_text, read_settings
+from spmd_core.experiment import NAMES, Plan, experiment_of, parse_plan
 from spmd_core.lab import Lab
-from spmd_core.machine.topologies import get_topology
+from spmd_core.machine import get_topology
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import policies
-from spmd_core.time.cost.memory import estimate_memory
+from spmd_core.time import estimate_memory
 
 PLANS, WITHIN, SHARE, INSIDE, TIMEOUT_S = 120, 0.10, 0.90, 0.95, 1800.0
 STORED = Path(__file__).parent / "memory_random.jsonl"

@@ -12,15 +12,12 @@ from collections.abc import Iterator
 
 from bench.figures import Asked, Figures, measure
 from bench.memory_random import MODELS
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.plan.plan import Plan
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.machine.topologies import get_topology
-from spmd_core.search import models
+from spmd_core.base import RequestError
+from spmd_core.experiment import Plan, parse_plan
+from spmd_core.machine import get_topology
+from spmd_core.search import best_neighbors, models, read_question
 from spmd_core.search.factors import named_meshes
-from spmd_core.search.neighborhood import best_neighbors
-from spmd_core.search.question import read_question
-from spmd_core.time.estimate.step import estimate_step
+from spmd_core.time import estimate_step
 from spmd_core.trials.remedies.plans import candidates
 from spmd_core.words.advice.next import next_plan
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.figures import Asked, Figures, measure, of_part
-from spmd_core.base.errors import LabError
+from spmd_core.base import LabError
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME as LOCK
-from spmd_core.words.names import ago
+from spmd_core.words import ago
 from ui.run_tables import runs_table
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bench.judging import Arrays, Case, Edit
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
 
 OWN = """
 import jax.numpy as jnp

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.base.errors import RequestError
+from spmd_core.base import RequestError
 from spmd_core.experiment.pasted import MAX_CHARACTERS, read_pasted
 from ui.layout.paste import filled
 

@@ -12,8 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from bench.browser import answered, settled, visit
 from bench.dashboard import LAYER, dashboard
 from bench.server import CHROMIUM, ROOT
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.link import link_path
+from spmd_core.experiment import link_path, parse_experiment
 
 FOLDER = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1400, 900

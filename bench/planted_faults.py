@@ -22,7 +22,7 @@ import numpy as np
 from bench.figures import Asked, Figures, measure
 from bench.judging import Arrays, Case, Edit
 from bench.own_faults import OUTPUTS, OWN, own_functions
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
 
 DTYPES: tuple[str, ...] = ("float32", "bfloat16", "float16")
 ALL = ["x", "y"]

@@ -44,7 +44,7 @@ from spmd_core.machine import get_topology
 from spmd_core.results import StrategyResult
 from spmd_core.script import program_text
 from spmd_core.search import read_array_question
-from spmd_core.trials.searching.search import Search
+from spmd_core.trials import Search
 from ui.programs import result, treemap
 
 TARGET, SMALL = "tpu:v5e:2x4", "tpu:v5e:2x2"

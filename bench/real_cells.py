@@ -11,11 +11,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spmd_core.base.errors import Inexpressible, RequestError
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.workloads.catalog import get_workload
-from spmd_core.experiment.workloads.workload import DTYPE_BYTES, Workload, element_count
-from spmd_core.script.program import program_text
+from spmd_core.base import Inexpressible, RequestError
+from spmd_core.experiment import (
+    DTYPE_BYTES,
+    Experiment,
+    Workload,
+    element_count,
+    get_workload,
+    parse_experiment,
+)
+from spmd_core.script import program_text
 
 MIB = (1, 4, 16, 64, 256)  # of the largest array
 MOST_BYTES = 2**30  # of all operands and results of a cell: a strategy holds them, and another

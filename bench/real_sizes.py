@@ -14,10 +14,9 @@ from pathlib import Path
 
 from bench.figures import Asked, Figures, measure
 from bench.real_cells import Cell, declare_own, every_cell, experiment_of, pairwise
-from spmd_core.base.errors import RequestError
-from spmd_core.base.settings import Settings
+from spmd_core.base import RequestError, Settings
 from spmd_core.lab import Lab
-from spmd_core.results.result import Result
+from spmd_core.results import Result
 
 RUN_TIMEOUT_S = 900.0
 

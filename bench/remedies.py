@@ -23,18 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.base.errors import Inexpressible, RequestError
-from spmd_core.experiment.experiment import Experiment, parse_experiment, study_of
+from spmd_core.base import Inexpressible, RequestError
+from spmd_core.experiment import Experiment, parse_experiment, study_of
 from spmd_core.lab import Lab
-from spmd_core.results.collective import Collective, Nothing, Remedy
-from spmd_core.results.result import Result, StrategyResult
-from spmd_core.script.program import program_text
-from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
-from spmd_core.time.model.stored_results import calibration, calibration_of, times_where_run
-from spmd_core.trials.remedies.attached import with_remedies
+from spmd_core.results import Collective, Nothing, Remedy, Result, StrategyResult
+from spmd_core.script import program_text
+from spmd_core.time import ProgramTime, calibration, calibration_of, program_time, times_where_run
+from spmd_core.trials import RemedySearch, store, with_remedies
 from spmd_core.trials.remedies.candidate import WORTH
-from spmd_core.trials.trying.remedy_search import RemedySearch
-from spmd_core.trials.trying.remedy_searches import store
 from spmd_core.words import removal_words
 
 MESHES = ({"x": 8}, {"x": 2, "y": 4}, {"x": 4, "y": 2})

@@ -16,14 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.base.settings import read_settings
-from spmd_core.lab import Batch, Lab
-from spmd_core.lab.store.searches import Searches
-from spmd_core.search.answer import Answer
-from spmd_core.search.array_question import read_array_question
-from spmd_core.search.candidate import Candidate
+from spmd_core.base import read_settings
+from spmd_core.lab import Batch, Lab, Searches
+from spmd_core.search import Answer, Candidate, read_array_question
+from spmd_core.trials import Search
 from spmd_core.trials.searching.outcomes import answered, experiment_of
-from spmd_core.trials.searching.search import Search
 from spmd_core.words.search import space_words, state_words
 
 FIRST_S, GOOD, BUDGET_S = 15.0, 1.1, 300.0

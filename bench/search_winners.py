@@ -15,14 +15,10 @@ from pathlib import Path
 from bench.figures import Asked, Figures, measure
 from bench.memory_random import TIMEOUT_S, compiled, stored
 from bench.small_plans import key_of
-from spmd_core.base.settings import read_settings
-from spmd_core.experiment.plan.plan import Plan
-from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.base import read_settings
+from spmd_core.experiment import Plan, parse_plan
 from spmd_core.lab import Lab
-from spmd_core.search import models
-from spmd_core.search.answer import Answer
-from spmd_core.search.candidate import Candidate
-from spmd_core.search.question import read_question
+from spmd_core.search import Answer, Candidate, models, read_question
 from spmd_core.trials import FEW
 
 SEARCHES, NEIGHBORS, MEDIAN, WORST = 12, 6, 0.01, 0.04

@@ -19,9 +19,7 @@ from bench.dashboard import LAYER, MOST_RUNS, Drawn, Viewer, Visits, computed, d
 from bench.figures import Asked, Figures, measure, of_part
 from bench.hostile_links import QUESTIONS, SCREENS, code_of
 from bench.server import Server
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.link import encode
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.experiment import DEFAULT_SPEC, encode, parse_experiment
 
 MENU = ("", *SCREENS, "search", "recipes", "history", "notebook")
 _CHIPS = {"workload": "layer", "mesh": {"x": 8}, "target": "tpu:v5e:2x4", "sharding": {"in": "x"}}

@@ -20,15 +20,12 @@ from typing import Any
 
 from bench.figures import Asked, Figures, measure
 from bench.memory_random import TIMEOUT_S, compiled, stored
-from spmd_core.base.errors import RequestError
-from spmd_core.base.settings import read_settings
-from spmd_core.experiment.plan.plan import Plan
-from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.base import RequestError, read_settings
+from spmd_core.experiment import Plan, parse_plan
 from spmd_core.lab import Lab
-from spmd_core.machine.topologies import get_topology
+from spmd_core.machine import get_topology
 from spmd_core.search.factors import named_meshes
-from spmd_core.time.cost.memory import estimate_memory
-from spmd_core.time.estimate.step import estimate_step
+from spmd_core.time import estimate_memory, estimate_step
 
 STORED = Path(__file__).parent / "small_plans.jsonl"
 INSIDE, MEDIAN, READ, HELD = 0.9, 0.06, 20, 20

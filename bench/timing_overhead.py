@@ -16,12 +16,12 @@ from spmd_core.lab.supervisor.environment import simulated_devices
 os.environ |= simulated_devices(8, os.cpu_count() or 1)
 
 from bench.figures import Asked, Figures, measure
-from spmd_core.base.units import seconds_text
+from spmd_core.base import seconds_text
 from spmd_core.engine.lower import Lowered, execute, file_name, lower
 from spmd_core.engine.measured.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.results.stats import median_s
-from spmd_core.script.program import program_text
+from spmd_core.experiment import parse_experiment
+from spmd_core.results import median_s
+from spmd_core.script import program_text
 
 CASES = (
     ("elementwise 8x8", "single", {"workload": "elementwise", "dims": {"rows": 8, "cols": 8}}),

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.results.result import Result
+from spmd_core.experiment import parse_experiment
+from spmd_core.results import Result
 
 ENVIRONMENT: dict[str, Any] = {
     "jax": "0.10.2",

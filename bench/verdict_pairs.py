@@ -19,8 +19,8 @@ from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.sample import Sampler
 from spmd_core.engine.measured.timing import Timed
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.script.program import program_text
+from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.script import program_text
 
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("single", {"workload": "layer", "dims": {"batch": 128, "in": 128, "out": 128}}),

@@ -16,8 +16,7 @@ from pathlib import Path
 from bench.dashboard import LAYER, Viewer, asking, cpu_s, dashboard, viewer
 from bench.figures import Asked, Figures, measure
 from bench.server import Server
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.link import encode
+from spmd_core.experiment import encode, parse_experiment
 
 REST_S = 1.0  # between two reruns of a viewer
 TICK_S = 0.5  # between two ticks, as the screen asks for them

@@ -11,8 +11,7 @@ from urllib.parse import urlencode
 from bench.dashboard import LAYER, asking, dashboard, viewer
 from bench.figures import Asked, Figures, measure
 from bench.server import Server
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.link import encode
+from spmd_core.experiment import encode, parse_experiment
 from spmd_core.lab import Lab
 
 CROWD, USER = "127.0.0.2", "127.0.0.1"

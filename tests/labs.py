@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spmd_core.base.settings import Settings
-from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.base import Settings
+from spmd_core.experiment import Experiment, parse_experiment
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"

@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.workloads import decoder
-from spmd_core.experiment.workloads.catalog import WORKLOADS, Workload
-from spmd_core.experiment.workloads.options import Choice
-from spmd_core.results.reference.bounds import Arithmetic
-from spmd_core.results.reference.reference import Reference, references
+from spmd_core.experiment import WORKLOADS, Choice, Experiment, Workload, decoder, parse_experiment
+from spmd_core.results import Arithmetic, Reference, references
 
 # It keeps the compiler busy for half a minute at the least: what is cancelled, paused or limited
 # in mid-compile.

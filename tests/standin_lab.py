@@ -3,12 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
-from spmd_core.base.errors import RequestError
-from spmd_core.results.collective import Collective
-from spmd_core.results.environment import Environment
-from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction
-from spmd_core.results.result import Result, StrategyResult
-from spmd_core.results.runs.states import RunStatus
+from spmd_core.base import RequestError
+from spmd_core.results import (
+    Collective,
+    Environment,
+    Estimate,
+    PredictedMemory,
+    Prediction,
+    Result,
+    RunStatus,
+    StrategyResult,
+)
 
 GIB = 2**30
 

@@ -3,8 +3,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from bench.browser import PATIENCE_MS
 from bench.server import CHROMIUM, Server
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.link import link_path
+from spmd_core.experiment import link_path, parse_experiment
 from tests.browser.stored import fill
 
 DESKTOP = {"width": 1280, "height": 900}

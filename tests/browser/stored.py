@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.values import result, strategy
-from spmd_core.pictures.timeline import text as timeline
+from spmd_core.pictures import text as timeline
 from tests.pictures.timeline.values import EXPOSED
 from tests.pictures.timeline.values import timeline as exposed_timeline
 from tests.ui.predictions import MODEL, predicted, store

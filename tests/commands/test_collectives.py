@@ -10,7 +10,7 @@ from spmd_core import __main__ as command_line
 from spmd_core.engine.ceilings import calibration, operations, slopes
 from spmd_core.engine.devices import describe
 from spmd_core.engine.measured.run import run_experiment
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from tests.ui.predictions import store
 
 

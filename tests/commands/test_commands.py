@@ -12,14 +12,11 @@ import pytest
 
 from spmd_core import __main__ as command_line
 from spmd_core.commands.run import write_traces
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.link import decode, encode
-from spmd_core.lab.lab import Lab
-from spmd_core.pictures.timeline.recorded import Recorded
-from spmd_core.pictures.timeline.text import TRACED, to_text
-from spmd_core.pictures.timeline.traced import of_recorded
-from spmd_core.results.environment import Environment
-from spmd_core.results.result import Result
+from spmd_core.lab import Lab
+from spmd_core.pictures import TRACED, Recorded, of_recorded, to_text
+from spmd_core.results import Environment, Result
 from tests.commands.calls import call, told
 from tests.labs import PATIENCE_S, ROOT, until
 from tests.pictures.timeline.test_traced import FACTS

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench.values import result, strategy
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from tests.commands.calls import told
 from tests.ui.predictions import store
 

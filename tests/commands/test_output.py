@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from spmd_core.base.errors import RequestError
+from spmd_core.base import RequestError
 from spmd_core.commands.output import check_output, write_output
 
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from spmd_core.lab.lab import Lab
-from spmd_core.results.result import Result
+from spmd_core.lab import Lab
+from spmd_core.results import Result
 from tests.commands.calls import told
 from tests.labs import PATIENCE_S, ROOT, until
 from tests.specs import LONGEST_COMPILE

@@ -5,7 +5,7 @@ import pytest
 
 from spmd_core.engine.devices import describe
 from spmd_core.engine.measured.run import run_experiment
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.words import in_words
 
 assert jax.device_count() == 8, (

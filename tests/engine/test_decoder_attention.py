@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType
 
-from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.experiment import parse_plan
 from spmd_core.script.decoder import configuration
 from spmd_core.script.programs import decoder, decoder_config
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType
 
+from spmd_core.experiment import PRESETS, parse_plan
 from spmd_core.experiment.plan.models import own_model
-from spmd_core.experiment.plan.presets import PRESETS
-from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.script.decoder import configuration
 from spmd_core.script.programs import decoder, decoder_config, decoder_experts
 from spmd_core.script.programs.decoder_step import make_train_step, parameter_count

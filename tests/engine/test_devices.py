@@ -1,7 +1,7 @@
 import jax
 import pytest
 
-from spmd_core.base.errors import WorkerError
+from spmd_core.base import WorkerError
 from spmd_core.engine import devices
 from spmd_core.engine.devices import describe
 from spmd_core.words import environment_notes

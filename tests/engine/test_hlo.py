@@ -13,8 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 from spmd_core.engine import hlo
 from spmd_core.engine.hlo import opcode_text, read_module, walked_collectives, walked_opcodes
-from spmd_core.program.communication.collectives import read_collectives
-from spmd_core.program.hlo.module import HloError
+from spmd_core.program import HloError, read_collectives
 
 MESH = (("x", 2), ("y", 4))
 

@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import Experiment, parse_experiment, parse_experiment_text
-from spmd_core.experiment.rules import check_fits_target
-from spmd_core.experiment.workloads.catalog import WORKLOADS
+from spmd_core.base import RequestError
+from spmd_core.experiment import (
+    WORKLOADS,
+    Experiment,
+    check_fits_target,
+    parse_experiment,
+    parse_experiment_text,
+)
 from tests.specs import experiments
 
 LAYER = {"workload": "layer", "mesh": {"x": 2, "y": 4}, "target": "cpu:8"}

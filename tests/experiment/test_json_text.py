@@ -2,9 +2,8 @@
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment import json_text
-from spmd_core.experiment.json_text import load_json
+from spmd_core.base import RequestError
+from spmd_core.experiment import json_text, load_json
 
 COMMAS = '"' + ",[{" * 100 + r"\"" + '"'  # of a string, which is one value
 

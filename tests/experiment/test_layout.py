@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.layout import layout, layout_json, layout_of, read_element
-from spmd_core.results.placement import difference
-from spmd_core.results.result import ArrayReport, ShardReport
-from spmd_core.words.layouts import layout_headline
+from spmd_core.base import RequestError
+from spmd_core.experiment import layout, layout_json, layout_of, parse_experiment, read_element
+from spmd_core.results import ArrayReport, ShardReport, difference
+from spmd_core.words import layout_headline
 
 pytestmark = [pytest.mark.slow, pytest.mark.newer]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import MAX_TEXT_BYTES, parse_experiment
+from spmd_core.base import RequestError
+from spmd_core.experiment import MAX_TEXT_BYTES, parse_experiment, shrink
 from spmd_core.experiment.link import (
     MAX_LINK_CHARACTERS,
     decode,
@@ -19,7 +19,6 @@ from spmd_core.experiment.link import (
     nearest,
     parse_link,
 )
-from spmd_core.experiment.nearest import shrink
 from tests.specs import BIG_SPEC, experiments
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "sharding": {"in": "x"}, "target": "cpu:8"}

@@ -4,9 +4,7 @@ import textwrap
 
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.newest import has_newer, newest
-from spmd_core.experiment.workloads.own import files
+from spmd_core.experiment import files, has_newer, newest, parse_experiment
 
 pytestmark = pytest.mark.slow  # each version of the file is described in a process of its own
 

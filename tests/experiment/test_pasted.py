@@ -7,8 +7,8 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.pasted import read_pasted, read_spec, spec_code
+from spmd_core.base import RequestError
+from spmd_core.experiment import read_pasted, read_spec, spec_code
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import Experiment, parse_experiment, parse_experiment_text
+from spmd_core.base import RequestError
+from spmd_core.experiment import (
+    NAMES,
+    VARIABLE,
+    Experiment,
+    Plan,
+    compiler_flags,
+    experiment_of,
+    parse_experiment,
+    parse_experiment_text,
+    parse_plan,
+)
 from spmd_core.experiment.link import decode, encode
-from spmd_core.experiment.plan.model_size import VARIABLE
-from spmd_core.experiment.plan.plan import NAMES, Plan
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.experiment.plans import compiler_flags, experiment_of
 from spmd_core.experiment.workloads.decoder import DECODER, DEFAULT_SPEC
 
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}

@@ -6,13 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.experiment.nearest import nearest
 from spmd_core.experiment.resized import axes_left, on_topology, resized, taking_axis
-from spmd_core.machine.of_chips import nearest_of_chips, nearest_topology, topology_of_chips
-from spmd_core.machine.targets import parse_target
-from spmd_core.machine.topologies import get_topology
-from spmd_core.search.sweep.sweep import parse_sweep, variants
+from spmd_core.machine import (
+    get_topology,
+    nearest_of_chips,
+    nearest_topology,
+    parse_target,
+    topology_of_chips,
+)
+from spmd_core.search import parse_sweep, variants
 
 # one of the rule's three callers is the screen: not where Streamlit is not, beside the newer JAX
 pytest.importorskip("streamlit")

@@ -2,12 +2,17 @@
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import Experiment, parse_experiment, study_of
+from spmd_core.base import RequestError
+from spmd_core.experiment import (
+    Experiment,
+    compiler_flags,
+    link,
+    own_flags,
+    parse_experiment,
+    study_of,
+    with_shared,
+)
 from spmd_core.experiment.nearest import nearest
-from spmd_core.experiment.plans import compiler_flags, own_flags
-from spmd_core.experiment.variants import with_shared
 
 LAYER = {
     "workload": "layer",

@@ -4,9 +4,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from spmd_core.experiment.workloads.catalog import WORKLOADS
-from spmd_core.experiment.workloads.strategies import STRATEGIES
-from spmd_core.search.sweep.variables import VARIABLES
+from spmd_core.experiment import STRATEGIES, WORKLOADS
+from spmd_core.search import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import pytest
 
 from spmd_core.__main__ import COMMANDS
-from spmd_core.experiment.experiment import parse_experiment_text
-from spmd_core.lab.lab import Lab
+from spmd_core.experiment import parse_experiment_text
+from spmd_core.lab import Lab
 from spmd_core.words import screen_title
 from tests.commands.calls import told
 from tests.house import tables

@@ -10,11 +10,10 @@ from types import SimpleNamespace
 import pytest
 import uvicorn
 
-from spmd_core.base.settings import Settings
+from spmd_core.base import Settings
 from spmd_core.experiment import Described, programs
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Asker, Lab
 from spmd_core.lab.store.actions import KEPT
-from spmd_core.lab.store.limits import Asker
 from tests.labs import HASTY, ROOT, experiment
 from ui.lab import asker
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from spmd_core.base.units import bytes_text, number_text, seconds_text, value_text
+from spmd_core.base import bytes_text, number_text, seconds_text, value_text
 
 SCALES = (1e-30, 1e-3, 1.0, 1e6, 1e30)
 

@@ -9,11 +9,10 @@ import zipfile
 import pytest
 
 from bench.values import result, strategy
-from spmd_core.base.errors import RequestError, StorageError
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.base import RequestError, StorageError
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Asker, Lab
 from spmd_core.lab.archive import container
-from spmd_core.lab.lab import Lab
-from spmd_core.lab.store.limits import Asker
 from spmd_core.time import calibration, calibration_of
 from tests.labs import HASTY
 from tests.ui.predictions import predicted, store

@@ -6,11 +6,9 @@ import re
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.base.settings import Settings
+from spmd_core.base import RequestError, Settings
+from spmd_core.lab import Asker, Lab
 from spmd_core.lab.archive import container
-from spmd_core.lab.lab import Lab
-from spmd_core.lab.store.limits import Asker
 from spmd_core.recipes import get_recipe
 from spmd_core.reports import Subject, collection_document, html_text, markdown_text
 

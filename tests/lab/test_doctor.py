@@ -11,7 +11,7 @@ import pytest
 from spmd_core.lab import doctor
 from spmd_core.machine import read_hardware
 from spmd_core.machine.surroundings import folder_facts, variables
-from spmd_core.words.advice.doctor import check
+from spmd_core.words import check
 
 NAMES = [
     "versions",

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from spmd_core.base.errors import RequestError, StorageError
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
-from spmd_core.results.environment import Environment
-from spmd_core.words.runs import run_headline
+from spmd_core.base import RequestError, StorageError
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.results import Environment
+from spmd_core.words import run_headline
 from tests.lab.store.test_store import result_of, submit_and_start
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from spmd_core.lab.supervisor.clients import FILE_NAME as CLIENTS
 from tests.labs import (
     HASTY,

@@ -9,12 +9,9 @@ import zlib
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.base.settings import Settings
+from spmd_core.base import RequestError, Settings
+from spmd_core.lab import Asker, Lab, Searches
 from spmd_core.lab.archive import container
-from spmd_core.lab.lab import Lab
-from spmd_core.lab.store.limits import Asker
-from spmd_core.lab.store.searches import Searches
 from spmd_core.reports import (
     collection_document,
     compare_searches,
@@ -26,12 +23,11 @@ from spmd_core.reports import (
     searches_json,
 )
 from spmd_core.results import CollectionItem
-from spmd_core.search.answer import TOP
+from spmd_core.search import TOP, read_question
 from spmd_core.search.kept import MOST_CHARACTERS, KeptCandidate, KeptSearch, flat, read_kept
 from spmd_core.search.link import decode
-from spmd_core.search.question import read_question
-from spmd_core.trials.searching import searches as running
-from spmd_core.trials.searching.search import Search
+from spmd_core.trials import Search
+from spmd_core.trials import searches as running
 
 SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
 ODD = "<script>alert(1)</script> =cmd() [x](javascript:alert(1)) \u202e"

@@ -6,7 +6,7 @@ import gzip
 import io
 from pathlib import Path
 
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from spmd_core.reports import Subject, html_text, markdown_text, report_document
 from spmd_core.words import run_headline
 

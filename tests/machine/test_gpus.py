@@ -1,9 +1,8 @@
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.machine import GPUS, get_topology, mesh_places, parse_target
+from spmd_core.machine import GPUS, get_topology, mesh_places, parse_target, topology_of_chips
 from spmd_core.machine.absent import compiler_refusal, hosts_of, target_config
-from spmd_core.machine.of_chips import topology_of_chips
 
 pytestmark = pytest.mark.fast
 

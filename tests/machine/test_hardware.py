@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from spmd_core.machine.hardware import read_hardware
+from spmd_core.machine import read_hardware
 
 GIB = 2**30
 

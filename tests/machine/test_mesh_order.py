@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 from jax.experimental import mesh_utils
 
-from spmd_core.base.errors import RequestError
-from spmd_core.machine.chips import TPUS
-from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
-from spmd_core.machine.topologies import get_topology, legal_shapes
+from spmd_core.base import RequestError
+from spmd_core.machine import TPUS, device_ids, get_topology, legal_shapes, listed, mesh_places
 
 pytestmark = [pytest.mark.slow, pytest.mark.newer]
 

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.machine.chips import TPUS
-from spmd_core.machine.targets import parse_target
+from spmd_core.base import RequestError
+from spmd_core.machine import TPUS, parse_target
 from spmd_core.machine.topologies import get_topology, legal_shapes, nearest_shapes
 
 

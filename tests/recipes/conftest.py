@@ -2,8 +2,8 @@
 
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Lab
 
 QUICK = {"samples": 2, "min_seconds": 0}
 

@@ -5,10 +5,8 @@ import pytest
 from spmd_core.experiment.link import decode, link_path, screen_of
 from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.recipes.variations import variation_of
-from spmd_core.time.estimate.nearest_fit import nearest_fit
-from spmd_core.time.estimate.step import estimate_step
-from spmd_core.words.nearest import nearest_words
-from spmd_core.words.predictions import parts
+from spmd_core.time import estimate_step, nearest_fit
+from spmd_core.words import nearest_words, parts
 
 PLANS = [recipe.name for recipe in problems.RECIPES if recipe.claims]
 

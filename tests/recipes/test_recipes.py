@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.base import RequestError
+from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.link import decode, link_path
 from spmd_core.experiment.workloads.small_programs import program_names, with_mesh
 from spmd_core.recipes import RECIPES, get_recipe, groups
 from spmd_core.recipes.recipe import Expected
-from spmd_core.script.program import program_text
+from spmd_core.script import program_text
 
 pytestmark = pytest.mark.newer
 # the longest, which compute what others do

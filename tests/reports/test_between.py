@@ -5,9 +5,7 @@ import random
 import pytest
 
 from bench.values import ENVIRONMENT, result, strategy
-from spmd_core.results.between import apart, between, fastest_row
-from spmd_core.results.environment import Environment
-from spmd_core.results.result import Result
+from spmd_core.results import Environment, Result, apart, between, fastest_row
 from spmd_core.words import basis_words
 from tests.ui.predictions import MODEL, predicted
 

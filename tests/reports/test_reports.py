@@ -9,16 +9,23 @@ import pytest
 
 from bench.hostile_links import hold_example
 from bench.values import result, strategy
-from spmd_core.base.errors import RequestError
+from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment, programs
-from spmd_core.lab.lab import Lab
-from spmd_core.reports.comparison import Subject, compare_runs
-from spmd_core.reports.comparison_document import comparison_document, comparison_json, runs_table
+from spmd_core.lab import Lab
+from spmd_core.reports import (
+    Subject,
+    compare_runs,
+    comparison_document,
+    comparison_json,
+    html_text,
+    markdown_text,
+    plain_text,
+    report_document,
+    runs_table,
+    table_markdown,
+)
 from spmd_core.reports.document import chosen_columns, csv_of, json_of, reported
-from spmd_core.reports.html import html_text
-from spmd_core.reports.markdown import markdown_text, plain_text, table_markdown
-from spmd_core.reports.run_document import report_document
-from spmd_core.results.result import Failure
+from spmd_core.results import Failure
 from tests.commands.calls import told
 from tests.labs import ROOT
 from tests.ui.predictions import predicted, store

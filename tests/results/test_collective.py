@@ -1,6 +1,6 @@
 """A collective as a value: totals, and how older results are read."""
 
-from spmd_core.results.collective import Collective
+from spmd_core.results import Collective
 
 
 def test_an_older_result_gave_totals_as_seconds():

@@ -7,15 +7,17 @@ import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.commands.printed.report import report
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.results.export import csv_text, result_json
-from spmd_core.results.processes import next_process, with_process
+from spmd_core.experiment import parse_experiment
+from spmd_core.results import (
+    SAME_PROGRAM,
+    Result,
+    csv_text,
+    next_process,
+    result_json,
+    with_process,
+)
 from spmd_core.results.ranking import compare_predicted, compare_rows, estimates
-from spmd_core.results.result import SAME_PROGRAM, Result
-from spmd_core.words import studies
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import title
-from spmd_core.words.runs import run_headline
+from spmd_core.words import experiment_words, run_headline, studies, title
 from ui.charts.times import times_alt
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}

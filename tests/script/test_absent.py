@@ -10,17 +10,13 @@ from collections import Counter
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.base.settings import Settings
-from spmd_core.base.units import bytes_text
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.lab.lab import Lab
+from spmd_core.base import RequestError, Settings, bytes_text
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.results import Result
 from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
-from spmd_core.results.result import Result
+from spmd_core.script import program_text, script_text
 from spmd_core.script.decoder import configuration, decoder_text
-from spmd_core.script.export import script_text
-from spmd_core.script.program import program_text
 from tests.commands.calls import told
 
 pytest.importorskip("libtpu")

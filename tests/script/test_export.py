@@ -14,17 +14,14 @@ from pathlib import Path
 import pytest
 
 from bench.hostile_links import hold_example, specs
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.plans import compiler_flags
-from spmd_core.experiment.workloads.catalog import workload_names
-from spmd_core.lab.lab import Lab
+from spmd_core.base import RequestError
+from spmd_core.experiment import Experiment, compiler_flags, parse_experiment, workload_names
+from spmd_core.lab import Lab
 from spmd_core.recipes import RECIPES
-from spmd_core.results.environment import Environment
+from spmd_core.results import Environment, Failure, Result, StrategyResult, Unsharded
 from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
-from spmd_core.results.result import Failure, Result, StrategyResult, Unsharded
+from spmd_core.script import script_text, why_no_script
 from spmd_core.script.bodies import body_text
-from spmd_core.script.export import script_text, why_no_script
 from tests.needs import newer_python
 
 QUICK = {"samples": 3, "min_seconds": 0}

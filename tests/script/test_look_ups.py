@@ -3,8 +3,8 @@
 import pytest
 
 from spmd_core.experiment import experiment as module
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.script.program import program_text
+from spmd_core.experiment import parse_experiment
+from spmd_core.script import program_text
 
 STRATEGIES = ("auto", "constrained", "explicit", "shard_map")
 SPEC = {

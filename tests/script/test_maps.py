@@ -2,11 +2,10 @@
 
 import pytest
 
-from spmd_core.base.errors import Inexpressible, RequestError
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.mapped import read_plan
+from spmd_core.base import Inexpressible, RequestError
+from spmd_core.experiment import parse_experiment, read_plan
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
-from spmd_core.script.program import program_text
+from spmd_core.script import program_text
 
 DOT = {"workload": "dot", "target": "cpu:8", "mesh": {"x": 2, "y": 4}, "dims": {"n": 8, "k": 3}}
 LAYER = {

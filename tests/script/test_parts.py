@@ -6,9 +6,9 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.script.parts import three_lines
+from spmd_core.base import RequestError
+from spmd_core.experiment import parse_experiment
+from spmd_core.script import three_lines
 
 
 def test_three_lines_shard_an_array_as_the_experiment_says():

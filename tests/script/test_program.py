@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from spmd_core.base.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.workloads.catalog import WORKLOADS
+from spmd_core.base import Inexpressible
+from spmd_core.experiment import WORKLOADS, Experiment, parse_experiment
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
-from spmd_core.results.reference.reference import arithmetic, references
+from spmd_core.results import arithmetic, references
+from spmd_core.script import program_text
 from spmd_core.script.bodies import body_text
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import move_lines, spec_text
-from spmd_core.script.program import program_text
 from spmd_core.script.source import select_source
 from tests.specs import experiments
 

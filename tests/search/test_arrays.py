@@ -6,21 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.results.prediction import Estimate
-from spmd_core.results.result import Comparison
-from spmd_core.results.verdicts import Ratio
-from spmd_core.search.answer import Answer
-from spmd_core.search.array_question import read_array_question, unknown_target
-from spmd_core.search.array_search import Space
-from spmd_core.search.candidate import Candidate
-from spmd_core.search.proof import Proof
+from spmd_core.base import RequestError
+from spmd_core.results import Comparison, Estimate, Ratio
+from spmd_core.search import (
+    Answer,
+    Candidate,
+    Proof,
+    Space,
+    StandardSharding,
+    read_array_question,
+    unknown_target,
+)
 from spmd_core.search.spaces.array_space import canonical, meshes, shardings
-from spmd_core.search.standards import StandardSharding
+from spmd_core.time import ShardedFormula
 from spmd_core.time.closed_form.bound import received
-from spmd_core.time.closed_form.sharded_formula import ShardedFormula
+from spmd_core.words import compared
 from spmd_core.words import search as words
-from spmd_core.words.strategies import compared
 from tests.labs import experiment
 from tests.time.bandwidth.test_expected import machine
 

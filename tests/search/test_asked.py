@@ -6,16 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.base.errors import RequestError
+from spmd_core.base import RequestError
 from spmd_core.commands.search import lines
-from spmd_core.results.prediction import Estimate
-from spmd_core.search.answer import Answer
-from spmd_core.search.array_question import read_array_question
-from spmd_core.search.array_search import Space
-from spmd_core.search.compared import compared
+from spmd_core.results import Estimate
+from spmd_core.search import (
+    Answer,
+    Space,
+    bytes_of,
+    compared,
+    price_example,
+    read_array_question,
+    read_prices,
+    read_question,
+)
 from spmd_core.search.link import decode, encode, question_of
 from spmd_core.search.models import candidates
-from spmd_core.search.question import bytes_of, price_example, read_prices, read_question
 from spmd_core.trials.searching.outcomes import restored, to_stored, within
 from spmd_core.words import search as words
 

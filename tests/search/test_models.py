@@ -6,21 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.plan.meshes import AXES
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.results.prediction import Estimate
-from spmd_core.search import models
-from spmd_core.search.answer import Answer
+from spmd_core.base import RequestError
+from spmd_core.experiment import AXES, parse_plan
+from spmd_core.results import Estimate
+from spmd_core.search import Answer, Candidate, models, read_question
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
-from spmd_core.search.candidate import Candidate
 from spmd_core.search.factors import factorizations, named_meshes
 from spmd_core.search.models import candidates, space_size
 from spmd_core.search.policies import policies
-from spmd_core.search.question import read_question
 from spmd_core.search.ranking import SAME, front, ranking, score
 from spmd_core.search.standards import kind_of
-from spmd_core.time.estimate.step import estimate_step
+from spmd_core.time import estimate_step
 from spmd_core.words import search as words
 
 SMALL = {

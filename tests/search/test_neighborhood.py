@@ -1,10 +1,8 @@
 """Plans one change away: the neighborhood that Next and remedies ask, inside a search's space."""
 
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.results.collective import Collective
-from spmd_core.search import models
-from spmd_core.search.neighborhood import best_neighbors, neighbors
-from spmd_core.search.question import read_question
+from spmd_core.experiment import parse_plan
+from spmd_core.results import Collective
+from spmd_core.search import best_neighbors, models, neighbors, read_question
 from spmd_core.time import estimate_step
 from spmd_core.trials.remedies.plans import candidates
 

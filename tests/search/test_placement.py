@@ -8,10 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from spmd_core.machine.mesh_order import listed, mesh_places
-from spmd_core.machine.topologies import get_topology
-from spmd_core.search.array_question import read_array_question
-from spmd_core.search.array_search import Space
+from spmd_core.machine import get_topology, listed, mesh_places
+from spmd_core.search import Space, read_array_question
 from spmd_core.search.placement import Placements, is_ambiguous
 from spmd_core.search.spaces.array_space import shardings
 

@@ -11,24 +11,23 @@ import pytest
 
 import ui.layout.moves as layout_screen
 from bench.values import ENVIRONMENT
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.types import Axes, Mesh
-from spmd_core.experiment.workloads.machine import COLLECTIVES
-from spmd_core.machine.mesh_order import mesh_places
-from spmd_core.machine.topologies import get_topology
-from spmd_core.pictures.resharding.moves import Move, time_of
-from spmd_core.results.collective import Collective
-from spmd_core.results.machine import Ceiling, MoveCost, Point
-from spmd_core.results.result import Result, StrategyResult
-from spmd_core.search.array_question import read_array_question
-from spmd_core.search.array_search import Space
-from spmd_core.time.bandwidth.program_time import program_time
-from spmd_core.time.bandwidth.roofline import with_roofline
+from spmd_core.experiment import COLLECTIVES, Axes, Mesh, parse_experiment
+from spmd_core.machine import get_topology, mesh_places
+from spmd_core.pictures import Move, time_of
+from spmd_core.results import Ceiling, Collective, MoveCost, Point, Result, StrategyResult
+from spmd_core.search import Space, read_array_question
+from spmd_core.time import (
+    Calibration,
+    Duration,
+    Unknown,
+    on_topology,
+    predict,
+    program_time,
+    times_where_run,
+    with_expected,
+    with_roofline,
+)
 from spmd_core.time.cost.comm import Cluster
-from spmd_core.time.cost.predict import predict
-from spmd_core.time.model.calibration import Calibration
-from spmd_core.time.model.duration import Duration, Unknown
-from spmd_core.time.model.stored_results import on_topology, times_where_run, with_expected
 from tests.layers import ROOT, source_files
 from tests.time.bandwidth.test_expected import machine
 

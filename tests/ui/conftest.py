@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 
 
 @pytest.fixture(autouse=True)

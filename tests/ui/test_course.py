@@ -5,10 +5,8 @@ screens themselves.
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import examples
-from spmd_core.lab.lab import Lab
+from spmd_core.experiment import link, parse_experiment
+from spmd_core.lab import Lab, examples
 from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Asker, Lab
 from spmd_core.lab.store.database import FILE_NAME
-from spmd_core.lab.store.limits import Asker
 from tests.labs import HASTY, ROOT, experiment
 
 

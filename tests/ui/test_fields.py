@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
+from spmd_core.experiment import link, parse_experiment
+from spmd_core.lab import Lab
 from tests.labs import ROOT
 
 LAYER = {

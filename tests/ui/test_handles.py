@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from ui.lab import find, lab
 from ui.shell import PAGES
 

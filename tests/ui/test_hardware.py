@@ -1,6 +1,6 @@
 from bench.values import ENVIRONMENT
 from spmd_core.machine.hardware import Hardware, Holder
-from spmd_core.results.environment import Environment
+from spmd_core.results import Environment
 from ui.hardware import cluster_headline, facts, headline, hosts_table, remarks
 
 LAPTOP = Hardware(None, None, (), (), 2, 8 * 2**30, 4 * 2**30)

@@ -8,10 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.hostile_links import LINKS_A_SESSION, code_of, hostile, queries, through_commands
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.link import encode
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.lab.lab import Lab
+from spmd_core.experiment import DEFAULT_SPEC, encode, parse_experiment
+from spmd_core.lab import Lab
 from tests.labs import ROOT, experiment
 from ui import links
 

@@ -1,9 +1,8 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
+from spmd_core.experiment import link, parse_experiment
+from spmd_core.lab import Lab
 from ui.layout.shape import parse_shape
 from ui.mesh_fields import keep_axes, rename_axes
 

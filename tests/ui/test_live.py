@@ -6,9 +6,7 @@ import resource
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.experiment import DEFAULT_SPEC, link, parse_experiment
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 from streamlit.config import get_option, set_option
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from ui.entrance import door
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,10 +4,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.values import result, strategy
-from spmd_core.lab.lab import Lab
-from spmd_core.lab.store.stored_remedies import Remedies
-from spmd_core.results.collective import Nothing, Predicted, Remedy
-from spmd_core.trials.trying import remedy_searches as running
+from spmd_core.lab import Lab, Remedies
+from spmd_core.results import Nothing, Predicted, Remedy
+from spmd_core.trials import remedy_searches as running
 from spmd_core.trials.trying.stored import to_stored
 from tests.labs import STANDIN, experiment, until
 from tests.standin import sitecustomize as standin

@@ -8,8 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.screens import STARTS, WHAT_THIS_IS, screen_title
+from spmd_core.words import STARTS, WHAT_THIS_IS, experiment_words, screen_title
 from tests.labs import ROOT, experiment
 from tests.ui import opened as screen_opened
 from tests.ui.predictions import predicted, store

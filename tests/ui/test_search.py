@@ -4,9 +4,9 @@ what is stored is shown, and a bad link or field is one sentence.
 
 import pytest
 
+from spmd_core.search import read_question
 from spmd_core.search.link import decode, encode
-from spmd_core.search.question import read_question
-from spmd_core.trials.searching import searches as running
+from spmd_core.trials import searches as running
 from spmd_core.words import why_not
 from tests.labs import until
 from tests.ui import opened

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from bench.values import comparison, result, strategy
-from spmd_core.results.runs.states import RunSummary
+from spmd_core.results import RunSummary
 from spmd_core.words import runs
 from ui import hardware, run_tables, tables
 from ui.compare.view import collectives_table, program_lines, summed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from tests.labs import ROOT
 from ui.entrance import version
 from ui.entrance.version import START_AGAIN, Source

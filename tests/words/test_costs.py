@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.base.errors import RequestError
+from spmd_core.base import RequestError
 from spmd_core.words.costs import StepCost, cost, cost_of, cost_words, money_text, read_price, rows
 from tests.ui.predictions import TOO_LARGE, predicted, prediction
 from ui.predict.beside import numbers_table

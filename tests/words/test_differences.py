@@ -1,6 +1,6 @@
 """What differs between two studies, and nothing that does not."""
 
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.words.history.differences import NOT_THERE, VARIES, difference_rows
 
 LAYER = {

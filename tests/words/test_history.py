@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.results import RunSummary
-from spmd_core.words.history.cells import matches, operand_bytes, shape_words, when_words
+from spmd_core.words import matches, operand_bytes, shape_words, when_words
 
 ROWS = parse_experiment(
     {

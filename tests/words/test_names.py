@@ -2,11 +2,9 @@
 
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.results.result import StrategyResult
-from spmd_core.results.runs.states import RunSummary
-from spmd_core.words.facts import wrong_words
-from spmd_core.words.names import outcome_words
+from spmd_core.experiment import parse_experiment
+from spmd_core.results import RunSummary, StrategyResult
+from spmd_core.words import outcome_words, wrong_words
 
 SWEEP = {"workload": "collectives", "mesh": {"x": 4}}
 LAYER = {"workload": "layer", "mesh": {"x": 4}}

@@ -5,12 +5,10 @@ from streamlit.testing.v1 import AppTest
 
 from bench.values import ENVIRONMENT, comparison, result, strategy
 from spmd_core.commands.printed.report import report
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
-from spmd_core.results.prediction import Estimate
-from spmd_core.results.result import Result
-from spmd_core.words.experiments import experiment_words
+from spmd_core.experiment import link, parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.results import Estimate, Result
+from spmd_core.words import experiment_words
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 from ui import tables
 from ui.compare import view

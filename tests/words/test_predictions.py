@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.results.prediction import Estimate
+from spmd_core.results import Estimate
 from spmd_core.words.predictions import (
     answer,
     compiled_words,

@@ -1,15 +1,19 @@
 """What is stored is facts; who reads a result gets them with their sentences, also of old rows."""
 
 from bench.values import strategy
-from spmd_core.results.advice import Next
-from spmd_core.results.prediction import PredictedMemory, Prediction
-from spmd_core.results.result import StoredFact, StrategyResult
-from spmd_core.results.shardings import NoShardings, Shardings
-from spmd_core.results.trace import NoTrace, Trace, TracedDevice
-from spmd_core.words.advice.next import next_step
-from spmd_core.words.facts import fact_words, in_sentences
-from spmd_core.words.results import in_words
-from spmd_core.words.runs import run_headline
+from spmd_core.results import (
+    Next,
+    NoShardings,
+    NoTrace,
+    PredictedMemory,
+    Prediction,
+    Shardings,
+    StoredFact,
+    StrategyResult,
+    Trace,
+    TracedDevice,
+)
+from spmd_core.words import fact_words, in_sentences, in_words, next_step, run_headline
 from spmd_core.words.texts import read_shardings
 from tests.words.advice.test_next import answered
 

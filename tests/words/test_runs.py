@@ -5,13 +5,9 @@ from dataclasses import replace
 import pytest
 
 from bench.values import result, strategy
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.results.runs.labels import EXAMPLES, Origin
-from spmd_core.results.runs.states import RunStatus
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.history.cells import origin_words
-from spmd_core.words.names import ago, environment_words
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.results import EXAMPLES, Origin, RunStatus
+from spmd_core.words import ago, environment_words, experiment_words, origin_words
 from spmd_core.words.runs import (
     compile_words,
     floor_words,

@@ -7,13 +7,10 @@ import pytest
 from bench.values import comparison, strategy
 from bench.values import result as measured_result
 from spmd_core.commands.printed.report import report
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.program.hlo.fingerprint import fingerprint
-from spmd_core.results.prediction import PROGRAM, Estimate
-from spmd_core.results.ranking import predicted_verdict
-from spmd_core.results.result import SAME_PROGRAM, Result
-from spmd_core.results.verdicts import Ratio
-from spmd_core.words.results import in_words
+from spmd_core.experiment import parse_experiment
+from spmd_core.program import fingerprint
+from spmd_core.results import PROGRAM, SAME_PROGRAM, Estimate, Ratio, Result, predicted_verdict
+from spmd_core.words import in_words
 from spmd_core.words.strategies import (
     answer_parts,
     evidence_words,

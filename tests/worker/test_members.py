@@ -10,7 +10,7 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from spmd_core.lab.supervisor.environment import worker_environment
 from spmd_core.machine import parse_target, read_hardware
 from tests.labs import STANDIN, experiment, is_running, until

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from spmd_core.base import login
-from spmd_core.base.errors import RequestError, StorageError
-from spmd_core.base.settings import read_settings
+from spmd_core.base import RequestError, StorageError, login, read_settings
 from tests.commands.calls import told
 
 AUTH = {

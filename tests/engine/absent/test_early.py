@@ -8,11 +8,10 @@ from pathlib import Path
 import jax
 import pytest
 
-from spmd_core.base.settings import Settings
+from spmd_core.base import Settings
 from spmd_core.engine.absent import early
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.lab.lab import Lab
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.lab import Lab
 from spmd_core.machine import dumps as dump_folder
 
 pytestmark = pytest.mark.this_python

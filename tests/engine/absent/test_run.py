@@ -9,20 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from spmd_core.base.settings import Settings
+from spmd_core.base import Settings
 from spmd_core.commands.printed.report import report
 from spmd_core.engine.absent.topology import explain
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.lab.lab import Lab
-from spmd_core.pictures.timeline import text as timeline
-from spmd_core.program.ir.shardings import NAME as SHARDINGS
-from spmd_core.results.runs.states import TIMING
-from spmd_core.results.shardings import Shardings
-from spmd_core.time.cost.predicting import is_current
-from spmd_core.time.cost.version import versions
-from spmd_core.words.results import in_words
-from spmd_core.words.runs import run_headline
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.pictures import text as timeline
+from spmd_core.program import NAME as SHARDINGS
+from spmd_core.results import TIMING, Shardings
+from spmd_core.time import is_current, versions
+from spmd_core.words import in_words, run_headline
 from spmd_core.words.strategies import same_programs
 from tests.labs import ROOT, is_stopped, until
 from tests.specs import LONGEST_COMPILE

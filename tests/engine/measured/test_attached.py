@@ -11,12 +11,10 @@ from spmd_core.engine.absent.lower import lower_experiment
 from spmd_core.engine.absent.topology import coordinates, devices_of, memory_account
 from spmd_core.engine.lower import Steps
 from spmd_core.engine.measured import attached
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.machine.absent import ENVIRONMENT
-from spmd_core.machine.topologies import get_topology
-from spmd_core.results.prediction import Prediction
-from spmd_core.time.cost.predict import Useful
-from spmd_core.time.cost.predicting import CompiledText, of_experiment
+from spmd_core.experiment import parse_experiment
+from spmd_core.machine import ENVIRONMENT, get_topology
+from spmd_core.results import Prediction
+from spmd_core.time import CompiledText, Useful, of_experiment
 from tests.program import hlo
 
 pytestmark = pytest.mark.this_python

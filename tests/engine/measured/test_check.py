@@ -9,9 +9,8 @@ from bench.judging import Case
 from bench.own_faults import OWN, OWN_FUNCTIONS, passed
 from bench.planted_faults import DTYPES, FAULTS, caught
 from bench.right_answers import SPECS, SUM_NEAR_0, experiment_of, judged, kinds_of_data
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.catalog import WORKLOADS
-from spmd_core.words.facts import fact_words
+from spmd_core.experiment import WORKLOADS, parse_experiment
+from spmd_core.words import fact_words
 
 pytestmark = pytest.mark.this_python
 

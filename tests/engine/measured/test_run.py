@@ -14,8 +14,8 @@ import pytest
 from spmd_core.engine.measured import prepare, sample
 from spmd_core.engine.measured import run as engine_run
 from spmd_core.program.communication.warned import REPLICATES
-from spmd_core.results.runs.events import EVENTS, Finished
-from spmd_core.script.program import program_text
+from spmd_core.results import EVENTS, Finished
+from spmd_core.script import program_text
 
 ALL = ["single", "auto", "constrained", "explicit", "shard_map"]
 TUTORIAL_LAYER = {

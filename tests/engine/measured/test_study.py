@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from spmd_core.engine.measured import check, timing
-from spmd_core.script.export import script_text
+from spmd_core.script import script_text
 
 pytestmark = pytest.mark.this_python
 

@@ -4,12 +4,9 @@ import jax
 import pytest
 
 from spmd_core.engine.measured import tracing
-from spmd_core.pictures.timeline.facts import ProgramFacts
-from spmd_core.pictures.timeline.recorded import Event
-from spmd_core.pictures.timeline.text import TRACED, from_text
-from spmd_core.pictures.timeline.traced import of_recorded
-from spmd_core.program.ir.shardings import NAME
-from spmd_core.results.shardings import NoShardings, Shardings
+from spmd_core.pictures import TRACED, Event, ProgramFacts, from_text, of_recorded
+from spmd_core.program import NAME
+from spmd_core.results import NoShardings, Shardings
 from spmd_core.words.traces import unattributed_words
 
 LAYER = {

@@ -2,10 +2,9 @@
 
 import pytest
 
+from spmd_core.experiment import PRESETS, parse_plan
 from spmd_core.experiment.plan.blocks import kernel_bytes, too_large
-from spmd_core.experiment.plan.presets import PRESETS
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.machine.chips import TPUS
+from spmd_core.machine import TPUS
 
 KIB = 1024
 

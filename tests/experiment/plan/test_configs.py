@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, read_config
-from spmd_core.experiment.plan.models import get_model
-from spmd_core.experiment.plan.presets import PRESETS
+from spmd_core.base import RequestError
+from spmd_core.experiment import MAX_CONFIG_BYTES, PRESETS, get_model, read_config
 
 GEMMA_VISION = {"vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model"}}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.base.errors import RequestError
+from spmd_core.base import RequestError
 from spmd_core.experiment.plan.models import PRESETS, get_model, scaled
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.plan.plan import NAMES
-from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
-from spmd_core.time.cost.memory import estimate_memory
+from spmd_core.base import RequestError
+from spmd_core.experiment import NAMES, parse_mesh, parse_plan
+from spmd_core.time import estimate_memory
 
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
 

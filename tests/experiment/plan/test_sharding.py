@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.experiment import parse_plan
 from spmd_core.experiment.plan.sharding import (
     RULES,
     arrays,

@@ -5,12 +5,12 @@ rules of their sizes.
 import numpy as np
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.base import RequestError
+from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.nearest import nearest
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from spmd_core.results.reference.reference import SAMPLED_ROWS
-from spmd_core.script.program import program_text
+from spmd_core.script import program_text
 from tests.labs import HASTY, PATIENCE_S
 from tests.specs import reference
 

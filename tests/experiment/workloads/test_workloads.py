@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from bench.every_cut import ALL_DEVICES, MAPPED, MAPS, MESH, OVER_THE_MESH, SHARDED, outcomes, wrong
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.catalog import WORKLOADS
-from spmd_core.experiment.workloads.options import Choice
+from spmd_core.experiment import WORKLOADS, Choice, parse_experiment
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from tests.labs import HASTY, PATIENCE_S
 
 pytestmark = pytest.mark.slow

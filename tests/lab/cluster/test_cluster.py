@@ -7,19 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.base.settings import read_settings
-from spmd_core.lab.batch import Batch
+from spmd_core.base import read_settings
+from spmd_core.lab import Asker, Batch, Lab, Searches
 from spmd_core.lab.cluster import client, connection
-from spmd_core.lab.lab import Lab
-from spmd_core.lab.store.limits import Asker
-from spmd_core.lab.store.searches import Searches
-from spmd_core.results.collective import Remedy
-from spmd_core.search.array_question import read_array_question
-from spmd_core.search.sweep.runs import Asked, look, start
-from spmd_core.search.sweep.sweep import parse_sweep, variants
-from spmd_core.trials.searching.search import Search
-from spmd_core.trials.trying.remedy_search import RemedySearch
-from spmd_core.trials.trying.remedy_searches import store as tried
+from spmd_core.results import Remedy
+from spmd_core.search import Asked, look, parse_sweep, read_array_question, start, variants
+from spmd_core.trials import RemedySearch, Search
+from spmd_core.trials import store as tried
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 

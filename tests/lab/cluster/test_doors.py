@@ -10,14 +10,12 @@ from pydantic import ValidationError
 
 from bench.cluster_doors import SPEC, payloads, sentences
 from bench.odd_schedulers import FILES, ROOT, cluster, listening, servers
-from spmd_core.base.errors import RequestError
-from spmd_core.base.settings import read_settings
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.base import RequestError, read_settings
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Asker, Lab
 from spmd_core.lab.cluster.client import MOST_BYTES, inflated, words
 from spmd_core.lab.cluster.compiling import Compiled
 from spmd_core.lab.cluster.connection import Away, Connection
-from spmd_core.lab.lab import Lab
-from spmd_core.lab.store.limits import Asker
 from tests.labs import PATIENCE_S, STANDIN
 from tests.loops import finished
 

@@ -9,12 +9,11 @@ from dataclasses import replace
 import pytest
 
 from bench.dask_processes import end
-from spmd_core.base.errors import RequestError
-from spmd_core.base.settings import read_settings
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
-from spmd_core.machine.targets import parse_target
-from spmd_core.results.runs.events import Finished
+from spmd_core.base import RequestError, read_settings
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.machine import parse_target
+from spmd_core.results import Finished
 from tests.lab.cluster.conftest import Cluster
 from tests.labs import HASTY, PATIENCE_S, PATIENT, ROOT, experiment, is_running, until
 from tests.standin import sitecustomize as standin

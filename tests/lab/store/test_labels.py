@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.lab.lab import Lab
+from spmd_core.base import RequestError
+from spmd_core.lab import Lab
 from spmd_core.results.runs.labels import MOST_NOTE_BYTES, Labels
 from tests.labs import HASTY, experiment
 

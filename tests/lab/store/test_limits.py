@@ -7,16 +7,12 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.__main__ import main
-from spmd_core.base.errors import RequestError
-from spmd_core.base.settings import read_settings
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.base import RequestError, read_settings
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment, parse_mesh
 from spmd_core.experiment.link import check_flags, decode, encode, nearest
 from spmd_core.experiment.plan.flags import LINK_FLAGS, PUBLISHED_FLAGS, link_refusal
-from spmd_core.experiment.plan.reading import parse_mesh
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Asker, Lab
 from spmd_core.lab.store import actions
-from spmd_core.lab.store.limits import Asker
 from spmd_core.lab.store.store import Store
 from tests.labs import HASTY, experiment
 

@@ -6,10 +6,9 @@ import zlib
 
 import pytest
 
-from spmd_core.base.errors import StorageError
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.base import StorageError
+from spmd_core.experiment import parse_experiment, parse_plan
 from spmd_core.experiment.link import decode
-from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.lab.store import migrations
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.migrations import MIGRATIONS

@@ -8,15 +8,13 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.__main__ import main
-from spmd_core.base.errors import RequestError
-from spmd_core.base.settings import read_settings
+from spmd_core.base import RequestError, read_settings
+from spmd_core.lab import COMMAND_LINE, Asker, Lab, role_of
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.collections import Collections
-from spmd_core.lab.lab import Lab
 from spmd_core.lab.notebook import Notebook
 from spmd_core.lab.shared_searches import SharedSearches
-from spmd_core.lab.store.asker import COMMAND_LINE, Asker, role_of
-from spmd_core.search.kept import KeptSearch
+from spmd_core.search import KeptSearch
 from tests.labs import HASTY, STANDIN, experiment, until
 
 ANN = Asker("ann", who="ann@example.com", is_logged_in=True, names=("iss#1", "Ann@example.com"))

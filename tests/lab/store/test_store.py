@@ -8,15 +8,21 @@ import sys
 
 import pytest
 
-from spmd_core.base.errors import StorageError
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.base import StorageError
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab.store import database as store_module
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.migrations import MIGRATIONS
 from spmd_core.lab.store.store import Store
-from spmd_core.results.environment import Environment
-from spmd_core.results.result import Comparison, Failure, Result, StrategyResult
-from spmd_core.results.runs.states import TIMING, RunStatus
+from spmd_core.results import (
+    TIMING,
+    Comparison,
+    Environment,
+    Failure,
+    Result,
+    RunStatus,
+    StrategyResult,
+)
 from tests.labs import ROOT, experiment
 from tests.results.test_study import RESULT, STUDY
 

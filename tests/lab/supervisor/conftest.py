@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from tests.labs import HASTY, STANDIN
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from spmd_core.lab.supervisor.active import ActiveRun
 from tests.labs import HASTY, PATIENCE_S, PATIENT, experiment, is_running, until
 

@@ -12,9 +12,9 @@ import sys
 
 import pytest
 
-from spmd_core.base.errors import RequestError, StorageError, UnreadableRun
+from spmd_core.base import RequestError, StorageError, UnreadableRun
 from spmd_core.commands.waiting import LOOK_S, wait
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.exit_message import failing_line, tail_with

@@ -9,12 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.lab.lab import Lab
-from spmd_core.lab.store.limits import Asker
+from spmd_core.lab import Asker, Lab
 from spmd_core.lab.supervisor.active import ActiveRun
-from spmd_core.results.runs.states import COMPILING, TIMING, RunStatus, behind
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.runs import behind_words, phase_words
+from spmd_core.results import COMPILING, TIMING, RunStatus, behind
+from spmd_core.words import behind_words, experiment_words, phase_words
 from tests.labs import (
     HASTY,
     PATIENCE_S,

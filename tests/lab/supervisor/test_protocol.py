@@ -7,23 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.base.errors import StorageError, WorkerError
-from spmd_core.base.settings import read_settings
+from spmd_core.base import StorageError, WorkerError, read_settings
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.environment import without_secrets, worker_environment
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME, FolderLock
 from spmd_core.lab.supervisor.queue_lock import QueueLock
-from spmd_core.machine.hardware import Hardware
-from spmd_core.results.runs import protocol
-from spmd_core.results.runs.events import (
+from spmd_core.machine import Hardware
+from spmd_core.results import (
     COMMANDS,
     EVENTS,
     CancelCommand,
+    Lines,
     Phase,
     Progress,
     RunCommand,
+    encode,
+    send,
 )
-from spmd_core.results.runs.protocol import Lines, encode, send
+from spmd_core.results.runs import protocol
 from tests.labs import ROOT, experiment
 
 NOTHING = Hardware(None, None, (), (), cores=2, memory_bytes=None, available_bytes=None)

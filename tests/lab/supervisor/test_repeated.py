@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Lab
 from tests.labs import HASTY, PATIENCE_S, PATIENT, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 

@@ -9,10 +9,9 @@ import time
 
 import pytest
 
-from spmd_core.base.errors import RequestError, WorkerError
+from spmd_core.base import RequestError, WorkerError
 from spmd_core.lab.supervisor.active import ActiveRun
-from spmd_core.results.runs.events import Phase
-from spmd_core.results.runs.states import TIMING
+from spmd_core.results import TIMING, Phase
 from tests.labs import PATIENCE_S, experiment, is_running, until
 from tests.standin import sitecustomize as standin
 

@@ -1,8 +1,8 @@
 """Where devices stand: by the order of the mesh, and by what attached ones say of themselves."""
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.pictures.arrows.placed import placed
-from spmd_core.results.environment import Device, Environment
+from spmd_core.experiment import parse_experiment
+from spmd_core.pictures import placed
+from spmd_core.results import Device, Environment
 
 
 def environment(kind, devices):

@@ -2,9 +2,9 @@
 
 import pytest
 
+from spmd_core.pictures import Traffic, traffic
 from spmd_core.pictures.arrows.scene import MOST_NODES, scene
-from spmd_core.pictures.arrows.traffic import Traffic, traffic
-from spmd_core.results.collective import Collective
+from spmd_core.results import Collective
 from spmd_core.words import arrows as words
 from tests.pictures.arrows.test_traffic import MIB, one, stand_of
 from ui.arrows.chart import chart

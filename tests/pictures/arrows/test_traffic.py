@@ -2,11 +2,10 @@
 
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
+from spmd_core.pictures import Placed, follows_axes, groups_in_mesh, placed, traffic
 from spmd_core.pictures.arrows.flows import unit_flows
-from spmd_core.pictures.arrows.placed import Placed, placed
-from spmd_core.pictures.arrows.traffic import follows_axes, groups_in_mesh, traffic
-from spmd_core.results.collective import Collective
+from spmd_core.results import Collective
 from spmd_core.time.cost.links import NOMINAL, collective_s, paths, permute_s, route
 
 MIB = 2**20

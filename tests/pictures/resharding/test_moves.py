@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from spmd_core.experiment.layout import layout
+from spmd_core.experiment import layout
 from spmd_core.pictures.resharding.moves import SLICE, missing_bytes, reshard
 
 MESH = (("x", 2), ("y", 4))

@@ -2,17 +2,13 @@
 
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.catalog import WORKLOADS
-from spmd_core.machine.topologies import get_topology
-from spmd_core.pictures.resharding.moves import Move, time_of
-from spmd_core.pictures.resharding.product import is_product, product
-from spmd_core.results.machine import Point
-from spmd_core.results.result import StrategyResult
+from spmd_core.experiment import WORKLOADS, parse_experiment
+from spmd_core.machine import get_topology
+from spmd_core.pictures import Move, is_product, product, time_of
+from spmd_core.results import Point, StrategyResult
+from spmd_core.time import Calibration, time_model
 from spmd_core.time.cost.links import collective_s, route_of
-from spmd_core.time.model.calibration import Calibration
 from spmd_core.time.model.duration import NOT_FILLED, Duration
-from spmd_core.time.model.time_model import time_model
 from spmd_core.words import layouts as words
 
 KIB = 1024

@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.base.units import seconds_text
-from spmd_core.pictures.timeline.text import from_text, to_text
-from spmd_core.pictures.timeline.values import mix
+from spmd_core.base import RequestError, seconds_text
+from spmd_core.pictures import from_text, mix, to_text
 from spmd_core.words.timeline import names_of, path_words, row_words, scene_summary, scene_words
 from tests.pictures.timeline.values import EXPOSED, THIN, predicted, timeline
 

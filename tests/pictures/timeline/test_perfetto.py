@@ -5,7 +5,7 @@ import json
 import pytest
 
 from spmd_core.pictures.timeline import perfetto
-from spmd_core.words.timeline import names_of, row_words
+from spmd_core.words import names_of, row_words
 from tests.pictures.timeline.values import EXPOSED, timeline
 
 FOUND = timeline(EXPOSED)

@@ -2,14 +2,21 @@
 
 import pytest
 
+from spmd_core.pictures import (
+    HOST,
+    Event,
+    Execution,
+    ProgramFacts,
+    Recorded,
+    from_text,
+    of_host,
+    of_recorded,
+    to_text,
+)
 from spmd_core.pictures.timeline import traced
-from spmd_core.pictures.timeline.facts import ProgramFacts
-from spmd_core.pictures.timeline.recorded import HOST, Event, Execution, Recorded
-from spmd_core.pictures.timeline.text import from_text, to_text
-from spmd_core.pictures.timeline.traced import of_host, of_recorded
-from spmd_core.program.hlo.text import parse_module
-from spmd_core.results.collective import Collective
-from spmd_core.words.timeline import names_of, row_words
+from spmd_core.program import parse_module
+from spmd_core.results import Collective
+from spmd_core.words import names_of, row_words
 from spmd_core.words.traces import asynchronous_words, operation_words, trace_words
 
 PROGRAM = """HloModule jit_f, num_partitions=2

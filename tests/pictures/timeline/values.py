@@ -1,11 +1,10 @@
 """Timelines to test with, of small compiled programs."""
 
-from spmd_core.machine.topologies import get_topology
-from spmd_core.pictures.timeline.of_walk import timeline_of
-from spmd_core.pictures.timeline.values import Timeline
-from spmd_core.results.prediction import Prediction
+from spmd_core.machine import get_topology
+from spmd_core.pictures import Timeline, timeline_of
+from spmd_core.results import Prediction
+from spmd_core.time import predict
 from spmd_core.time.cost.comm import Cluster
-from spmd_core.time.cost.predict import predict
 from tests.time.cost.programs import LOOP
 
 

@@ -2,9 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from spmd_core.program.communication.collectives import read_collectives
-from spmd_core.program.hlo.module import HloError
-from spmd_core.program.hlo.text import parse_module
+from spmd_core.program import HloError, parse_module, read_collectives
 
 HLO = Path(__file__).parents[1] / "hlo"
 MESH = (("x", 2), ("y", 4))

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from bench.reader import read
-from spmd_core.program.communication.collectives import read_collectives
-from spmd_core.program.communication.generic import generic
+from spmd_core.program import Computation, Instruction, generic, read_collectives
 from spmd_core.program.communication.parsed import ParsedCollective
 from spmd_core.program.hlo.collective_ops import Site, StartOp
-from spmd_core.program.hlo.module import Computation, Instruction
 from spmd_core.program.hlo.text import parse_module, parse_shape
 
 HLO = Path(__file__).parents[1] / "hlo"

@@ -1,9 +1,7 @@
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.program.communication.collectives import read_collectives
-from spmd_core.program.communication.reasons import Reasons
-from spmd_core.program.hlo.text import parse_module
+from spmd_core.experiment import parse_experiment
+from spmd_core.program import Reasons, parse_module, read_collectives
 
 PROGRAM = """HloModule program, num_partitions=8
 

@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.program.communication.warned import REPLICATES, with_warnings
-from spmd_core.results.collective import Collective
+from spmd_core.results import Collective
 
 WARNING = (
     "The compiler found no efficient way (involuntary full rematerialization): [SPMD] "

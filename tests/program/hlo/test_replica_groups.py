@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_core.program.hlo.module import HloError
+from spmd_core.program import HloError
 from spmd_core.program.hlo.replica_groups import axes_of, parse_groups, parse_pairs
 
 

@@ -5,9 +5,8 @@ writes them.
 import numpy as np
 import pytest
 
-from spmd_core.program.hlo.collective_ops import StartOp
+from spmd_core.program import StartOp, parse_module
 from spmd_core.program.hlo.requested import asked
-from spmd_core.program.hlo.text import parse_module
 
 # the gradient of one of 4 devices' weights: added up whole, of which a fusion takes a quarter
 SLICED = """HloModule m

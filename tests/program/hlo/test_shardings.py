@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.program.hlo.module import HloError
+from spmd_core.program import HloError
 from spmd_core.program.hlo.sharding_attributes import parse_sharding
 
 MESH = (("x", 2), ("y", 4))

@@ -1,7 +1,6 @@
 import pytest
 
-from spmd_core.program.hlo.text import parse_module
-from spmd_core.program.hlo.trip_counts import trip_count
+from spmd_core.program import parse_module, trip_count
 
 LOOP = """HloModule loop
 

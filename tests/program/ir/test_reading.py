@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from spmd_core.program.hlo.text import parse_module
-from spmd_core.program.ir.diff import compare
-from spmd_core.program.ir.reading import find, read_text, spans_of
-from spmd_core.program.ir.text import Section, file_name, made_from, program_lines
+from spmd_core.program import (
+    Section,
+    compare,
+    file_name,
+    find,
+    made_from,
+    parse_module,
+    program_lines,
+    read_text,
+    spans_of,
+)
 
 HLO = Path(__file__).parents[1] / "hlo"
 MODULES = sorted(HLO.glob("*.hlo"))

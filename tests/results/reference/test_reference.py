@@ -4,9 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.catalog import WORKLOADS
-from spmd_core.results.reference.bounds import Bounded, resolved
+from spmd_core.experiment import WORKLOADS, parse_experiment
+from spmd_core.results import Bounded, resolved
 from spmd_core.results.reference.reference import (
     SAMPLED_ROWS,
     Error,
@@ -17,7 +16,7 @@ from spmd_core.results.reference.reference import (
     multiplier_fact,
     uniform,
 )
-from spmd_core.words.facts import fact_words
+from spmd_core.words import fact_words
 from tests.specs import reference
 
 

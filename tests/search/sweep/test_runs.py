@@ -9,11 +9,18 @@ import pytest
 
 from spmd_core import __main__ as command_line
 from spmd_core.commands import predict_sweep
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.results.result import Failure, StrategyResult
-from spmd_core.search.sweep.runs import Asked, cancel, look, start, to_compile
-from spmd_core.search.sweep.sweep import SweepPoint, parse_sweep, variants
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.results import Failure, StrategyResult
+from spmd_core.search import (
+    Asked,
+    SweepPoint,
+    cancel,
+    look,
+    parse_sweep,
+    start,
+    to_compile,
+    variants,
+)
 from tests.standin_lab import StandInLab, found
 
 BASE = parse_experiment(DEFAULT_SPEC)

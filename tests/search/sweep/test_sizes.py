@@ -3,13 +3,12 @@
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
-from spmd_core.base.errors import RequestError
+from spmd_core.base import RequestError
 from spmd_core.commands.run import sizes_json
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.results.prediction import Estimate
-from spmd_core.results.result import Result
+from spmd_core.experiment import parse_experiment
+from spmd_core.results import Estimate, Result
 from spmd_core.search.sweep.sizes import LARGEST_SIMULATED, at_sizes, begins, point_of, read_count
-from spmd_core.words.sweep.curves import size_headline, size_rows
+from spmd_core.words import size_headline, size_rows
 
 LAYER = parse_experiment(
     {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}

@@ -7,13 +7,18 @@ import io
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.machine.of_chips import nearest_of_chips, topology_of_chips
-from spmd_core.results.collective import Collective
-from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction
-from spmd_core.results.result import Failure, StrategyResult
+from spmd_core.base import RequestError
+from spmd_core.experiment import DEFAULT_SPEC, Experiment, parse_experiment
+from spmd_core.machine import nearest_of_chips, topology_of_chips
+from spmd_core.results import (
+    Collective,
+    Estimate,
+    Failure,
+    PredictedMemory,
+    Prediction,
+    StrategyResult,
+)
+from spmd_core.search import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
 from spmd_core.search.sweep.curves import (
     Numbers,
     Outcome,
@@ -23,9 +28,7 @@ from spmd_core.search.sweep.curves import (
     outcome_of,
     row_json,
 )
-from spmd_core.search.sweep.sweep import Sweep, SweepPoint, compile_seconds, parse_sweep, variants
-from spmd_core.search.sweep.variables import VARIABLES
-from spmd_core.words.sweep.curves import sweep_headline
+from spmd_core.words import sweep_headline
 
 GIB = 2**30
 

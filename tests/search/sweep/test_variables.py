@@ -8,15 +8,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core import __main__ as command_line
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction
-from spmd_core.results.result import StrategyResult
+from spmd_core.base import RequestError
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.results import Estimate, PredictedMemory, Prediction, StrategyResult
+from spmd_core.search import parse_sweep, variants
 from spmd_core.search.sweep.curves import csv_text, curves, outcome_of
-from spmd_core.search.sweep.sweep import parse_sweep, variants
 from spmd_core.search.sweep.variables import FIRST, VARIABLES, Variable, read_number
-from spmd_core.words.sweep.curves import sweep_headline
+from spmd_core.words import sweep_headline
 from tests.house import tables
 from ui.predict.sweep_charts import charts_of
 

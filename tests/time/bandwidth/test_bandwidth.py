@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.time.bandwidth.ceilings import busy_facts, ceiling
-from spmd_core.time.bandwidth.fits import fits
-from spmd_core.time.model.stored_results import cases, on_topology
-from spmd_core.words.bandwidth import fit_words, rate_words, sweep_words
-from spmd_core.words.facts import fact_words
+from spmd_core.base import RequestError
+from spmd_core.experiment import parse_experiment
+from spmd_core.time import busy_facts, cases, ceiling, fits, on_topology
+from spmd_core.words import fact_words, fit_words, rate_words, sweep_words
 
 
 def sweep(target="cpu:8", mesh=None, dtype="float32", **options):

@@ -4,17 +4,19 @@ import math
 
 import pytest
 
-from spmd_core.program.hlo.text import parse_module
-from spmd_core.results.collective import Collective
-from spmd_core.results.machine import Cost, MoveCost, Operation, Point
-from spmd_core.results.result import StrategyResult
-from spmd_core.time.bandwidth.accuracy import Pair, median_error, spearman
-from spmd_core.time.bandwidth.operations import operations_of
-from spmd_core.time.bandwidth.roofline import with_roofline
-from spmd_core.time.model.calibration import Calibration
-from spmd_core.time.model.duration import Unknown
-from spmd_core.time.model.time_model import TimeModel
-from spmd_core.words.bandwidth import beside_words, roofline_words
+from spmd_core.program import parse_module
+from spmd_core.results import Collective, Cost, MoveCost, Operation, Point, StrategyResult
+from spmd_core.time import (
+    Calibration,
+    Pair,
+    TimeModel,
+    Unknown,
+    median_error,
+    operations_of,
+    spearman,
+    with_roofline,
+)
+from spmd_core.words import beside_words, roofline_words
 from tests.time.bandwidth.test_roofline import CEILINGS, MATMUL, SUMMED, result
 
 PROGRAM = """HloModule m, is_scheduled=true, num_partitions=4

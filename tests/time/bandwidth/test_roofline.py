@@ -3,14 +3,11 @@
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.results.collective import Collective
-from spmd_core.results.machine import Ceiling, Point
-from spmd_core.results.result import Result, StrategyResult
+from spmd_core.experiment import parse_experiment
+from spmd_core.results import Ceiling, Collective, Point, Result, StrategyResult
+from spmd_core.time import Calibration, TimeModel
 from spmd_core.time.bandwidth.roofline import flops, least_bytes, roofline, with_roofline
-from spmd_core.time.model.calibration import Calibration
-from spmd_core.time.model.time_model import TimeModel
-from spmd_core.words.bandwidth import roofline_words
+from spmd_core.words import roofline_words
 
 MATMUL = {
     "workload": "matmul",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spmd_core.machine.chips import CHIPS
-from spmd_core.program.hlo.module import Computation
+from spmd_core.machine import CHIPS
+from spmd_core.program import Computation
 from spmd_core.program.hlo.text import parse_instruction
 from spmd_core.time.cost.advance import communicate, copy, finish, wait
 from spmd_core.time.cost.clocks import ReadyAt, State

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.time.cost.attached import cluster_of
+from spmd_core.base import RequestError
+from spmd_core.time import cluster_of
 
 
 def places(*sizes, cores=1, slices=1, start=(0, 0, 0)):

@@ -4,8 +4,8 @@ that overlaps a gather.
 
 import pytest
 
-from spmd_core.machine.topologies import get_topology
-from spmd_core.program.hlo.collective_ops import is_done, kind_of, rendezvous
+from spmd_core.machine import get_topology
+from spmd_core.program import is_done, kind_of, rendezvous
 from spmd_core.program.hlo.text import parse_instruction, parse_module
 from spmd_core.time.cost.clocks import ReadyAt, cause_of, latest
 from spmd_core.time.cost.comm import Cluster, channels_passed, find

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.machine.chips import CHIPS
+from spmd_core.machine import CHIPS
 from spmd_core.program.hlo.text import parse_instruction
 from spmd_core.time.cost.constants import KERNEL_STALLS
 from spmd_core.time.cost.kernels import kernel_cost

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.machine.topologies import get_topology
+from spmd_core.machine import get_topology
 from spmd_core.time.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, LINK_EFFICIENCY
 from spmd_core.time.cost.links import (
     EXPECTED,

@@ -4,9 +4,8 @@ same plans.
 
 import pytest
 
-from spmd_core.experiment.plan.plan import Plan
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.time.cost.memory import estimate_memory
+from spmd_core.experiment import Plan, parse_plan
+from spmd_core.time import estimate_memory
 
 GIB = 2**30
 NAMES = ("input", "query", "key", "value", "out", "attention")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.machine.topologies import get_topology
+from spmd_core.machine import get_topology
 from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
 from spmd_core.time.cost.mesh_axes import GATHERED_BYTES, mesh_axes
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.machine.chips import CHIPS
+from spmd_core.machine import CHIPS
 from spmd_core.program.hlo.text import parse_module, parse_shape
 from spmd_core.time.cost.constants import (
     HBM_EFFICIENCY,

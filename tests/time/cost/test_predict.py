@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from spmd_core.machine.topologies import get_topology
-from spmd_core.program.hlo.text import parse_module
-from spmd_core.results.prediction import Prediction
+from spmd_core.machine import get_topology
+from spmd_core.program import parse_module
+from spmd_core.results import Prediction
+from spmd_core.time import ModuleCosts, Useful, predict
 from spmd_core.time.cost.comm import Cluster, overlapping_order
 from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.links import gather_s, reduce_s, route
-from spmd_core.time.cost.module_costs import ModuleCosts
-from spmd_core.time.cost.predict import Useful, predict
 from spmd_core.time.cost.schedule import Walker
 from spmd_core.words import in_sentences
 from tests.time.cost.programs import LOOP

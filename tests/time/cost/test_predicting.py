@@ -2,9 +2,8 @@
 
 import pytest
 
-from spmd_core.base.errors import RequestError, WorkerError
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.base import RequestError, WorkerError
+from spmd_core.experiment import parse_experiment, parse_plan
 from spmd_core.time.cost.predicting import CompiledText, of_experiment, of_plan
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from spmd_core.machine.topologies import get_topology
+from spmd_core.machine import get_topology
+from spmd_core.time import predict
 from spmd_core.time.cost.comm import Cluster
-from spmd_core.time.cost.predict import predict
 from spmd_core.words import in_sentences
 
 PLACES = tuple((i, j, 0, 0, 0) for i in range(2) for j in range(4))

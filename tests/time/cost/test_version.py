@@ -4,9 +4,8 @@ import shutil
 
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.script.program import program_text
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.script import program_text
 from spmd_core.time.cost import version
 from spmd_core.time.cost.version import hash_of, tree_hash, versions
 

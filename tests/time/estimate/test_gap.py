@@ -2,10 +2,9 @@
 
 import pytest
 
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.time.estimate.gap import gap_parts, unexplained_s
-from spmd_core.time.estimate.step import estimate_step
-from spmd_core.words.gap import gap_sentence, gap_table
+from spmd_core.experiment import parse_plan
+from spmd_core.time import estimate_step, gap_parts, unexplained_s
+from spmd_core.words import gap_sentence, gap_table
 
 FOUND = estimate_step(
     parse_plan(

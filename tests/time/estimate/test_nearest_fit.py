@@ -4,12 +4,10 @@ import itertools
 
 import pytest
 
-from spmd_core.experiment.plan.presets import PRESETS
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.machine.topologies import get_topology
-from spmd_core.time.estimate.nearest_fit import larger, nearest_fit
-from spmd_core.time.estimate.step import estimate_step
-from spmd_core.words.nearest import arguments, nearest_words
+from spmd_core.experiment import PRESETS, parse_plan
+from spmd_core.machine import get_topology
+from spmd_core.time import estimate_step, larger, nearest_fit
+from spmd_core.words import arguments, nearest_words
 
 V5P = {
     "target": "tpu:v5p:4x4x4",

@@ -6,16 +6,13 @@ import math
 
 import pytest
 
-from spmd_core.experiment.plan.plan import NAMES, Plan
-from spmd_core.experiment.plan.presets import PRESETS
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.machine.chips import TPUS
-from spmd_core.machine.topologies import get_topology
+from spmd_core.experiment import NAMES, PRESETS, Plan, parse_plan
+from spmd_core.machine import TPUS, get_topology
 from spmd_core.program import is_ring
-from spmd_core.results.prediction import Prediction
+from spmd_core.results import Prediction
+from spmd_core.time import estimate_step
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.estimate.shapes import recomputed
-from spmd_core.time.estimate.step import estimate_step
 from spmd_core.words import in_sentences
 
 BASE = {

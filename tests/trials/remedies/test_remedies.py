@@ -2,16 +2,22 @@
 
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.results.collective import Change, Collective, Nothing, Predicted, Remedy
-from spmd_core.results.prediction import PredictedMemory, Prediction
-from spmd_core.results.result import MemoryBytes, StrategyResult
-from spmd_core.results.verdicts import Ratio
-from spmd_core.time import NearestFit, estimate_step
-from spmd_core.time.bandwidth.program_time import ProgramTime
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.results import (
+    Change,
+    Collective,
+    MemoryBytes,
+    Nothing,
+    Predicted,
+    PredictedMemory,
+    Prediction,
+    Ratio,
+    Remedy,
+    StrategyResult,
+)
+from spmd_core.time import NearestFit, ProgramTime, estimate_step
+from spmd_core.trials import beside
 from spmd_core.trials.remedies import arrays, plans
-from spmd_core.trials.remedies.attached import beside
 from spmd_core.trials.remedies.candidate import MOST, MOST_MORE
 from spmd_core.trials.remedies.judged import (
     Tried,

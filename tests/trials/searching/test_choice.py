@@ -5,14 +5,9 @@ from dataclasses import replace
 import pytest
 
 from bench.values import ENVIRONMENT
-from spmd_core.results.prediction import Estimate
-from spmd_core.results.result import INEXPRESSIBLE, Result
-from spmd_core.search import models
-from spmd_core.search.answer import Answer
-from spmd_core.search.array_question import read_array_question
-from spmd_core.search.array_search import Space
+from spmd_core.results import INEXPRESSIBLE, Estimate, Result
+from spmd_core.search import Answer, Space, models, read_array_question, read_question
 from spmd_core.search.behind import DRAWN, MARGIN, REASON, Trust, estimate_s, rejudged, trust
-from spmd_core.search.question import read_question
 from spmd_core.trials.searching import choice as choosing
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import answered

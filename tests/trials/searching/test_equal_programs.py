@@ -4,12 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.base.settings import Settings
-from spmd_core.lab.lab import Lab
-from spmd_core.search import models
-from spmd_core.search.array_question import read_array_question
-from spmd_core.search.array_search import Space
-from spmd_core.search.question import read_question
+from spmd_core.base import Settings
+from spmd_core.lab import Lab
+from spmd_core.search import Space, models, read_array_question, read_question
 from spmd_core.trials.searching.outcomes import answered, experiment_of
 from spmd_core.trials.searching.taught import taught
 

@@ -7,15 +7,11 @@ import pytest
 
 from bench.values import result, strategy
 from spmd_core.__main__ import main
-from spmd_core.lab.batch import Batch
-from spmd_core.lab.lab import Lab
-from spmd_core.lab.store.searches import Searches
-from spmd_core.search.array_question import read_array_question
-from spmd_core.search.question import read_question
+from spmd_core.lab import Batch, Lab, Searches
+from spmd_core.search import read_array_question, read_question
+from spmd_core.trials import Search, watch_search
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.runs import Runs, spread
-from spmd_core.trials.searching.search import Search
-from spmd_core.trials.searching.searches import watch_search
 from spmd_core.words.search import (
     disturbed_words,
     next_label,

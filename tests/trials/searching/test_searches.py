@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spmd_core.trials.searching import searches
+from spmd_core.trials import searches
 
 
 @pytest.mark.parametrize(

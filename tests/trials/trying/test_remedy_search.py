@@ -2,14 +2,12 @@
 
 import pytest
 
-from spmd_core.lab.lab import Lab
-from spmd_core.results.collective import Collective, Remedy
-from spmd_core.results.runs.states import COMPILING
+from spmd_core.lab import Lab
+from spmd_core.results import COMPILING, Collective, Remedy
+from spmd_core.trials import RemedySearch, with_remedies
 from spmd_core.trials.remedies import arrays
-from spmd_core.trials.remedies.attached import with_remedies
 from spmd_core.trials.remedies.candidate import AlikeCollectives
 from spmd_core.trials.trying import remedy_search as search_module
-from spmd_core.trials.trying.remedy_search import RemedySearch
 from spmd_core.trials.trying.remedy_searches import known, store, watch_remedies
 from spmd_core.words import removal_words
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until

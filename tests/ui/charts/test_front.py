@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from spmd_core.search.answer import Answer
+from spmd_core.search import Answer, read_question
 from spmd_core.search.models import candidates
-from spmd_core.search.question import read_question
 from ui.search.charts import front_chart
 
 

@@ -6,9 +6,9 @@ import altair
 import pytest
 
 from bench.values import result, strategy
-from spmd_core.experiment.layout import layout
-from spmd_core.results.curves import by_curve, labelled, steps_drawn, thinned
-from spmd_core.time.bandwidth.accuracy import Pair
+from spmd_core.experiment import layout
+from spmd_core.results import by_curve, labelled, steps_drawn, thinned
+from spmd_core.time import Pair
 from ui.charts.base import layer, layered, quantity
 from ui.charts.beside import beside_chart
 from ui.charts.by_strategy import live_chart, memory_chart, phases_chart, side_by_side_chart

@@ -4,7 +4,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.values import result, strategy
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from tests.ui.predictions import store
 
 EVERY = list(range(8))

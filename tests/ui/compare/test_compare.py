@@ -13,13 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from bench.hostile_links import code_of
 from bench.values import result, strategy
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.link import encode
-from spmd_core.experiment.workloads.own import files
-from spmd_core.lab.lab import Lab
-from spmd_core.pictures.timeline.recorded import Recorded
-from spmd_core.pictures.timeline.text import NAME, TRACED, to_text
-from spmd_core.pictures.timeline.traced import of_recorded
+from spmd_core.experiment import encode, files, parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.pictures import NAME, TRACED, Recorded, of_recorded, to_text
 from spmd_core.words.traces import trace_words
 from tests.experiment.workloads.own.test_files import WEIGHTED
 from tests.pictures.timeline.test_traced import FACTS, call

@@ -3,9 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.link import encode
-from spmd_core.experiment.workloads.own import files
+from spmd_core.experiment import encode, files, parse_experiment
 from tests.experiment.test_newest import FIELDS, write  # noqa: F401
 from tests.labs import ROOT
 

@@ -5,8 +5,7 @@ import json
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment.experiment import parse_experiment, study_of
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment, study_of
 from spmd_core.search import Outcome, curves, estimated, members
 from spmd_core.words import grid_headline, ranked_rows
 from tests.standin_lab import StandInLab, found

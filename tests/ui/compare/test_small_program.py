@@ -4,7 +4,7 @@ row.
 
 import pytest
 
-from spmd_core.results.result import ArrayReport, StrategyResult
+from spmd_core.results import ArrayReport, StrategyResult
 from spmd_core.words.runs import program_words
 from ui.compare.small_program import array_text, numbers, parts, shape_text
 

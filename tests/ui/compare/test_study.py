@@ -4,10 +4,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.values import ENVIRONMENT, comparison, strategy
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
-from spmd_core.results.result import Result
+from spmd_core.experiment import link, parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.results import Result
 from tests.ui.predictions import prediction, store
 from ui.compare import view
 from ui.compare.rows import rows_table

@@ -3,8 +3,7 @@ viewers.
 """
 
 from bench.values import result, strategy
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import link, parse_experiment
 from tests.ui import opened
 from tests.ui.predictions import store
 from ui import live

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.values import result, strategy
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from spmd_core.lab.store.store import Store
 from tests.labs import ROOT
 from tests.ui.predictions import MODEL, predicted, store

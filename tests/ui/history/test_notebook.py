@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.values import result, strategy
-from spmd_core.lab.lab import Lab
+from spmd_core.lab import Lab
 from tests.labs import ROOT
 from tests.ui.history.test_history import said
 from tests.ui.predictions import store

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.hostile_links import hold_example
-from spmd_core.experiment import link, programs
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import link, parse_experiment, programs
 from tests.loops import finished
 from ui.entrance import door, short
 

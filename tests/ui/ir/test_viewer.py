@@ -9,8 +9,8 @@ from html import unescape
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Lab
 from spmd_core.words import texts as words
 from ui.ir.html import LONGEST, Line, listing, marked
 

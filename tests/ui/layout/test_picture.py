@@ -8,11 +8,9 @@ import pytest
 import vl_convert
 
 from bench.values import ENVIRONMENT
-from spmd_core.experiment import layout_of, parse_experiment
-from spmd_core.experiment.layout import layout
+from spmd_core.experiment import layout, layout_of, parse_experiment
 from spmd_core.results import Environment
-from spmd_core.words import domains_words
-from spmd_core.words.layouts import compact, group_texts, sharing_text, short_group_texts
+from spmd_core.words import compact, domains_words, group_texts, sharing_text, short_group_texts
 from ui.layout.colors import colors
 from ui.layout.domains import domains_of, hosts_of, with_hosts
 from ui.layout.grid import CHARACTER

@@ -3,11 +3,9 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.pasted import read_pasted
-from spmd_core.lab.lab import Lab
+from spmd_core.base import RequestError
+from spmd_core.experiment import link, parse_experiment, read_pasted
+from spmd_core.lab import Lab
 from ui.layout import paste, product, together
 
 STEP = parse_experiment(

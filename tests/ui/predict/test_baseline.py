@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spmd_core.base.errors import RequestError
+from spmd_core.base import RequestError
 from spmd_core.time.cost.baseline import MAX_BYTES, baseline_of, to_text
 from tests.ui.predictions import MODEL, prediction
 from ui.predict.keep import changes

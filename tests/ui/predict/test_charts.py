@@ -3,8 +3,8 @@
 import altair
 import pytest
 
-from spmd_core.machine.topologies import get_topology
-from spmd_core.results.prediction import Estimate
+from spmd_core.machine import get_topology
+from spmd_core.results import Estimate
 from spmd_core.words.predictions import share_words
 from tests.ui.predictions import TOO_LARGE, prediction
 from ui.predict import charts, torus_chart

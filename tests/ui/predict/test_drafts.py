@@ -4,10 +4,8 @@ import math
 
 import pytest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.plan.meshes import AXES
-from spmd_core.machine.chips import TPUS
-from spmd_core.machine.topologies import get_topology, legal_shapes
+from spmd_core.experiment import AXES, parse_experiment
+from spmd_core.machine import TPUS, get_topology, legal_shapes
 from ui.predict import drafts
 
 MODEL = parse_experiment(

@@ -11,11 +11,10 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab.lab import Lab
+from spmd_core.experiment import link, parse_experiment
+from spmd_core.lab import Lab
 from spmd_core.machine import absent
-from spmd_core.words.costs import cost_of, money_text
+from spmd_core.words import cost_of, money_text
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
 

@@ -8,11 +8,10 @@ import altair
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-from spmd_core.results.result import Failure
+from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
+from spmd_core.results import Failure
+from spmd_core.search import parse_sweep, variants
 from spmd_core.search.sweep.curves import Numbers, Outcome, curves, outcome_of
-from spmd_core.search.sweep.sweep import parse_sweep, variants
 from tests.standin_lab import GIB, StandInLab, found
 from ui.predict.sweep_charts import chart_alt, charts_of
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from spmd_core.results.collective import Collective
-from spmd_core.results.prediction import Estimate
+from spmd_core.results import Collective, Estimate
 from tests.ui.predictions import MODEL, predicted, prediction
 from ui.predict import beside, keep, tables
 

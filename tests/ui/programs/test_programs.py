@@ -12,9 +12,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
 from bench.exported import written
-from spmd_core.experiment import Program, link, programs
-from spmd_core.experiment.workloads.exported.description import Leaf
-from spmd_core.experiment.workloads.exported.held import Held
+from spmd_core.experiment import Held, Leaf, Program, link, programs
 from tests.layers import ROOT
 from ui.entrance import door as entrance
 from ui.entrance import uploads

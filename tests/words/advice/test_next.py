@@ -3,14 +3,11 @@
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
-from spmd_core.base.units import seconds_text
-from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.experiment.plans import experiment_of
-from spmd_core.results.result import Result
-from spmd_core.time.estimate.step import estimate_step
-from spmd_core.words.advice.next import next_step
-from spmd_core.words.runs import run_headline
+from spmd_core.base import seconds_text
+from spmd_core.experiment import experiment_of, parse_experiment, parse_plan
+from spmd_core.results import Result
+from spmd_core.time import estimate_step
+from spmd_core.words import next_step, run_headline
 
 MATMUL = {
     "workload": "matmul",

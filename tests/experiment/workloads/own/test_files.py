@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from spmd_core.base.errors import RequestError
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.base import RequestError
+from spmd_core.experiment import files as own
+from spmd_core.experiment import get_workload, parse_experiment, workload_names
 from spmd_core.experiment.nearest import nearest
-from spmd_core.experiment.workloads.catalog import get_workload, workload_names
-from spmd_core.experiment.workloads.own import files as own
-from spmd_core.lab.lab import Lab
-from spmd_core.machine.hardware import read_hardware
-from spmd_core.script.program import program_text
+from spmd_core.lab import Lab
+from spmd_core.machine import read_hardware
+from spmd_core.script import program_text
 from tests.commands.calls import told
 from tests.labs import HASTY, ROOT, until
 

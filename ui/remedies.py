@@ -43,14 +43,17 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     ]
     if not shown or result.partial:
         return
-    st.subheader(HEADING, anchor=False)
     trial = running.find(lab(), result.run)
-    if trial is not None and not trial.is_over:
-        _watch(result.run, tuple(shown))
+    is_over = trial is None or trial.is_over
+    known = running.known(lab(), result.run) if is_over else None
+    if is_over and known is None:
+        with st.container(key="to-press-remedies"):  # nothing to print
+            st.subheader(HEADING, anchor=False)
+            _ask("Try changes", result)
         return
-    known = running.known(lab(), result.run)
+    st.subheader(HEADING, anchor=False)
     if known is None:
-        _ask("Try changes", result)
+        _watch(result.run, tuple(shown))
         return
     state, answers = known
     _answers(with_remedies(result, answers), shown)

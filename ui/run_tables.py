@@ -14,9 +14,9 @@ from spmd_core.words import (
     operand_bytes,
     outcome_words,
     peak_words,
+    row_title,
     shape_words,
     time_words,
-    title,
 )
 from spmd_core.words import rows as cost_rows
 from ui.tables import NONE
@@ -73,14 +73,18 @@ def answers_table(
     """Times, peak memory and costs of several runs, measured or predicted, one row per strategy and
     one column per run; `results` pairs each run's name with its result, and `price` is in dollars
     per chip-hour."""
-    names = dict.fromkeys(name for _, result in results for name in result.strategies)
+    outcomes = {
+        run: {row_title(result, name): outcome for name, outcome in result.ordered}
+        for run, result in results
+    }
+    names = dict.fromkeys(name for rows in outcomes.values() for name in rows)
     # a step has no strategies to choose from: what is the answer's alone needs no name of one
     are_steps = all(result.experiment.plan for _, result in results)
-    lead = {name: "" if are_steps else f"{title(name)}, " for name in names}
+    lead = {name: "" if are_steps else f"{name}, " for name in names}
     costs: dict[str, dict[str, dict[str, str]]] = {each: {} for each in names}
     for each in names:
         for run, result in results:
-            outcome = result.strategies.get(each)
+            outcome = outcomes[run].get(each)
             if outcome is not None and outcome.prediction is not None:
                 costs[each][run] = cost_rows(
                     cost_of(outcome.prediction, price), result.experiment.what.unit == "step"
@@ -90,7 +94,7 @@ def answers_table(
         for name in names
         for row in (
             *(
-                _row_of(f"{lead[name]}{label}", name, results, words)
+                _row_of(f"{lead[name]}{label}", name, outcomes, words)
                 for label, words in (("time", time_words), ("memory", peak_words))
             ),
             *_cost_rows(lead[name], results, costs[name]),
@@ -114,11 +118,11 @@ def _cost_rows(
 def _row_of(
     label: str,
     name: str,
-    results: Sequence[tuple[str, Result]],
+    outcomes: Mapping[str, Mapping[str, StrategyResult]],
     words: Callable[[StrategyResult], str | None],
 ) -> dict[str, str]:
     texts = {
-        run: words(outcome) if (outcome := result.strategies.get(name)) else None
-        for run, result in results
+        run: words(outcome) if (outcome := rows.get(name)) else None
+        for run, rows in outcomes.items()
     }
     return {"": label} | {run: text or NONE for run, text in texts.items()}

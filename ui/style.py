@@ -86,7 +86,8 @@ _CSS = """<style>
 @media print {{
   [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"],
   .st-key-menu, [data-testid="stButton"], [data-testid="stPopover"],
-  [data-testid="stDownloadButton"] {{ display: none !important; }}
+  [data-testid="stDownloadButton"], [data-testid="stElementToolbar"],
+  [class*="st-key-to-press"] {{ display: none !important; }}
   [data-testid="stApp"], [data-testid="stAppViewContainer"], [data-testid="stMain"],
   [data-testid="stMainBlockContainer"] {{
     position: static !important; overflow: visible !important; height: auto !important;

@@ -94,7 +94,7 @@ def _baseline_words(result: Result) -> str:
     ratio = inverse(pairs[name].ratios[0])
     called, takes = title(result.row(name).strategy), seconds_text(result.medians_s[name])
     if ratio.verdict == "faster":
-        factor = f"{factor_text(ratio.ratio)}× as long ({_between(ratio)})"
+        factor = f"{factor_text(ratio.ratio)}× as long ({ends_text(ratio.interval)})"
         return f" {called} is faster: {takes}, {factor}."
     if ratio.verdict == "the same":
         margin = share_text(result.experiment.timing.margin)
@@ -289,7 +289,7 @@ class _Called:
         """
         name = self(ratio.strategy)
         if self.is_brief:
-            return f"{name}, {factor_text(ratio.ratio)}× as long ({_between(ratio)})"
+            return f"{name}, {factor_text(ratio.ratio)}× as long ({ends_text(ratio.interval)})"
         if ratio.processes == 1 < processes:
             return f"{name}, timed in 1 process: {paired_words(ratio)}"
         return f"{name}: {seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
@@ -348,7 +348,7 @@ class _Called:
 
 def ratio_words(ratio: Ratio) -> str:
     """A paired ratio with its interval: `2.50× (2.25 to 2.75)`."""
-    return f"{factor_text(ratio.ratio)}× ({_between(ratio)})"
+    return f"{factor_text(ratio.ratio)}× ({ends_text(ratio.interval)})"
 
 
 def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
@@ -402,13 +402,13 @@ def paired_words(ratio: Ratio) -> str:
     """
     share = "95" if ratio.rounds is None else "99"  # before there were three verdicts
     of = f", {rounds_words(ratio)}" if ratio.rounds else ""
-    interval = f"{share} % interval {_between(ratio)}{of}"
+    interval = f"{share} % interval {ends_text(ratio.interval)}{of}"
     return f"paired ratio {factor_text(ratio.ratio)}× ({interval})"
 
 
-def _between(ratio: Ratio) -> str:
-    """The ends of an interval; of two processes they may be anywhere."""
-    low, high = ratio.interval
+def ends_text(interval: tuple[float, float]) -> str:
+    """The ends of a ratio's interval; of two processes they may be anywhere."""
+    low, high = interval
     is_wide = high > _WIDE * low
     return "too wide to use" if is_wide else f"{factor_text(low)} to {factor_text(high)}"
 

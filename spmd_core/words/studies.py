@@ -19,7 +19,7 @@ from spmd_core.words.runs import (
     verdict_words,
 )
 
-NONE = "–"
+NONE, _ANY = "–", "every variant"  # of a row that no variant shards otherwise
 PAIRED, RATIO = "Paired ratio per round", "Against the lowest"
 _OPTIONAL = (PAIRED, RATIO, "Time per token", "Tokens/s per chip", "MFU")
 _BY_VARIANT = (
@@ -62,7 +62,7 @@ def rows(result: Result) -> list[dict[str, str]]:
     compared = against(result)
     listed = [
         {
-            "Variant": NONE if result.experiment.baselines == {name} else result.row(name).variant,
+            "Variant": _ANY if result.experiment.baselines == {name} else result.row(name).variant,
             "Strategy": title(result.row(name).strategy),
             **_time(result, name),
             PAIRED if is_plain else RATIO: compared.get(name, NONE),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import Result, StrategyResult
-from spmd_core.words import title
+from spmd_core.words import row_title, title
 from ui.charts.base import (
     BYTES,
     INK,
@@ -85,7 +85,7 @@ def _stacked(
 ) -> Spec | None:
     """A bar for each strategy, of the parts of one of its fields; `parts` names them."""
     measured = [
-        (title(name), words, place, value)
+        (row_title(result, name), words, place, value)
         for name, strategy in result.ordered
         for place, (part, words) in enumerate(parts.items())
         if (value := getattr(getattr(strategy, field), part, None)) is not None
@@ -124,9 +124,9 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
     label with its result. Bars from zero, or where these would vanish points on a log scale.
     """
     times = [
-        ("step" if result.experiment.plan else title(name), label, seconds)
+        ("step" if result.experiment.plan else row_title(result, name), label, seconds)
         for label, result in results
-        for name, strategy in result.strategies.items()
+        for name, strategy in result.ordered
         if (seconds := _time_interval(strategy)) is not None
     ]
     if not times:

@@ -48,7 +48,9 @@ def draw(view: View) -> None:
         return
     # by ids: what a button is given is kept with every session, for two minutes after its end
     run, strategies = view.result.run, tuple(view.result.strategies)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key="to-press-lines"
+    ):
         st.caption("Show in the compiled program:", width="content")
         for strategy, number in causes:
             st.button(

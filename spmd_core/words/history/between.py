@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from spmd_core.base import seconds_text
 from spmd_core.results import Between
-from spmd_core.words.strategies import factor_text
+from spmd_core.words.strategies import ends_text, factor_text
 
 _BASES = {
     "measured": "Measured runs are compared by their samples over different processes, so smaller "
@@ -57,5 +57,4 @@ def _verdict(pair: Between, mine: str, theirs: str) -> str:
 
 def ratio_interval_words(ratio: float, interval: tuple[float, float]) -> str:
     """A ratio with its interval: `2.50× (2.25 to 2.75)`."""
-    low, high = interval
-    return f"{factor_text(ratio)}× ({factor_text(low)} to {factor_text(high)})"
+    return f"{factor_text(ratio)}× ({ends_text(interval)})"

@@ -9,7 +9,7 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.machine import Hardware, parse_target
 from spmd_core.results import Environment
-from spmd_core.words import Check, count, environment_notes, pool_words
+from spmd_core.words import Check, ago, count, environment_notes, pool_words
 from ui import tables
 from ui.lab import lab, self_test
 from ui.markdown import plain
@@ -127,7 +127,8 @@ def draw_cluster(target: str, ask: Callable[[str], None]) -> None:
             if environment is None:
                 st.caption("Its hosts are not known yet: a run, or the button, queries them.")
                 return
-            st.markdown(plain(cluster_headline(environment)))
+            seen = lab().devices_seen_at(target)
+            st.markdown(plain(cluster_headline(environment, ago(seen) if seen else "")))
             st.dataframe(
                 sheet(hosts_table(environment)),
                 hide_index=True,
@@ -138,10 +139,11 @@ def draw_cluster(target: str, ask: Callable[[str], None]) -> None:
             )
 
 
-def cluster_headline(environment: Environment) -> str:
-    """A cluster in one sentence."""
+def cluster_headline(environment: Environment, when: str) -> str:
+    """A cluster in a sentence, as of `when` it was queried: a host may be lost since."""
     hosts = count(environment.process_count, "host")
-    return f"{hosts}, {environment.device_count} × {environment.device_kind} in all."
+    devices = f"{environment.device_count} × {environment.device_kind} in all"
+    return f"{hosts}, {devices}, when last queried: {when}. A host that was lost since is listed."
 
 
 def hosts_table(environment: Environment) -> pd.DataFrame:

@@ -43,8 +43,10 @@ _CSS = """<style>
   [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) [data-testid="stElementToolbar"] {{
     opacity: 1 !important; visibility: visible !important; pointer-events: auto !important;
   }}
+  [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) {{ margin-top: 2.2rem; }}
 }}
 @media (max-width: 640px) {{
+  [class*="st-key-line-"] {{ row-gap: 0; padding-bottom: 0.5rem; }}
   [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {{ flex-wrap: nowrap; }}
   [data-testid="stSidebar"] [data-testid="stColumn"] {{ min-width: 0; }}
 }}

@@ -394,6 +394,10 @@ class Lab:
             self._ask_probe(target)
         return self._store.environment(target)
 
+    def devices_seen_at(self, target: str) -> float | None:
+        """When that report was made; None where there is none."""
+        return self._store.environment_seen_at(target)
+
     def probe(
         self, target: str, timeout_s: float = 60.0, asker: Asker = COMMAND_LINE
     ) -> Environment:

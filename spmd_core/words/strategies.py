@@ -94,8 +94,7 @@ def _baseline_words(result: Result) -> str:
     ratio = inverse(pairs[name].ratios[0])
     called, takes = title(result.row(name).strategy), seconds_text(result.medians_s[name])
     if ratio.verdict == "faster":
-        factor = f"{factor_text(ratio.ratio)}× as long ({ends_text(ratio.interval)})"
-        return f" {called} is faster: {takes}, {factor}."
+        return f" {called} is faster: {takes}, {slower_words(ratio)}."
     if ratio.verdict == "the same":
         margin = share_text(result.experiment.timing.margin)
         return f" {called} takes the same time ({takes}), within {margin}."
@@ -289,7 +288,7 @@ class _Called:
         """
         name = self(ratio.strategy)
         if self.is_brief:
-            return f"{name}, {factor_text(ratio.ratio)}× as long ({ends_text(ratio.interval)})"
+            return f"{name}, {slower_words(ratio)}"
         if ratio.processes == 1 < processes:
             return f"{name}, timed in 1 process: {paired_words(ratio)}"
         return f"{name}: {seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
@@ -349,6 +348,11 @@ class _Called:
 def ratio_words(ratio: Ratio) -> str:
     """A paired ratio with its interval: `2.50× (2.25 to 2.75)`."""
     return f"{factor_text(ratio.ratio)}× ({ends_text(ratio.interval)})"
+
+
+def slower_words(ratio: Ratio) -> str:
+    """The same in a sentence: `2.50× as long (2.25 to 2.75)`."""
+    return f"{factor_text(ratio.ratio)}× as long ({ends_text(ratio.interval)})"
 
 
 def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:

@@ -91,7 +91,10 @@ def test_a_cluster_has_a_row_for_each_host_with_its_chips():
     ]
     changes = {"process_count": 2, "device_count": 8, "devices": devices, "hosts": ["vm-0", "vm-1"]}
     found = Environment.model_validate(CHIPS.model_dump() | changes)
-    assert cluster_headline(found) == "2 hosts, 8 × TPU v5 lite in all."
+    assert cluster_headline(found, "5 min ago") == (
+        "2 hosts, 8 × TPU v5 lite in all, when last queried: 5 min ago. A host that was lost since "
+        "is listed."
+    )
     assert hosts_table(found).to_dict("records") == [
         {
             "Host": f"vm-{number}",

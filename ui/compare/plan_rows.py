@@ -58,7 +58,7 @@ def _times_targets(experiment: Experiment) -> None:
     generation = get_topology(experiment.target).chip.generation
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(
-            "Targets",
+            "Other targets",
             key="plans:targets",
             max_chars=200,
             placeholder=f"{generation}:16, {generation}:32",

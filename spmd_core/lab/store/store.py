@@ -290,6 +290,11 @@ class Store(ArchivedRuns):
         rows = self._rows("SELECT body FROM environments WHERE target = ?", (target,))
         return read.environment_of(rows[0]["body"]) if rows else None
 
+    def environment_seen_at(self, target: str) -> float | None:
+        """When that report was made; None without one."""
+        rows = self._rows("SELECT seen_at FROM environments WHERE target = ?", (target,))
+        return rows[0]["seen_at"] if rows else None
+
     def note_holder(self, pid: int, mark: str, file: str) -> None:
         """Keep which process works the queue, and by which lock file."""
         self._write("INSERT OR REPLACE INTO holder VALUES (1, ?, ?, ?)", (pid, mark, file))

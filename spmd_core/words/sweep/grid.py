@@ -8,7 +8,7 @@ from spmd_core.results import Comparison, Estimate, compare_predicted
 from spmd_core.search import SweepRow
 from spmd_core.words.costs import money_text
 from spmd_core.words.names import listed
-from spmd_core.words.strategies import LISTED, ratio_words
+from spmd_core.words.strategies import LISTED, slower_words
 from spmd_core.words.sweep.curves import row_cost
 
 NONE = "–"
@@ -44,7 +44,7 @@ def grid_headline(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> str:
         others = f"{len(tied)} others" if len(tied) > LISTED else listed(tied)
         words.append(f"{others} may be as fast: the intervals overlap.")
     elif compared and compared.ratios:
-        words.append(f"Next is {compared.ratios[0].strategy}, {ratio_words(compared.ratios[0])}.")
+        words.append(f"Next is {compared.ratios[0].strategy}, {slower_words(compared.ratios[0])}.")
     if (cheapest := _cheapest(timed, prices)) is not best:
         words.append(f"{cheapest.point.label} is the cheapest: {_cost(cheapest, prices)}.")
     if 0 < (guessed := sum(row.is_estimated for row in timed)) < len(timed):

@@ -256,6 +256,11 @@ def test_environments_are_kept_per_target(store):
     store.keep_environment("cpu:8", ENVIRONMENT)
     assert store.environment("cpu:8") == ENVIRONMENT
     assert store.environment("local") is None
+    since = store.environment_seen_at("cpu:8")
+    store.keep_environment("cpu:8", ENVIRONMENT)
+    assert (
+        since <= store.environment_seen_at("cpu:8") and store.environment_seen_at("local") is None
+    )
 
 
 def test_what_was_written_is_there_after_reopening(data_folder):

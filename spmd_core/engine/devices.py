@@ -96,7 +96,7 @@ def _device(device: JaxDevice) -> Device:
 
 
 def _one_here(device: JaxDevice) -> JaxDevice:
-    """The device, or one of this process like it: another's memory cannot be asked for."""
+    """The device, or one of this process like it: the memory of another process's device cannot be read."""
     is_here = device.process_index == jax.process_index()
     return device if is_here else jax.local_devices()[0]
 

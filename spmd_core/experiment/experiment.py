@@ -120,8 +120,8 @@ class Experiment(Frozen):
     def _write(
         self, fields: SerializerFunctionWrapHandler, info: SerializationInfo
     ) -> dict[str, object]:
-        """Variants as what they change, and no field of that name where there are none; nor the
-        fields that only an exported program has.
+        """The JSON form. A variant is its name and the fields that it changes; `program` and `specs`
+        are written only for an exported program.
         """
         data = fields(self)
         data.pop("variants", None)

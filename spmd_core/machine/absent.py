@@ -82,8 +82,8 @@ def plugin_version() -> str | None:
     there is none.
     """
     for name in _PLUGINS:
-        if found := package_version(name):
-            return f"{name} {found}"
+        if version := package_version(name):
+            return f"{name} {version}"
     return None
 
 

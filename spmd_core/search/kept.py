@@ -43,8 +43,8 @@ class KeptCandidate(Frozen):
 
 
 class KeptSearch(Frozen):
-    """A question with its answer. `title` and `words` are both as sentences; `standards`: the winner
-    against the standard shardings; `runs`: those of the winner and of its proof.
+    """A question with its answer, as sentences in `title` and `words`. `standards` compares the
+    winner with the standard shardings; `runs` are of the winner and of its proof.
 
     `origin`: the installation of a search that was foreign where it was exported.
     """

@@ -61,7 +61,7 @@ def _changes(plan: Plan) -> Iterator[dict[str, Any]]:
 
 
 def _meshes(plan: Plan) -> Iterator[Mesh]:
-    """Meshes in which a factor of one axis, or all of it, is another's; slices stay on the first."""
+    """Meshes in which a factor of one axis moves to another; slices stay on the first axis."""
     sizes, slices = dict(plan.mesh), plan.topology.slices
     names = [name for name in AXES if name != "expert" or plan.size.experts > 1]
     for source, size in sizes.items():

@@ -208,7 +208,7 @@ def price_example(wanted: Sequence[str]) -> str:
 
 
 def check_prices(price: Prices, wanted: Sequence[str]) -> None:
-    """RequestError of a price that is none, or of chips that are not `wanted`."""
+    """RequestError where a price is not a positive number, or names chips that are not `wanted`."""
     names = [name for name, _ in price]
     for name, value in price:
         if name not in CHIPS:

@@ -149,7 +149,7 @@ def compared(
     alike = [each.strategy for each in unsure if called.is_alike(each.strategy, answer.fastest)]
     unsure = [each for each in unsure if each.strategy not in alike]
     after = f" Next is {called.slower(medians_s, slower, count)}." if slower else ""
-    if alike and not same and not unsure:  # there is nothing to tell apart
+    if alike and not same and not unsure:  # no difference is possible
         named = called.with_times(medians_s, [answer.fastest, *alike])
         return f"{named} compile to the same program: none of them is faster.{after}"
     after += called.same_program(
@@ -177,7 +177,7 @@ def _question(
     is_tied: bool,
     here: str,
 ) -> str:
-    """What cannot be told: which is fastest, or beside rows that tie whether the others are
+    """What is not certain: which is fastest, or beside rows that tie whether the others are
     slower.
     """
     others = [each.strategy for each in unsure]

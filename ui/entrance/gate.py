@@ -21,7 +21,7 @@ _DISCONNECT: Message = {"type": "websocket.disconnect", "code": _POLICY_VIOLATIO
 
 
 class Gate:
-    """In front of all that is served: Streamlit's own paths, and its connection to a browser."""
+    """ASGI middleware that checks every request: Streamlit's paths and its websocket."""
 
     def __init__(self, app: Asgi):
         self._app = app

@@ -64,7 +64,7 @@ def watch(search: Search) -> None:
     if (
         search.doing == "estimating" and search.earlier_words
     ):  # which the estimates below are only part of
-        st.markdown(f"**{plain(words.SAID)}** {plain(search.earlier_words)}")
+        st.markdown(f"**{plain(words.READ_AGAIN)}** {plain(search.earlier_words)}")
     if answer.space:
         share = len(answer.found) / answer.space
         st.progress(min(1.0, search.spent_s / search.budget_s if search.budget_s else share))

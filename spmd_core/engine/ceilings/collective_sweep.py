@@ -104,13 +104,13 @@ def measured(
 def _repeated(case: Case, count: int, names: Mapping[str, Any]) -> Repeated:
     """The collective of a case, IN_A_TURN times in a turn: two need no copy in between."""
     mesh = names["mesh"]
-    whole = names["whole_count"](case.kind, mesh, case.axes, count)
+    elements = names["whole_count"](case.kind, mesh, case.axes, count)
     once = names["chained"](case.kind, mesh, case.axes)
-    return Repeated(names, mesh, once, [names["operand"](case.kind, mesh, whole, case.dtype)])
+    return Repeated(names, mesh, once, [names["operand"](case.kind, mesh, elements, case.dtype)])
 
 
 def _samples(call: Callable[..., Any], argument: jax.Array, lasting_s: float) -> list[float]:
-    """Seconds per call of each sample; one lasts a turn at least, and all of them `lasting_s`. No
+    """Seconds per call of each sample; one takes a turn at least, and all of them `lasting_s`. No
     program copies from or to its host repeatedly.
     """
     with timing.quiet():

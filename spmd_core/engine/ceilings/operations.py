@@ -91,8 +91,8 @@ class OperationCosts:
         self._keep(kind, sizes, self.without(took, others) / max(1, count))
 
     def _result(self, side: int) -> None:
-        """What a fresh result costs beyond being written: its pages are new each time. A call more,
-        since a program has its own ready.
+        """What a fresh result costs beyond the time to write it: the host maps new pages for it in
+        each call. One more call than is timed, since the first result of a program has its pages.
         """
         array, one = self._array(side, side), self._array(1)
         nothing, fresh = (

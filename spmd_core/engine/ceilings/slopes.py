@@ -60,14 +60,14 @@ def each_s(repeat: Repeat, lasting_s: float, most: int = MOST_MORE) -> float:
 
 
 class Repeated:
-    """Runs `once` on each device of a mesh as often as asked, by `repeated` of the program text
+    """Runs `once` on each device of a mesh as often as it is called for, by `repeated` of the program text
     whose `names` these are. The first of `arrays` is handed on from one repetition to the next.
     """
 
     def __init__(self, names: Mapping[str, Any], mesh: Any, once: Any, arrays: Sequence[Any]):
         self._make = partial(names["repeated"], mesh, once, len(arrays))
         self._everywhere = NamedSharding(mesh, PartitionSpec())
-        # A GPU asks its host after each turn of a loop whose length the compiler does not know
+        # A GPU waits for its host after each turn of a loop whose length the compiler does not know
         self._is_counted = mesh.devices.flat[0].platform == "gpu"
         self._first, self._others = arrays[0], tuple(arrays[1:])
         self._calls: dict[int, tuple[Any, Any]] = {}

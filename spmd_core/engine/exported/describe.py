@@ -1,5 +1,5 @@
 """Reads a file of `jax.export` in a process of its own, whose memory and time are bounded: `python
--m spmd_core.engine.exported.describe FD`, asked for GIVEN and KEPT.
+-m spmd_core.engine.exported.describe FD`, which reads GIVEN and KEPT.
 """
 
 import dataclasses

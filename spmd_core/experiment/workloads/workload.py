@@ -178,7 +178,7 @@ class Workload:
 
     @property
     def moves(self) -> bool:
-        """Whether it computes nothing, so that bytes per second is what counts."""
+        """Whether it only moves data, and is measured in bytes per second."""
         return self.kind == "transfer"
 
     @property

@@ -146,5 +146,5 @@ _guard = threading.Lock()
 
 @cache
 def _opened(timeout_s: float, directory: str) -> _Compiler:
-    """That of this process; one more for whoever allows its runs another time."""
+    """The compiler of this process with that timeout and directory."""
     return _Compiler(timeout_s, directory)

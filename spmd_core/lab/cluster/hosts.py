@@ -127,8 +127,9 @@ class Hosts(Connection):
             await self._drop()
 
     def _tell_end(self, error: WorkerError) -> None:
-        """As an event while the lab waits for the devices, and where a member has reported why; other
-        runs in progress end as crashed, by the last line of this process.
+        """Report an error to the lab: as an event while the lab waits for the devices, or where a
+        member has reported the cause. Otherwise the runs in progress end as crashed, with the last
+        line that this process prints.
         """
         kind = error.kind if isinstance(error, MemberFailed) else "WorkerError"
         if isinstance(error, MemberFailed) or not self._is_ready.is_set():

@@ -296,7 +296,7 @@ class ClusterLane(Lane):
                     self._end(run, run.outcome or RunEnd(state))
 
     def _put_back(self, run: ActiveRun) -> bool:
-        """Leave a run to whoever works the queue when the cluster can be used again."""
+        """Put a run back in the queue until the cluster can be used again."""
         with self._storage_may_fail():
             if self._store.put_back(run.status.run, self._reason):
                 self._forget(run)

@@ -55,7 +55,7 @@ class Member:
         return [encode(event).decode() for event in shown]
 
     def ending(self) -> str | None:
-        """How it ended, or what is wrong with it; None where it works."""
+        """Why its process ended, or the problem that it reports; None while it works."""
         if not self.worker.is_gone():
             return self.watched.problem()
         words = ending_text(self.worker.reap())

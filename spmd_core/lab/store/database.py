@@ -81,7 +81,7 @@ class Database:
         return pages * self._number("page_size")
 
     def shrink(self) -> None:
-        """Give the room of what was deleted back to the disk, as far as a moment suffices."""
+        """Return free pages of the file to the disk, for at most _SHRINK_S seconds."""
         free = self._number("freelist_count")
         deadline = time.monotonic() + _SHRINK_S
         with contextlib.suppress(StorageError), self._sentences(), self._writing:

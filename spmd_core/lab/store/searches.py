@@ -33,7 +33,7 @@ class Searches(Database):
     """What the tables of searches hold, as values."""
 
     def begin(self, search: str, question: dict[str, object], space: int) -> None:
-        """Note that a search runs, again or for the first time."""
+        """Store that a search runs, also if it ran before."""
         now = time.time()
         with self._transaction() as db:
             db.execute(
@@ -73,7 +73,7 @@ class Searches(Database):
         self._write("UPDATE searches SET fates = ? WHERE id = ?", (body, search))
 
     def keep_outcomes(self, search: str, outcomes: Iterable[tuple[int, dict[str, object]]]) -> None:
-        """Keep what became of candidates since: compiled, measured, failed, or pruned by now."""
+        """Store the outcome of candidates: compiled, measured, failed or pruned."""
         rows = [(search, number, json.dumps(body)) for number, body in outcomes]
         with self._transaction() as db:
             db.executemany("INSERT OR REPLACE INTO search_outcomes VALUES (?, ?, ?)", rows)

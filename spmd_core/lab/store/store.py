@@ -237,7 +237,7 @@ class Store(ArchivedRuns):
     def unread(self) -> tuple[Unread, ...]:
         """Runs that this version cannot read, newest first: `history` leaves them out."""
         stored = tuple(self._rows("SELECT COUNT(*), MAX(seq) FROM runs")[0])
-        if self._unread[0] != stored:  # rows are read once: each screen asks for this
+        if self._unread[0] != stored:  # rows are read once: each screen lists them
             self._unread = stored, tuple(self._unreadable())
         return self._unread[1]
 

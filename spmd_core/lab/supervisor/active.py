@@ -179,7 +179,7 @@ class ActiveRun:
         self.outcome = RunEnd(self._requested or "cancelled", self._partial(), self._stop_error())
 
     def ate_memory(self, most_bytes: int) -> None:
-        """Its own function took more memory than there is for it, and its worker was killed."""
+        """End the run as failed: its function exceeded `most_bytes`, and its worker was killed."""
         name = self.status.experiment.workload
         message = (
             f"{name} took more than {bytes_text(most_bytes)} of memory, nearly all that was free, and was "

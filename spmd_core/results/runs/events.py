@@ -102,8 +102,8 @@ class Texts(Frozen):
 
 
 class Measured(Frozen):
-    """Up, before a profiler records a step: the result so far, which a profiler that ends the
-    process does not take with it.
+    """From the worker, before a profiler records a step: the result so far. It is kept if the
+    profiler ends the process.
     """
 
     event: Literal["measured"] = "measured"

@@ -301,8 +301,8 @@ def _bound_s(target: str, nbytes: int) -> float | None:
 def _rows(held: Held) -> float:
     """Rows of a batch's array on a device: its elements; where it has features, those but for them."""
     has_features = len(held.shape) > 1 and held.leaf.dtype in FLOATS
-    whole = held.shape[:-1] if has_features else held.shape
-    return math.prod(whole) * (held.bytes_per_device or 0) / max(1, held.bytes)
+    shape = held.shape[:-1] if has_features else held.shape
+    return math.prod(shape) * (held.bytes_per_device or 0) / max(1, held.bytes)
 
 
 def _seconds(duration: object) -> float:

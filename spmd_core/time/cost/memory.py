@@ -54,7 +54,7 @@ class MemoryEstimate:
         return {"peak": self.peak, "low": self.low, "high": self.high, **parts}
 
     def fits(self, most: int) -> Fits:
-        """Whether it stays within so many bytes: "likely" where these are within the interval."""
+        """Whether `most` bytes hold it: "likely" where they are within its interval."""
         if self.high <= most:
             return "yes"
         return "likely" if self.low <= most else "no"

@@ -121,8 +121,8 @@ def shares(tally: Tally) -> dict[str, float]:
 
 
 def binds(tally: Tally, late: float = 0.0) -> Binds | None:
-    """The resource that takes the largest share of the estimate. `late`: seconds that the slowest
-    slice is waited for.
+    """The resource that takes the largest share of the estimate. `late`: seconds of
+    waiting for the slowest slice.
     """
     groups: dict[Binds, float] = {
         "compute": tally.work.get("matmul", 0.0) + tally.work.get("kernel", 0.0),

@@ -59,9 +59,10 @@ def untried(outcome: StrategyResult, tried: Sequence[AlikeCollectives]) -> dict[
 
 
 def matched(before: Sequence[Collective], after: Sequence[Collective]) -> dict[int, int]:
-    """Number of a collective after a change -> that of the one before which it is: of the same kind
-    over the same axes, and of those the most alike in reason, operation and bytes. None before is
-    two.
+    """Number of each collective after a change -> the number of the same collective before it.
+
+    Two are the same if they have the same kind and axes. Of several candidates, the pair with the
+    most similar reason, operation and bytes counts. No collective is in two pairs.
     """
     pairs = sorted(
         (

@@ -16,10 +16,11 @@ DRAWN_EACH = 2  # of so many runs one is drawn at random, until enough are: the 
 
 
 class CandidateChoice:
-    """The choices of one search of `space` candidates. `tried` are keys of runs; `draws`: whether
-    some are drawn at random, so that their programs show how far estimates may be trusted. None
-    are of an exported program: it has few candidates, and draws would take their time. `elsewhere`
-    are targets whose compiler is not installed: their candidates stay estimated.
+    """Chooses the next candidate of one search of `space` candidates. `tried` has keys of runs.
+
+    `draws`: whether some candidates are drawn at random. Their compiled programs show how far
+    estimates may be trusted. An exported program has few candidates, so none are drawn.
+    `elsewhere`: targets whose compiler is not installed; their candidates stay estimated.
     """
 
     def __init__(
@@ -33,8 +34,8 @@ class CandidateChoice:
         self._drawn: set[object] = set()
 
     def ruled_out(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Candidates that change by what is known: those whose lower bound is above the best of
-        their target, and those whose estimate is so far above that none like it was seen.
+        """Candidates that are pruned now: their lower bound is above the best time of their target,
+        or their estimate is further above the best than any compiled candidate was below its own.
         """
         best: dict[str, float] = {}
         for each in candidates:
@@ -106,8 +107,8 @@ class CandidateChoice:
         return order
 
     def _other(self, left: Sequence[Candidate], candidates: Sequence[Candidate]) -> Candidate:
-        """The best, but what differs only in how its axes are written comes after what differs in
-        more.
+        """The best candidate of a sharding that was not tried yet; the best of all where every
+        sharding was. Candidates that only order or factor their axes otherwise are one sharding.
         """
         if left[0].point is None:
             return left[0]

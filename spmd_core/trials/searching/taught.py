@@ -15,9 +15,11 @@ Key = tuple[object, ...]
 def taught(
     known: Iterable[Candidate], candidates: Sequence[Candidate], most: int | None
 ) -> list[Candidate]:
-    """The estimated `candidates` that change by what `known` ones took when they were compiled: of
-    the same target and policy, or of the same target and mesh, the memory is off by the same ratio,
-    the largest of several. `most`: bytes that a device may hold, below its own.
+    """The estimated `candidates` whose memory changes by that of `known`, compiled ones.
+
+    An estimate is scaled by the ratio of compiled to estimated memory of a known candidate with the
+    same target and policy, or the same target and mesh; by the largest of several. `most`: bytes
+    that a device may hold, below its capacity.
     """
     ratios: dict[Key, list[float]] = defaultdict(list)
     for each in known:

@@ -3,7 +3,7 @@
 from spmd_core.words.search.answer import (
     BEGIN,
     MEANING,
-    SAID,
+    READ_AGAIN,
     asked_words,
     cost_text,
     cost_title,
@@ -50,7 +50,7 @@ __all__ = [
     "BEST_OF_EACH",
     "BEST_TITLES",
     "MEANING",
-    "SAID",
+    "READ_AGAIN",
     "STAGES",
     "asked_words",
     "batches_words",

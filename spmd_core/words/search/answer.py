@@ -34,7 +34,7 @@ MEANING = {  # of the candidates, by the kind of question
     "array": "Every mesh and every assignment of its axes, best first.",
 }
 BEGIN = "An example: choose your model and chips in the sidebar, then press Search."
-SAID = "The stored answer, while its estimates are read again:"
+READ_AGAIN = "The stored answer, while its estimates are read again:"
 _NO_RULE = (
     "equal to another by renaming",
 )  # reasons for pruning one candidate that do not explain why none is left

@@ -14,7 +14,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError, bytes_text, read_settings
@@ -23,7 +23,7 @@ from spmd_core.lab import Lab
 from spmd_core.machine import get_topology
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import policies
-from spmd_core.time import estimate_memory
+from spmd_core.time import Fits, estimate_memory
 
 PLANS, WITHIN, SHARE, INSIDE, TIMEOUT_S = 120, 0.10, 0.90, 0.95, 1800.0
 STORED = Path(__file__).parent / "memory_random.jsonl"
@@ -159,7 +159,7 @@ def main(asked: Asked, figures: Figures) -> None:
         close = sum(abs(error) <= WITHIN for error in errors)
         figures.add("share within 10 %", close / count, least=SHARE)
         figures.add("share in the interval", inside / count, least=INSIDE)
-        note = ", ".join(f"{verdicts[each]} {each}" for each in ("yes", "likely", "no"))
+        note = ", ".join(f"{verdicts[each]} {each}" for each in get_args(Fits))
         figures.add("fits: yes, and does not", wrong, most=0, note=note)
 
 

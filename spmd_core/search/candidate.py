@@ -170,7 +170,8 @@ class Candidate:
             "memory_interval": None
             if held is None
             else {"low": low, "estimate": held, "high": high},
-            "fits": self.fits,
+            # the format has one word for all that is neither sure to fit nor sure not to
+            "fits": "likely" if self.fits == "unlikely" else self.fits,
             "mfu": self.mfu,
             "tokens_per_s_per_chip": self.tokens_per_s_per_chip,
             "run": self.run,

@@ -151,7 +151,7 @@ def _quick_look(point: _Point) -> float | None:
     except RequestError:
         return None
     estimates = MeshEstimates(first)
-    most = _most(point)
+    most = point.question.limit_bytes(point.topology)
     best = math.inf
     for policy in (*point.policies[:QUICK], point.policies[-1]):
         plan = first.model_copy(update=policy.fields)
@@ -208,7 +208,7 @@ def _estimated(
 ) -> Candidate:
     topology = point.topology
     memory = estimates.memory(plan)
-    capacity, most = topology.chip.device_hbm_bytes, _most(point)
+    capacity, most = topology.chip.device_hbm_bytes, point.question.limit_bytes(topology)
     fits = memory.fits(most)
     time = None if fits == "no" else estimates.time(plan, memory.host)
     limit = f"{bytes_text(most)} {'of a chip' if most == capacity else 'allowed'}"
@@ -229,12 +229,6 @@ def _estimated(
         step=step,
         bound_s=estimates.bound(plan) if time else None,
     )
-
-
-def _most(point: _Point) -> int:
-    """Bytes that a device may hold."""
-    capacity = point.topology.chip.device_hbm_bytes
-    return min(capacity, point.question.memory_bytes or capacity)
 
 
 def _not_as_fixed(point: _Point) -> str | None:

@@ -86,6 +86,11 @@ class ModelQuestion(Question):
     memory_bytes: StrictInt | None = Field(None, ge=1, le=MOST_GIB * 2**30)
     plan: Annotated[tuple[tuple[str, Any], ...], PairsOf, AsObject] = ()
 
+    def limit_bytes(self, topology: Topology) -> int:
+        """Bytes that a device may hold."""
+        capacity = topology.chip.device_hbm_bytes
+        return min(capacity, self.memory_bytes or capacity)
+
     @field_validator("slices", mode="before")
     @classmethod
     def _slices(cls, value: Any) -> str:

@@ -53,7 +53,7 @@ def ranking(
 ) -> list[Ranked]:
     """Candidates with a time, the best first; at equal scores the simpler one. Of plans that are
     estimated, scores within `SAME` of the best of their target are equal to it, and one that is not
-    sure to fit comes after the best that is. What is known better is first: measured before
+    sure to fit comes after the best that is, what is unlikely to fit after all others. What is known better is first: measured before
     compiled before estimated; and the `best` of those measured side by side (numbers: the fastest,
     then its ties) before all else that was measured on their target: alone, where luck may have
     made it look faster, or where it was slower; but `_ahead_of_compiled` ranks as compiled.
@@ -75,6 +75,7 @@ def ranking(
             value = max(lead[each.target], value if each.number not in place else 0.0)
         return (
             ORDER["compiled" if each.number in ahead else each.stage],
+            each.fits == "unlikely",
             value,
             each.fits != "yes",
             place.get(each.number, len(place)),

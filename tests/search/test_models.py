@@ -158,6 +158,40 @@ def test_chips_without_a_compiler_are_ahead_of_compiled_ones_only_beyond_their_i
         assert ("ahead of all that was compiled" in words.sure_words(answer)) == (first is other)
 
 
+@pytest.mark.parametrize("minimize", ["time", "price"])
+@pytest.mark.parametrize("allowed", [None, 12 * 2**30])
+def test_what_is_over_its_limit_by_estimate_is_last_and_what_may_not_fit_is_named(minimize, allowed):
+    """The word of each is that of its memory, the JSON form's have no fourth one; and what is
+    estimated below the winner has a sentence that says why it comes behind.
+    """
+    answer = answer_of(
+        chips=["v5e:8", "v6e:8"],
+        remat=["full"],
+        model="scaled:2",
+        memory_bytes=allowed,
+        minimize=minimize,
+        price={"v5e": 1.2, "v6e": 2.7},
+    )
+    ranked = [entry.candidate for entry in answer.ranking]
+    for each in ranked:
+        limit = answer.question.limit_bytes(each.plan.topology)
+        low, high = each.memory_span
+        ends = {"yes": high <= limit, "likely": each.memory_bytes <= limit < high}
+        assert ends.get(each.fits, low <= limit < each.memory_bytes)
+        assert each.to_json()["fits"] == ("yes" if each.fits == "yes" else "likely")
+    over = [each.fits == "unlikely" for each in ranked]
+    assert over == sorted(over) and any(over) and answer.winner.fits == "yes"
+    price = dict(answer.question.price)
+    mine = score(answer.winner, minimize, price)
+    less = [each for each in ranked if score(each, minimize, price) < mine]
+    unsure = [each for each in less if each.fits == "likely"]
+    said = words.ahead_words(answer)
+    assert bool(said) == any(each.fits != "yes" for each in less)
+    assert ("such as" in said) == bool(unsure)
+    assert not unsure or unsure[0].name in said
+    assert said in words.search_headline(answer)
+
+
 def test_the_policies_of_a_mesh_and_batch_are_one_row(small):
     groups = small.shardings
     meshes = [(each[0].candidate.target, each[0].candidate.plan.mesh) for each in groups]

@@ -70,6 +70,7 @@ def watch(search: Search) -> None:
         st.progress(min(1.0, search.spent_s / search.budget_s if search.budget_s else share))
     _best_of_each(answer)
     if answer.ranking:
+        st.markdown("**Ranking so far**")
         st.dataframe(sheet(ranking_table(answer)), hide_index=True, key="search:live")
 
 
@@ -79,8 +80,9 @@ def _best_of_each(answer: Answer) -> None:
         rows = [words.best_row(each, answer) for each in answer.best_by_target.values()]
         table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
         st.markdown(f"**{words.BEST_OF_EACH}**")
-        shown = table if answer.question.price else table.drop(columns="Price")
-        st.dataframe(sheet(shown), hide_index=True)
+        empty = [] if answer.question.price else ["Price"]
+        alike = ["Known by"] if table["Known by"].nunique() == 1 else []
+        st.dataframe(sheet(table.drop(columns=[*empty, *alike])), hide_index=True)
 
 
 def headline(answer: Answer) -> None:
@@ -109,6 +111,8 @@ def headline(answer: Answer) -> None:
         column.metric(plain(title), plain(value))
     sure = words.sure_words(answer), words.risk_words(answer)
     st.markdown(plain(" ".join(each for each in sure if each)))
+    if ahead := words.ahead_words(answer):
+        st.markdown(plain(ahead))
     _best_of_each(answer)
     if following := words.next_words(answer):
         st.markdown(coded(following))
@@ -192,7 +196,8 @@ def _ranking(answer: Answer) -> Candidate:
     more = coded(words.ranked_words(answer)) if len(answer.shardings) > len(shown) else ""
     known = {group[0].candidate.stage for group in shown}
     order = "" if len(known) == 1 else "What was compiled or measured comes before estimates. "
-    st.caption(f"Choose a row to see what it costs, and to open it. {of_plans}{order}{more}")
+    fits = f"{words.FITS} " if "Fits" in table else ""
+    st.caption(f"Choose a row to see what it costs, and to open it. {of_plans}{fits}{order}{more}")
     rows = [row for row in event["selection"]["rows"] if row < len(shown)]
     chosen = _policy(shown[rows[0] if rows else 0], asked)
     if rows or chosen is not first:

@@ -28,7 +28,7 @@ OFF_EXPERTS = 0.12  # compared with few plans
 _OF_ACTIVATION = {"silu": 4.0, "clamped_silu": 4.0, "gelu": 6.0, "relu": 1.5}
 
 
-Fits = Literal["yes", "likely", "no"]
+Fits = Literal["yes", "likely", "unlikely", "no"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,14 @@ class MemoryEstimate:
         return {"peak": self.peak, "low": self.low, "high": self.high, **parts}
 
     def fits(self, most: int) -> Fits:
-        """Whether `most` bytes hold it: "likely" where they are within its interval."""
+        """Whether `most` bytes hold it: "likely" where they hold its peak but not all of its
+        interval, "unlikely" where no more than the low end.
+        """
         if self.high <= most:
             return "yes"
-        return "likely" if self.low <= most else "no"
+        if self.peak <= most:
+            return "likely"
+        return "unlikely" if self.low <= most else "no"
 
 
 @dataclass(frozen=True, slots=True)

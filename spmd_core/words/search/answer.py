@@ -79,7 +79,7 @@ def search_headline(answer: Answer) -> str:
         return nothing_left(answer)
     price, goal = dict(answer.question.price), answer.question.minimize
     least = minimized_words(winner, "price" if winner.step and price else goal, price)
-    parts = [winner.name, sure_words(answer), risk_words(answer)]
+    parts = [winner.name, sure_words(answer), risk_words(answer), ahead_words(answer)]
     return (
         f"{time_words(winner)}{least and f', {least}'}: {'. '.join(filter(None, parts))}".replace(
             "..", "."
@@ -226,6 +226,39 @@ def risk_words(answer: Answer) -> str:
     by = "" if winner.memory_span else " by the compiler"
     ends.append(f"{bytes_text(held)} of the {bytes_text(capacity)} of a device{by}")
     return f"At worst {', '.join(ends[:-1])}, and {ends[-1]}."
+
+
+def ahead_words(answer: Answer) -> str:
+    """What is estimated to cost less than the winner and comes behind it, since it may not fit; ""
+    of a computation, or where nothing is.
+    """
+    winner, question = answer.winner, answer.question
+    if winner is None or winner.step is None or question.kind != "model":
+        return ""
+    goal, price = question.minimize, dict(question.price)
+    mine = score(winner, goal, price)
+    less = [
+        entry
+        for entry in answer.ranking
+        if entry.score < mine and entry.candidate.stage == "estimated"
+    ]
+    likely = [entry for entry in less if entry.candidate.fits == "likely"]
+    over = sum(1 + len(entry.alike) for entry in less if entry.candidate.fits == "unlikely")
+    sentences = []
+    if likely:
+        first = likely[0].candidate
+        limit = bytes_text(question.limit_bytes(get_topology(first.target)))
+        share = 1 - min(entry.score for entry in likely) / mine
+        sentences.append(
+            f"Up to {share:.1%} less {goal_words(goal, True)} by plans that may not fit, such as "
+            f"{first.name}: {memory_words(first)} of {limit}. Compile them to know."
+        )
+    if over:
+        sentences.append(
+            f"{count_text(over)}{' others' if likely else ''} with a lower estimate are over the "
+            "memory limit by it, and ranked last."
+        )
+    return " ".join(sentences)
 
 
 def proof_words(proof: Proof) -> str:

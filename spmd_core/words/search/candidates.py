@@ -80,11 +80,15 @@ def hours_of_tokens(candidate: Candidate) -> float:
 def policy_words(candidate: Candidate) -> str:
     """A plan among those of one mesh and batch: its policy, time and memory."""
     policy = candidate.step.policy.words if candidate.step else ""
-    likely = ", may not fit" if candidate.fits != "yes" else ""
-    known = f"{seconds_text(candidate.seconds)}, {bytes_text(candidate.memory_bytes)}{likely}"
+    fits = {"likely": ", may not fit", "unlikely": ", unlikely to fit"}.get(candidate.fits, "")
+    known = f"{seconds_text(candidate.seconds)}, {bytes_text(candidate.memory_bytes)}{fits}"
     return f"{policy}: {known}, {STAGES[candidate.stage]}"
 
 
+FITS = (
+    "Fits: yes, by the whole interval of its memory; likely, by the estimate but not by the whole "
+    "interval; unlikely, by the low end alone."
+)
 BEST_OF_EACH = "Best of each target that is sure to fit, for a billion tokens"
 BEST_TITLES = (
     "Target",

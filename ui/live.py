@@ -12,6 +12,7 @@ from spmd_core.words import (
     compile_words,
     experiment_words,
     kept_words,
+    left_words,
     phase_words,
     state_words,
 )
@@ -129,13 +130,14 @@ def _progress(status: RunStatus) -> tuple[float, str]:
         return compile_words(status, lab().last_took_s(status.experiment))
     if not status.of:
         return 0.0, "not measuring yet"
+    left = ""
     if status.experiment.what.is_of_machine:
-        part = "point"
+        part, left = "point", left_words(status)
     elif status.phase == "train":
         part = "step"
     else:
         part = "strategy" if is_compiled else "round"
-    return min(1.0, status.done / status.of), f"{part} {status.done} of {status.of}"
+    return min(1.0, status.done / status.of), f"{part} {status.done} of {status.of}{left}"
 
 
 def _medians(status: RunStatus) -> None:

@@ -6,8 +6,8 @@ from itertools import takewhile
 
 from spmd_core.base import bytes_text, count_text, scaled_text, seconds_text
 from spmd_core.experiment import TRANSFERS
-from spmd_core.results import Ceiling, Fit, Point, Result, Roofline
-from spmd_core.time import FEWEST_RANKED, TOO_HIGH, Case, Pair, median_error, spearman
+from spmd_core.results import Ceiling, Fit, Point, Result, Roofline, RunStatus
+from spmd_core.time import FEWEST_RANKED, TOO_HIGH, Case, Pair, cases, median_error, spearman
 from spmd_core.words.names import listed
 
 NOT_CALIBRATED = "Measure the ceilings of this machine: then each point has a prediction beside it"
@@ -99,17 +99,44 @@ def calibration_words(ceilings: Iterable[Ceiling]) -> str:
     return f"A device reaches {listed(parts)}." if parts else "Nothing was measured."
 
 
-def plan_words(cases: Sequence[Case]) -> str:
+def plan_words(asked: Sequence[Case]) -> str:
     """What a sweep will measure, before it does."""
-    kinds = list(dict.fromkeys(kind_title(case.kind).lower() for case in cases))
-    groups = list(dict.fromkeys(axes_words(case.axes) for case in cases))
-    count = sum(len(case.sizes) for case in cases)
-    low, high = min(case.sizes[0] for case in cases), max(case.sizes[-1] for case in cases)
+    kinds = list(dict.fromkeys(kind_title(case.kind).lower() for case in asked))
+    groups = list(dict.fromkeys(axes_words(case.axes) for case in asked))
+    count = _count(asked)
+    low, high = min(case.sizes[0] for case in asked), max(case.sizes[-1] for case in asked)
     where = listed([f"over {group}" for group in groups])
     return (
         f"Measure times {listed(kinds)} {where}, from {bytes_text(low)} to {bytes_text(high)}: "
         f"{count_text(count)} points."
     )
+
+
+def _count(cases: Iterable[Case]) -> int:
+    return sum(len(case.sizes) for case in cases)
+
+
+def sweep_time_words(asked: Sequence[Case], before: RunStatus | None, is_example: bool) -> str:
+    """How long a sweep will take at the pace of one `before`, and what makes it shorter; "" where
+    there was none.
+    """
+    count = _count(cases(before.experiment)) if before else 0
+    if before is None or not before.elapsed_s or not count:
+        return ""
+    each_s = before.elapsed_s / count
+    whose = "the example" if is_example else "the last sweep"
+    return (
+        f"About {seconds_text(each_s * _count(asked))}: {whose}, on {before.experiment.target}, took "
+        f"{seconds_text(each_s)} a point. Fewer collectives, axes or sizes take less."
+    )
+
+
+def left_words(status: RunStatus) -> str:
+    """About how long the points take that are left of a sweep; "" before the first."""
+    if not status.done or status.elapsed_s is None:
+        return ""
+    left_s = status.elapsed_s * (status.of - status.done) / status.done
+    return f", about {left_s:.0f} s left"
 
 
 def _bus(point: Point) -> float:

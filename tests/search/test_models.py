@@ -160,7 +160,9 @@ def test_chips_without_a_compiler_are_ahead_of_compiled_ones_only_beyond_their_i
 
 @pytest.mark.parametrize("minimize", ["time", "price"])
 @pytest.mark.parametrize("allowed", [None, 12 * 2**30])
-def test_what_is_over_its_limit_by_estimate_is_last_and_what_may_not_fit_is_named(minimize, allowed):
+def test_what_is_over_its_limit_by_estimate_is_last_and_what_may_not_fit_is_named(
+    minimize, allowed
+):
     """The word of each is that of its memory, the JSON form's have no fourth one; and what is
     estimated below the winner has a sentence that says why it comes behind.
     """

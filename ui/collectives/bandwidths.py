@@ -1,11 +1,21 @@
 """The result of a sweep of collectives or of a calibration: the answer, its chart, its tables."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import Ceiling, Fit, Point, Result
-from spmd_core.time import calibration, calibration_of, cases, measured, on_topology, with_expected
+from spmd_core.time import (
+    Case,
+    calibration,
+    calibration_of,
+    cases,
+    measured,
+    on_topology,
+    with_expected,
+)
 from spmd_core.words import (
     CEILINGS,
     KNEES,
@@ -22,6 +32,7 @@ from spmd_core.words import (
     plan_words,
     rate_interval_words,
     rate_words,
+    sweep_time_words,
     sweep_words,
     value_words,
 )
@@ -92,6 +103,7 @@ def before(experiment: Experiment) -> None:
         return
     measured_soon = cases(experiment)
     st.subheader(plain(plan_words(measured_soon)), anchor=False)
+    _how_long(experiment, measured_soon)
     known = calibration(experiment, lab().latest, lab().result)
     if known is not None:
         st.markdown(plain(calibration_words(measured(known).ceilings)))
@@ -106,6 +118,16 @@ def before(experiment: Experiment) -> None:
     _offer_example(experiment)
     kinds = tuple(dict.fromkeys(each.kind for each in measured_soon))
     moved.show(kinds, max(each.devices for each in measured_soon))
+
+
+def _how_long(experiment: Experiment, asked: Sequence[Case]) -> None:
+    """How long measuring will take, by the newest sweep that is stored."""
+    stored = lab().history(
+        workload=experiment.workload, state="succeeded", limit=1, source="examples"
+    )
+    if stored:
+        before, is_example = lab().status(stored[0].run), stored[0].origin is not None
+        st.markdown(plain(sweep_time_words(asked, before, is_example)))
 
 
 def _offer_example(experiment: Experiment) -> None:

@@ -7,7 +7,13 @@ import streamlit as st
 from spmd_core.base import RequestError
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
-from spmd_core.words import domains_words, layout_headline, not_placed_words, numbers_words
+from spmd_core.words import (
+    domains_words,
+    layout_headline,
+    not_attached_words,
+    not_placed_words,
+    numbers_words,
+)
 from ui import cards, course, inputs, links, live, mesh_fields, shell, state
 from ui.lab import lab
 from ui.layout import element, moves, paste, placing, product, shape
@@ -55,6 +61,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see is the last layout that was valid.")
+elif experiment.place.is_absent and misfit:
+    st.caption(plain(not_attached_words(experiment.target)))
 elif misfit:
     st.caption(f":material/block: {plain(not_placed_words(misfit.sentence))}")
 elif pressed:
@@ -84,7 +92,7 @@ with beside:
     placing.numbers(placed, experiment)
     if status := live.follow("layout", experiment, run, at_work):
         placing.outcome(placed, status)
-    elif run is None and not cards.stored(experiment):
+    elif run is None and not cards.stored(experiment) and misfit is None:
         st.caption(
             "Not placed on devices yet. *Place it on devices* puts the real array there and compares."
         )

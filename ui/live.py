@@ -5,7 +5,7 @@ from contextlib import suppress
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import Experiment, newest
+from spmd_core.experiment import CALIBRATION, Experiment, newest
 from spmd_core.results import RunStatus, behind
 from spmd_core.words import (
     behind_words,
@@ -69,7 +69,7 @@ def follow(
         return None
     status = find(run)
     if status is None:
-        st.info(plain(links.no_run(run, _BUTTONS[screen])), icon=":material/link_off:")
+        st.info(plain(links.no_run(run, _button(screen, experiment))), icon=":material/link_off:")
         st.page_link("pages/history.py", label="Open History", icon=":material/move_to_inbox:")
         cards.stored(experiment)
         return None
@@ -84,8 +84,13 @@ def follow(
         return None
     if was_at_work:
         st.rerun()
-    outcome(status)
+    outcome(status, _button(screen, experiment))
     return status
+
+
+def _button(screen: str, experiment: Experiment) -> str:
+    """What the button of a screen that starts this is called."""
+    return "Calibrate" if experiment.workload == CALIBRATION.name else _BUTTONS[screen]
 
 
 def is_at_work(run: str | None) -> bool:
@@ -259,15 +264,19 @@ def _kept(status: RunStatus) -> str:
     return kept_words(result)
 
 
-def outcome(status: RunStatus) -> None:
-    """How a run ended, where it did not succeed: what happened, in its own words, and what to do."""
+def outcome(status: RunStatus, button: str) -> None:
+    """How a run ended, where it did not succeed: what happened, in its own words, and what to do:
+    `button` starts it again.
+    """
     if status.state == "succeeded" or not status.is_over:
         return
     words = {
-        "cancelled": f"This run was cancelled: {plain(_kept(status))}. Press Run to start again.",
-        "interrupted": "This run was interrupted: SPMD Lab ended while it ran. Press Run to start again.",
-        "timed_out": "This run took longer than allowed and was ended. Use smaller dims or fewer samples, and press Run again.",
-        "crashed": "The worker process of this run died. The dashboard and all stored results are safe. Press Run to start again in a fresh one.",
+        "cancelled": f"This run was cancelled: {plain(_kept(status))}. Press {button} to start again.",
+        "interrupted": f"This run was interrupted: SPMD Lab ended while it ran. Press {button} to start again.",
+        "timed_out": "This run took longer than allowed and was ended. Use smaller dims or fewer samples, and "
+        f"press {button} again.",
+        "crashed": "The worker process of this run died. The dashboard and all stored results are safe. "
+        f"Press {button} to start again in a fresh one.",
         "failed": "This run failed.",
     }[status.state]
     if status.state == "cancelled":

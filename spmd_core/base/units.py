@@ -29,7 +29,8 @@ def seconds_text(seconds: float | None) -> str:
     for step, name in _SECOND_STEPS:
         if abs(seconds) >= step:
             return f"{number_text(seconds / step)} {name}"
-    return f"{seconds * 1e9:.3g} ns" if seconds else "0 s"
+    # less is what sums of seconds leave
+    return f"{seconds * 1e9:.3g} ns" if abs(seconds) >= 1e-12 else "0 s"
 
 
 def scaled_text(value: float, unit: str) -> str:

@@ -51,13 +51,14 @@ def ranking(
     price: dict[str, float] | None = None,
     best: Sequence[int] = (),
 ) -> list[Ranked]:
-    """Candidates with a time, the best first; at equal scores the simpler one. Of plans that are
-    estimated, scores within `SAME` of the best of their target are equal to it, and one that is not
-    sure to fit comes after the best that is, what is unlikely to fit after all others. What is known better is first: measured before
-    compiled before estimated; and the `best` of those measured side by side (numbers: the fastest,
-    then its ties) before all else that was measured on their target: alone, where luck may have
-    made it look faster, or where it was slower; but `_ahead_of_compiled` ranks as compiled.
-    Candidates of the same estimate, memory and target that differ in nothing else are one entry.
+    """Candidates with a time, the best first; at equal scores the simpler one. Of estimated plans,
+    scores within `SAME` of the best of their target are equal to it; one that is not sure to fit is
+    behind the best that is, one that is unlikely to behind all. What is known better is first:
+    measured before compiled before estimated; and the `best` of those measured side by side
+    (numbers: the fastest, then its ties) before all else that was measured on their target: alone,
+    where luck may have made it look faster, or where it was slower; but `_ahead_of_compiled` ranks
+    as compiled. Candidates of the same estimate, memory and target that differ in nothing else are
+    one entry.
     """
     ranked = [(each, score(each, goal, price)) for each in candidates if each.is_ranked]
     place = {number: at for at, number in enumerate(best)}

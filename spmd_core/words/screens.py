@@ -79,6 +79,14 @@ def screen_title(screen: str) -> str:
     return "Find a sharding" if screen == "search" else screen.capitalize()
 
 
+def not_attached_words(target: str) -> str:
+    """That the picture is of devices which are not here."""
+    return (
+        f"{target} is not attached: this is where JAX places the shards there, and "
+        "nothing is placed here."
+    )
+
+
 def not_placed_words(sentence: str) -> str:
     """Why the array of the picture cannot be put on devices here."""
     return f"It cannot be placed here: {sentence}"

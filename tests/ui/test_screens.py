@@ -75,3 +75,13 @@ def test_place_is_disabled_where_it_would_refuse_with_the_reason_beside_it(opene
     reasons = [text for text in texts(screen) if "It cannot be placed here" in text]
     assert len(reasons) == refused
     assert all("larger than target cpu:8 with 8" in text for text in reasons)
+
+
+@pytest.mark.parametrize("target", ["tpu:v5e:4x4", "tpu:v5p:2x2x2", "gpu:h100:8"])
+def test_a_layout_on_devices_that_are_not_attached_offers_no_placing(opened, target):
+    shown = experiment(**ARRAY, target=target, mesh={"x": 8})
+    screen = opened.page("layout", experiment=link.encode(shown))
+    place = next(button for button in screen.button if button.label == "Place it on devices")
+    said = texts(screen)
+    assert place.disabled and sum("is not attached" in text for text in said) == 1
+    assert not any("cannot be placed" in text or "Not placed" in text for text in said)

@@ -36,7 +36,7 @@ def sweep_chart(points: Sequence[Point], beside: Sequence[Point], quantity: str)
         "bytes",
         title="bytes",
         scale={"type": "log", "base": 2, "nice": False},
-        axis={"labelExpr": _BYTES, "tickCount": 8},
+        axis={"labelExpr": BYTES_LABELS, "tickCount": 8},
     )
     y = base.quantity(
         "y",
@@ -64,7 +64,7 @@ _KNEE = {"type": "rule", "strokeDash": [2, 3], "opacity": 0.6}
 _HOVER = hover(kind="collective", line="is", size="bytes", time="time", bus="bus bandwidth")
 _KNEE_HOVER = hover(kind="knee of", size="at")
 _DASHES = {MEASURED: [1, 0], PREDICTED: [6, 4], BESIDE: [2, 2]}
-_BYTES = (
+BYTES_LABELS = (  # of an axis
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB' : "
     "datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : "
     "datum.value >= 1024 ? datum.value / 1024 + ' KiB' : datum.value + ' B'"

@@ -10,6 +10,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.search import SizePoint, at_sizes, point_of
 from spmd_core.words import SIZE_COLUMNS, point_size_words, size_headline, size_rows, sizes_offer
 from ui import live
+from ui.charts.bandwidth import BYTES_LABELS
 from ui.charts.base import TOP, Spec, category, hover, layer, layered, quantity
 from ui.compare.view import View
 from ui.lab import batch, cancel, lab
@@ -107,8 +108,8 @@ def chart(points: Sequence[SizePoint]) -> Spec:
         x=quantity(
             "bytes",
             title="bytes of operands, logarithmic",
-            scale={"type": "log"},
-            axis={"format": ".1s", "tickCount": 5},
+            scale={"type": "log", "base": 2},
+            axis={"labelExpr": BYTES_LABELS, "tickCount": 5},
         ),
         y=quantity(
             "y",

@@ -1,7 +1,8 @@
 """What happened on the devices: the traced step of a strategy, device by device."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import pandas as pd
 import streamlit as st
 
 from spmd_core.base import RequestError, seconds_text
@@ -9,10 +10,10 @@ from spmd_core.pictures import text
 from spmd_core.results import Trace
 from spmd_core.words import title
 from spmd_core.words import traces as words
-from ui import choices, live, state
+from ui import choices, live, shell, state
 from ui.compare.view import View
 from ui.markdown import as_sentence, plain
-from ui.tables import sheet
+from ui.tables import NONE, sheet, time_text
 from ui.timeline import stored
 from ui.timeline import view as timeline_view
 
@@ -30,11 +31,7 @@ def draw(view: View) -> None:
     if not traces:
         _ask(view)
         return
-    names = list(traces)
-    name = (
-        names[0] if len(names) == 1 else choices.one_of("Strategy", names, choices.STRATEGY, title)
-    )
-    trace = traces[name]
+    trace = traces[name := _strategy(traces)]
     st.markdown(f"**{plain(as_sentence(trace.sentence))}**")
     if trace.notes:
         st.caption(plain(" ".join(as_sentence(note) for note in trace.notes)))
@@ -45,6 +42,17 @@ def draw(view: View) -> None:
         st.caption(words.ABOUT)
     if trace.devices:
         _tables(trace)
+
+
+def _strategy(traces: Mapping[str, Trace]) -> str:
+    """The strategy that is shown: until one is chosen the first that communicates."""
+    names = list(traces)
+    first = next((name for name in names if traces[name].collectives_s), names[0])
+    if len(names) == 1:
+        return first
+    if st.session_state.get(choices.STRATEGY) not in names:
+        st.session_state[choices.STRATEGY] = first
+    return choices.one_of("Strategy", names, choices.STRATEGY, title)
 
 
 def _ask(view: View) -> None:
@@ -88,11 +96,20 @@ def _tables(trace: Trace) -> None:
     _table(operation_rows(trace), "trace:operations")
     if trace.other_operations:
         st.caption(plain(words.others_words(trace.other_operations)))
+    title = "Instruction and source line of each operation"
+    if by_device := 1 < len(trace.devices) <= _COLUMNS:
+        title = "Instruction, source line and time on each device of each operation"
+    with st.expander(title, key="trace:instructions", on_change="rerun") as fold:
+        if fold.open:
+            st.dataframe(sheet(instruction_rows(trace, by_device)), hide_index=True)
 
 
 def _table(rows: Sequence[Cells], key: str) -> None:
-    height = "content" if len(rows) <= _ROWS else 460
-    st.dataframe(sheet(rows), hide_index=True, key=key, height=height)
+    """A few rows as text, which a narrow window wraps; more of them in a box that scrolls."""
+    if len(rows) <= _ROWS:
+        shell.draw_table(pd.DataFrame(rows).astype(str))
+    else:
+        st.dataframe(sheet(rows), hide_index=True, key=key, height=460)
 
 
 def device_rows(trace: Trace) -> list[Cells]:
@@ -100,36 +117,44 @@ def device_rows(trace: Trace) -> list[Cells]:
     return [
         {
             "Device": str(each.device),
-            "Compute": seconds_text(each.compute_s),
-            "Collectives": seconds_text(each.collectives_s),
-            "Exposed": seconds_text(each.exposed_s),
-            "Waiting for devices": seconds_text(each.waits_s),
-            "Copies": seconds_text(each.copies_s),
-            "Idle": seconds_text(each.idle_s),
+            "Compute": time_text(each.compute_s),
+            "Collectives": time_text(each.collectives_s),
+            "Exposed": time_text(each.exposed_s),
+            "Waiting for devices": time_text(each.waits_s),
+            "Copies": time_text(each.copies_s),
+            "Idle": time_text(each.idle_s),
         }
         for each in trace.devices
     ]
 
 
 def operation_rows(trace: Trace) -> list[Cells]:
-    """Seconds of each operation and collective; of few devices one by one, in the last columns: a
-    narrow window hides columns on the right.
-    """
-    rows = []
-    for each in trace.operations:
-        row: Cells = {
+    """How often each operation and collective ran, how long, and on which device longest."""
+    several = len(trace.devices) > 1
+    return [
+        {
             "Operation": words.operation_words(each),
             "Kind": words.kind_words(each.kind),
             "Times": each.count,
-            "Mean": seconds_text(each.mean_s),
-            "Slowest": f"{seconds_text(each.most_s)}, device {each.slowest}",
-            "Source": each.source or "–",
-            "Instruction": each.name,
+            "Mean": time_text(each.mean_s),
+            **({"Slowest": time_text(each.most_s), "On device": each.slowest} if several else {}),
         }
-        if each.device_s and len(trace.devices) <= _COLUMNS:
-            row |= {
+        for each in trace.operations
+    ]
+
+
+def instruction_rows(trace: Trace, by_device: bool) -> list[Cells]:
+    """What each operation is in the program, and its seconds on each device."""
+    return [
+        {
+            "Operation": words.operation_words(each),
+            "Source": each.source or NONE,
+            "Instruction": each.name,
+            **{
                 f"Device {device.device}": seconds_text(seconds)
-                for device, seconds in zip(trace.devices, each.device_s, strict=True)
-            }
-        rows.append(row)
-    return rows
+                for device, seconds in zip(trace.devices, each.device_s, strict=False)
+                if by_device
+            },
+        }
+        for each in trace.operations
+    ]

@@ -66,6 +66,8 @@ def filled(form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequenc
     new = dict(form)
     if pasted.mesh is not None:
         new["mesh"] = [list(axis) for axis in pasted.mesh]
+        if not pasted.specs:
+            new["sharding"] = _of_axes(new["sharding"], {name for name, _ in pasted.mesh})
     if len(arrays) == 1 and pasted.arrays:
         new, arrays = _shaped(new, pasted.arrays[-1], next(iter(arrays)))
     specs = _by_array(pasted, list(arrays))
@@ -77,6 +79,15 @@ def filled(form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequenc
     elif written:
         new["overrides"] = dict(new.get("overrides", {})) | written
     return new
+
+
+def _of_axes(sharding: Form, axes: set[str]) -> Form:
+    """A sharding without the dims over an axis that the mesh has not."""
+
+    def known(over: Any) -> bool:
+        return {over} <= axes if isinstance(over, str) else {*over} <= axes
+
+    return {dim: over for dim, over in sharding.items() if known(over)}
 
 
 def _shaped(form: Form, array: PastedArray, name: str) -> tuple[Form, Mapping[str, Sequence[str]]]:

@@ -81,7 +81,7 @@ def _best_of_each(answer: Answer) -> None:
         table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
         st.markdown(f"**{words.BEST_OF_EACH}**")
         empty = [] if answer.question.price else ["Price"]
-        alike = ["Known by"] if table["Known by"].nunique() == 1 else []
+        alike = ["Known by"] if len({*table["Known by"]}) == 1 else []
         st.dataframe(sheet(table.drop(columns=[*empty, *alike])), hide_index=True)
 
 

@@ -87,9 +87,11 @@ def _rule(finding: Finding, program: Program) -> str:
     else:
         there = "where the arrays beside it have"
         path += f" and {len(others)} more" if others else ""
+    pattern = as_regex(finding.path)
+    written = "" if pattern == finding.path else f" ({pattern})"
     return (
         f"{path} has {_spec(finding.spec)} {there} {_spec(finding.meant)}: "
-        f"check the rule that matches it ({as_regex(finding.path)})"
+        f"check the rule that matches it{written}"
     )
 
 

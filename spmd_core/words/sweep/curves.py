@@ -21,9 +21,9 @@ SIZE_COLUMNS = (
     "Operands",
     "One device",
     "Best sharded",
-    "Time",
+    "Its time",
     "Speedup",
-    "Sharding wins",
+    "Verdict",
 )
 
 
@@ -235,7 +235,7 @@ def _wins_words(point: SizePoint) -> str:
     if point.ratio is None:
         return "–"
     if point.ratio.verdict == "faster":
-        return "yes" if point.wins else "one device is faster"
+        return "sharding is faster" if point.wins else "one device is faster"
     return point.ratio.verdict
 
 

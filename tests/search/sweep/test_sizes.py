@@ -83,11 +83,16 @@ def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
         f"Sharding begins to win at {size}: Automatic 1 ms against 3 ms on one device, paired ratio "
         "2.00× (99 % interval 1.80 to 2.20, 20 rounds)."
     )
-    assert size_rows(points)[2][3:] == ("Automatic", "1 ms", "2.00× (1.80 to 2.20)", "yes")
+    assert size_rows(points)[2][3:] == (
+        "Automatic",
+        "1 ms",
+        "2.00× (1.80 to 2.20)",
+        "sharding is faster",
+    )
     assert [row[-1] for row in size_rows(points)] == [
         "one device is faster",
         "cannot tell",
-        "yes",
+        "sharding is faster",
         "–",
     ]
     assert sizes_json(points)["begins"] == dict(third.dims)

@@ -226,13 +226,15 @@ def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folde
     assert captions.index("Predicted, by the cost model:") < captions.index(
         "Traced on the devices:"
     )
-    devices, operations = [frame.value for frame in screen.dataframe]
-    assert list(devices["Waiting for devices"]) == ["2 s", "0 s"]
-    assert set(operations["Operation"]) == {
+    tables = {frame.value.columns[0]: frame.value for frame in screen.table}
+    devices, operations = tables["Device"], tables["Operation"]
+    assert list(devices["Waiting for devices"]) == ["2\u00a0s", "0\u00a0s"]
+    assert {each.replace("\\", "") for each in operations["Operation"]} == {
         "up matmul",
         "down all-reduce",
         "waits for devices at all-reduce",
     }
+    assert not screen.dataframe  # instructions, sources and devices are drawn for who opens them
     screen.query_params["run"] = plain.run
     screen.query_params["tab"] = "Trace"
     screen.run()

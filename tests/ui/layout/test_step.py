@@ -80,6 +80,8 @@ def test_a_link_carries_what_it_is_resharded_to_and_a_bad_one_gets_a_sentence(op
             {"sharding": {"d1": "z"}, "mesh": [["z", 8]]},
         ),
         ("P(('x', 'y'))", {"sharding": {"d0": ["x", "y"]}}),
+        ("jax.make_mesh((4, 2), ('a', 'b'))", {"sharding": {}, "mesh": [["a", 4], ["b", 2]]}),
+        ("jax.make_mesh((4, 2), ('y', 'x'))", {"mesh": [["y", 4], ["x", 2]]}),
     ],
 )
 def test_pasted_code_sets_the_form_of_an_array(text, changed):

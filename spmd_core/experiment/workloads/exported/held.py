@@ -146,16 +146,20 @@ def findings(program: Program) -> tuple[Finding, ...]:
 
 def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding, ...], ...]:
     """Findings, the most bytes first: together are those of one kind about an array in several
-    layers, or of outputs, which one change mends.
+    layers, or of outputs, which one change mends; a parameter is before its optimizer's state.
     """
-    patterns = program.described.patterns
+    patterns, optimizer = program.described.patterns, program.described.optimizer
     groups: dict[object, list[Finding]] = {}
     for each in listed:
-        of = None if each.kind == "resharded_state" else patterns.get(each.path, each.path)
+        path = optimizer.get(each.path, each.path) if each.kind == "rule" else each.path
+        of = None if each.kind == "resharded_state" else patterns.get(path, path)
         key = each.kind, of, each.spec, each.meant
         groups.setdefault(key, []).append(each)
     bytes_of = lambda group: sum(each.bytes_per_device for each in group)  # noqa: E731
-    return tuple(tuple(group) for group in sorted(groups.values(), key=bytes_of, reverse=True))
+    return tuple(
+        tuple(sorted(group, key=lambda each: each.path in optimizer))
+        for group in sorted(groups.values(), key=bytes_of, reverse=True)
+    )
 
 
 def _large(program: Program, held: Mapping[str, Held]) -> float:

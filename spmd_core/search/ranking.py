@@ -54,11 +54,9 @@ def ranking(
     """Candidates with a time, the best first; at equal scores the simpler one. Of estimated plans,
     scores within `SAME` of the best of their target are equal to it; one that is not sure to fit is
     behind the best that is, one that is unlikely to behind all. What is known better is first:
-    measured before compiled before estimated; and the `best` of those measured side by side
-    (numbers: the fastest, then its ties) before all else that was measured on their target: alone,
-    where luck may have made it look faster, or where it was slower; but `_ahead_of_compiled` ranks
-    as compiled. Candidates of the same estimate, memory and target that differ in nothing else are
-    one entry.
+    measured before compiled before estimated; the `best` of those measured side by side (numbers:
+    the fastest, then its ties) before what was measured alone on their target, or was slower; but
+    `_ahead_of_compiled` ranks as compiled. Candidates that differ in no figure are one entry.
     """
     ranked = [(each, score(each, goal, price)) for each in candidates if each.is_ranked]
     place = {number: at for at, number in enumerate(best)}

@@ -38,6 +38,7 @@ _CSS = """<style>
   .st-key-side-by-side [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
   .st-key-side-by-side [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
+[data-testid="stSidebar"] [data-testid="stNumberInputClearButton"] {{ display: none; }}
 @media (max-width: 640px), (hover: none) {{
   [data-testid="stCode"] > div:has(> div > [data-testid="stElementToolbarButton"]),
   [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) [data-testid="stElementToolbar"] {{

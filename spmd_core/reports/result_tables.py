@@ -52,7 +52,7 @@ def _row(result: Result, name: str, outcome: StrategyResult) -> dict[str, Cell]:
     mfu = prediction.mfu if prediction else None
     per_chip = prediction.tokens_per_s_per_chip if prediction else None
     return {
-        "Variant": Cell(row.variant or NONE),
+        "Variant": Cell(studies.variant_of(result, name) or NONE),
         "Strategy": Cell(title(row.strategy)),
         "Median": seconds_cell(outcome.median_s),
         "95 % low": seconds_cell(low),

@@ -97,7 +97,9 @@ def _opening(subject: Subject) -> list[Block]:
     if result:
         answer, more = headline_parts(result, differences_of(result))
         blocks.append(Paragraph(answer, is_first=True))
-        blocks += [Paragraph(each) for each in (more, evidence_words(result)) if each]
+        evidence = evidence_words(result)
+        rests_on = f"{evidence[0].upper()}{evidence[1:]}." if evidence else ""
+        blocks += [Paragraph(each) for each in (more, rests_on) if each]
     if labels.name:  # else the title is the experiment
         blocks.append(Paragraph(f"{experiment_words(summary.experiment)}."))
     state = state_words(summary.state).lower()

@@ -62,7 +62,7 @@ def rows(result: Result) -> list[dict[str, str]]:
     compared = against(result)
     listed = [
         {
-            "Variant": _ANY if result.experiment.baselines == {name} else result.row(name).variant,
+            "Variant": variant_of(result, name),
             "Strategy": title(result.row(name).strategy),
             **_time(result, name),
             PAIRED if is_plain else RATIO: compared.get(name, NONE),
@@ -82,6 +82,11 @@ def rows(result: Result) -> list[dict[str, str]]:
     return [
         {column: cell for column, cell in row.items() if column not in dropped} for row in listed
     ]
+
+
+def variant_of(result: Result, name: str) -> str:
+    """The variant of a row, for tables; a study's only baseline is the same in each."""
+    return _ANY if result.experiment.baselines == {name} else result.row(name).variant
 
 
 def strategies_shared(result: Result) -> tuple[str, ...]:
@@ -121,6 +126,11 @@ def explained(result: Result) -> list[str]:
     return notes
 
 
+def as_subject(rows: str) -> str:
+    """`every strategy` at the beginning of a line; names of variants stay as they are."""
+    return f"E{rows[1:]}" if rows.startswith("every ") else rows
+
+
 def whose(names: Sequence[str], result: Result) -> str:
     """The rows with some property: `every variant and strategy` if all have it, else the variants
     whose strategies all have it, and single rows.
@@ -156,11 +166,11 @@ def noted(
         if not (result.experiment.variants and note == same_program_words(each))
     ]
     notes = [
-        (whose(names, result), _EXPLAINED.get(note, note))
+        (as_subject(whose(names, result)), _EXPLAINED.get(note, note))
         for note, names in merged_notes(named).items()
     ]
     alike = _same_programs(result) if result.experiment.variants else ""
-    return [*notes, *([("the same program", alike)] if alike else [])]
+    return [*notes, *([("The same program", alike)] if alike else [])]
 
 
 def _same_programs(result: Result) -> str:

@@ -62,7 +62,7 @@ def headline(view: View, when: str) -> None:
             st.caption(plain(sentence))
     for message, names in words.failures(result).items():
         whose = (
-            as_subject(studies.whose(names, result))
+            studies.as_subject(studies.whose(names, result))
             if result.experiment.variants
             else ", ".join(map(title, names))
         )
@@ -110,10 +110,7 @@ def notes(result: Result) -> None:
     # a program as written is not timed
     of_times = () if result.experiment.what.is_small_program else result.environment.notes
     lines = [plain(note) for note in (*result.notes, *of_times)]
-    lines += [
-        f"**{plain(as_subject(rows))}**: {plain(note)}"
-        for rows, note in studies.noted(result, _remarks)
-    ]
+    lines += [f"**{plain(rows)}**: {plain(note)}" for rows, note in studies.noted(result, _remarks)]
     if lines:
         st.markdown("\n".join(f"- :small[{line}]" for line in dict.fromkeys(lines)))
 
@@ -121,11 +118,6 @@ def notes(result: Result) -> None:
 def _remarks(outcome: StrategyResult) -> Iterator[str]:
     yield from outcome.notes
     yield from (f"compiler warning: {each}" for each in outcome.warnings)
-
-
-def as_subject(words_: str) -> str:
-    """`every strategy` at the beginning of a line; names of variants stay as they are."""
-    return words_[0].upper() + words_[1:] if words_.startswith(("every ", "the same ")) else words_
 
 
 def details(view: View) -> None:

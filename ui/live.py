@@ -201,7 +201,7 @@ def _queue(seen: Seen) -> None:
         st.rerun()
     active = lab().active()
     if not active:
-        st.caption(plain(f"Nothing is running or waiting. {room().words}"))
+        st.caption(plain(f"Nothing is running or waiting. {room().stored_words}"))
         return
     for status in active[:MOST_LISTED]:
         with st.container(horizontal=True, vertical_alignment="center", border=True):

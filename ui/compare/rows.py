@@ -3,7 +3,7 @@
 import pandas as pd
 
 from spmd_core.base import seconds_text
-from spmd_core.results import Result
+from spmd_core.results import Result, of_rows
 from spmd_core.words import studies, title
 from ui.charts import by_strategy
 from ui.charts.base import Spec
@@ -18,14 +18,10 @@ def rows_table(result: Result) -> pd.DataFrame:
 
 def chart(result: Result) -> Spec | None:
     """Predicted times by row with their intervals, the fastest first; None without any."""
-    predicted = {
-        name: result.strategies[name] for name in result.order if name in result.only_predicted_s
-    }
+    predicted = [name for name in result.order if name in result.only_predicted_s]
     if not predicted:
         return None
-    return by_strategy.side_by_side_chart(
-        [("predicted", result.model_copy(update={"strategies": predicted}))]
-    )
+    return by_strategy.side_by_side_chart([("predicted", of_rows(result, predicted))])
 
 
 def chart_alt(result: Result) -> str:

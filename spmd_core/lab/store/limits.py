@@ -33,9 +33,14 @@ class Room:
         """The limits in a sentence, as the screen shows them."""
         return (
             f"Queued or running: {self.queued} of at most {self.queued_most} runs; yours: {self.own} of "
-            f"at most {self.own_most}. Stored results: {bytes_text(self.stored_bytes)} of at most "
-            f"{bytes_text(self.stored_most_bytes)}."
+            f"at most {self.own_most}. {self.stored_words}"
         )
+
+    @property
+    def stored_words(self) -> str:
+        """What is stored of what may be, in a sentence."""
+        taken, most = map(bytes_text, (self.stored_bytes, self.stored_most_bytes))
+        return f"Stored results: {taken} of at most {most}."
 
 
 def check_cluster(settings: Settings, experiment: Experiment) -> None:

@@ -244,3 +244,26 @@ def test_a_hostile_link_is_one_sentence_and_changes_no_field(screen, data, words
     (said,) = [each.value.replace("\\", "") for each in screen.error]
     assert words in said and len(said) < 400
     assert named(screen.number_input, "rows").value == 1024
+
+
+def test_measured_and_predicted_rows_of_one_study_have_a_chart_each(data_folder):
+    mesh = {"mesh": {"x": 4}, "sharding": {"in": "x"}}
+    study = parse_experiment(
+        {
+            "study": [
+                {"name": "here", "experiment": LAYER | mesh},
+                {"name": "there", "experiment": LAYER | mesh | {"target": "tpu:v5e:2x2"}},
+            ]
+        }
+    )
+    time = {"low": 1e-6, "estimate": 2e-6, "high": 3e-6}
+    absent = strategy(1e-6) | {"median_s": None, "samples_s": [], "predicted_s": time}
+    rows = {"here/auto": strategy(1e-5), "there/auto": absent}
+    given = {"run": "20260101-000000-aaaaab", "environment": ENVIRONMENT, "strategies": rows}
+    mixed = Result.model_validate(
+        given | {"experiment": study, "comparison": comparison("here/auto")}
+    )
+    store(data_folder, mixed)
+    shown = view.view(mixed.run)
+    assert [len(spec["layer"][0]["data"]["values"]) for spec, _ in shown.times] == [1, 1]
+    assert [row["Variant"] for row in shown.times_table.to_dict("records")] == ["here", "there"]

@@ -1,4 +1,4 @@
-"""What the face of the lab offers, loaded together."""
+"""What the face of the lab offers, loaded together; its `__all__` is the list."""
 
 from spmd_core.lab.archive.archives import Imported
 from spmd_core.lab.batch import Batch, why
@@ -7,18 +7,3 @@ from spmd_core.lab.store.asker import VIEWER, role_of
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, Room
 from spmd_core.lab.store.searches import Searches, StoredSearch
 from spmd_core.lab.store.stored_remedies import Remedies
-
-__all__ = [
-    "COMMAND_LINE",
-    "VIEWER",
-    "Asker",
-    "Batch",
-    "Imported",
-    "Lab",
-    "Remedies",
-    "Room",
-    "Searches",
-    "StoredSearch",
-    "role_of",
-    "why",
-]

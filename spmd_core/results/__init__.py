@@ -1,7 +1,6 @@
 """The results of a run, as values."""
 
 from spmd_core.results import stats
-from spmd_core.results.advice import Next
 from spmd_core.results.between import Between, apart, between, between_estimates, fastest_row
 from spmd_core.results.collective import (
     Change,
@@ -17,17 +16,19 @@ from spmd_core.results.collective import (
 from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn, thinned
 from spmd_core.results.environment import Device, Environment
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
-from spmd_core.results.fact import RINGS, SAME_PROGRAM, StoredFact
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.placement import difference
 from spmd_core.results.prediction import (
     PROGRAM,
+    RINGS,
+    SAME_PROGRAM,
     Binds,
     Bounds,
     Buffer,
     Estimate,
     PredictedMemory,
     Prediction,
+    StoredFact,
 )
 from spmd_core.results.processes import next_process, with_process
 from spmd_core.results.ranking import (
@@ -70,6 +71,7 @@ from spmd_core.results.result import (
     Failure,
     HostTime,
     MemoryBytes,
+    Next,
     Phases,
     Result,
     ShardReport,

@@ -6,10 +6,21 @@ from pydantic import BeforeValidator
 
 from spmd_core.base import Frozen
 from spmd_core.results.collective import Collective
-from spmd_core.results.fact import StoredFact
 
 PROGRAM = "program"  # the key of a program's fingerprint among the facts of its compile
 Binds = Literal["compute", "memory", "interconnect", "host", "data centre network"]
+
+SAME_PROGRAM = "same program"  # `row`, the first whose compiled program is the same
+RINGS = "may become rings"  # an estimate's: the compiler may split matmuls among few devices
+
+
+class StoredFact(Frozen):
+    """What readers need to know beside numbers, as it is stored: a kind of `words/facts.py`, and the
+    values that its sentence names.
+    """
+
+    kind: str
+    values: dict[str, int | float | str] = {}
 
 
 class Estimate(Frozen):

@@ -8,12 +8,10 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment, Row
-from spmd_core.results.advice import Next
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
-from spmd_core.results.fact import SAME_PROGRAM, StoredFact
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
-from spmd_core.results.prediction import Estimate, Prediction
+from spmd_core.results.prediction import SAME_PROGRAM, Estimate, Prediction, StoredFact
 from spmd_core.results.shardings import Shardings
 from spmd_core.results.trace import Trace
 from spmd_core.results.verdicts import Ratio
@@ -21,6 +19,17 @@ from spmd_core.results.verdicts import Ratio
 Status = Literal["ok", "error", "cancelled"]
 INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding
 OUT_OF_MEMORY = "resource_exhausted"  # of a device, or of the machine
+
+
+class Next(Frozen):
+    """The next thing to try: the rule that fired, its sentence, the number that made it fire, and
+    the experiment that one click opens.
+    """
+
+    rule: str
+    sentence: str
+    number: float
+    experiment: Experiment
 
 
 class Phases(Frozen):

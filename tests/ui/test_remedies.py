@@ -7,7 +7,7 @@ from bench.values import result, strategy
 from spmd_core.lab import Lab, Remedies
 from spmd_core.results import Nothing, Predicted, Remedy
 from spmd_core.trials import remedy_searches as running
-from spmd_core.trials.trying.stored import to_stored
+from spmd_core.trials.trying.remedy_search import to_stored
 from tests.labs import STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 from tests.ui.predictions import store

@@ -98,7 +98,9 @@ def _check(run: str, read: ArchivedRun) -> None:
     """RequestError where the parts of a run do not belong together, or cannot be shown."""
     result = read.result
     moments = (read.submitted_at, read.started_at or 0.0, read.finished_at or 0.0)
-    if read.run != run or (result and (result.run, result.experiment.id) != (run, _id(read))):
+    if read.run != run or (
+        result and (result.run, result.experiment.id) != (run, read.experiment.id)
+    ):
         raise refuse(f"run {run}", "is not the run that its member is named for", "export it again")
     if not all(0 <= moment < _LAST_MOMENT_S for moment in moments):
         raise refuse(f"run {run}", "has a moment that no calendar has", "export it again")
@@ -115,10 +117,6 @@ def _check(run: str, read: ArchivedRun) -> None:
     except _UNSHOWN as error:
         rule = f"has a result that cannot be shown ({shorten(str(error), 60)})"
         raise refuse(f"run {run}", rule, "export it again") from error
-
-
-def _id(read: ArchivedRun) -> str:
-    return read.experiment.id
 
 
 class _ArchivedItem(Frozen):

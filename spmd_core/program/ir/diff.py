@@ -231,8 +231,4 @@ class _Jaxpr:
         ).strip()
 
 
-def _as_written(_text: ProgramText) -> type[str]:
-    return str
-
-
-_KEYS = {"program": _as_written, "jaxpr": _Jaxpr, "stablehlo": _StableHlo, "hlo": _Hlo}
+_KEYS = {"program": lambda _: str, "jaxpr": _Jaxpr, "stablehlo": _StableHlo, "hlo": _Hlo}

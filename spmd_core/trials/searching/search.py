@@ -16,9 +16,10 @@ from spmd_core.search import (
     ProgramSpace,
     Proof,
     Space,
+    meshes,
     models,
 )
-from spmd_core.trials.searching.calibrated import calibrations_of
+from spmd_core.time import Calibration, calibration_on
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import (
     answered,
@@ -152,7 +153,7 @@ class Search(Work):
             self.space, every = models.space_size(question), models.candidates
             candidates = every(question, lambda: self.is_cancelled)
         else:
-            known = calibrations_of(self._lab, question)
+            known = self._calibrations(question)
             self._notes = rates_words(question.targets, known)
             kind = ProgramSpace if question.described else Space
             space = kind(question, self._lab.hardware().cores, known)
@@ -186,6 +187,15 @@ class Search(Work):
         if not self._left_out:
             listed = sorted(self._candidates, key=lambda each: each.number)
             self._store.keep_fates(question.id, map(candidate_row, listed))
+
+    def _calibrations(self, question: ArrayQuestion) -> dict[str, Calibration]:
+        """The calibrations of those of the targets that have one."""
+        lab = self._lab
+        each = (
+            (target, calibration_on(target, meshes(question, target), lab.latest, lab.result))
+            for target in question.targets
+        )
+        return {target: known for target, known in each if known}
 
     def _recall(self, runs: Runs) -> None:
         """Take what is stored of the best plans since: compiled elsewhere, or in a search that was

@@ -4,9 +4,10 @@ any moment.
 
 import contextlib
 import time
-from collections.abc import Sequence
 from itertools import takewhile
 from math import inf
+
+from pydantic import TypeAdapter, ValidationError
 
 from spmd_core.base import LabError, RequestError
 from spmd_core.experiment import STRATEGIES, Experiment, Mesh, Row, study_of
@@ -27,11 +28,11 @@ from spmd_core.trials.remedies.candidate import AlikeCollectives, RemedyCandidat
 from spmd_core.trials.remedies.judged import Tried, targets, untried
 from spmd_core.trials.remedies.side_by_side import SideBySide, timed_of
 from spmd_core.trials.searching.work import Work
-from spmd_core.trials.trying.stored import to_stored
 from spmd_core.trials.trying.trial import RemedyTrial
 from spmd_core.words import change_words, out_of_time
 
 PROCESSES = 3  # in which a program and its change are timed: enough for what is worth changing
+_FORM: TypeAdapter[dict[str, dict[int, Removal]]] = TypeAdapter(dict[str, dict[int, Removal]])
 
 
 class RemedySearch(Work):
@@ -89,7 +90,9 @@ class RemedySearch(Work):
             if not work and self._unpredicted:
                 raise RequestError(NOT_CALIBRATED.reason)
             left = [
-                (row, target) for row, target in work if not self._has_answers(row, target.numbers)
+                (row, target)
+                for row, target in work
+                if set(target.numbers) - self._answers.get(row.key, {}).keys()
             ]
             self.done = self.of - len(left)
             self._work_off([self._trial(row, target) for row, target in left])
@@ -125,9 +128,6 @@ class RemedySearch(Work):
         if small := untried(outcome, large):
             self._answers.setdefault(row.key, {}).update(small)
         return large
-
-    def _has_answers(self, row: Row, numbers: Sequence[int]) -> bool:
-        return set(numbers) <= self._answers.get(row.key, {}).keys()
 
     def _expected(
         self, experiment: Experiment, name: str, outcome: StrategyResult
@@ -288,3 +288,19 @@ class RemedySearch(Work):
 
     def _keep(self, state: str) -> None:
         self._store.keep(self.result.run, to_stored(state, self._answers))
+
+
+def to_stored(state: str, answers: Answers) -> dict[str, object]:
+    """JSON values: the state of the trial, and its answers so far."""
+    kept = {name: dict(each) for name, each in answers.items()}
+    return {"state": state, "answers": _FORM.dump_python(kept, mode="json")}
+
+
+def from_stored(body: dict[str, object] | None) -> tuple[str, Answers] | None:
+    """(state, answers); None where nothing was tried, or another version wrote it."""
+    if body is None:
+        return None
+    try:
+        return str(body.get("state")), _FORM.validate_python(body.get("answers", {}))
+    except (ValidationError, RequestError):
+        return None

@@ -8,8 +8,7 @@ from spmd_core.results import Result
 from spmd_core.trials.remedies.attached import Answers, with_remedies
 from spmd_core.trials.searching.registry import Registry
 from spmd_core.trials.searching.work import carried_out
-from spmd_core.trials.trying.remedy_search import RemedySearch
-from spmd_core.trials.trying.stored import from_stored
+from spmd_core.trials.trying.remedy_search import RemedySearch, from_stored
 
 SECONDS = 60.0  # of one that somebody waits for
 KEPT = 8  # in memory; the answers of others are read from the data folder

@@ -34,11 +34,8 @@ class RemedyTrial:
         """
         judged = len(self._tried)
         is_faster = self._timed is not None and bool(self._timed[1] and self._timed[1].is_faster)
-        return self._is_settled or judged == len(self.candidates) or self._is_enough or is_faster
-
-    @property
-    def _is_enough(self) -> bool:
-        return self._is_helped and len(self._tried) >= MOST
+        is_enough = self._is_helped and judged >= MOST
+        return self._is_settled or judged == len(self.candidates) or is_enough or is_faster
 
     @property
     def wanted(self) -> Sequence[RemedyCandidate]:

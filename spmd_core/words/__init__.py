@@ -16,6 +16,7 @@ from spmd_core.words.advice.models import (
     ignored_words,
     model_json,
     parameters_words,
+    sizes_words,
 )
 from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
 from spmd_core.words.advice.programs import (
@@ -402,6 +403,7 @@ __all__ = [
     "size_headline",
     "size_rows",
     "sizes_offer",
+    "sizes_words",
     "state_words",
     "stored_words",
     "studies",

@@ -15,7 +15,7 @@ from spmd_core.experiment import (
     get_workload,
     named_axes,
 )
-from spmd_core.words import parameters_words
+from spmd_core.words import sizes_words
 from ui import inputs, state
 from ui.markdown import plain
 from ui.predict import config, drafts
@@ -127,7 +127,7 @@ def _parameters(model: str, sizes: dict[str, int], more: Form) -> str:
     given |= {"gated": GATES.get(more["gate"]), "tied": TABLES.get(more["tables"])}
     own = {name: value for name, value in given.items() if value is not None}
     try:
-        return parameters_words(get_model(model).varied(**sizes, **own))
+        return sizes_words(get_model(model).varied(**sizes, **own))
     except RequestError:
         return ""
 

@@ -18,6 +18,22 @@ def parameters_words(size: ModelSize) -> str:
     return f"{size.parameters:,} parameters{active}"
 
 
+def sizes_words(size: ModelSize) -> str:
+    """A model below its field: a scaled decoder also by its sizes, which its name does not tell.
+
+    >>> from spmd_core.experiment import get_model
+    >>> sizes_words(get_model("scaled:2")).partition(";")[0]
+    "A synthetic decoder, MaxText's base sizes × 2: 16 layers, width 2,048, mlp 14,336"
+    """
+    kind, _, scale = size.name.partition(":")
+    if kind not in ("scaled", "scaled-2023"):
+        return parameters_words(size)
+    return (
+        f"A synthetic decoder, MaxText's base sizes × {scale}: {size.layers} layers, width "
+        f"{size.embed:,}, mlp {size.mlp:,}; {parameters_words(size)}"
+    )
+
+
 def ignored_words(names: Sequence[str]) -> str:
     """The fields of a config that change neither a size nor a time."""
     return f"not needed of the config: {', '.join(names)}" if names else ""

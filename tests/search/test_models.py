@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, bytes_text
 from spmd_core.experiment import AXES, parse_plan
 from spmd_core.results import Estimate
 from spmd_core.search import Answer, Candidate, models, read_question
@@ -351,6 +351,8 @@ def test_an_empty_space_says_which_rule_emptied_it():
     assert none.winner is None
     assert "do not fit in memory" not in (said := words.search_headline(none))
     assert "does not fit" in said and "use more chips" in said
+    least = min(each.memory_bytes for each in none.found if each.reason == "does not fit")
+    assert f"the least: {bytes_text(least)} per device is more" in said
 
 
 def test_a_wide_space_is_searched_from_its_best_meshes_on(monkeypatch):

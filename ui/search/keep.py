@@ -63,12 +63,12 @@ def answered(question: AnyQuestion) -> None:
 def before(budget_s: float | None) -> Search | None:
     """What pressing the button does; the search whose answer was shown before the fields changed."""
     then = (
-        f"the best few are compiled or measured, for at most {budget_s:g} s in all"
+        f"Then the best few are compiled or measured, for at most {budget_s:g} s in all."
         if budget_s
-        else "nothing is compiled: give it seconds in the sidebar for that"
+        else "Nothing is compiled: give it seconds in the sidebar for that."
     )
     st.info(
-        f"Press Search: estimates come first, those of the best meshes before others; then {then}.",
+        f"Press Search: estimates come first, those of the best meshes before others. {then}",
         icon=":material/travel_explore:",
     )
     last = state.aside(question_inputs.SCREEN, "answered")

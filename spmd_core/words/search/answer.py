@@ -301,8 +301,7 @@ def nothing_left(answer: Answer) -> str:
     if not rules:
         return "Nothing was looked at yet."
     reason, count = next(iter(rules.items()))
-    details = Counter(each.detail for each in answer.found if each.reason == reason)
-    example = details.most_common(1)[0][0] if details else ""  # the rule that most of them break
+    example = _example(answer, reason)
     allowed = getattr(answer.question, "memory_bytes", None)
     fix = {
         "does not fit": f"{'allow more memory, ' if allowed else ''}use more chips, or a smaller "
@@ -316,6 +315,16 @@ def nothing_left(answer: Answer) -> str:
         f"None of {count_text(answer.space)} candidates can run: {count_text(count)} are "
         f"pruned because each {because} ({example}): {fix}."
     )
+
+
+def _example(answer: Answer, reason: str) -> str:
+    """The rule that most of what a reason prunes break; of memory that of the least."""
+    pruned = [each for each in answer.found if each.reason == reason]
+    held = [each for each in pruned if reason == "does not fit" and each.memory_bytes]
+    if held:
+        return f"the least: {min(held, key=lambda each: each.memory_bytes or 0).detail}"
+    details = Counter(each.detail for each in pruned)
+    return details.most_common(1)[0][0] if details else ""
 
 
 def next_label(answer: Answer) -> str:

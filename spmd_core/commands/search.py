@@ -97,6 +97,7 @@ def lines(answer: Answer, top: int) -> list[str]:
     winner = answer.winner
     if winner is None:
         return [*printed, words.space_words(answer)]
+    printed += filter(None, [words.ahead_words(answer)])
     if len(answer.best_by_target) > 1:
         printed += _best_of_each(answer)
     printed += [f"  {words.standard_words(answer, each)}" for each in answer.standards]

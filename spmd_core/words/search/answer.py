@@ -79,7 +79,7 @@ def search_headline(answer: Answer) -> str:
         return nothing_left(answer)
     price, goal = dict(answer.question.price), answer.question.minimize
     least = minimized_words(winner, "price" if winner.step and price else goal, price)
-    parts = [winner.name, sure_words(answer), risk_words(answer), ahead_words(answer)]
+    parts = [winner.name, sure_words(answer), risk_words(answer)]
     return (
         f"{time_words(winner)}{least and f', {least}'}: {'. '.join(filter(None, parts))}".replace(
             "..", "."

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from spmd_core.search import TOP, Answer, KeptCandidate, KeptSearch, Ranked
 from spmd_core.words.search.answer import (
+    ahead_words,
     asked_words,
     cost_text,
     front_words,
@@ -26,6 +27,7 @@ def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
     """What is kept of an answer, whose search is in that `state` at a moment (epoch seconds)."""
     winner, proof, price = answer.winner, answer.proof_of_winner, dict(answer.question.price)
     remarks = [
+        ahead_words(answer),
         ties_words(answer.rivals),
         batches_words(answer.best_by_batch),
         front_words(answer.front),

@@ -270,7 +270,8 @@ class Result(Frozen):
     def order(self) -> tuple[str, ...]:
         """Strategies from the fastest to the slowest: measured ones by their median, those only
         predicted by their estimate; then, in the order of the request, those without either. Of a
-        study variants by their best rows, and the rows of each together; baselines last."""
+        study variants by their best rows, and the rows of each together; baselines last of what
+        was measured."""
         ranked: list[str] = []
         if self.comparison:
             others = self.comparison.by_medians(self.medians_s)
@@ -284,8 +285,10 @@ class Result(Frozen):
         )
         variants += [self.row(each).variant for each in names]  # of those with baselines alone
 
-        def place(name: str) -> tuple[bool, int]:
-            return name in aside, variants.index(self.row(name).variant)
+        def place(name: str) -> tuple[bool, bool, int]:
+            row = self.row(name)
+            absent = row.experiment.place.is_absent
+            return absent, name in aside, variants.index(row.variant)
 
         return tuple(sorted(names, key=place))
 

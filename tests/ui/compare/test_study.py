@@ -251,19 +251,29 @@ def test_measured_and_predicted_rows_of_one_study_have_a_chart_each(data_folder)
     study = parse_experiment(
         {
             "study": [
-                {"name": "here", "experiment": LAYER | mesh},
+                {"name": "here", "experiment": LAYER | mesh | {"strategies": ["single", "auto"]}},
+                {"name": "rows", "experiment": LAYER | mesh | {"sharding": {"out": "x"}}},
                 {"name": "there", "experiment": LAYER | mesh | {"target": "tpu:v5e:2x2"}},
             ]
         }
     )
     time = {"low": 1e-6, "estimate": 2e-6, "high": 3e-6}
     absent = strategy(1e-6) | {"median_s": None, "samples_s": [], "predicted_s": time}
-    rows = {"here/auto": strategy(1e-5), "there/auto": absent}
+    rows = {"here/single": strategy(9e-6), "here/auto": strategy(1e-5)}
+    rows |= {"rows/auto": strategy(2e-5), "there/auto": absent}
     given = {"run": "20260101-000000-aaaaab", "environment": ENVIRONMENT, "strategies": rows}
     mixed = Result.model_validate(
-        given | {"experiment": study, "comparison": comparison("here/auto")}
+        given
+        | {
+            "experiment": study,
+            "comparison": comparison(
+                "here/single", ("here/auto", 1.1, True), ("rows/auto", 2.0, True)
+            ),
+        }
     )
     store(data_folder, mixed)
     shown = view.view(mixed.run)
-    assert [len(spec["layer"][0]["data"]["values"]) for spec, _ in shown.times] == [1, 1]
-    assert [row["Variant"] for row in shown.times_table.to_dict("records")] == ["here", "there"]
+    assert [len(spec["layer"][0]["data"]["values"]) for spec, _ in shown.times] == [3, 1]
+    # what one device measures is of no variant, and stands before what is only predicted
+    named = [row["Variant"] for row in shown.times_table.to_dict("records")]
+    assert named == ["here", "rows", "every variant", "there"]

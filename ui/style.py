@@ -47,7 +47,7 @@ _CSS = """<style>
   [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) {{ margin-top: 2.2rem; }}
 }}
 @media (max-width: 640px) {{
-  [class*="st-key-line-"] {{ row-gap: 0; padding-bottom: 0.5rem; }}
+  [class*="st-key-line-"] {{ row-gap: 0.3rem; padding-bottom: 0.5rem; }}
   [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {{ flex-wrap: nowrap; }}
   [data-testid="stSidebar"] [data-testid="stColumn"] {{ min-width: 0; }}
 }}

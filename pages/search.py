@@ -75,7 +75,7 @@ if at_work and search:
 elif shown := search or keep.before(budget_s):
     if shown.problem:
         shell.refusal(f"The search paused. {shown.problem}")
-    answer.headline(shown.answer)
+    answer.headline(shown.answer, bool(budget_s))
     answer.details(shown.answer)
     keep.answered(shown.question)
     if lab().searches.has(shown.question.id):

@@ -85,8 +85,10 @@ def _best_of_each(answer: Answer) -> None:
         st.dataframe(sheet(table.drop(columns=[*empty, *alike])), hide_index=True)
 
 
-def headline(answer: Answer) -> None:
-    """The winner with its number, and how sure it is."""
+def headline(answer: Answer, has_time: bool = True) -> None:
+    """The winner with its number, how sure it is, and what to do next: `has_time` is whether the
+    question has seconds to compile in.
+    """
     winner = answer.winner
     if winner is None:
         st.error(plain(words.search_headline(answer)), icon=":material/block:")
@@ -114,7 +116,7 @@ def headline(answer: Answer) -> None:
     if ahead := words.ahead_words(answer):
         st.markdown(plain(ahead))
     _best_of_each(answer)
-    if following := words.next_words(answer):
+    if following := words.next_words(answer, has_time):
         st.markdown(coded(following))
     if (proof := answer.proof_of_winner) is not None:
         st.page_link(

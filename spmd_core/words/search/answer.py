@@ -335,16 +335,19 @@ def next_label(answer: Answer) -> str:
     return "Compile the best few" if winner.step else "Search on"
 
 
-def next_words(answer: Answer) -> str:
-    """What would make the answer more certain; "" if nothing is left to do."""
+def next_words(answer: Answer, has_time: bool = True) -> str:
+    """What would make the answer more certain; "" if nothing is left to do. `has_time`: whether
+    there are seconds to compile in.
+    """
     winner = answer.winner
     if winner is None:
         return ""
     if winner.stage == "estimated":
         if refusal := compiler_refusal(winner.target):
             return f"Not compiled: {refusal}."
+        time = "" if has_time else "give it seconds, and "
         return (
-            "Next: compile the best few (a large model takes about a minute each)."
+            f"Next: {time}compile the best few (a large model takes about a minute each)."
             if winner.step
             else "Next: give it more seconds, and search on."
         )

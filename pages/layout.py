@@ -10,7 +10,6 @@ from spmd_core.script import program_text, three_lines
 from spmd_core.words import (
     domains_words,
     layout_headline,
-    not_attached_words,
     not_placed_words,
     numbers_words,
 )
@@ -61,10 +60,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see is the last layout that was valid.")
-elif experiment.place.is_absent and misfit:
-    st.caption(plain(not_attached_words(experiment.target)))
 elif misfit:
-    st.caption(f":material/block: {plain(not_placed_words(misfit.sentence))}")
+    st.caption(plain(not_placed_words(experiment.target, misfit.sentence)))
 elif pressed:
     live.ask("layout", experiment)
 

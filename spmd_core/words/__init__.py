@@ -173,7 +173,6 @@ from spmd_core.words.runs import (
 from spmd_core.words.screens import (
     STARTS,
     WHAT_THIS_IS,
-    not_attached_words,
     not_placed_words,
     screen_title,
 )
@@ -341,7 +340,6 @@ __all__ = [
     "nearest_json",
     "nearest_words",
     "next_step",
-    "not_attached_words",
     "not_placed_words",
     "not_to_scale",
     "numbers_words",

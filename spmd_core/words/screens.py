@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from spmd_core.machine import parse_target
+
 WHAT_THIS_IS = (
     "SPMD Lab runs JAX programs sharded over a mesh of devices, and shows what each "
     "device holds, what communicates and why, and how long each strategy takes: on the "
@@ -79,14 +81,13 @@ def screen_title(screen: str) -> str:
     return "Find a sharding" if screen == "search" else screen.capitalize()
 
 
-def not_attached_words(target: str) -> str:
-    """That the picture is of devices which are not here."""
-    return (
-        f"{target} is not attached: this is where JAX places the shards there, and "
-        "nothing is placed here."
-    )
-
-
-def not_placed_words(sentence: str) -> str:
-    """Why the array of the picture cannot be put on devices here."""
+def not_placed_words(target: str, sentence: str) -> str:
+    """Why the array of the picture is not put on devices here; `sentence`: why those that are here
+    cannot hold it.
+    """
+    if parse_target(target).is_absent:
+        return (
+            f"{target} is not attached: this is where JAX places the shards there, and "
+            "nothing is placed here."
+        )
     return f"It cannot be placed here: {sentence}"

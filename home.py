@@ -5,8 +5,7 @@ import streamlit as st
 from spmd_core.base import read_settings
 from spmd_core.machine import default_target
 from spmd_core.words import WHAT_THIS_IS
-from ui import cards, links, live, shell, state
-from ui import hardware as hardware_view
+from ui import cards, hardware as hardware_view, links, live, shell, state
 from ui.lab import lab, may_act, release
 from ui.notebook import tour
 from ui.predict import nearest

@@ -8,8 +8,7 @@ from collections import OrderedDict
 import jax
 import jax.numpy as jnp
 from jax import export
-from jax.sharding import AbstractMesh, AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec as P
 
 SHAPES = {"embed": {"kernel": (4096, 256)}, "layers": [{"up": (256, 512), "down": (512, 256)}] * 2}
 SPECS = {"kernel": P("tensor", "fsdp"), "up": P("fsdp", "tensor"), "down": P("tensor", "fsdp")}

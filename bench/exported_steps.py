@@ -7,11 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from flax import linen as nn
-from flax import nnx
+from flax import linen as nn, nnx
 from jax import export
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import abstract_mesh, sgd_step, written
 

@@ -21,8 +21,7 @@ os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-programs-")
 import jax
 import jax.numpy as jnp
 from jax import export
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import SPECS, abstract_mesh, sgd_step, written
 from bench.figures import Asked, Figures, measure

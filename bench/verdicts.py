@@ -28,8 +28,13 @@ import numpy as np
 from bench.figures import Asked, Figures, measure
 from spmd_core.experiment import MARGIN, STUDY_PROCESSES
 from spmd_core.results.stats import compare
-from spmd_core.results.verdicts import CONFIDENCE, MOST_PROCESSES, over_processes, wants_more
-from spmd_core.results.verdicts import verdict as verdict_of
+from spmd_core.results.verdicts import (
+    CONFIDENCE,
+    MOST_PROCESSES,
+    over_processes,
+    verdict as verdict_of,
+    wants_more,
+)
 
 EQUAL, APART = 200, 200
 SHARES = (0.02, 0.05, 0.20)

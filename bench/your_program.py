@@ -28,8 +28,7 @@ os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-programs-")
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench import exported_steps
 from bench.exported import MESH, SHAPES, SPECS, abstract_mesh, sgd, sgd_step, sharded, written

@@ -5,8 +5,16 @@ import streamlit as st
 from spmd_core.words import ago, experiment_size_words, explained
 from ui import cards, course, exports, links, live, next_step, remedies, shell, state
 from ui.charts import curve
-from ui.compare import changed, communication, comparison, inputs, plan_rows, study, variants
-from ui.compare import view as views
+from ui.compare import (
+    changed,
+    communication,
+    comparison,
+    inputs,
+    plan_rows,
+    study,
+    variants,
+    view as views,
+)
 from ui.lab import lab
 from ui.markdown import code, plain
 from ui.notebook import labels, tour

@@ -7,8 +7,7 @@ from spmd_core.results import STATES
 from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
 from ui import links, live, shell
 from ui.compare import beside
-from ui.history import listing as history
-from ui.history import opening, searches, side_by_side
+from ui.history import listing as history, opening, searches, side_by_side
 from ui.notebook import archives
 
 share = shell.open_page("history")

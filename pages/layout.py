@@ -15,8 +15,7 @@ from spmd_core.words import (
 )
 from ui import cards, course, inputs, links, live, mesh_fields, shell, state
 from ui.lab import lab
-from ui.layout import element, moves, paste, placing, product, shape
-from ui.layout import picture as layout_charts
+from ui.layout import element, moves, paste, picture as layout_charts, placing, product, shape
 from ui.layout.domains import domains_of, hosts_of, with_hosts
 from ui.markdown import plain
 from ui.tables import sheet

@@ -2,10 +2,8 @@
 
 import streamlit as st
 
-from spmd_core.trials import FEW
-from spmd_core.trials import searches as running
-from spmd_core.words import screen_title
-from spmd_core.words import search as words
+from spmd_core.trials import FEW, searches as running
+from spmd_core.words import screen_title, search as words
 from ui import exports, links, shell
 from ui.lab import asker, begin, lab
 from ui.markdown import as_sentence, plain

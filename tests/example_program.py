@@ -10,8 +10,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 from jax import export
-from jax.sharding import AbstractMesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
 
 FILE = Path(__file__).parent.parent / "spmd_core/recipes/example.jaxexport"
 MESH = AbstractMesh((4, 2), ("fsdp", "tensor"))

@@ -8,8 +8,7 @@ import streamlit as st
 
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.results import Collective, Removal, Result
-from spmd_core.trials import beside, is_guessed, with_remedies
-from spmd_core.trials import remedy_searches as running
+from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
 from spmd_core.words import (
     GUESSED,
     NOTHING_WORTH,

@@ -15,10 +15,10 @@ from spmd_core.words import (
     outcome_words,
     peak_words,
     row_title,
+    rows as cost_rows,
     shape_words,
     time_words,
 )
-from spmd_core.words import rows as cost_rows
 from ui.tables import NONE
 
 # of a run in the history

@@ -34,8 +34,7 @@ from spmd_core.experiment import (
     parse_plan,
 )
 from spmd_core.lab import Lab
-from spmd_core.pictures import text as timeline
-from spmd_core.pictures import trace_text
+from spmd_core.pictures import text as timeline, trace_text
 from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.time import baseline, is_current
 from spmd_core.trials import with_stored_remedies

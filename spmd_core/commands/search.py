@@ -18,8 +18,7 @@ from spmd_core.commands.waiting import interrupt
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import Answer, Candidate, Goal, Ranked, axis_rules, rules_text
 from spmd_core.trials import FEW, FEW_S, Search, candidate_row, watch_search
-from spmd_core.words import doing, why_not
-from spmd_core.words import search as words
+from spmd_core.words import doing, search as words, why_not
 
 BEST_NUMBERS = (1, 2, 3, 4)  # columns of the best of each target
 # "": what it costs

@@ -77,8 +77,8 @@ from spmd_core.experiment.workloads.catalog import (
 )
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, GATES, NAME, TABLES
 from spmd_core.experiment.workloads.exported import programs
-from spmd_core.experiment.workloads.exported.description import NAME as PROGRAM_FILE
 from spmd_core.experiment.workloads.exported.description import (
+    NAME as PROGRAM_FILE,
     Described,
     Leaf,
     as_regex,

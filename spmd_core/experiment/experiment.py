@@ -18,8 +18,7 @@ from pydantic import (
 )
 
 from spmd_core.base import AsObject, Frozen, RequestError, refuse, shorten
-from spmd_core.experiment import options as experiment_options
-from spmd_core.experiment import reading, rules, variants
+from spmd_core.experiment import options as experiment_options, reading, rules, variants
 from spmd_core.experiment.json_text import load_json
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.types import Axes, Fields, MemoryKind, Mesh, Spec, axes_json

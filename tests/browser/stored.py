@@ -4,8 +4,7 @@ from pathlib import Path
 
 from bench.values import result, strategy
 from spmd_core.pictures import text as timeline
-from tests.pictures.timeline.values import EXPOSED
-from tests.pictures.timeline.values import timeline as exposed_timeline
+from tests.pictures.timeline.values import EXPOSED, timeline as exposed_timeline
 from tests.ui.predictions import MODEL, predicted, store
 
 MEASURED, PREDICTED, WALKED = (f"20260101-000000-{letter * 6}" for letter in "abc")

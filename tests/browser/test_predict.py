@@ -9,8 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from bench.browser import PATIENCE_MS, settled, visit
-from spmd_core.experiment import link as links
-from spmd_core.experiment import parse_experiment
+from spmd_core.experiment import link as links, parse_experiment
 from tests.browser.stored import PREDICTED, WALKED, WALKED_IN
 
 LAYER = {

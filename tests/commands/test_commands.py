@@ -19,8 +19,7 @@ from spmd_core.pictures import TRACED, Recorded, of_recorded, to_text
 from spmd_core.results import Environment, Result
 from tests.commands.calls import call, told
 from tests.labs import PATIENCE_S, ROOT, until
-from tests.pictures.timeline.test_traced import FACTS
-from tests.pictures.timeline.test_traced import call as call_events
+from tests.pictures.timeline.test_traced import FACTS, call as call_events
 from tests.ui.predictions import store
 
 QUICK = {

@@ -9,10 +9,8 @@ import time
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from jax.sharding import AxisType, Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from hypothesis import given, settings, strategies as st
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import layout, layout_json, layout_of, parse_experiment, read_element

@@ -5,8 +5,7 @@ import json
 import zlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import MAX_TEXT_BYTES, parse_experiment, shrink

@@ -3,8 +3,7 @@ change said.
 """
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment

@@ -4,8 +4,7 @@ import ast
 
 import jax
 import pytest
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import read_pasted, read_spec, spec_code

@@ -3,8 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.experiment.nearest import nearest

@@ -5,8 +5,7 @@ import re
 import jax
 import jax.numpy as jnp
 import optax
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import abstract_mesh
 from spmd_core.experiment import programs

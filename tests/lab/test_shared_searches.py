@@ -26,8 +26,7 @@ from spmd_core.results import CollectionItem
 from spmd_core.search import TOP, read_question
 from spmd_core.search.kept import MOST_CHARACTERS, KeptCandidate, KeptSearch, flat, read_kept
 from spmd_core.search.link import decode
-from spmd_core.trials import Search
-from spmd_core.trials import searches as running
+from spmd_core.trials import Search, searches as running
 
 SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
 ODD = "<script>alert(1)</script> =cmd() [x](javascript:alert(1)) \u202e"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from spmd_core.experiment import experiment as module
-from spmd_core.experiment import parse_experiment
+from spmd_core.experiment import experiment as module, parse_experiment
 from spmd_core.script import program_text
 
 STRATEGIES = ("auto", "constrained", "explicit", "shard_map")

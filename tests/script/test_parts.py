@@ -3,8 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment

@@ -13,12 +13,12 @@ from spmd_core.words.runs import (
     floor_words,
     kept_words,
     output_texts,
+    outputs as outputs_of,
     phase_words,
     run_headline,
     samples_words,
     waiting_words,
 )
-from spmd_core.words.runs import outputs as outputs_of
 from ui.tables import measuring_table, samples_table
 
 

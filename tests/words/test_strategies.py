@@ -4,8 +4,7 @@ fit.
 
 import pytest
 
-from bench.values import comparison, strategy
-from bench.values import result as measured_result
+from bench.values import comparison, result as measured_result, strategy
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import parse_experiment
 from spmd_core.program import fingerprint

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from spmd_core.experiment import Experiment, Workload, get_workload, has_newer, names_of
-from spmd_core.words import listed as listed_words
-from spmd_core.words import workload_title
+from spmd_core.words import listed as listed_words, workload_title
 from ui import state
 from ui.markdown import plain
 from ui.state import Form, VariantForm

@@ -17,11 +17,11 @@ from spmd_core.words import (
     evidence_words,
     predicted_words,
     roofline_words,
+    runs as words,
     studies,
     title,
     traced,
 )
-from spmd_core.words import runs as words
 from ui import cards, choices, hardware, tables
 from ui.arrows import view as arrows
 from ui.charts.base import Spec as VegaSpec

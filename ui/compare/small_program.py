@@ -12,8 +12,7 @@ from spmd_core.base import value_text
 from spmd_core.recipes import differences_of
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.script import program
-from spmd_core.words import environment_words
-from spmd_core.words import runs as words
+from spmd_core.words import environment_words, runs as words
 from ui.charts import curve
 from ui.markdown import plain
 from ui.shell import draw_table, failure

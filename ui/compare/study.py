@@ -6,11 +6,17 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.experiment import Experiment, Plan, Variant
-from spmd_core.words import listed, mesh_words, sharding_words, studies, title, titles
-from spmd_core.words import runs as words
+from spmd_core.words import (
+    listed,
+    mesh_words,
+    runs as words,
+    sharding_words,
+    studies,
+    title,
+    titles,
+)
 from ui import cards, choices, run_tables, state, tables
-from ui.compare import rows
-from ui.compare import view as views
+from ui.compare import rows, view as views
 from ui.lab import find
 from ui.markdown import plain
 from ui.shell import draw_table

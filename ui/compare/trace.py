@@ -8,14 +8,12 @@ import streamlit as st
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.pictures import text
 from spmd_core.results import Trace
-from spmd_core.words import title
-from spmd_core.words import traces as words
+from spmd_core.words import title, traces as words
 from ui import choices, live, shell, state
 from ui.compare.view import View
 from ui.markdown import as_sentence, plain
 from ui.tables import NONE, sheet, time_text
-from ui.timeline import stored
-from ui.timeline import view as timeline_view
+from ui.timeline import stored, view as timeline_view
 
 TAB = "Trace"
 _COLUMNS = 16  # devices up to which each has a column of its own

@@ -9,8 +9,7 @@ import streamlit as st
 from spmd_core.program import Match, ProgramText, Section, find, spans_of
 from spmd_core.words import MEANINGS, TEXTS, count, section_words, text_words, title
 from ui import choices
-from ui.ir import compare, steps, stored
-from ui.ir import lines as program_lines
+from ui.ir import compare, lines as program_lines, steps, stored
 from ui.ir.html import STYLE, Line, listing
 from ui.markdown import plain
 

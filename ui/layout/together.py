@@ -20,8 +20,7 @@ from spmd_core.experiment import (
     spec_code,
 )
 from spmd_core.pictures import is_product
-from spmd_core.words import group_texts, index_texts, short_group_texts
-from spmd_core.words import layouts as words
+from spmd_core.words import group_texts, index_texts, layouts as words, short_group_texts
 from ui.charts.base import INK, Row, Spec, as_is, hover, layer, layered, quantity
 from ui.layout.colors import colors
 from ui.markdown import plain

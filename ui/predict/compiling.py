@@ -21,8 +21,7 @@ from spmd_core.search import (
     to_compile,
 )
 from spmd_core.words import paused_words
-from ui import lab as viewer_lab
-from ui import state
+from ui import lab as viewer_lab, state
 from ui.lab import batch, lab
 from ui.markdown import as_sentence, plain
 

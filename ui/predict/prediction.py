@@ -18,9 +18,9 @@ from spmd_core.words import (
     fact_words,
     money_text,
     parameters_words,
+    predictions as words,
     title,
 )
-from spmd_core.words import predictions as words
 from ui import choices, price, state
 from ui.arrows import view as arrows
 from ui.ir import viewer
@@ -28,8 +28,7 @@ from ui.lab import lab
 from ui.markdown import as_sentence, coded, plain
 from ui.predict import beside, charts, drafts, keep, nearest, study, tables, torus
 from ui.shell import draw_table, failure
-from ui.timeline import stored
-from ui.timeline import view as timeline_view
+from ui.timeline import stored, view as timeline_view
 
 SCREEN = "predict"
 _DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front

@@ -21,8 +21,7 @@ from spmd_core.search import (
     parse_sweep,
     variants,
 )
-from spmd_core.words import axis_title, point_title, row_cost, sweep_headline
-from spmd_core.words import rows as cost_rows
+from spmd_core.words import axis_title, point_title, row_cost, rows as cost_rows, sweep_headline
 from ui import choices, links, price, state
 from ui.markdown import plain
 from ui.predict import compiling, sweep_charts

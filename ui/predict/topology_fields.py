@@ -18,8 +18,7 @@ from spmd_core.machine import (
     nearest_of_chips,
     shape_text,
 )
-from ui import mesh_fields as axis_fields
-from ui import state
+from ui import mesh_fields as axis_fields, state
 from ui.markdown import plain
 from ui.predict import drafts
 from ui.state import Form, Mesh

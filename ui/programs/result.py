@@ -17,8 +17,7 @@ from spmd_core.results import RunStatus
 from spmd_core.script import spec_text
 from spmd_core.words import ago, findings_lines, held_spec, program_headline
 from ui import remedies
-from ui.compare import communication, comparison
-from ui.compare import view as views
+from ui.compare import communication, comparison, view as views
 from ui.lab import lab
 from ui.layout import picture
 from ui.markdown import plain

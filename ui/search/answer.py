@@ -17,8 +17,7 @@ from spmd_core.search import (
     rules_text,
 )
 from spmd_core.trials import Search
-from spmd_core.words import predict_command
-from spmd_core.words import search as words
+from spmd_core.words import predict_command, search as words
 from ui import cards, exports, state
 from ui.lab import end
 from ui.markdown import coded, plain

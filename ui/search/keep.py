@@ -6,10 +6,8 @@ import streamlit as st
 
 from spmd_core.base import RequestError, count_text
 from spmd_core.search import AnyQuestion, link
-from spmd_core.trials import Search
-from spmd_core.trials import searches as running
-from spmd_core.words import ago
-from spmd_core.words import search as words
+from spmd_core.trials import Search, searches as running
+from spmd_core.words import ago, search as words
 from ui import state
 from ui.lab import lab
 from ui.markdown import plain

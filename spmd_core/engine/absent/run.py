@@ -26,10 +26,9 @@ from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Mesh, Row, own_flags
 from spmd_core.machine import GPU_OPTIONS, Coordinates, dump_folder, get_topology, parse_target
-from spmd_core.pictures import NAME as TIMELINE
-from spmd_core.pictures import timeline_of, to_text
-from spmd_core.program import NAME as SHARDINGS
+from spmd_core.pictures import NAME as TIMELINE, timeline_of, to_text
 from spmd_core.program import (
+    NAME as SHARDINGS,
     Module,
     Reasons,
     fingerprint,

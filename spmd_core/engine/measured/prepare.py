@@ -25,8 +25,7 @@ from spmd_core.engine.members import MEET_S, alike, nothing, on_host, shared_fai
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import Coordinates
-from spmd_core.pictures import NAME as TIMELINE
-from spmd_core.pictures import timeline_of, to_text
+from spmd_core.pictures import NAME as TIMELINE, timeline_of, to_text
 from spmd_core.program import (
     HloError,
     Reasons,

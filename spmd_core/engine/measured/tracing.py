@@ -28,8 +28,7 @@ from spmd_core.pictures import (
     to_text,
 )
 from spmd_core.program import HloError, Module
-from spmd_core.results import Event as RunEvent
-from spmd_core.results import NoTrace, Phase, Texts, Trace
+from spmd_core.results import Event as RunEvent, NoTrace, Phase, Texts, Trace
 
 CALLS, LONG_S = 3, 2.0  # of calls that take longer, one is traced
 MOST_EVENTS = 300_000  # read of one trace, about 3 s

@@ -9,8 +9,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import Collective, StrategyResult
 from spmd_core.time.bandwidth.roofline import moved_s, with_roofs
 from spmd_core.time.model.duration import Source
-from spmd_core.time.model.time_model import OFF as OFF_CALIBRATED
-from spmd_core.time.model.time_model import OFF_AS_MANY, TimeModel
+from spmd_core.time.model.time_model import OFF as OFF_CALIBRATED, OFF_AS_MANY, TimeModel
 
 PredictedBy = Literal["cost model", "calibration", "guess"]
 FASTER = 0.995  # of a program's time, by the cost model: what is within this is the same

@@ -30,8 +30,14 @@ from spmd_core.trials.searching.outcomes import (
     to_stored,
     within,
 )
-from spmd_core.trials.searching.prove import MOST as MOST_PROVEN
-from spmd_core.trials.searching.prove import PROOFS, ROW_S, finalists, prove, stored_proof
+from spmd_core.trials.searching.prove import (
+    MOST as MOST_PROVEN,
+    PROOFS,
+    ROW_S,
+    finalists,
+    prove,
+    stored_proof,
+)
 from spmd_core.trials.searching.runs import Runs
 from spmd_core.trials.searching.taught import taught
 from spmd_core.trials.searching.work import Work

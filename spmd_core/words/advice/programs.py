@@ -3,8 +3,16 @@
 import math
 
 from spmd_core.base import bytes_text, mesh_text
-from spmd_core.experiment import Finding, Held, Program, Spec, as_regex, axes_json, grouped
-from spmd_core.experiment import findings as findings_of
+from spmd_core.experiment import (
+    Finding,
+    Held,
+    Program,
+    Spec,
+    as_regex,
+    axes_json,
+    findings as findings_of,
+    grouped,
+)
 from spmd_core.script import spec_text
 from spmd_core.words.texts import count
 

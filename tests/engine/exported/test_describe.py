@@ -8,8 +8,7 @@ import jax
 import pytest
 from jax import export
 from jax._src.interpreters import mlir
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import MESH, SPECS, abstract_mesh, sgd_step, written
 from spmd_core.base import RequestError

@@ -12,8 +12,7 @@ import numpy as np
 import optax
 import pytest
 from jax import export
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from bench.exported import SPECS, abstract_mesh, sgd_step, written
 from spmd_core.base import RequestError

@@ -3,8 +3,7 @@ import gc
 import jax
 import numpy as np
 import pytest
-from jax.sharding import AxisType, NamedSharding, SingleDeviceSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P, SingleDeviceSharding
 
 from spmd_core.engine.measured.operands import Operands
 

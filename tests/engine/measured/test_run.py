@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spmd_core.engine.measured import prepare, sample
-from spmd_core.engine.measured import run as engine_run
+from spmd_core.engine.measured import prepare, run as engine_run, sample
 from spmd_core.program.communication.warned import REPLICATES
 from spmd_core.results import EVENTS, Finished
 from spmd_core.script import program_text

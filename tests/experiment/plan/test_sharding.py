@@ -16,8 +16,12 @@ from spmd_core.experiment.plan.sharding import (
     undivided_axes,
 )
 from spmd_core.script.decoder import configuration
-from spmd_core.script.programs.decoder_config import TRAIN_RULES, Decoder, parameter_dims
-from spmd_core.script.programs.decoder_config import spec as program_spec
+from spmd_core.script.programs.decoder_config import (
+    TRAIN_RULES,
+    Decoder,
+    parameter_dims,
+    spec as program_spec,
+)
 
 PLANS = [
     {"target": "tpu:v5e:16x16", "model": "scaled:16", "mesh": {"fsdp": 256}, "batch_per_device": 6},

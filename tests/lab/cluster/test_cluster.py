@@ -12,8 +12,7 @@ from spmd_core.lab import Asker, Batch, Lab, Searches
 from spmd_core.lab.cluster import client, connection
 from spmd_core.results import Remedy
 from spmd_core.search import Asked, look, parse_sweep, read_array_question, start, variants
-from spmd_core.trials import RemedySearch, Search
-from spmd_core.trials import store as tried
+from spmd_core.trials import RemedySearch, Search, store as tried
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 

@@ -2,8 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spmd_core.program import HloError
 from spmd_core.program.hlo.replica_groups import axes_of, parse_groups, parse_pairs

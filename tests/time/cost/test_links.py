@@ -6,6 +6,7 @@ from spmd_core.machine import get_topology
 from spmd_core.time.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, LINK_EFFICIENCY
 from spmd_core.time.cost.links import (
     EXPECTED,
+    NOMINAL as NOMINAL_RATES,
     collective_s,
     dcn_bandwidth,
     exchange_s,
@@ -14,7 +15,6 @@ from spmd_core.time.cost.links import (
     permute_s,
     route,
 )
-from spmd_core.time.cost.links import NOMINAL as NOMINAL_RATES
 
 MIB_128 = 128 * 2**20
 NOMINAL = LINK_EFFICIENCY * 5e10  # bytes per second of a v5e link, one way

@@ -3,8 +3,7 @@
 from urllib.parse import urljoin, urlsplit
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bench.hostile_links import hold_example
 from spmd_core.experiment import link, parse_experiment, programs

@@ -14,8 +14,7 @@ from streamlit.testing.v1 import AppTest
 from bench.exported import written
 from spmd_core.experiment import Held, Leaf, Program, link, programs
 from tests.layers import ROOT
-from ui.entrance import door as entrance
-from ui.entrance import uploads
+from ui.entrance import door as entrance, uploads
 from ui.programs import door, treemap
 
 

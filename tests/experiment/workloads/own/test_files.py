@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import files as own
-from spmd_core.experiment import get_workload, parse_experiment, workload_names
+from spmd_core.experiment import files as own, get_workload, parse_experiment, workload_names
 from spmd_core.experiment.nearest import nearest
 from spmd_core.lab import Lab
 from spmd_core.machine import read_hardware

@@ -17,8 +17,8 @@ from spmd_core.commands.search_arguments import (
 from spmd_core.commands.waiting import interrupt
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import Answer, Candidate, Goal, Ranked, axis_rules, rules_text
-from spmd_core.trials import FEW, FEW_S, Search, candidate_row, watch_search
-from spmd_core.words import doing, search as words, why_not
+from spmd_core.trials import FEW, FEW_S, Search, watch_search
+from spmd_core.words import doing, fact_words, search as words, why_not
 
 BEST_NUMBERS = (1, 2, 3, 4)  # columns of the best of each target
 # "": what it costs
@@ -44,8 +44,12 @@ def main(arguments: Namespace) -> int:
     asked = _named(answer, arguments.why_not) if arguments.why_not else None
     reasons = {"why_not": why_not(answer, asked)} if asked else {}
     if arguments.json:
-        fates = {"fates": [candidate_row(each) for each in answer.found]} if arguments.fates else {}
-        print(json.dumps({**answer.to_json(arguments.top), **reasons, **fates}))
+        fates = (
+            {"fates": [words.candidate_row(each) for each in answer.found]}
+            if arguments.fates
+            else {}
+        )
+        print(json.dumps({**words.answer_json(answer, arguments.top), **reasons, **fates}))
     else:
         printed = lines(answer, arguments.top) + list(reasons.values())
         if arguments.axis_rules and answer.winner:
@@ -118,7 +122,7 @@ def lines(answer: Answer, top: int) -> list[str]:
     printed.append(words.space_words(answer))
     printed.append(words.state_words(answer))
     printed += [following] if (following := words.next_words(answer)) else []
-    return [*printed, *(f"note: {note}" for note in answer.notes)]
+    return [*printed, *(f"note: {fact_words(note)}" for note in answer.notes)]
 
 
 def _best_of_each(answer: Answer) -> list[str]:

@@ -1,5 +1,6 @@
 """A prediction: whether a step fits, its time, its bound, and where the time goes."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
@@ -20,7 +21,7 @@ class StoredFact(Frozen):
     """
 
     kind: str
-    values: dict[str, int | float | str] = {}
+    values: Mapping[str, int | float | str] = {}
 
 
 class Estimate(Frozen):

@@ -5,7 +5,7 @@ from spmd_core.search.answer import TOP, Answer
 from spmd_core.search.array_question import ArrayQuestion, read_array_question, unknown_target
 from spmd_core.search.array_search import Space
 from spmd_core.search.behind import DRAWN, rejudged, trust
-from spmd_core.search.candidate import MOST, Candidate
+from spmd_core.search.candidate import MOST, Candidate, Rule, too_large
 from spmd_core.search.chips import generations, read_chips
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.kept import KeptCandidate, KeptSearch, flat, read_kept
@@ -75,6 +75,7 @@ __all__ = [
     "Proof",
     "Question",
     "Ranked",
+    "Rule",
     "SizePoint",
     "Space",
     "StandardSharding",
@@ -118,6 +119,7 @@ __all__ = [
     "seconds_taken",
     "start",
     "to_compile",
+    "too_large",
     "trust",
     "unknown_target",
     "variants",

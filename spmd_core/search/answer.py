@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from spmd_core.results import StoredFact
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import ORDER, Candidate
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import ModelQuestion
-from spmd_core.search.ranking import Ranked, front, price_per_billion, ranking, shardings, ties
+from spmd_core.search.ranking import Ranked, front, ranking, shardings, ties
 from spmd_core.search.standards import StandardSharding, standards
 
 TOP = 20  # rows of the JSON form, unless more are requested
@@ -27,7 +28,7 @@ class Answer:
     found: Sequence[Candidate]
     complete: bool
     seconds: float = 0.0
-    notes: tuple[str, ...] = ()
+    notes: tuple[StoredFact, ...] = ()
     proof: Proof | None = None
     is_partial: bool = False
 
@@ -133,51 +134,3 @@ class Answer:
             return []
         ruled = [each for each in self.found if each.stage == "pruned"]
         return standards(self.ranking, ruled, self.question.model, self.winner)
-
-    def to_json(self, top: int = TOP) -> dict[str, object]:
-        """The JSON form; `top` rows of the ranking."""
-        winner = self.winner
-        return {
-            "search": self.question.id,
-            "question": self.question.to_json(),
-            "space": self.space,
-            "pruned": dict(self.pruned),
-            "counts": dict(self.counts),
-            "winner": self._row(winner) if winner else None,
-            "best_by_target": {
-                target: self._row(each) for target, each in self.best_by_target.items()
-            },
-            "ranking": [
-                {**self._row(entry.candidate), "alike": len(entry.alike)}
-                for entry in self.ranking[:top]
-            ],
-            "ranked": len(self.ranking),
-            "complete": self.complete,
-            "ties": [each.name for each in self.ties],
-            "proof": self.proof.to_json() if self.proof else None,
-            "front": [each.name for each in self.front],
-            "front_of_price": [each.name for each in self.front_of_price],
-            "classics": [self._standard(each) for each in self.standards],
-            "seconds": self.seconds,
-            "notes": list(self.notes),
-        }
-
-    def _row(self, candidate: Candidate) -> dict[str, object]:
-        price = price_per_billion(candidate, dict(self.question.price))
-        return {**candidate.to_json(), "price_per_billion_tokens": price}
-
-    def _standard(self, standard: StandardSharding) -> dict[str, object]:
-        """A standard sharding, and its time over the winner's where both were measured side by
-        side.
-        """
-        name = standard.candidate.name if standard.candidate else ""
-        proof = self.proof_of_winner
-        return {
-            "classic": standard.title,
-            "why": standard.why,
-            "name": name or None,
-            "predicted_s": standard.candidate.to_json()["predicted_s"]
-            if standard.candidate
-            else None,
-            "proof": proof.against(name) if proof and name in proof.medians_s else None,
-        }

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from spmd_core.base import bytes_text
 from spmd_core.experiment import STRATEGIES, Experiment, Sharded, axes_json, rows_dim
 from spmd_core.machine import get_topology, parse_target
-from spmd_core.results import Estimate
+from spmd_core.results import Estimate, StoredFact
 from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.search.candidate import Candidate, Reason
+from spmd_core.search.candidate import Candidate, Reason, Rule, too_large
 from spmd_core.search.placement import Placements, is_ambiguous
 from spmd_core.search.spaces.array_space import canonical, shardings, size_of
 from spmd_core.time import (
@@ -34,7 +33,7 @@ class Duplicate:
     """
 
     number: int
-    words: str
+    rule: Rule
     always: bool = True
 
 
@@ -148,7 +147,7 @@ class Space:
                         strategy,
                         number + place,
                         _EQUAL,
-                        "uses one device, whatever the sharding",
+                        StoredFact(kind="one device"),
                         same,
                     )
                 elif STRATEGIES[strategy].is_single_device:
@@ -159,7 +158,7 @@ class Space:
                     equal.always or STRATEGIES[strategy].collectives == "program"
                 ):
                     yield self._pruned(
-                        sharded, strategy, number + place, _EQUAL, equal.words, equal.number + place
+                        sharded, strategy, number + place, _EQUAL, equal.rule, equal.number + place
                     )
                 else:
                     yield self._estimated(sharded, strategy, number + place)
@@ -179,23 +178,15 @@ class Space:
         order = dict(self._formulas[target].experiment.options).get("device_order")
         return Placements(get_topology(target), str(order or "topology"))
 
-    def _ruled_out(self, sharded: Sharded) -> tuple[Reason, str] | None:
+    def _ruled_out(self, sharded: Sharded) -> tuple[Reason, Rule] | None:
         if detail := _indivisible(self._of(sharded)):
             return "does not divide", detail
-        limits = (
-            [self._placements[sharded.target].topology.chip.device_hbm_bytes]
-            if sharded.target in self._placements
-            else []
-        )
-        limits += [self.question.memory_bytes] if self.question.memory_bytes else []
-        held = self._of(sharded).held if limits else 0.0
-        if limits and held > min(limits):
-            what = "allowed" if min(limits) == self.question.memory_bytes else "that it has"
-            return (
-                "does not fit",
-                f"operands and results of {bytes_text(held)} per device "
-                f"are more than the {bytes_text(min(limits))} {what}",
-            )
+        placed = self._placements.get(sharded.target)
+        capacity = placed and placed.topology.chip.device_hbm_bytes
+        limit = min(filter(None, (capacity, self.question.memory_bytes)), default=None)
+        held = self._of(sharded).held if limit else 0.0
+        if limit and held > limit:
+            return "does not fit", too_large(held, limit, capacity, "as arrays")
         return None
 
     def _duplicate(
@@ -206,19 +197,15 @@ class Space:
         if sharded.target not in self._placements:
             key = canonical(sharded, sample.what, sample.sizes)
             same = seen.setdefault(key, number)
-            return (
-                None
-                if same == number
-                else Duplicate(same, "shards every array as another does, over axes of other names")
-            )
+            return None if same == number else Duplicate(same, StoredFact(kind="other axis names"))
         own, turned = self._placements[sharded.target].keys(sharded, sample.what, sample.sizes)
         first, same = seen.setdefault(("as it is", own), number), seen.setdefault(turned, number)
         if same == number:
             return None
-        how = "" if first != number else ", on the grid turned or mirrored"
+        kind = "same placement" if first != number else "turned placement"
         return Duplicate(
             same,
-            f"gives every device what another does{how}",
+            StoredFact(kind=kind),
             not is_ambiguous(sharded, sample.what, sample.sizes),
         )
 
@@ -233,7 +220,7 @@ class Space:
         strategy: str,
         number: int,
         reason: Reason,
-        detail: str,
+        detail: Rule,
         same: int | None = None,
     ) -> Candidate:
         return Candidate(
@@ -276,8 +263,8 @@ class Space:
         return self._shared[1]
 
 
-def _indivisible(of: ShardedFormula) -> str:
-    """The dim that does not divide over its axes, in a sentence; "" where all do."""
+def _indivisible(of: ShardedFormula) -> Rule:
+    """The dim that does not divide over its axes; "" where all do."""
     sharded, sizes = of.sharded, of.formula.sizes
     if not sharded.overrides and all(
         sizes.get(dim, 0) % sharded.parts(axes) == 0 for dim, axes in sharded.table
@@ -288,5 +275,7 @@ def _indivisible(of: ShardedFormula) -> str:
         for dim, axes in zip(array.dims[len(array.dims) - len(spec) :], spec, strict=True):
             if axes and sizes[dim] % sharded.parts(axes):
                 over = " and ".join(f"{axis}={dict(sharded.mesh)[axis]}" for axis in axes)
-                return f"{dim}={sizes[dim]} does not divide over {over}"
+                return StoredFact(
+                    kind="does not divide", values={"what": f"{dim}={sizes[dim]}", "over": over}
+                )
     return ""

@@ -5,7 +5,7 @@ above the program may rule out what is far behind.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from spmd_core.base import count_text, number_text
+from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, Reason
 
 REASON: Reason = "estimate far above the best"
@@ -60,7 +60,7 @@ def rejudged(candidates: Sequence[Candidate], known: Trust, best_s: float) -> li
                     each,
                     stage="pruned",
                     reason=REASON,
-                    detail=_words(estimate / each.tokens / best_s, known),
+                    detail=_rule(estimate / each.tokens / best_s, known),
                 )
             )
         elif is_out and not is_far:
@@ -68,9 +68,13 @@ def rejudged(candidates: Sequence[Candidate], known: Trust, best_s: float) -> li
     return changed
 
 
-def _words(times: float, known: Trust) -> str:
-    return (
-        f"its estimate is {number_text(times)}× the best; of {count_text(known.compiled)} "
-        f"compiled candidates, {count_text(known.drawn)} of them drawn at random, none took "
-        f"less than {number_text(known.least)}× its estimate"
+def _rule(times: float, known: Trust) -> StoredFact:
+    return StoredFact(
+        kind="far behind",
+        values={
+            "estimate_times": times,
+            "least_times": known.least,
+            "compiled": known.compiled,
+            "drawn": known.drawn,
+        },
     )

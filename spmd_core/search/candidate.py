@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from spmd_core.experiment import Experiment, Plan, experiment_of
-from spmd_core.results import Estimate
+from spmd_core.results import Estimate, StoredFact
 from spmd_core.search.policies import Policy
 from spmd_core.time import Fits, step_mfu
 
@@ -18,6 +18,7 @@ Reason = Literal[
     "excluded by what is fixed",
     "not expressible under its strategy",
 ]
+Rule = StoredFact | str
 MOST = 250_000  # candidates of a search: about half a GB, and a minute of estimates
 ORDER: dict[Stage, int] = {"measured": 0, "compiled": 1, "estimated": 2, "failed": 3, "pruned": 4}
 
@@ -63,7 +64,8 @@ class TrainingStep:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A point of a space. `number` is its place in the enumeration, the same in every search of the
-    same question; `detail` the rule that pruned it, or why it failed, in a sentence.
+    same question; `detail` the rule that pruned it, or why it failed: a fact, or the message of an
+    error.
 
     `tokens` is what a step does: times of different batches are compared per token; 1 of a program
     that has no tokens. `memory_span` is the interval of an estimate of its memory, and `fits`
@@ -78,7 +80,7 @@ class Candidate:
     chips: int
     stage: Stage
     reason: Reason | None = None
-    detail: str = ""
+    detail: Rule = ""
     strategy: str = "auto"
     tokens: int = 1
     predicted: Estimate | None = None
@@ -179,3 +181,13 @@ class Candidate:
             "experiment": self.experiment.to_json(),
             "plan": self.step.plan.to_json() if self.step else None,
         }
+
+
+def too_large(held: float, limit: int, capacity: int | None, by: str) -> StoredFact:
+    """The rule that a device holds no more than a limit: its capacity, or less that is allowed.
+    `by`: the end of the fact's kind, which is what the bytes held are known by.
+    """
+    of = "of a device" if limit == capacity else "allowed"
+    return StoredFact(
+        kind=f"too large {by}", values={"held_bytes": int(held), "limit_bytes": limit, "of": of}
+    )

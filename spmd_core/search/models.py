@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from spmd_core.base import RequestError, bytes_text, mesh_text, refuse
+from spmd_core.base import RequestError, mesh_text, refuse
 from spmd_core.experiment import AXES, VARIABLE, Plan, arrays, parse_plan
 from spmd_core.machine import Topology
-from spmd_core.search.candidate import Candidate, Reason, TrainingStep
+from spmd_core.results import StoredFact
+from spmd_core.search.candidate import Candidate, Reason, Rule, TrainingStep, too_large
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import Policy, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
@@ -58,7 +59,7 @@ class _Point:
         mesh = mesh_text(self.mesh, ",") or "1 device"
         return f"{mesh} · {policy.words} · {self.per_device:g} per device · {self.topology.name}"
 
-    def pruned(self, reason: Reason, detail: str, equal: int | None = None) -> Iterator[Candidate]:
+    def pruned(self, reason: Reason, detail: Rule, equal: int | None = None) -> Iterator[Candidate]:
         """All of them, for one reason."""
         target = self.topology.target
         for place, policy in enumerate(self.policies):
@@ -193,7 +194,7 @@ def _tried(point: _Point, seen: dict[Key, int]) -> Iterator[Candidate]:
     if (same := seen.setdefault(key, point.number)) != point.number:
         yield from point.pruned(
             "equal to another by renaming",
-            "shards every array as another mesh does, under other names",
+            StoredFact(kind="other mesh names"),
             same,
         )
         return
@@ -211,8 +212,7 @@ def _estimated(
     capacity, most = topology.chip.device_hbm_bytes, point.question.limit_bytes(topology)
     fits = memory.fits(most)
     time = None if fits == "no" else estimates.time(plan, memory.host)
-    limit = f"{bytes_text(most)} {'of a chip' if most == capacity else 'allowed'}"
-    detail = "" if time else f"{bytes_text(memory.peak)} per device is more than the {limit}"
+    detail = "" if time else too_large(memory.peak, most, capacity, "as estimated")
     return Candidate(
         number,
         point.name(step.policy),
@@ -231,12 +231,15 @@ def _estimated(
     )
 
 
-def _not_as_fixed(point: _Point) -> str | None:
-    """The rule that a mesh breaks of what is fixed, in a sentence; None where it keeps all."""
+def _not_as_fixed(point: _Point) -> StoredFact | None:
+    """The rule that a mesh breaks of what is fixed; None where it keeps all."""
     sizes = dict(point.mesh)
     for name, size in point.question.fixed:
         if sizes.get(name, 1) != size:
-            return f"{name}={sizes.get(name, 1)} where {name}={size} is fixed"
+            return StoredFact(
+                kind="not as fixed",
+                values={"axis": name, "size": sizes.get(name, 1), "fixed": size},
+            )
     return None
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from spmd_core.experiment import resized
 from spmd_core.machine import Topology, get_topology
-from spmd_core.search.candidate import Candidate, Reason
+from spmd_core.results import StoredFact
+from spmd_core.search.candidate import Candidate, Reason, Rule
 from spmd_core.search.ranking import Ranked
 
 
@@ -93,7 +94,7 @@ class StandardSharding:
 
     title: str
     candidate: Candidate | None
-    why: str = ""
+    why: Rule = ""
     is_slow: bool = False
 
 
@@ -104,7 +105,7 @@ _OF_MODELS = {
     ("fsdp", "tensor"): "fsdp x tensor",
 }
 _SLOW: tuple[Reason, ...] = ("lower bound above the best", "estimate far above the best")
-NOT_TRIED = "its batch or what it saves is not tried here"
+NOT_TRIED = StoredFact(kind="not tried here")
 _OF_ARRAYS = ("data", "fsdp", "tensor", "mixed")
 
 

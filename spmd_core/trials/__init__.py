@@ -2,7 +2,6 @@
 
 from spmd_core.trials.remedies.attached import beside, is_guessed, with_remedies
 from spmd_core.trials.searching import searches
-from spmd_core.trials.searching.outcomes import candidate_row
 from spmd_core.trials.searching.search import FEW, FEW_S, Search
 from spmd_core.trials.searching.searches import watch_search
 from spmd_core.trials.trying import remedy_searches
@@ -15,7 +14,6 @@ __all__ = [
     "RemedySearch",
     "Search",
     "beside",
-    "candidate_row",
     "is_guessed",
     "remedy_searches",
     "searches",

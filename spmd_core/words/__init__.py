@@ -179,10 +179,8 @@ from spmd_core.words.screens import (
 from spmd_core.words.search.answer import (
     MEANING,
     cost_title,
-    disturbed_words,
     doing,
     goal_words,
-    rates_words,
     search_headline,
 )
 from spmd_core.words.search.candidates import why_not
@@ -286,7 +284,6 @@ __all__ = [
     "difference_rows",
     "difference_words",
     "dim_text",
-    "disturbed_words",
     "doing",
     "doing_words",
     "domains_title",
@@ -372,7 +369,6 @@ __all__ = [
     "ranked_rows",
     "rate_interval_words",
     "rate_words",
-    "rates_words",
     "ratio_interval_words",
     "read_price",
     "removal_parts",

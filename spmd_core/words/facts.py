@@ -61,6 +61,36 @@ _SENTENCES = {
     "less than this estimate",
     RINGS: "among so few devices the compiler splits matmuls and passes parts around a ring meanwhile "
     f"(collective matmul), which may take much longer: the flag {WITHOUT_RINGS} turns that off",
+    "not as fixed": "{axis}={size} where {axis}={fixed} is fixed",
+    "does not divide": "{what} does not divide over {over}",
+    "one device": "uses one device, whatever the sharding",
+    "other axis names": "shards every array as another does, over axes of other names",
+    "other mesh names": "shards every array as another mesh does, under other names",
+    "same placement": "gives every device what another does",
+    "turned placement": "gives every device what another does, on the grid turned or mirrored",
+    "named twice": "is candidate {number} by another name",
+    "not tried here": "its batch or what it saves is not tried here",
+    "bound above the best": "its lower bound is above the best time that is known",
+    "far behind": "its estimate is {estimate_times}× the best; of {compiled:,} compiled candidates, "
+    "{drawn:,} of them drawn at random, none took less than {least_times}× its estimate",
+    "ended before it": "the run ended before it",
+    "nothing measured": "nothing was measured",
+    "wrong result": "its result is wrong by more than rounding explains",
+    **{
+        f"too large {by}": f"{{held_bytes}} per device{words} is more than the {{limit_bytes}} {{of}}"
+        for by, words in {
+            "as estimated": "",
+            "as arrays": " of operands and results",
+            "as arguments": " of arguments",
+            "as compiled": " by the compiler",
+            "by neighbors": ", as compiled neighbors took,",
+        }.items()
+    },
+    "calibrated": "Estimates by the calibration of {target}.",
+    "guessed": "{target} is not calibrated: estimates are guesses until something is measured; "
+    "`python -m spmd_core calibrate --target {target}`, or Collectives, measures its rates.",
+    "measured again": "Measured twice, since the times spread: {count:,} of the shardings. Something "
+    "else ran on this machine; search again when it is idle.",
     "may take longer": "plans that {what} may compile to {times:.2g} times their estimate: compile "
     "this one",
 }
@@ -98,6 +128,8 @@ def _value(name: str, value: int | float | str) -> int | float | str:
     """A value as a sentence has it, by the unit that ends its name."""
     if name == "row":
         return title(str(value))
+    if name.endswith("_times"):
+        return number_text(float(value))
     if name.endswith("_s"):
         return seconds_text(float(value))
     return bytes_text(int(value)) if name.endswith("_bytes") else value

@@ -27,6 +27,7 @@ from spmd_core.search import TOP, read_question
 from spmd_core.search.kept import MOST_CHARACTERS, KeptCandidate, KeptSearch, flat, read_kept
 from spmd_core.search.link import decode
 from spmd_core.trials import Search, searches as running
+from spmd_core.words.search import answer_json
 
 SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
 ODD = "<script>alert(1)</script> =cmd() [x](javascript:alert(1)) \u202e"
@@ -76,7 +77,7 @@ def kept(search="a", **changes):
 
 def test_what_is_kept_is_what_was_answered(there):
     answer, found = searched(there, remat=["minimal", "full"])
-    form = answer.to_json(len(answer.ranking))
+    form = answer_json(answer, len(answer.ranking))
     assert found.winner.name == answer.winner.name and found.question == form["question"]
     assert (found.counts, found.pruned) == (form["counts"], form["pruned"])
     # a row is a mesh and a batch under its best policy, as on the screen

@@ -272,7 +272,7 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     assert answer.winner.name == "a", "c was measured alone, where luck may have made it faster"
     assert [each.name for each in answer.ties] == ties
     assert said in words.sure_words(answer)
-    listed = answer.to_json()["proof"]
+    listed = words.answer_json(answer)["proof"]
     assert (listed["faster"], listed["slower"], listed["differs"]) == ("a", "b", differs)
     assert listed["link"].startswith("/compare?experiment=1.") and listed["run"] in listed["link"]
     standard = words.standard_words(answer, StandardSharding("data", every[1]))
@@ -342,8 +342,3 @@ def test_a_calibration_takes_the_place_of_the_guessed_rates():
         if each.stage == "estimated"
     }
     assert guessed.keys() == found.keys() and "dispatch" not in guessed["x=8 · m:x · auto"]
-    assert words.rates_words(("cpu:8",), {"cpu:8": here}) == (
-        "Estimates by the calibration of cpu:8.",
-    )
-    assert "`python -m spmd_core calibrate --target cpu:8`" in words.rates_words(("cpu:8",), {})[0]
-    assert words.rates_words(("tpu:v5e:2x4",), {}) == ()

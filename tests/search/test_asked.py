@@ -133,7 +133,7 @@ def test_memory_per_device_is_a_limit_of_computations_too():
     most = free.winner.memory_bytes
     tight = answer_of(MLP, memory_bytes=most - 1)
     held = [each for each in tight.found if each.reason == "does not fit"]
-    assert held and "allowed" in held[0].detail
+    assert held and "allowed" in words.rule_words(held[0].detail)
     assert all(each.memory_bytes < most for each in tight.found if each.is_ranked)
     assert decode(encode(tight.question)) == tight.question
     # the id of a question without a limit is that of before there were any
@@ -193,7 +193,7 @@ def test_the_counts_add_up_to_the_space_and_are_said():
     )
     assert sum(answer.counts.values()) == answer.space and answer.counts["not looked at"] == 7
     assert answer.counts["pruned"] == sum(answer.pruned.values())
-    assert answer.to_json()["counts"] == answer.counts
+    assert words.answer_json(answer)["counts"] == answer.counts
     said = words.space_words(answer)
     assert said in lines(answer, 3) and "7 not looked at" in said
     assert f"{answer.counts['estimated']:,} only estimated" in said
@@ -269,5 +269,5 @@ def test_the_rule_that_emptied_the_space_is_the_one_that_most_break():
     found = tuple(candidates(question))
     said = words.search_headline(Answer(question, len(found), found, True))
     assert said.startswith("None of ") and "do" in said
-    details = [each.detail for each in found]
+    details = [words.rule_words(each.detail) for each in found]
     assert max(set(details), key=details.count) in said

@@ -1,5 +1,7 @@
 """What is stored is facts; who reads a result gets them with their sentences, also of old rows."""
 
+import ast
+
 from bench.values import strategy
 from spmd_core.results import (
     Next,
@@ -14,7 +16,9 @@ from spmd_core.results import (
     TracedDevice,
 )
 from spmd_core.words import fact_words, in_sentences, in_words, next_step, run_headline
+from spmd_core.words.facts import _SENTENCES
 from spmd_core.words.texts import read_shardings
+from tests.layers import parsed, source_files
 from tests.words.advice.test_next import answered
 
 ALONE = {name: 0.0 for name in TracedDevice.model_fields if name != "device"}
@@ -100,3 +104,15 @@ def test_notes_of_an_older_version_stay_and_those_of_facts_are_made():
         assert in_words(found) == found
     assert notes["old"] == ("of before",)
     assert notes["new"][:2] == (fact_words(stored), "dispatch bound")
+
+
+def test_every_kind_of_fact_that_the_program_stores_has_its_sentence():
+    calls = (
+        node
+        for path in source_files()
+        for node in ast.walk(parsed(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "StoredFact"
+    )
+    kinds = [each.value for call in calls for each in call.keywords if each.arg == "kind"]
+    named = {kind.value for kind in kinds if isinstance(kind, ast.Constant)} - {"beyond"}
+    assert len(named) > 30 and named <= set(_SENTENCES)

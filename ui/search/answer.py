@@ -17,7 +17,7 @@ from spmd_core.search import (
     rules_text,
 )
 from spmd_core.trials import Search
-from spmd_core.words import predict_command, search as words
+from spmd_core.words import fact_words, predict_command, search as words
 from ui import cards, exports, state
 from ui.lab import end
 from ui.markdown import coded, plain
@@ -131,7 +131,7 @@ def details(answer: Answer) -> None:
     winner = answer.winner
     st.caption(
         f"{plain(words.space_words(answer))} "
-        f"{plain(words.state_words(answer))} {coded(' '.join(answer.notes))}"
+        f"{plain(words.state_words(answer))} {coded(' '.join(map(fact_words, answer.notes)))}"
     )
     if winner is None:
         every(answer)
@@ -361,7 +361,7 @@ def fates_table(candidates: list[Candidate], price: dict[str, float]) -> pd.Data
                 **columns(each),
                 "Stage": words.STAGES[each.stage],
                 "Why": each.reason or "",
-                "Rule": each.detail,
+                "Rule": words.rule_words(each.detail),
                 "Time": seconds_text(each.seconds),
                 "Memory": words.memory_words(each),
                 **figures(each, price),

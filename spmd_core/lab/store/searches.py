@@ -2,8 +2,7 @@
 
 import json
 import time
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ from spmd_core.lab.store.kept_searches import insert_kept
 from spmd_core.search import KeptSearch
 
 KEPT = 50  # searches; the oldest beyond them are forgotten
-_LEVEL = 1  # of compression: fates are written while somebody waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +65,6 @@ class Searches(Database):
             )
             insert_kept(db, kept)
 
-    def keep_fates(self, search: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Store the outcome of every candidate, in the order of the enumeration."""
-        body = zlib.compress(json.dumps(list(rows), separators=(",", ":")).encode(), _LEVEL)
-        self._write("UPDATE searches SET fates = ? WHERE id = ?", (body, search))
-
     def keep_outcomes(self, search: str, outcomes: Iterable[tuple[int, dict[str, object]]]) -> None:
         """Store the outcome of candidates: compiled, measured, failed or pruned."""
         rows = [(search, number, json.dumps(body)) for number, body in outcomes]
@@ -82,12 +75,6 @@ class Searches(Database):
         """The outcomes of a search, by the number of the candidate."""
         rows = self._rows("SELECT number, body FROM search_outcomes WHERE search = ?", (search,))
         return {row["number"]: json.loads(row["body"]) for row in rows}
-
-    def fates(self, search: str) -> list[list[Any]]:
-        """The fates of a search; empty where none are stored."""
-        rows = self._rows("SELECT fates FROM searches WHERE id = ?", (search,))
-        packed = rows[0]["fates"] if rows else None
-        return json.loads(zlib.decompress(packed)) if packed else []
 
     def find(self, search: str) -> StoredSearch | None:
         """The search of that id; None where there is none."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from spmd_core.base import bytes_text, mesh_text
+from spmd_core.base import mesh_text
 from spmd_core.experiment import (
     FLOATS,
     Axes,
@@ -24,9 +24,9 @@ from spmd_core.experiment import (
     spec_code,
 )
 from spmd_core.machine import get_topology, parse_target
-from spmd_core.results import Estimate
+from spmd_core.results import Estimate, StoredFact
 from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.search.candidate import Candidate, Reason
+from spmd_core.search.candidate import Candidate, Reason, Rule, too_large
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.time import Calibration, Duration, TimeModel, data_sheet, time_model
 
@@ -170,7 +170,10 @@ class ProgramSpace:
         words = point.kind or " ".join(f"{name} {spec_code(spec)}" for name, spec in changed)
         name = f"{mesh_text(point.mesh, ',')} · {words or 'as exported'}"
         if problem is None and same != number:
-            problem = "equal to another by renaming", f"is candidate {same} by another name"
+            problem = (
+                "equal to another by renaming",
+                StoredFact(kind="named twice", values={"number": same}),
+            )
         chips = math.prod(size for _, size in point.mesh)
         each = sum(leaf.bytes_per_device or 0 for leaf in held)
         if problem is not None:
@@ -271,7 +274,7 @@ def _specs(shape: tuple[int, ...], mesh: Mesh) -> Iterator[Spec]:
 
 def _ruled_out(
     held: tuple[Held, ...], point: ProgramPoint, most: int | None
-) -> tuple[Reason, str] | None:
+) -> tuple[Reason, Rule] | None:
     sizes, total = dict(point.mesh), 0
     for each in held:
         total += each.bytes_per_device or 0
@@ -279,14 +282,13 @@ def _ruled_out(
             parts = math.prod(sizes.get(axis, 1) for axis in axes)
             if size % parts:
                 over = " and ".join(f"{axis}={sizes[axis]}" for axis in axes)
-                detail = f"dim {dim} of {each.leaf.path}, {size}, does not divide over {over}"
-                return "does not divide", detail
+                values = {"what": f"dim {dim} of {each.leaf.path}, {size},", "over": over}
+                return "does not divide", StoredFact(kind="does not divide", values=values)
     place = parse_target(point.target)
     room = get_topology(place).chip.device_hbm_bytes if place.is_absent else None
     limit = min((each for each in (room, most) if each is not None), default=None)
     if limit is not None and total > limit:
-        detail = f"its arguments take {bytes_text(total)} of {bytes_text(limit)} of a device"
-        return "does not fit", detail
+        return "does not fit", too_large(total, limit, room, "as arguments")
     return None
 
 

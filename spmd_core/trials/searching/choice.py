@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from spmd_core.results import StoredFact
 from spmd_core.search import DRAWN, Answer, ArrayQuestion, Candidate, Question, rejudged, trust
 from spmd_core.trials.searching.outcomes import run_key
 
@@ -49,7 +50,7 @@ class CandidateChoice:
                 each,
                 stage="pruned",
                 reason="lower bound above the best",
-                detail="its lower bound is above the best time that is known",
+                detail=StoredFact(kind="bound above the best"),
             )
             for each in candidates
             if each.stage == "estimated"

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from spmd_core.base import bytes_text
 from spmd_core.experiment import Experiment
-from spmd_core.results import INEXPRESSIBLE, PROGRAM, Estimate, Result, StrategyResult
-from spmd_core.search import Candidate
+from spmd_core.results import INEXPRESSIBLE, PROGRAM, Estimate, Result, StoredFact, StrategyResult
+from spmd_core.search import Candidate, Rule, too_large
 
 _STORED = ("stage", "reason", "detail", "memory_bytes", "run", "measured_s", "fingerprint", "study")
 _KEYS = {"stage": "fate"}  # stored under the name that older versions gave it
@@ -28,18 +27,14 @@ def within(candidate: Candidate, most: int | None) -> Candidate:
         or candidate.stage not in ("compiled", "measured")
     ):
         return candidate
-    detail = (
-        f"{bytes_text(held)} per device by the compiler is more than the {bytes_text(most)} allowed"
-    )
+    detail = too_large(held, most, None, "as compiled")
     return replace(candidate, stage="pruned", reason="does not fit", detail=detail, fits="no")
 
 
-def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) -> list[Candidate]:
+def failed(candidates: Sequence[Candidate], why: Rule, run: str | None = None) -> list[Candidate]:
     """The candidates, each failed for one reason."""
-    return [
-        replace(each, stage="failed", detail=" ".join(why.split())[:400], run=run)
-        for each in candidates
-    ]
+    detail = " ".join(why.split())[:400] if isinstance(why, str) else why
+    return [replace(each, stage="failed", detail=detail, run=run) for each in candidates]
 
 
 def _one(candidate: Candidate, run: str, outcome: StrategyResult | None) -> Candidate:
@@ -53,14 +48,14 @@ def _one(candidate: Candidate, run: str, outcome: StrategyResult | None) -> Cand
                 detail=error.message,
                 run=run,
             )
-        why = f"{error.kind}: {error.message}" if error else "the run ended before it"
-        return failed([candidate], why, run)[0]
+        ended = StoredFact(kind="ended before it")
+        return failed([candidate], f"{error.kind}: {error.message}" if error else ended, run)[0]
     if outcome.prediction is not None:
         return _predicted(candidate, run, outcome)
     if outcome.median_s is None:
-        return failed([candidate], "nothing was measured", run)[0]
+        return failed([candidate], StoredFact(kind="nothing measured"), run)[0]
     if outcome.correct is False:
-        return failed([candidate], "its result is wrong by more than rounding explains", run)[0]
+        return failed([candidate], StoredFact(kind="wrong result"), run)[0]
     memory = outcome.memory_bytes.peak if outcome.memory_bytes else None
     return replace(
         candidate,
@@ -78,15 +73,12 @@ def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candi
     assert prediction is not None
     memory = prediction.memory_bytes
     if not prediction.fits or prediction.predicted_s is None:
-        detail = (
-            f"{bytes_text(memory.peak)} per device by the compiler is more than the "
-            f"{bytes_text(memory.capacity)} of a device"
-        )
+        limit = memory.capacity
         return replace(
             candidate,
             stage="pruned",
             reason="does not fit",
-            detail=detail,
+            detail=too_large(memory.peak or 0, limit, limit, "as compiled"),
             run=run,
             memory_bytes=memory.peak,
             memory_span=None,
@@ -109,8 +101,9 @@ def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candi
 def to_stored(candidate: Candidate) -> dict[str, object]:
     """What a search keeps of a candidate that is further than estimated."""
     body = {_KEYS.get(name, name): getattr(candidate, name) for name in _STORED}
-    span = candidate.predicted
+    span, rule = candidate.predicted, candidate.detail
     return body | {
+        "detail": rule if isinstance(rule, str) else rule.model_dump(),
         "interval_s": candidate.interval_s,
         "predicted": span.model_dump() if span else None,
         "parts": candidate.parts if candidate.step else (),
@@ -120,6 +113,8 @@ def to_stored(candidate: Candidate) -> dict[str, object]:
 def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
     """A candidate as it was when it was stored."""
     predicted, interval = stored.get("predicted"), stored.get("interval_s")
+    if isinstance(stored["detail"], dict):  # else a message, or a sentence of an older version
+        stored = stored | {"detail": StoredFact(**stored["detail"])}
     return replace(
         candidate,
         **{name: stored.get(_KEYS.get(name, name)) for name in _STORED},
@@ -129,18 +124,6 @@ def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
         predicted=Estimate(**predicted) if predicted else candidate.predicted,
         parts=tuple((name, value) for name, value in stored.get("parts") or candidate.parts),
     )
-
-
-def candidate_row(candidate: Candidate) -> list[Any]:
-    """A candidate in the list of all: name, stage, reason, detail, seconds, bytes."""
-    return [
-        candidate.name,
-        candidate.stage,
-        candidate.reason or "",
-        candidate.detail,
-        candidate.seconds,
-        candidate.memory_bytes,
-    ]
 
 
 def run_key(candidate: Candidate) -> object:

@@ -11,7 +11,6 @@ from spmd_core.results import Comparison, Result, StrategyResult
 from spmd_core.search import Answer, Candidate, Proof
 from spmd_core.trials.searching.outcomes import answered, experiment_of, run_key
 from spmd_core.trials.searching.runs import Runs
-from spmd_core.words import compared
 
 # Few samples let the lucky ones look best: so many of those that came near the best are
 # measured again, fewer where less time is left
@@ -115,10 +114,6 @@ def proof_of(chosen: Sequence[Candidate], result: Result) -> Proof | None:
         tied=tuple(named[key].name for key in answer.tied),
     )
     medians = {named[key].name: result.strategies[key].median_s or 0.0 for key in order}
-    margin = result.experiment.timing.margin
-    comparison = comparison.model_copy(
-        update={"sentence": compared(comparison, medians, margin=margin)}
-    )
     return Proof(
         result.run,
         result.experiment,

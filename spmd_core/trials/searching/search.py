@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from spmd_core.base import LabError, RequestError, refuse
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, why
 from spmd_core.machine import compiler_refusal, parse_target
+from spmd_core.results import StoredFact
 from spmd_core.search import (
     MOST,
     Answer,
@@ -23,7 +24,6 @@ from spmd_core.time import Calibration, calibration_on
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import (
     answered,
-    candidate_row,
     experiment_of,
     failed,
     restored,
@@ -41,7 +41,7 @@ from spmd_core.trials.searching.prove import (
 from spmd_core.trials.searching.runs import Runs
 from spmd_core.trials.searching.taught import taught
 from spmd_core.trials.searching.work import Work
-from spmd_core.words import disturbed_words, rates_words, search
+from spmd_core.words import search
 
 # that are measured, best first: what is left stays estimated. Compiles end with the budget
 MOST_RUNS = 60
@@ -86,7 +86,7 @@ class Search(Work):
         self._answer: tuple[int, Answer] | None = None
         self._glance: tuple[float, Answer] | None = None
         self._left_out, self._is_partial, self._batch = True, False, f"search {question.id}"
-        self._notes: tuple[str, ...] = ()
+        self._notes: tuple[StoredFact, ...] = ()
 
     @property
     def held(self) -> int:
@@ -160,7 +160,8 @@ class Search(Work):
             candidates = every(question, lambda: self.is_cancelled)
         else:
             known = self._calibrations(question)
-            self._notes = rates_words(question.targets, known)
+            here = [each for each in question.targets if not parse_target(each).is_absent]
+            self._notes = tuple(_source(each, each in known) for each in here)
             kind = ProgramSpace if question.described else Space
             space = kind(question, self._lab.hardware().cores, known)
             self.space = space.size
@@ -190,9 +191,6 @@ class Search(Work):
             self._take(taught(self._candidates, self._candidates, question.memory_bytes))
             self._proof = stored_proof(self._lab, self._candidates)
             self._version += 1
-        if not self._left_out:
-            listed = sorted(self._candidates, key=lambda each: each.number)
-            self._store.keep_fates(question.id, map(candidate_row, listed))
 
     def _calibrations(self, question: ArrayQuestion) -> dict[str, Calibration]:
         """The calibrations of those of the targets that have one."""
@@ -238,7 +236,7 @@ class Search(Work):
         if attached and self.question.minimize != "memory":  # which needs no proof: it is known
             self._prove(runs)
         if runs.disturbed:
-            self._notes += (disturbed_words(runs.disturbed),)
+            self._notes += (StoredFact(kind="measured again", values={"count": runs.disturbed}),)
             self._version += 1
 
     def _compile(self, runs: Runs, choice: CandidateChoice) -> None:
@@ -363,3 +361,9 @@ class Search(Work):
             self._spent, self.state = self._took_s or time.monotonic() - self._begun, state
             self._version += 1
         self._store.keep(search.kept_search(self.answer, state, time.time()))
+
+
+def _source(target: str, is_calibrated: bool) -> StoredFact:
+    """What the estimates of an attached target go by."""
+    kind = "calibrated" if is_calibrated else "guessed"
+    return StoredFact(kind=kind, values={"target": target})

@@ -4,9 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from spmd_core.base import bytes_text
 from spmd_core.machine import get_topology
-from spmd_core.search import Candidate
+from spmd_core.search import Candidate, too_large
 from spmd_core.time import estimate_memory
 
 Key = tuple[object, ...]
@@ -60,8 +59,5 @@ def _scaled(candidate: Candidate, ratio: float, most: int | None) -> Candidate:
     )
     if fits != "no":
         return now
-    detail = (
-        f"{bytes_text(memory.peak)} per device, as compiled neighbors took, is more than the "
-        f"{bytes_text(limit)} {'of a chip' if limit == capacity else 'allowed'}"
-    )
+    detail = too_large(memory.peak, limit, capacity, "by neighbors")
     return replace(now, stage="pruned", reason="does not fit", detail=detail)

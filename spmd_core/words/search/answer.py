@@ -1,10 +1,10 @@
 """Sentences of a search: the winner and its certainty, what was pruned, what to do next."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
-from spmd_core.machine import compiler_refusal, get_topology, parse_target
+from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.search import (
     SAME,
     Answer,
@@ -18,8 +18,14 @@ from spmd_core.search import (
 )
 from spmd_core.words.costs import money_text
 from spmd_core.words.names import processes_words
-from spmd_core.words.search.candidates import STAGES, memory_words, time_of_tokens, time_words
-from spmd_core.words.strategies import paired_words
+from spmd_core.words.search.candidates import (
+    STAGES,
+    memory_words,
+    rule_words,
+    time_of_tokens,
+    time_words,
+)
+from spmd_core.words.strategies import compared, paired_words
 
 _STATE_WORDS = {
     "pruned": "pruned",
@@ -139,28 +145,6 @@ def front_words(
     return f"Front of {time} against {'price' if price else 'memory'}: {text}{more}."
 
 
-def rates_words(targets: Iterable[str], calibrated: Collection[str]) -> tuple[str, ...]:
-    """The sources of the estimates for attached targets, each in a sentence."""
-    here = [target for target in targets if not parse_target(target).is_absent]
-    return tuple(
-        f"Estimates by the calibration of {target}."
-        if target in calibrated
-        else f"{target} is not calibrated: estimates are guesses until something is measured; "
-        f"`python -m spmd_core calibrate --target {target}`, or Collectives, measures its "
-        "rates."
-        for target in here
-    )
-
-
-def disturbed_words(count: int) -> str:
-    """That something else ran while a search measured."""
-    what = "1 sharding was" if count == 1 else f"{count_text(count)} shardings were"
-    return (
-        f"{what} measured twice, since the times spread: something else ran on this machine; "
-        "search again when it is idle."
-    )
-
-
 def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = None) -> str:
     """The current phase of a search, its progress, and the time left, in one line."""
     counts = Counter(each.stage for each in answer.found)
@@ -268,12 +252,18 @@ def proof_words(proof: Proof) -> str:
     where = "this process" if count == 1 else processes_words(count)
     together = f"{len(proof.numbers)} measured side by side in {rounds} in {where}"
     if proof.comparison.tied:
-        return f"{proof.comparison.sentence} {together}."
+        return f"{proof_sentence(proof)} {together}."
     other = proof.best
     return (
         f"Proven against {other.strategy}: {seconds_text(proof.medians_s[other.strategy])}, "
         f"{paired_words(other)}. {together}."
     )
+
+
+def proof_sentence(proof: Proof) -> str:
+    """How the best few compare, as Compare words it."""
+    margin = proof.experiment.timing.margin
+    return compared(proof.comparison, proof.medians_s, margin=margin)
 
 
 def proof_run_words(proof: Proof) -> str:
@@ -295,7 +285,7 @@ def nothing_left(answer: Answer) -> str:
     if failed := [each for each in answer.found if each.stage == "failed"]:
         return (
             f"None of {count_text(answer.space)} candidates can run: {count_text(len(failed))} "
-            f"failed, the first of them {failed[0].name} ({failed[0].detail.rstrip('.')})."
+            f"failed, the first of them {failed[0].name} ({rule_words(failed[0].detail).rstrip('.')})."
         )
     rules = {reason: count for reason, count in answer.pruned.items() if reason not in _NO_RULE}
     if not rules:
@@ -322,8 +312,9 @@ def _example(answer: Answer, reason: str) -> str:
     pruned = [each for each in answer.found if each.reason == reason]
     held = [each for each in pruned if reason == "does not fit" and each.memory_bytes]
     if held:
-        return f"the least: {min(held, key=lambda each: each.memory_bytes or 0).detail}"
-    details = Counter(each.detail for each in pruned)
+        least = min(held, key=lambda each: each.memory_bytes or 0)
+        return f"the least: {rule_words(least.detail)}"
+    details = Counter(rule_words(each.detail) for each in pruned)
     return details.most_common(1)[0][0] if details else ""
 
 
@@ -370,7 +361,7 @@ def state_words(answer: Answer) -> str:
     failed = [each for each in answer.found if each.stage == "failed"]
     why = (
         f" {count_text(len(failed))} failed, the first of them {failed[0].name} "
-        f"({failed[0].detail.rstrip('.')})."
+        f"({rule_words(failed[0].detail).rstrip('.')})."
         if failed and answer.winner
         else ""
     )
@@ -406,7 +397,7 @@ def _by_estimate(answer: Answer, took: str) -> str:
     nearest = min(far, key=lambda each: each.seconds or 0.0)
     return (
         f"Complete: each candidate was compiled or ruled out{took}; {count_text(len(far))} only "
-        f"by their estimates, which is no proof (of the nearest, {nearest.detail})."
+        f"by their estimates, which is no proof (of the nearest, {rule_words(nearest.detail)})."
     )
 
 

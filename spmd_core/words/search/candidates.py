@@ -13,12 +13,14 @@ from spmd_core.search import (
     Difference,
     Goal,
     Proof,
+    Rule,
     StandardSharding,
     compared,
     price_per_billion,
     score,
 )
 from spmd_core.words.costs import money_text
+from spmd_core.words.facts import fact_words
 from spmd_core.words.predictions import share_words
 from spmd_core.words.strategies import near_words, paired_words
 
@@ -42,6 +44,11 @@ _LESS: dict[Goal, str] = {
     "chip-seconds": "Takes fewer chip-seconds than",
     "time": "Is behind",
 }
+
+
+def rule_words(rule: Rule) -> str:
+    """Why a candidate was ruled out, or failed."""
+    return rule if isinstance(rule, str) else fact_words(rule)
 
 
 def time_words(candidate: Candidate) -> str:
@@ -232,10 +239,9 @@ def known_by(candidate: Candidate, proof: Proof | None) -> str:
 def why_not(answer: Answer, other: Candidate) -> str:
     """The cost of a candidate, and where it first loses against the winner."""
     winner, proof = answer.winner, answer.proof_of_winner
-    if other.stage == "pruned":
-        return f"{other.name}: {other.reason}. {_capital(other.detail)}.".replace("..", ".")
-    if other.stage == "failed":
-        return f"{other.name}: failed. {_capital(other.detail)}"
+    if other.stage in ("pruned", "failed"):
+        rule = _capital(rule_words(other.detail))
+        return f"{other.name}: {other.reason or 'failed'}. {rule}.".replace("..", ".")
     if winner is None or other.seconds is None:
         return f"{other.name}: not estimated yet."
     if other.number == winner.number:
@@ -287,7 +293,7 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
     if each is None and not standard.why and answer.counts["not looked at"]:
         return f"{title}: not among the candidates that were looked at."
     if each is None:
-        why = _capital(standard.why) if standard.why else "no mesh of these devices is one"
+        why = rule_words(standard.why) or "no mesh of these devices is one"
         is_known = standard.why != NOT_TRIED
         what = ("cannot win" if standard.is_slow else "cannot run") if is_known else "not compared"
         return f"{title}: {what}. {_capital(why)}.".replace("..", ".")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from spmd_core.search import TOP, Answer, KeptCandidate, KeptSearch, Ranked
+from spmd_core.words.facts import fact_words
 from spmd_core.words.search.answer import (
     ahead_words,
     asked_words,
@@ -36,7 +37,7 @@ def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
         space_words(answer),
         state_words(answer),
         next_words(answer),
-        *answer.notes,
+        *map(fact_words, answer.notes),
     ]
     runs = [winner.run if winner else None, proof.run if proof else None]
     return KeptSearch.model_validate(

@@ -52,7 +52,9 @@ def test_what_is_too_far_above_is_ruled_out_and_comes_back_where_an_estimate_pro
         each.number for each in left if estimate_s(each) > limit
     }
     assert out and all(each.stage == "pruned" and each.reason == REASON for each in out)
-    assert "of 30 compiled candidates, 20 of them drawn at random" in out[0].detail
+    assert "of 30 compiled candidates, 20 of them drawn at random" in words.rule_words(
+        out[0].detail
+    )
     for each in out:
         every[each.number] = each
     assert rejudged(every, Trust(30, DRAWN, 1.0), best) == []

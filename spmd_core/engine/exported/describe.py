@@ -45,22 +45,26 @@ _NEWER = re.compile(r"version|newer", re.IGNORECASE)
 
 
 def main() -> None:
-    """Write the description, or `!` and why there is none, to the file descriptor; and the file
-    with short source paths to KEPT.
-    """
+    """Write what answer() gives to the file descriptor."""
     imported()
-    answer = int(sys.argv[1])
-    os.set_inheritable(answer, False)
-    given, kept = map(Path, asked())
+    descriptor = int(sys.argv[1])
+    os.set_inheritable(descriptor, False)
+    text = answer(*map(Path, asked()))
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+
+
+def answer(given: Path, kept: Path) -> str:
+    """The description of the file `given`, or `!` and why there is none; `kept` is then the file with
+    short source paths.
+    """
     try:
         exported = read(given.read_bytes())
         described, module = describe(exported)
-        kept.write_bytes(dataclasses.replace(exported, mlir_module_serialized=module).serialize())
-        text = described.model_dump_json()
     except RequestError as error:
-        text = f"!{error}"
-    with os.fdopen(answer, "w") as file:
-        file.write(text)
+        return f"!{error}"
+    kept.write_bytes(dataclasses.replace(exported, mlir_module_serialized=module).serialize())
+    return described.model_dump_json()
 
 
 def read(data: bytes) -> export.Exported:

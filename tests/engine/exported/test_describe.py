@@ -15,6 +15,8 @@ from spmd_core.base import RequestError
 from spmd_core.engine.exported import describe, module
 from spmd_core.experiment import Program, findings, programs
 
+HERE = pytest.mark.usefixtures("read_here")
+
 
 @pytest.fixture(scope="module")
 def step():
@@ -73,6 +75,7 @@ def rewritten(data, change):
     )
 
 
+@HERE
 @pytest.mark.this_python
 @pytest.mark.parametrize("target", ["xla_ffi_python_cpu_callback", "tf.call_tf_function", "mine"])
 def test_a_custom_call_that_is_not_on_the_list_is_refused(target, step):
@@ -142,6 +145,7 @@ ACCIDENTS = {
 }
 
 
+@HERE
 @pytest.mark.parametrize("kind", ACCIDENTS)
 def test_an_accident_is_found_before_compiling(kind):
     described = programs.take(ACCIDENTS[kind]())
@@ -195,6 +199,7 @@ def lora_step(spec):
     return written(step, arguments, donated=("lora",))
 
 
+@HERE
 def test_a_frozen_table_that_is_replicated_is_found_and_a_bias_is_not():
     described = programs.take(lora_step(P()))
     found = findings(Program(described, described.mesh))
@@ -208,6 +213,7 @@ def test_a_frozen_table_that_is_replicated_is_found_and_a_bias_is_not():
     assert findings(Program(described, described.mesh)) == ()
 
 
+@HERE
 def test_what_is_not_used_has_no_sharding_and_is_no_finding():
     """A file has no sharding of it: the last of three layers does not pass its norm on."""
     mesh = abstract_mesh(MESH)
@@ -230,6 +236,7 @@ def test_what_is_not_used_has_no_sharding_and_is_no_finding():
     assert findings(program) == ()
 
 
+@HERE
 def test_a_mesh_of_one_device_is_kept_and_can_be_another():
     mesh = abstract_mesh({"x": 1})
     given = {
@@ -243,6 +250,7 @@ def test_a_mesh_of_one_device_is_kept_and_can_be_another():
     assert on_eight["x"].copies == 8
 
 
+@HERE
 def test_an_output_over_another_mesh_is_refused():
     others = abstract_mesh({"a": 2, "b": 4})
     x = jax.ShapeDtypeStruct(
@@ -253,6 +261,7 @@ def test_an_output_over_another_mesh_is_refused():
         programs.take(written(moved, {"x": x}))
 
 
+@HERE
 @pytest.mark.parametrize(("frozen", "expected"), [(4096, set()), (64, {"lora/a"})])
 def test_adapters_beside_frozen_weights_are_meant_to_be_replicated(frozen, expected):
     """Unless they are much of what there is."""

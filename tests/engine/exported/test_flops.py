@@ -8,6 +8,7 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 from bench.exported import abstract_mesh, written
 from spmd_core.experiment import programs
 
+pytestmark = pytest.mark.usefixtures("read_here")
 MESH = abstract_mesh({"x": 4, "y": 2})
 
 

@@ -26,6 +26,7 @@ from spmd_core.program import Reasons, read_collectives
 from spmd_core.script import program_text
 from tests.layers import ROOT
 
+pytestmark = pytest.mark.usefixtures("read_here")
 IN_A_PROCESS = """
 import jax
 from spmd_core.engine.absent.lower import structs

@@ -11,7 +11,9 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CHROMIUM = Path("/usr/bin/chromium")  # Debian's; none is downloaded
+# Debian's; none is downloaded. The one that has no window takes a sixth less of a core.
+BROWSERS = (Path("/usr/bin/chromium-headless-shell"), Path("/usr/bin/chromium"))
+CHROMIUM = next((each for each in BROWSERS if each.exists()), BROWSERS[0])
 
 
 class Server:

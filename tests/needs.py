@@ -10,13 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.server import CHROMIUM
+from bench.server import BROWSERS
 from tests import locks
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-newer"
 VARIABLE = "SPMD_LAB_NEWER_PYTHON"
-INSTALL = ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium")
+INSTALL = ("apt-get", "install", "-y", "-qq", "--no-install-recommends")
 # Without pages, the core tests need no more than the rest.
 _PAGES = re.compile(
     "streamlit|altair|pandas|pyarrow|playwright|vl-convert|websockets|ruff|pyright|nodejs|pydeck"
@@ -25,24 +25,27 @@ _PAGES = re.compile(
 
 def browser() -> str | None:
     """None where there is a browser, or now is; else the line to type."""
-    if CHROMIUM.exists():
+    if any(each.exists() for each in BROWSERS):
         return None
-    line = (
+    root = () if os.geteuid() == 0 else ("sudo", "-n")
+    packages = [each.name for each in BROWSERS]  # not every release has the first
+    with contextlib.suppress(OSError):  # no sudo, or no apt-get
+        if _done(*root, "apt-get", "update", "-qq") and any(
+            _done(*root, "env", "DEBIAN_FRONTEND=noninteractive", *INSTALL, each)
+            for each in packages
+        ):
+            return None
+    return (
         "chromium is not here, which the browser tests drive: type `sudo apt-get install chromium`"
     )
-    root = () if os.geteuid() == 0 else ("sudo", "-n")
-    commands = [
-        (*root, "apt-get", "update", "-qq"),
-        (*root, "env", "DEBIAN_FRONTEND=noninteractive", *INSTALL),
-    ]
-    with contextlib.suppress(OSError):  # no sudo, or no apt-get
-        for command in commands:
-            print(f"+ {' '.join(command)}", flush=True)
-            if subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-            ).returncode:
-                return line
-    return None if CHROMIUM.exists() else line
+
+
+def _done(*command: str) -> bool:
+    """Whether a command, which is told, succeeds."""
+    print(f"+ {' '.join(command)}", flush=True)
+    return not subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ).returncode
 
 
 def newer_python() -> str | None:

@@ -1,9 +1,11 @@
 """The test environment: 8 simulated CPU devices, a data folder of its own, and nothing left behind."""
 
+import fcntl
 import gc
 import importlib
 import os
 import signal
+import sys
 import tempfile
 from functools import cache
 from importlib.metadata import version
@@ -90,6 +92,22 @@ def pytest_sessionfinish(session):
             f"reports more"
         )
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """One process collects before the others: of a fresh clone it compiles what all of them import."""
+    if not hasattr(session.config, "workerinput"):
+        return (yield)
+    folder = os.open(sys.prefix, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(folder, fcntl.LOCK_SH)  # until the first one is done
+        return (yield)
+    finally:
+        os.close(folder)
 
 
 @cache

@@ -330,12 +330,12 @@ def test_the_kernel_has_sinks_and_windows_too(monkeypatch):
 def test_a_variant_trains(variant, mesh, dropless):
     _, model = model_of(variant, mesh, dropless=dropless, imbalance=2.0)
     parameters, (tokens, places, segments) = drawn(model.config), batch_of(4)
-    zeros = jax.tree.map(jnp.zeros_like, parameters)
+    zeros = jax.tree.map(np.zeros_like, parameters)
     state = {"parameters": parameters, "mean": zeros, "square": zeros, "step": jnp.int32(0)}
     batch = {"tokens": tokens, "targets": tokens, "positions": places, "segments": segments}
     after, metrics = jax.jit(make_train_step(model))(state, batch)
     assert np.isfinite(float(metrics["loss"]))
-    moved = jax.tree.map(lambda mean: bool(jnp.any(mean != 0)), after["mean"])
+    moved = jax.tree.map(lambda mean: np.any(np.asarray(mean) != 0), after["mean"])
     assert all(jax.tree.leaves(moved)), moved  # every parameter has a gradient
 
 

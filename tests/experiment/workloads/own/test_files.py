@@ -314,11 +314,11 @@ def test_a_file_that_eats_memory_while_it_loads_is_ended_and_named(files, monkey
 
 def test_a_file_that_hangs_is_given_up(files, monkeypatch):
     # counted from the child's start
-    monkeypatch.setattr("spmd_core.experiment.workloads.own.description.LOAD_S", 3.0)
+    monkeypatch.setattr("spmd_core.experiment.workloads.own.description.LOAD_S", 1.5)
     (path,) = files(hanging="while True:\n    pass\n")
     assert own.late(0.0) == ("hanging.py",) and own.problems(wait_s=0.0) == ()
     assert own.problems() == (
-        "hanging.py did not load within 3 s: move what takes long into the function",
+        "hanging.py did not load within 1.5 s: move what takes long into the function",
     )
     assert own.late(0.0) == ()
     for process in Path("/proc").glob("[0-9]*/cmdline"):

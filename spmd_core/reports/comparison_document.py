@@ -15,10 +15,11 @@ from spmd_core.reports.document import (
     Paragraph,
     Table,
     bytes_cell,
+    reported,
     seconds_cell,
     table_of,
 )
-from spmd_core.results import Between, Collective, StrategyResult
+from spmd_core.results import Between, Collective, Result, StrategyResult
 from spmd_core.words import (
     basis_words,
     between_words,
@@ -26,9 +27,9 @@ from spmd_core.words import (
     environment_words,
     experiment_words,
     labels_words,
+    outcome_words,
     ratio_interval_words,
-    state_words,
-    title,
+    row_title,
 )
 
 
@@ -45,7 +46,9 @@ def comparison_document(compared: Compared) -> Document:
         blocks.append(Paragraph(basis))
     blocks += [Heading(f"Runs {letters}"), runs_table(compared, is_short=True)]
     blocks += [
-        Paragraph(f"{each.letter}: {experiment_words(each.summary.experiment)}")
+        Paragraph(
+            f"{each.letter}: {experiment_words(each.summary.experiment)}. {made_words(each.result) if each.result else ''}".strip()
+        )
         for each in compared.subjects
     ]
     if chart := times_chart(compared):
@@ -87,13 +90,17 @@ def _times(outcome: StrategyResult) -> tuple[float | None, float | None, float |
     return None, None, None, ""
 
 
+# of a run, which the rest of a document has
+_LONG = ("Experiment", "On", "Is", "Peak per device", "Communicated per device")
+
+
 def runs_table(compared: Compared, is_short: bool = False) -> Table:
-    """A row for each run: what it is (not where `is_short`), when and where it ran, its time and
-    how it compares.
+    """A row for each run: what it is, when and where it ran, its time and how it compares;
+    `is_short`: without what makes a table wider than a page.
     """
     answers = {each.run: each for each in compared.answers}
     rows = [_run_row(each, answers, compared.baseline) for each in compared.subjects]
-    left_out = {"Experiment"} if is_short else set()
+    left_out = {*_LONG} if is_short else set()
     return table_of(
         [{name: cell for name, cell in row.items() if name not in left_out} for row in rows]
     )
@@ -111,9 +118,9 @@ def _run_row(each: Subject, answers: Mapping[str, Between], baseline: Subject) -
         "Run": Cell(each.run),
         "Name and tags": Cell(labels_words(each.summary) or NONE),
         "Experiment": Cell(experiment_words(each.summary.experiment)),
-        "Ended": Cell(f"{when}, {state_words(each.summary.state)}"),
+        "Ended": Cell(f"{when}, {outcome_words(each.summary).lower()}"),
         "On": Cell(environment_words(result.environment) if result else NONE),
-        "Strategy": Cell(title(row) if row else NONE),
+        "Strategy": strategy_cell(result, row) if result and row else Cell(NONE),
         "Time": seconds_cell(middle),
         "Low": seconds_cell(low),
         "High": seconds_cell(high),
@@ -131,6 +138,18 @@ def against_words(pair: Between | None) -> str:
     judged = {"faster": "faster" if pair.ratio < 1 else "slower"}.get(pair.verdict, pair.verdict)
     apart = f" ({'; '.join(pair.apart)})" if pair.apart else ""
     return f"{ratio_interval_words(pair.ratio, pair.interval)}, {judged}{apart}"
+
+
+def strategy_cell(result: Result, name: str) -> Cell:
+    """The cell that names a row; empty of a training step, which has no strategies to choose from."""
+    is_step = result.experiment.plan and len(result.strategies) == 1
+    return Cell(NONE if is_step else row_title(result, name))
+
+
+def made_words(result: Result) -> str:
+    """Where a result was measured, or what its programs were compiled for, as a sentence."""
+    on = "Compiled for" if result.experiment.place.is_absent else "On"
+    return f"{on} {reported(environment_words(result.environment))}."
 
 
 def peak_bytes(outcome: StrategyResult | None) -> int | None:
@@ -153,13 +172,15 @@ def communicated(outcome: StrategyResult | None) -> int | None:
 def times_chart(compared: Compared) -> Chart | None:
     """Times of every strategy of every run on one axis, with their intervals."""
     bars = [
-        Bar(f"{each.letter}: {title(name)}", middle, low, high, (), number)
+        Bar(f"{each.letter}: {row_title(result, name)}", middle, low, high, (), number)
         for number, each in enumerate(compared.subjects)
-        for name, outcome in (each.result.ordered if each.result else ())
+        for result in [each.result]
+        if result
+        for name, outcome in result.ordered
         for middle, low, high, _ in [_times(outcome)]
         if middle is not None
     ]
-    return Chart("Time per call or step, with its interval", "s", tuple(bars)) if bars else None
+    return Chart("Time per call or step, with its interval", tuple(bars)) if bars else None
 
 
 def differences(compared: Compared) -> Block:
@@ -179,7 +200,7 @@ def rows_table(compared: Compared) -> Table:
     rows = [
         {
             "": Cell(each.letter),
-            "Strategy": Cell(title(name)),
+            "Strategy": strategy_cell(result, name),
             "Time": seconds_cell(middle),
             "Low": seconds_cell(low),
             "High": seconds_cell(high),
@@ -189,7 +210,9 @@ def rows_table(compared: Compared) -> Table:
             "Against the same of the baseline": Cell(against_words(_row_of(compared, each, name))),
         }
         for each in compared.subjects
-        for name, outcome in (each.result.ordered if each.result else ())
+        for result in [each.result]
+        if result
+        for name, outcome in result.ordered
         for middle, low, high, kind in [_times(outcome)]
     ]
     return table_of(rows)

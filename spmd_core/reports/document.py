@@ -60,7 +60,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A row of a chart: its middle, its interval, and single values, all in the chart's unit."""
+    """A row of a chart: its middle, its interval, and single values, all in seconds."""
 
     label: str
     middle: float
@@ -72,10 +72,9 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Bars from zero over one axis, in seconds (`s`) or bytes (`B`)."""
+    """Bars from zero over one axis, in seconds."""
 
     title: str
-    unit: str
     bars: tuple[Bar, ...]
 
 

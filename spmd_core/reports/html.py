@@ -4,7 +4,7 @@ import math
 import re
 from html import escape
 
-from spmd_core.base import bytes_text, seconds_text, visible
+from spmd_core.base import seconds_text, visible
 from spmd_core.reports.document import (
     Block,
     Cell,
@@ -143,10 +143,9 @@ def svg_of(chart: Chart) -> str:
     """The picture. Values beyond the axis are drawn at its end."""
     most = _most(chart)
     height = _TOP + _ROW * len(chart.bars) + _AXIS
-    words = seconds_text if chart.unit == "s" else bytes_text
     parts = [
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_alt(chart)}">',
-        *_axis(chart, most, height),
+        *_axis(most, height),
     ]
     for number, bar in enumerate(chart.bars):
         y = _TOP + _ROW * number
@@ -165,7 +164,7 @@ def svg_of(chart: Chart) -> str:
         if bar.low is not None and bar.high is not None:
             low, high = _x(bar.low, most), _x(bar.high, most)
             parts.append(f'<path class="{color} span" d="M{low:.1f} {y + 39}H{high:.1f}"/>')
-        value = words(bar.middle)  # pyright: ignore[reportArgumentType]
+        value = seconds_text(bar.middle)
         parts.append(
             f'<text x="{_WIDTH - _RIGHT + 12}" y="{y + 46}" class="n">{escape(value)}</text>'
         )
@@ -173,8 +172,7 @@ def svg_of(chart: Chart) -> str:
 
 
 def _alt(chart: Chart) -> str:
-    words = seconds_text if chart.unit == "s" else bytes_text
-    listed = ", ".join(f"{bar.label} {words(bar.middle)}" for bar in chart.bars)  # pyright: ignore[reportArgumentType]
+    listed = ", ".join(f"{bar.label} {seconds_text(bar.middle)}" for bar in chart.bars)
     return escape(visible(f"{chart.title}: {listed}"))
 
 
@@ -192,20 +190,14 @@ def _x(value: float, most: float) -> float:
     return _LEFT + (_WIDTH - _LEFT - _RIGHT) * min(1.0, max(0.0, value / most))
 
 
-def _axis(chart: Chart, most: float, height: int) -> list[str]:
+def _axis(most: float, height: int) -> list[str]:
     """Grid lines with their numbers, at round steps."""
-    words = seconds_text if chart.unit == "s" else bytes_text
-    base = (
-        10 ** math.floor(math.log10(most / 4))
-        if chart.unit == "s"
-        else 2 ** math.floor(math.log2(most / 4))
-    )
-    steps = _STEPS if chart.unit == "s" else (1, 2, 4)
-    step = next((base * each for each in steps if most / (base * each) <= 6), base * steps[-1])
+    base = 10 ** math.floor(math.log10(most / 4))
+    step = next((base * each for each in _STEPS if most / (base * each) <= 6), base * _STEPS[-1])
     parts = []
     for number in range(int(most / step) + 1):
         x = _x(number * step, most)
-        value = "0" if number == 0 else words(number * step)  # pyright: ignore[reportArgumentType]
+        value = "0" if number == 0 else seconds_text(number * step)
         parts += [
             f'<path class="grid" d="M{x:.1f} {_TOP}V{height - _AXIS}"/>',
             f'<text x="{x:.1f}" y="{height - _AXIS + 18}" class="axis" text-anchor="middle">{value}</text>',

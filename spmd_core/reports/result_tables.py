@@ -1,7 +1,8 @@
 """Tables and charts of one result: every number with its exact value."""
 
 from spmd_core.base import number_text
-from spmd_core.reports.comparison_document import communicated, peak_bytes
+from spmd_core.program import SMALL_WORDS, CollectiveRow, rows
+from spmd_core.reports.comparison_document import communicated, peak_bytes, strategy_cell
 from spmd_core.reports.document import (
     NONE,
     Bar,
@@ -15,7 +16,6 @@ from spmd_core.reports.document import (
 )
 from spmd_core.results import Result, StrategyResult
 from spmd_core.words import (
-    collective_words,
     interval_words,
     parts,
     rate_words,
@@ -25,6 +25,7 @@ from spmd_core.words import (
     title,
     value_words,
     verdict_words,
+    why_words,
 )
 
 _MOST_SAMPLES = 2_000  # in all: a report is no archive
@@ -45,7 +46,7 @@ def strategies_table(result: Result) -> Table:
 
 
 def _row(result: Result, name: str, outcome: StrategyResult) -> dict[str, Cell]:
-    row, time = result.row(name), outcome.predicted_s
+    time = outcome.predicted_s
     low, high = outcome.ci95_s or (None, None)
     prediction = outcome.prediction
     capacity = prediction.memory_bytes.capacity if prediction else None
@@ -53,7 +54,9 @@ def _row(result: Result, name: str, outcome: StrategyResult) -> dict[str, Cell]:
     per_chip = prediction.tokens_per_s_per_chip if prediction else None
     return {
         "Variant": Cell(studies.variant_of(result, name) or NONE),
-        "Strategy": Cell(title(row.strategy)),
+        "Strategy": strategy_cell(result, name)
+        if not result.experiment.variants
+        else Cell(title(result.row(name).strategy)),
         "Median": seconds_cell(outcome.median_s),
         "95 % low": seconds_cell(low),
         "95 % high": seconds_cell(high),
@@ -92,24 +95,14 @@ def times_chart(result: Result) -> Chart | None:
             )
     many = len(bars) > _MOST_BARS
     what = f"Time of the {_MOST_BARS} fastest rows" if many else "Time per call or step"
-    return Chart(f"{what}, with its interval", "s", tuple(bars[:_MOST_BARS])) if bars else None
-
-
-def memory_chart(result: Result) -> Chart | None:
-    """Peak bytes per device of each row."""
-    bars = [
-        Bar(row_title(result, name), peak, group=2)
-        for name, outcome in result.ordered
-        if (peak := peak_bytes(outcome)) is not None
-    ]
-    return Chart("Peak memory per device", "B", tuple(bars[:_MOST_BARS])) if bars else None
+    return Chart(f"{what}, with its interval", tuple(bars[:_MOST_BARS])) if bars else None
 
 
 def parts_table(result: Result) -> Table:
     """Seconds of a predicted step by what the chip does in them."""
     return table_of(
         [
-            {"Strategy": Cell(row_title(result, name))}
+            {"Strategy": strategy_cell(result, name)}
             | {part: seconds_cell(seconds) for part, seconds in parts(outcome.prediction).items()}
             for name, outcome in result.ordered
             if outcome.prediction and outcome.predicted_s
@@ -118,32 +111,40 @@ def parts_table(result: Result) -> Table:
 
 
 def collectives_table(result: Result) -> Table:
-    """The collectives of each program: count, bytes per device, seconds, and why they are there."""
+    """The collectives of each program, in the rows of the screens: count, bytes per device, seconds,
+    and why they are there.
+    """
     return table_of(
         [
-            {
-                "Strategy": Cell(row_title(result, name)),
-                "Collective": Cell(collective_words(each)),
-                "Count": Cell(NONE if each.count is None else str(each.count), each.count),
-                "Bytes": bytes_cell(each.bytes),
-                "In total": bytes_cell(each.bytes_total),
-                "Time": seconds_cell(each.seconds),
-                "Exposed in total": seconds_cell(each.exposed_total_s),
-                "Of": Cell(reported(each.op or each.source or NONE)),
-                "Why": Cell(reported(each.reason or NONE)),
-            }
+            {"Strategy": strategy_cell(result, name)} | _collective(row)
             for name, outcome in result.ordered
-            for each in outcome.collectives or ()
+            for row in rows(outcome.collectives or ())
         ]
     )
+
+
+def _collective(row: CollectiveRow) -> dict[str, Cell]:
+    sizes, lines = ({getattr(each, of) for each in row.members} for of in ("bytes", "source"))
+    over = f" over {' and '.join(row.axes)}" if row.axes else ""
+    why = SMALL_WORDS if row.rest else why_words(row.first)
+    line = f" ({row.first.source})" if row.first.source and len(lines) == 1 else ""
+    return {
+        "Collective": Cell(f"{row.what}{over}"),
+        "Count": Cell(NONE if row.count is None else f"{row.count:,}", row.count),
+        "Bytes": Cell(row.size) if len(sizes) > 1 else bytes_cell(row.first.bytes),
+        "In total": bytes_cell(row.bytes_total),
+        "Time in total": seconds_cell(row.seconds or None),
+        "Exposed in total": seconds_cell(row.exposed_s if row.seconds else None),
+        "Why": Cell(reported(f"{why or NONE}{line}")),
+    }
 
 
 def phases_table(result: Result) -> Table:
     """Seconds of every phase before the steady state."""
     return table_of(
         [
-            {
-                "Strategy": Cell(row_title(result, name)),
+            {"Strategy": strategy_cell(result, name)}
+            | {
                 "Trace": seconds_cell(outcome.phases_s.trace),
                 "Lower": seconds_cell(outcome.phases_s.lower),
                 "Compile": seconds_cell(outcome.phases_s.compile),

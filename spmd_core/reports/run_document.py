@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from spmd_core.recipes import differences_of
 from spmd_core.reports.comparison import Subject, compare_runs
-from spmd_core.reports.comparison_document import comparison_document
+from spmd_core.reports.comparison_document import comparison_document, made_words
 from spmd_core.reports.document import (
     Block,
     Document,
@@ -18,7 +18,6 @@ from spmd_core.reports.document import (
 from spmd_core.reports.result_tables import (
     ceilings_table,
     collectives_table,
-    memory_chart,
     parts_table,
     phases_table,
     points_table,
@@ -30,13 +29,13 @@ from spmd_core.reports.result_tables import (
 from spmd_core.results import Result
 from spmd_core.script import script_text, why_no_script
 from spmd_core.words import (
-    environment_words,
     evidence_words,
     experiment_words,
     failures,
     headline_parts,
     kept_words,
     origin_words,
+    outcome_words,
     predicted_words,
     state_words,
     studies,
@@ -102,10 +101,9 @@ def _opening(subject: Subject) -> list[Block]:
         blocks += [Paragraph(each) for each in (more, rests_on) if each]
     if labels.name:  # else the title is the experiment
         blocks.append(Paragraph(f"{experiment_words(summary.experiment)}."))
-    state = state_words(summary.state).lower()
-    blocks.append(Paragraph(f"Run {summary.run}, {state}, {when}{by}."))
+    blocks.append(Paragraph(f"Run {summary.run}, {outcome_words(summary).lower()}, {when}{by}."))
     if result:
-        blocks.append(Paragraph(f"On {reported(environment_words(result.environment))}."))
+        blocks.append(Paragraph(made_words(result)))
         if result.environments:
             blocks.append(Paragraph(f"Also {predicted_words(result.environments)}."))
         if result.partial:
@@ -126,7 +124,8 @@ def _times(result: Result) -> list[Block]:
     if is_timed and (table := strategies_table(result)).rows:
         blocks += [Heading("Times and memory", 3), table]
     blocks += [Paragraph(note) for note in studies.explained(result)]
-    blocks += [chart for chart in (times_chart(result), memory_chart(result)) if chart]
+    if chart := times_chart(result):
+        blocks.append(chart)
     if (ceilings := ceilings_table(result)).rows:
         blocks += [Heading("Ceilings", 3), ceilings]
     if (parts := parts_table(result)).rows:

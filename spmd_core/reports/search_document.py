@@ -6,13 +6,12 @@ import json
 import time
 from collections.abc import Mapping
 
+from spmd_core.base import number_text
 from spmd_core.reports.comparison import Subject
 from spmd_core.reports.document import (
     NONE,
-    Bar,
     Block,
     Cell,
-    Chart,
     Document,
     Folded,
     Heading,
@@ -24,11 +23,8 @@ from spmd_core.reports.document import (
     table_of,
 )
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
-from spmd_core.search import KeptSearch
+from spmd_core.search import KeptCandidate, KeptSearch
 from spmd_core.words import foreign_search_words
-
-_LEAST_S = 1e-15  # of a bar: a shorter one has no axis
-_BARS = 10
 
 
 def search_document(
@@ -53,7 +49,6 @@ def search_blocks(kept: KeptSearch) -> list[Block]:
         blocks.append(Paragraph(foreign_search_words(kept.origin)))
     if kept.ranking:
         blocks += [Heading("Ranking", 3), ranking_table(kept)]
-        blocks += [chart for chart in [times_chart(kept)] if chart]
     if kept.standards:
         blocks.append(Heading("Against the standard shardings", 3))
         blocks += [Paragraph(f"• {reported(each)}") for each in kept.standards]
@@ -71,14 +66,18 @@ def search_blocks(kept: KeptSearch) -> list[Block]:
 
 
 def ranking_table(kept: KeptSearch) -> Table:
-    """A row for each candidate of the ranking, the best first."""
+    """A row for each candidate of the ranking, the best first. Steps of different batches are
+    compared, as on the screen, by the time of a billion tokens.
+    """
+    of_batches = len({each.tokens for each in kept.ranking}) > 1
+    title, cell = ("Time of 1B", _of_tokens) if of_batches else ("Time", _of_step)
     return table_of(
         [
             {
                 "": Cell(str(place)),
-                "Time": seconds_cell(each.seconds),
-                "Low": seconds_cell(each.low_s),
-                "High": seconds_cell(each.high_s),
+                title: cell(each, each.seconds),
+                "Low": cell(each, each.low_s),
+                "High": cell(each, each.high_s),
                 "Candidate": Cell(each.name),
                 "Known by": Cell(each.known_by),
                 "Memory per device": bytes_cell(each.memory_bytes),
@@ -92,18 +91,10 @@ def ranking_table(kept: KeptSearch) -> Table:
     )
 
 
-def times_chart(kept: KeptSearch) -> Chart | None:
-    """The times of the first candidates with their intervals, by their places in the table."""
-    bars = tuple(
-        Bar(
-            f"{place}: {each.name.partition(' · ')[0]}",
-            each.seconds,
-            each.low_s,
-            each.high_s,
-            (),
-            int(each.stage != "measured"),
-        )
-        for place, each in enumerate(kept.ranking[:_BARS], 1)
-        if each.seconds > _LEAST_S
-    )
-    return Chart("Times of the first candidates, with their intervals", "s", bars) if bars else None
+def _of_step(_: KeptCandidate, seconds: float | None) -> Cell:
+    return seconds_cell(seconds)
+
+
+def _of_tokens(each: KeptCandidate, seconds: float | None) -> Cell:
+    value = None if seconds is None else seconds * 1e9 / each.tokens
+    return Cell(NONE if value is None else f"{number_text(value / 3600)} h", value)

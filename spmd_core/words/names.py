@@ -20,7 +20,11 @@ def title(strategy: str) -> str:
 
 
 def row_title(result: Result, name: str) -> str:
-    """A row's name beside others of its result; a study's only baseline is of no variant."""
+    """A row's name beside others of its result; a study's only baseline is of no variant, and a
+    training step has no strategies to choose from.
+    """
+    if result.experiment.plan and not result.experiment.variants:
+        return "Step"
     aside = result.experiment.baselines == {name}
     return title(result.row(name).strategy if aside else name)
 

@@ -32,7 +32,7 @@ def test_a_report_on_paper_loses_no_column_and_splits_no_chart(page):
             tuple(Cell(f"{row} of {at}, cannot tell it") for at in range(10)) for row in range(3)
         ),
     )
-    chart = Chart("Times", "s", tuple(Bar(f"row {at}", 1.0 + at) for at in range(40)))
+    chart = Chart("Times", tuple(Bar(f"row {at}", 1.0 + at) for at in range(40)))
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 680, "height": 970})  # A4 within its margins
     page.set_content(html_text(Document("A study", (wide, chart))))

@@ -24,8 +24,11 @@ from spmd_core.reports import (
     runs_table,
     table_markdown,
 )
-from spmd_core.reports.document import chosen_columns, csv_of, json_of, reported
+from spmd_core.reports.document import Table, chosen_columns, csv_of, json_of, reported
+from spmd_core.reports.result_tables import collectives_table
+from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Failure
+from spmd_core.search import KeptCandidate, KeptSearch
 from tests.commands.calls import told
 from tests.labs import ROOT
 from tests.ui.predictions import predicted, store
@@ -167,6 +170,45 @@ def test_program_texts_are_in_a_report_where_they_are_wanted(lab):
     lab._store.finish("texts", "succeeded", result=named, texts={"auto": {"hlo": "HloModule m"}})
     assert "HloModule m" in told("report", "texts", "--format", "html", "--texts").stdout
     assert "HloModule m" not in told("report", "texts", "--format", "html").stdout
+
+
+def test_a_report_has_the_rows_of_collectives_that_the_screen_has(lab, data_folder):
+    alike = {"kind": "all-gather", "axes": ["x"], "bytes": 512, "count": 2, "source": "a.py:3"}
+    alike |= {"reason": "a matmul needs `weights` replicated"}
+    alike |= {"seconds": 1e-3, "seconds_total": 2e-3, "exposed_total_s": 0.0}
+    found = result({"auto": strategy(1e-5, collectives=[alike] * 40)}, run="many")
+    store(data_folder, found)
+    table = collectives_table(found)
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert len(table.rows) == 1 and row["Count"].value == 80 and row["In total"].value == 80 * 512
+    assert row["Time in total"].value == pytest.approx(80e-3)
+    assert row["Why"].text == "a matmul needs `weights` replicated (a.py:3)"
+
+
+def test_a_step_is_compiled_for_devices_and_has_no_strategy(lab):
+    text = html_text(report_document(subjects(lab, "predicted")))
+    assert "Compiled for" in text and ", predicted, 20" in text and "succeeded" not in text
+    assert "Automatic" not in text.partition("as a spec")[0] and "Step, predicted" in text
+
+
+@pytest.mark.parametrize("batches", [(4, 8, 16), (8, 8, 8)])
+def test_a_ranking_compares_steps_of_different_batches_by_their_tokens(batches):
+    rows = [
+        KeptCandidate(
+            name=f"{batch} per device", target="tpu:v5e:4x4", stage="estimated", known_by="estimate",
+            seconds=batch * 1e-2, low_s=batch * 9e-3, tokens=batch * 2048,
+        )
+        for batch in batches
+    ]  # fmt: skip
+    document = search_blocks(KeptSearch(search="a", ranking=tuple(rows)))
+    (table,) = (block for block in document if isinstance(block, Table))
+    times = [row[1].value for row in table.rows]
+    if len(set(batches)) > 1:
+        assert table.columns[1] == "Time of 1B"
+        assert times == pytest.approx([1e-2 / 2048 * 1e9] * 3)
+        assert table.rows[0][1].text == "1.36 h"
+    else:
+        assert table.columns[1] == "Time" and times == [0.08] * 3
 
 
 def test_several_runs_have_one_report(lab):

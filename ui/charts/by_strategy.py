@@ -124,7 +124,7 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
     label with its result. Bars from zero, or where these would vanish points on a log scale.
     """
     times = [
-        ("step" if result.experiment.plan else row_title(result, name), label, seconds)
+        (row_title(result, name), label, seconds)
         for label, result in results
         for name, strategy in result.ordered
         if (seconds := _time_interval(strategy)) is not None

@@ -35,7 +35,10 @@ ARGUMENTS = {
         "nargs": "+",
         "help": f"a collection, up to 8 searches, or up to 8 runs: {RUN_HELP}",
     },
-    "--format": {"choices": tuple(FORMATS), "default": "md", "help": "md or html"},
+    "--format": {
+        "choices": tuple(FORMATS),
+        "help": "md or html; else html where FILE ends so, or md",
+    },
     "--out": {"metavar": "FILE", "help": "a file; else standard output"},
     "--force": {"action": "store_true", "help": FORCE},
     "--texts": {"action": "store_true", "help": "with the programs as compiled"},
@@ -48,7 +51,8 @@ def main(arguments: Namespace) -> int:
         check_output("--out", arguments.out, arguments.force)
     lab = Lab.open(serve=False)
     document, runs = _document(lab, arguments)
-    text = FORMATS[arguments.format](document)
+    is_html = str(arguments.out).endswith((".html", ".htm"))
+    text = FORMATS[arguments.format or ("html" if is_html else "md")](document)
     if arguments.out is not None:
         write_output("--out", arguments.out, text)
     if arguments.json:

@@ -22,8 +22,8 @@ from spmd_core.words import (
 from ui.tables import NONE
 
 # of a run in the history
-WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
-FASTEST = "Lowest time"
+WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Lowest time", "Name and tags", "Operands, KiB"
+FASTEST = "By strategy"
 NAMES = "ABCDEFGH"  # of runs that stand side by side
 
 

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.lab import Lab, examples
+from spmd_core.lab.store.store import Store
 from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
@@ -189,3 +190,17 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(screen, monkeyp
     lab.close()
     assert set(made.runs) == {run for stop in stops for run in stop.runs}
     assert sum(each.kind == "text" for each in made.items) == len(stops)
+
+
+def test_runs_that_a_search_made_take_neither_the_examples_nor_the_tour_away(
+    screen, data_folder, monkeypatch
+):
+    monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
+    screen("history")  # takes the examples in
+    place = Store(data_folder)
+    asked = RECIPES["local_shape"].experiment
+    place.submit("20260101-000004-eeeeee", asked, batch="search a")
+    place.close()
+    shown = screen("history")
+    assert list(shown.dataframe[0].value["Run"]) and not shown.exception
+    assert set(shown.dataframe[0].value["Run"]) == set(examples.run_ids())

@@ -46,7 +46,7 @@ def listed(
     """The runs that fit the filters; those of searches, which are many and quick, on demand, and
     how many these are. Results that came with the program as long as there are no others.
     """
-    source = "imported" if lab().history(limit=1) else "examples"
+    source = "imported" if lab().history(limit=1, searched=False) else "examples"
 
     def stored(searched: bool | None) -> Sequence[RunSummary]:
         return lab().history(
@@ -159,7 +159,7 @@ def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
             format="YYYY-MM-DD HH:mm", timezone=zone, width=122
         ),
         run_tables.TIME: st.column_config.NumberColumn(
-            help="Per call, or per training step; the CSV has seconds", width=80
+            help="Per call, or per training step; the CSV has seconds", width=96
         ),
         run_tables.OPERANDS_KIB: st.column_config.NumberColumn(
             format="localized", help="All operands together, unsharded", width=100

@@ -15,7 +15,7 @@ _FIRST = (
 
 def offer() -> None:
     """The five clicks in a row, where their results are stored here and nothing else is."""
-    if stored() and not lab().history(over=True, limit=1, source="here"):
+    if stored() and not lab().history(over=True, limit=1, searched=False, source="here"):
         with st.container(border=True, key="tour"):
             st.markdown(f"{_ICON} {_FIRST}")
             _clicks()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spmd_core.results import Estimate, predicted_verdict
-from spmd_core.search.candidate import ORDER, Candidate
+from spmd_core.search.candidate import ORDER, Candidate, Stage
 from spmd_core.search.question import SECONDS_PER_HOUR, Goal
 
 SAME = 0.005  # of the score: estimates nearer than this are the same
@@ -56,13 +56,13 @@ def ranking(
     behind the best that is, one that is unlikely to behind all. What is known better is first:
     measured before compiled before estimated; the `best` of those measured side by side (numbers:
     the fastest, then its ties) before what was measured alone on their target, or was slower; but
-    `_ahead_of_compiled` ranks as compiled. Candidates that differ in no figure are one entry.
+    some rank at another stage (`_stages`). Candidates that differ in no figure are one entry.
     """
     ranked = [(each, score(each, goal, price)) for each in candidates if each.is_ranked]
     place = {number: at for at, number in enumerate(best)}
     lead = {each.target: value for each, value in ranked if place.get(each.number) == 0}
     sure = _best_sure(ranked)
-    ahead = _ahead_of_compiled(ranked) if goal != "memory" else set[int]()
+    stages = _stages(ranked) if goal != "memory" else {}
 
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
         each, value = entry
@@ -73,7 +73,7 @@ def ranking(
         if each.measured_s is not None and each.target in lead:
             value = max(lead[each.target], value if each.number not in place else 0.0)
         return (
-            ORDER["compiled" if each.number in ahead else each.stage],
+            ORDER[stages.get(each.number, each.stage)],
             each.fits == "unlikely",
             value,
             each.fits != "yes",
@@ -113,6 +113,26 @@ def _ahead_of_compiled(ranked: Sequence[tuple[Candidate, float]]) -> set[int]:
         # the dear question last: of a wide space these are many
         if _ends(each, value)[1] < least and chip_of(each) not in known
     }
+
+
+def _behind_compiled(ranked: Sequence[tuple[Candidate, float]]) -> set[int]:
+    """Numbers of compiled plans that take more at their fastest than the best of them at its
+    slowest: that they were compiled is no reason to be ahead of estimates that take less.
+    """
+    spans = {
+        each.number: _ends(each, value)
+        for each, value in ranked
+        if each.step and each.stage == "compiled"
+    }
+    least = min((high for _, high in spans.values()), default=0.0)
+    return {number for number, (low, _) in spans.items() if low > least}
+
+
+def _stages(ranked: Sequence[tuple[Candidate, float]]) -> dict[int, Stage]:
+    """The stage at which some rank, in the place of their own."""
+    return dict.fromkeys(_ahead_of_compiled(ranked), "compiled") | dict.fromkeys(
+        _behind_compiled(ranked), "estimated"
+    )
 
 
 def _ends(candidate: Candidate, value: float) -> tuple[float, float]:

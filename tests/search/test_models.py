@@ -158,6 +158,24 @@ def test_chips_without_a_compiler_are_ahead_of_compiled_ones_only_beyond_their_i
         assert ("ahead of all that was compiled" in words.sure_words(answer)) == (first is other)
 
 
+@pytest.mark.parametrize("minimize", ["time", "chip-seconds"])
+def test_what_compiles_to_much_more_than_the_best_ranks_among_the_estimates(minimize):
+    asked = read_question(SMALL | {"minimize": minimize})
+    known = Answer(asked, 9, tuple(candidates(asked)), True)
+    sure = [entry.candidate for entry in known.ranking if entry.candidate.fits == "yes"]
+    best, middle, last = sure[0], sure[1], sure[-1]
+    for times, order in ((5.0, [best, middle, last]), (1.01, [best, last, middle])):
+        per_token = times * best.seconds / best.tokens * last.tokens
+        exact = Estimate(low=per_token, estimate=per_token, high=per_token)
+        found = [
+            replace(best, stage="compiled", predicted=best.predicted),
+            replace(last, stage="compiled", predicted=exact),
+            middle,
+        ]
+        ranked = Answer(asked, 3, found, False).ranking
+        assert [each.candidate.number for each in ranked] == [each.number for each in order]
+
+
 @pytest.mark.parametrize("minimize", ["time", "price"])
 @pytest.mark.parametrize("allowed", [None, 12 * 2**30])
 def test_what_is_over_its_limit_by_estimate_is_last_and_what_may_not_fit_is_named(

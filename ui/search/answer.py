@@ -196,7 +196,7 @@ def _ranking(answer: Answer) -> Candidate:
     )
     more = coded(words.ranked_words(answer)) if len(answer.shardings) > len(shown) else ""
     known = {group[0].candidate.stage for group in shown}
-    order = "" if len(known) == 1 else "What was compiled or measured comes before estimates. "
+    order = "" if len(known) == 1 else words.KNOWN_FIRST + " "
     fits = f"{words.FITS} " if "Fits" in table else ""
     st.caption(f"Choose a row to see what it costs, and to open it. {of_plans}{fits}{order}{more}")
     rows = [row for row in event["selection"]["rows"] if row < len(shown)]

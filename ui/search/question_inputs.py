@@ -201,13 +201,15 @@ def _memory(now: int | None) -> int | None:
 def _prices(now: Question | None, asked: Sequence[str] = ()) -> tuple[tuple[str, float], ...]:
     """The price of each generation; nothing where none is typed yet."""
     text = st.text_input(
-        "Price per chip and hour",
+        "Price per chip-hour ($)",
         max_chars=200,
-        placeholder=price_example(asked),
+        placeholder="e.g. 4.20",
         key=_key(
             "price", ", ".join(f"{name}={value:g}" for name, value in (now.price if now else ()))
         ),
-        help="Gives every row its price. One number is that of every kind of chip.",
+        help=plain(
+            f"Gives every row its price: {price_example(asked)}. One is that of every chip."
+        ),
     )
     return read_prices(text, asked)
 

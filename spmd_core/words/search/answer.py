@@ -382,8 +382,8 @@ def _left_words(answer: Answer) -> str:
         return f"Stopped early{took}: {count_text(left)} candidates were not looked at."
     if left:
         return (
-            f"Too many to estimate each: a quick estimate of every mesh and batch chose these {looked}"
-            f"{took}."
+            f"Too many to estimate each: a quick estimate of every mesh and batch chose these {looked}."
+            f"{took and f' The search took {seconds_text(answer.seconds)}.'}"
         )
     estimated = count_text(answer.counts["estimated"])
     return f"Not complete: {estimated} candidates are only estimated{took}."

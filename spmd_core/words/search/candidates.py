@@ -96,6 +96,7 @@ FITS = (
     "Fits: yes, by the whole interval of its memory; likely, by the estimate but not by the whole "
     "interval; unlikely, by the low end alone."
 )
+KNOWN_FIRST = "What was measured or compiled comes before estimates, unless the first is proven faster than it."
 BEST_OF_EACH = "Best of each target that is sure to fit, for a billion tokens"
 BEST_TITLES = (
     "Target",
@@ -156,7 +157,7 @@ def beats(
     else:
         verb = _ahead(winner, other, name, difference)
     if difference.by_formula and proven is None:  # one of them was not measured, or not compiled
-        verb = f"By the formula alone {verb[:1].lower()}{verb[1:]}"
+        verb = f"{verb} by the formula alone"
     times = _times_apart(
         difference, "" if winner.step or difference.by_formula else " by the formula"
     )

@@ -114,14 +114,18 @@ def compiled_words(guess: Prediction, compiled: Prediction) -> str:
 
 
 def _change(before: float, after: float, text: Callable[[float], str]) -> str:
-    """`+18% (735 ms -> 871 ms)`, or `as estimated (10.8 GiB)` where both read alike.
+    """`+18% (735 ms -> 871 ms)`; `as estimated` within 0.5 %, with one number where both read alike.
 
     >>> _change(2.14, 2.1, "{:.1f} GiB".format), _change(2.0, 2.5, "{:.1f} GiB".format)
     ('as estimated (2.1 GiB)', '+25% (2.0 GiB -> 2.5 GiB)')
+    >>> _change(295.0, 294.0, "{:.0f} ms".format)
+    'as estimated (295 ms -> 294 ms)'
     """
-    if abs(after / before - 1) < 0.005 or text(before) == text(after):
+    if text(before) == text(after):
         return f"as estimated ({text(after)})"
-    return f"{after / before - 1:+.0%} ({text(before)} -> {text(after)})"
+    change = after / before - 1
+    apart = "as estimated" if abs(change) < 0.005 else f"{change:+.0%}"
+    return f"{apart} ({text(before)} -> {text(after)})"
 
 
 def step_estimate(prediction: Prediction) -> str:

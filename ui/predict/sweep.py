@@ -28,9 +28,9 @@ from ui.predict import compiling, sweep_charts
 from ui.shell import refusal
 from ui.tables import sheet
 
-COLUMNS = 3  # of charts
+_COLUMNS = 2  # of charts: titles and legends of three are cut in narrow windows
 _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
-_SCALING = {"weak": "Batch per chip constant (weak)", "strong": "Total batch constant (strong)"}
+_SCALING = {"weak": "Same batch per chip", "strong": "Same total batch"}
 
 
 def show(experiment: Experiment) -> None:
@@ -132,7 +132,8 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
             list(_SCALING),
             key=_seeded("sweep:scaling", linked.scaling if linked else "weak", fresh),
             format_func=lambda name: _SCALING[name],
-            help="Of the mesh, fsdp or data takes the chips that come in, and the other axes stay",
+            help="Weak scaling has the same batch per chip, strong scaling the same in total. Of the "
+            "mesh, fsdp or data takes the chips that come in, and the other axes stay",
         )
     try:
         kept = "strong" if scaling == "strong" else "weak"
@@ -209,10 +210,9 @@ def _write_query(sweep: Sweep) -> None:
 
 def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     drawn = sweep_charts.charts_of(sweep, rows)
-    wide = 2 if len(drawn) in (2, 4) else COLUMNS
-    columns = st.columns(wide)
+    columns = st.columns(_COLUMNS)
     for place, (name, chart) in enumerate(drawn.items()):
-        columns[place % wide].vega_lite_chart(
+        columns[place % _COLUMNS].vega_lite_chart(
             chart, alt=sweep_charts.chart_alt(name, sweep, rows), key=f"sweep:{name}"
         )
     if drawn:

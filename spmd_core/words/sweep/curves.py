@@ -151,7 +151,7 @@ def _binding(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     exposed = ""
     if worst.exposed_most and (worst.exposed_share or 0.0) > NOTABLE:
         where = point_title(sweep, worst.point)
-        exposed = f"exposed communication, mostly {worst.exposed_most}s, takes {worst.exposed_share:.0%} of the step at {where}"
+        exposed = f"exposed communication, mostly {worst.exposed_most}s, takes at most {worst.exposed_share:.0%} of the step, at {where}"
     after = f"; {exposed}." if exposed else "."
     bound = bound_words((turned or timed[0]).numbers.binds)
     if turned is None:

@@ -130,9 +130,8 @@ def _behind_compiled(ranked: Sequence[tuple[Candidate, float]]) -> set[int]:
 
 def _stages(ranked: Sequence[tuple[Candidate, float]]) -> dict[int, Stage]:
     """The stage at which some rank, in the place of their own."""
-    return dict.fromkeys(_ahead_of_compiled(ranked), "compiled") | dict.fromkeys(
-        _behind_compiled(ranked), "estimated"
-    )
+    ahead: dict[int, Stage] = dict.fromkeys(_ahead_of_compiled(ranked), "compiled")
+    return {**ahead, **dict.fromkeys(_behind_compiled(ranked), "estimated")}
 
 
 def _ends(candidate: Candidate, value: float) -> tuple[float, float]:

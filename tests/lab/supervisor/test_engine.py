@@ -28,14 +28,15 @@ def layer(**changes):
         "dims": {"batch": 64, "in": 64, "out": 32},
         "sharding": {"in": "x"},
         "strategies": ["single", "auto", "shard_map"],
-        "timing": {"samples": 20, "min_seconds": 0.5},
+        "timing": {"samples": 20, "min_seconds": 0.02},
     }
     return experiment(**(spec | changes))
 
 
 def test_a_run_through_the_worker_measures_and_keeps_its_texts(lab):
     seen = []
-    run = lab.submit(layer())
+    # long enough for some of it to be seen before its end
+    run = lab.submit(layer(timing={"samples": 20, "min_seconds": 0.2}))
     status = lab.wait(run, PATIENCE_S, on_change=seen.append)
     assert (status.state, status.error) == ("succeeded", None)
     assert {status.phase for status in seen} >= {"compile", "sample"}

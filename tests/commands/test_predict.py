@@ -12,7 +12,7 @@ import pytest
 from spmd_core.lab import Lab
 from spmd_core.results import Result
 from tests.commands.calls import told
-from tests.labs import PATIENCE_S, ROOT, until
+from tests.labs import HASTY, PATIENCE_S, ROOT, until
 from tests.specs import LONGEST_COMPILE
 
 pytest.importorskip("libtpu")
@@ -44,8 +44,10 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         path = tmp_path_factory.mktemp("data")
         patch.setenv("SPMD_LAB_DATA", str(path))
+        # a compile that is cancelled is ended after less than the five seconds of a user's
+        lab = Lab.open(path, settings=HASTY)
         yield path
-        Lab.open().close()
+        lab.close()
 
 
 @pytest.fixture(scope="module")

@@ -64,8 +64,10 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     assert search.answer.winner.name in said(past)
 
 
-def test_a_bad_link_or_field_is_one_sentence(lab):
-    search = running.start(lab, read_question(DEFAULT), None)  # what the fields begin with
+def test_a_bad_link_or_field_is_one_sentence(lab, monkeypatch):
+    begins = DEFAULT | {"global_batch": 32, "remat": ["full"], "offload": False}  # a smaller space
+    monkeypatch.setattr("ui.search.question_inputs.DEFAULT", begins)
+    search = running.start(lab, read_question(begins), None)  # what the fields begin with
     until(lambda: search.is_over)
     broken = opened("search", search="1.nonsense")
     for screen in (broken, broken.run()):  # until a field says something else

@@ -267,15 +267,14 @@ def size_inputs(
     except RequestError:
         preset = None
     chosen: dict[str, int] = {}
-    for row in range(0, len(VARIABLE), 2):
-        for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
-            size = place.number_input(
-                plain(name),
-                value=None,
-                step=1,
-                key=keyed(f"size.{name}", now.get(name)),
-                placeholder=str(getattr(preset, name)) if preset else "as the model",
-            )
-            if size is not None:
-                chosen[name] = int(size)
+    for name in VARIABLE:
+        size = st.number_input(
+            plain(name),
+            value=None,
+            step=1,
+            key=keyed(f"size.{name}", now.get(name)),
+            placeholder=str(getattr(preset, name)) if preset else "as the model",
+        )
+        if size is not None:
+            chosen[name] = int(size)
     return chosen

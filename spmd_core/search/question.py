@@ -279,7 +279,8 @@ def read_question(data: Any) -> ModelQuestion:
         place = ".".join(str(part) for part in first["loc"] if isinstance(part, str)) or "search"
         if first["type"] == "missing":
             raise refuse(f"search without {place}", "is incomplete", f"add {place!r}") from None
-        raise refusal_of(f"{place}={shorten(first['input'])}", first) from None
+        given = "" if first["input"] == [] else f"={shorten(first['input'])}"  # an empty field
+        raise refusal_of(f"{place}{given}", first) from None
 
 
 def refusal_of(value: str, error: Mapping[str, Any]) -> RequestError:

@@ -152,15 +152,13 @@ def exposed_words(prediction: Prediction) -> str:
 
 
 def parts_words(parts: Mapping[str, float]) -> str:
-    """The parts of an estimate of memory, in a line.
+    """The parts of an estimate of memory that are live at its peak, in a line.
 
     >>> parts_words({"gradients": 2.0**30, "one block's backward pass": 0.0})
-    "gradients 1.0 GiB; one block's backward pass not at the peak"
+    'gradients 1.0 GiB'
     """
     return "; ".join(
-        f"{_PARTS.get(name, name)} {bytes_text(size) if size else 'not at the peak'}"
-        for name, size in parts.items()
-        if size or name == "one block's backward pass"  # which is live at another moment
+        f"{_PARTS.get(name, name)} {bytes_text(size)}" for name, size in parts.items() if size
     )
 
 

@@ -21,6 +21,15 @@ IN_SIGHT = """() => {
     .map(field => field.getBoundingClientRect()).filter(box => box.width > 0);
   return boxes.length > 3 && boxes.every(box => box.left >= 0 && box.right <= window.innerWidth); }"""
 
+# fields of the sidebar that are narrower than their text, or than what they show where they are empty
+CUT = """() => [...document.querySelectorAll('[data-testid="stSidebar"] input:not([type="checkbox"])')]
+  .filter(field => {
+    const pen = document.createElement('canvas').getContext('2d'), style = getComputedStyle(field);
+    pen.font = style.font;
+    const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    return room > 0 && pen.measureText(field.value || field.placeholder).width > room + 1; })
+  .map(field => field.ariaLabel)"""
+
 
 @pytest.mark.parametrize("theme", PRIMARY)
 def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, page, theme):
@@ -56,3 +65,12 @@ def test_every_field_is_reached_at_390(server, page, screen):
     last = page.get_by_test_id("stSidebar").locator("input[aria-label]:visible").last
     last.scroll_into_view_if_needed()
     assert 0 <= last.bounding_box()["y"] < 900
+
+
+@pytest.mark.parametrize("width", [1000, 1400])
+def test_no_field_of_a_model_is_narrower_than_its_text(server, page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    visit(page, f"{server.url}/predict")
+    page.get_by_text("More of the model").click()
+    page.get_by_test_id("stSidebar").get_by_label("vocab").first.wait_for(timeout=PATIENCE_MS)
+    assert page.evaluate(CUT) == []

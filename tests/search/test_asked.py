@@ -56,7 +56,7 @@ def answer_of(asked, **changes) -> Answer:
         ({"fixed": (("data", 4), ("data", 8))}, "mesh axis 'data' appears twice: use"),
         ({"global_batch": 0}, "global_batch=0 is too small: use at least 1"),
         ({"global_batch": 2**24 + 1}, "global_batch=16777217 is too large: use at most 16777216"),
-        ({"chips": []}, "names nothing: name at least one"),
+        ({"chips": []}, "chips names nothing: name at least one"),
         ({"chips": ["v5e:4x4"] * 99}, "names too many: name at most 64"),
         (
             {"price": {"v5p": 4.2}},

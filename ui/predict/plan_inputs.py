@@ -262,12 +262,10 @@ def _experts(screen: str, options: Form) -> Form:
 def _blocks(screen: str, options: Form) -> dict[str, int]:
     """Blocks of the attention kernel: of queries, of keys, of keys per matmul; 0 is the usual one."""
     chosen: dict[str, int] = {}
-    places = st.columns(3, gap="small")
-    for place, (name, (label, usual)) in zip(places, _BLOCKS.items(), strict=True):
+    for name, (label, usual) in _BLOCKS.items():
         key = state.seed(state.key(screen, name), options.get(name) or None)
-        chosen[name] = (
-            place.number_input(plain(label), value=None, step=128, placeholder=usual, key=key) or 0
-        )
+        block = st.number_input(plain(label), value=None, step=128, placeholder=usual, key=key)
+        chosen[name] = block or 0
     return chosen
 
 
@@ -285,20 +283,17 @@ def _backward(screen: str, options: Form) -> str:
 
 def _own_choices(screen: str, options: Form) -> dict[str, str]:
     """What a model has of its own beside sizes: activation, gate, vocabulary tables."""
-    chosen: dict[str, str] = {}
-    for place, (name, (label, words)) in zip(
-        st.columns(3, gap="small"), _CHOICES.items(), strict=True
-    ):
-        with place:
-            chosen[name] = inputs.choice_input(
-                screen,
-                name,
-                label,
-                words,
-                options.get(name, ""),
-                words=lambda word: word or "as the model",
-            )
-    return chosen
+    return {
+        name: inputs.choice_input(
+            screen,
+            name,
+            label,
+            words,
+            options.get(name, ""),
+            words=lambda word: word or "as the model",
+        )
+        for name, (label, words) in _CHOICES.items()
+    }
 
 
 def _workload_fields(screen: str, draft: Form, mesh: Mesh) -> Form:

@@ -102,7 +102,7 @@ def _estimate(plan: Plan) -> None:
     nearest.offer_without_rings(plan, estimate)
     st.caption(
         plain(
-            f"{words.parts_words(memory['parts'])}. Estimated from the sizes, without "
+            f"At the peak: {words.parts_words(memory['parts'])}. Estimated from the sizes, without "
             f"compiling: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}."
         )
     )

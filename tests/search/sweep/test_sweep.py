@@ -426,8 +426,7 @@ def test_the_answer_of_scaling():
         "From 64 to 4,096 chips MFU falls from 62% to 50%; scaling efficiency 80% (weak scaling, "
         "batch per chip constant). "
         "From 4,096 chips on it is interconnect-bound; exposed communication, mostly all-gathers, takes "
-        "25% of the step "
-        "at 64 chips. 8 chips do not fit in memory."
+        "at most 25% of the step, at 64 chips. 8 chips do not fit in memory."
     )
 
 

@@ -81,7 +81,7 @@ def measured(chosen: Experiment, seed: int, *programs: Timed) -> dict[str, list[
     trials = [Trial(timed.name, program=timed, correct=True) for timed in programs]
     sampler = Sampler(chosen.vary(seed=seed), trials, lambda event: None, lambda: False)
     sampler.warm_up()
-    sampler.measure()
+    sampler.measure_again()
     rounds = {timed.name: [list(turns) for turns in timed.rounds] for timed in programs}
     for timed in programs:
         timed.rounds.clear()

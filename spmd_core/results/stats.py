@@ -9,7 +9,14 @@ import numpy as np
 
 from spmd_core.experiment import MARGIN
 from spmd_core.results.result import Comparison
-from spmd_core.results.verdicts import CONFIDENCE, Ratio, Settles, over_processes, verdict
+from spmd_core.results.verdicts import (
+    CONFIDENCE,
+    PLACEMENT,
+    Ratio,
+    Settles,
+    over_processes,
+    verdict,
+)
 
 MEDIAN_CONFIDENCE = 0.95
 FAMILY = 0.05  # probability of a false difference among all that are compared
@@ -193,6 +200,23 @@ def rounds_to_add(
     return min(
         MORE_ROUNDS * planned, max(planned, math.ceil(planned * ((half / PRECISE_WITHIN) ** 2 - 1)))
     )
+
+
+def rounds_to_settle(rounds: Measured, planned: int) -> int:
+    """How many more rounds a further process measures: as many as bring its own error on the ratios
+    to the fastest down to PLACEMENT, by which processes differ in any case; none of a ratio that is
+    far from 1.
+    """
+    measured = {name: each for name, each in rounds.items() if each}
+    fastest = min(measured, key=lambda name: median_s(measured[name]), default="")
+    known = [
+        standard_error(log_ratios(each, measured[fastest]))
+        for name, each in measured.items()
+        if name != fastest
+    ]
+    worst = max((error for ratio, error in known if ratio - 2 * error < NEAR), default=0.0)
+    wanted = math.ceil(planned * ((worst / PLACEMENT) ** 2 - 1))
+    return min(MORE_ROUNDS * planned, max(0, wanted))
 
 
 def compare(

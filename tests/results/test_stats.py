@@ -12,6 +12,7 @@ from spmd_core.results.stats import (
     log_ratios,
     median_s,
     rounds_to_add,
+    rounds_to_settle,
     signed_rank_interval,
     summarize,
     two_best,
@@ -209,6 +210,16 @@ def test_close_and_noisy_pairs_are_measured_longer():
     assert rounds_to_add(clear, ("a", "b"), 20) == 5
     assert rounds_to_add(precise, ("a", "b"), 20) == 20
     assert two_best({"a": near["a"]}) is None
+
+
+def test_a_further_process_measures_more_where_rounds_scatter():
+    quiet = {"a": rounds(1.0), "b": rounds(1.0, seed=1), "none": []}
+    busy = {"a": rounds(1.0, noise=0.06), "b": rounds(1.02, noise=0.06, seed=1)}
+    worse = {"a": rounds(1.0, noise=0.25), "b": rounds(1.02, noise=0.25, seed=1)}
+    clear = {"a": rounds(1.0, noise=0.06), "b": rounds(3.0, noise=0.06, seed=1)}
+    assert rounds_to_settle(quiet, 20) == rounds_to_settle({}, 20) == 0
+    assert rounds_to_settle({"a": rounds(1.0)}, 20) == rounds_to_settle(clear, 20) == 0
+    assert 0 < rounds_to_settle(busy, 20) < rounds_to_settle(worse, 20) == 60
 
 
 def test_of_too_few_rounds_nothing_can_be_told_however_far_apart():

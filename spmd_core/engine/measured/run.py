@@ -109,7 +109,7 @@ def run_again(
         if not cancelled():
             _prepare(trial, checkers.of(trial).operands, _without_texts(emit))
     sampler.warm_up()
-    sampler.measure()
+    sampler.measure_again()
     for trial in trials:
         _slowest(trial, experiment.timing.samples)
     result = Result(

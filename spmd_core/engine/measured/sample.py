@@ -66,6 +66,24 @@ class Sampler:
         self.emit(Phase(phase="sample"))
         self._rounds(best, count, before=planned, of=planned + count)
 
+    def measure_again(self) -> None:
+        """The planned rounds in a further process, and more of them on a busy machine: until the
+        process' own error is less than what placement makes of equal programs.
+        """
+        self.measure()
+        count = agreed(0 if self.stopped else self._to_settle())
+        if count and not self._stop():
+            planned = self.experiment.timing.samples
+            self._rounds(self.trials, count, before=planned, of=planned + count)
+
+    def _to_settle(self) -> int:
+        """How many more rounds a further process measures, in the seconds that they may take."""
+        timed = [trial for trial in self.trials if trial.program and trial.program.rounds]
+        rounds = {trial.key: trial.program.rounds for trial in timed if trial.program}
+        count = stats.rounds_to_settle(rounds, self.experiment.timing.samples)
+        allowed_s = MORE_ROUNDS_S * len(timed) / 2
+        return min(count, int(allowed_s / sum(map(_seconds_of_round, timed)))) if count else 0
+
     def _further(self) -> tuple[Sequence[str], int] | None:
         """Which strategies are to be sampled further, and how many rounds."""
         rounds = rankable_rounds(self.trials)

@@ -1,10 +1,13 @@
 """A study is measured as one run: all rows take turns in the same rounds."""
 
 import ast
+from itertools import cycle
 
 import pytest
 
 from spmd_core.engine.measured import check, timing
+from spmd_core.engine.measured.run import run_again
+from spmd_core.experiment import parse_experiment
 from spmd_core.script import script_text
 
 pytestmark = pytest.mark.this_python
@@ -76,3 +79,17 @@ def test_rows_that_compile_to_one_program_name_the_first(run):
         "in/auto": None,
         "in/constrained": "in/auto",
     }
+
+
+@pytest.mark.parametrize(("scatter", "is_busy"), [(1.001, False), (1.3, True)])
+def test_a_further_process_measures_longer_on_a_busy_machine(
+    environment, monkeypatch, scatter, is_busy
+):
+    """All of its rows alike; what they took here is replaced, since it is busy by chance."""
+    took_s = cycle((1e-4, 1e-4 * scatter, 1e-4 / scatter))
+    monkeypatch.setattr(timing, "time_calls", lambda call, arguments, count: next(took_s))
+    study = parse_experiment({"study": STUDY})
+    names, nothing = ["rows/auto", "rows/shard_map"], lambda event: None
+    again = run_again(study, "run-1", environment, nothing, lambda: False, names, 2).result
+    counts = {len(again.strategies[name].turns_s) for name in names}
+    assert counts == {16 if is_busy else 4}

@@ -86,8 +86,8 @@ def state_badge(state: str, words: str) -> str:
 
 
 def run_row(summary: RunSummary) -> None:
-    """One line for a stored run: how it ended, what it was (a link that opens it), what came out,
-    when.
+    """One line for a stored run: how it ended, its name or else what it was (a link that opens it),
+    what came out, when.
     """
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
@@ -95,7 +95,7 @@ def run_row(summary: RunSummary) -> None:
         st.markdown(state_badge(summary.state, outcome_words(summary)), width=124)
         st.page_link(
             page_of(summary.experiment),
-            label=plain(experiment_words(summary.experiment)),
+            label=plain(summary.labels.name or experiment_words(summary.experiment)),
             width="stretch",
             query_params=query(summary.experiment, summary.run),
         )

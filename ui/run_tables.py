@@ -22,34 +22,37 @@ from spmd_core.words import (
 from ui.tables import NONE
 
 # of a run in the history
-WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Lowest time", "Name and tags", "Operands, KiB"
-FASTEST = "By strategy"
+WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
+FASTEST = "Time of"  # whose it is: of a study the best variant's, which a baseline may be below
+# which experiment a row is of, before what can be looked up once it is ticked
+_FIRST = (WHEN, TIME, LABELS, "Workload", "Outcome", "Target", "Mesh", "Dims", FASTEST)
 NAMES = "ABCDEFGH"  # of runs that stand side by side
 
 
 def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
-    """Stored runs, newest first: what fits a narrow window comes first, and moments, seconds and
-    KiB are values, so that they sort as such.
+    """Stored runs, newest first: what tells them apart comes first, and moments, seconds and KiB
+    are values, so that they sort as such.
     """
     answers = [run.answer or (None, None, None) for run in runs]
     shapes = [shape_words(run.experiment) for run in runs]
     sizes = [operand_bytes(run.experiment) for run in runs]
     labels = list(dict.fromkeys(label for shape in shapes for label in shape))
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
             TIME: pd.Series([time for _, time, _ in answers], dtype="float64"),
             **_added(runs),
-            **{label: [shape[label] or NONE for shape in shapes] for label in labels[:1]},
             FASTEST: [fastest_words(run) or NONE for run in runs],
             "Outcome": [outcome_words(run) for run in runs],
-            **{label: [shape[label] or NONE for shape in shapes] for label in labels[1:]},
+            **{label: [shape[label] or NONE for shape in shapes] for label in labels},
             OPERANDS_KIB: pd.Series(
                 [None if size is None else size / 2**10 for size in sizes], dtype="float64"
             ),
             "Run": [run.run for run in runs],
         }
     )
+    first = [label for label in _FIRST if label in table]
+    return table.reindex(columns=[*first, *table.columns.difference(first, sort=False)])
 
 
 def _added(runs: Sequence[RunSummary]) -> dict[str, list[str]]:

@@ -5,7 +5,9 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import streamlit as st
 from pandas.io.formats.style import Styler
+from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.reports import Table
@@ -24,6 +26,8 @@ NONE = "–"
 _RATE = "GB/s"
 _PREDICTED = "Predicted"
 PAIRED_RATIO = PAIRED
+# pixels of a column: of a character, and beside the text
+_CHARACTER, _PADDING = 6.2, 20
 
 
 def escaped(table: pd.DataFrame | Mapping[str, Sequence[str]]) -> pa.Table:
@@ -51,6 +55,21 @@ def formatted(table: pd.DataFrame, formats: Mapping[str, Callable[[float], str]]
     styler = sheet(table).style
     styler.format(dict(formats), na_rep=NONE)
     return styler
+
+
+def wide_enough(table: pd.DataFrame, widest: int = 420) -> dict[str, ColumnConfig]:
+    """Of `st.dataframe` the columns of texts, each as wide as its longest one needs, and at most
+    `widest` pixels.
+    """
+    return {
+        str(label): st.column_config.TextColumn(
+            width=min(
+                widest, int(_CHARACTER * max(map(len, [str(label), *table[label]])) + _PADDING)
+            )
+        )
+        for label in table.columns
+        if pd.api.types.is_string_dtype(table[label])
+    }
 
 
 def table_frame(table: Table) -> pd.DataFrame:

@@ -66,7 +66,20 @@ def comparison_document(compared: Compared) -> Document:
 def verdict_sentences(compared: Compared) -> list[str]:
     """How each run compares with the baseline; runs without a time are named."""
     names = {each.run: f"{each.letter}" for each in compared.subjects}
-    listed = [between_words(each, names, _seconds_of(compared, each)) for each in compared.answers]
+    titles = {
+        each.run: row_title(each.result, each.fastest)
+        for each in compared.subjects
+        if each.result and each.fastest
+    }
+    listed = [
+        between_words(
+            each,
+            names,
+            _seconds_of(compared, each),
+            {run: titles[run] for run in (each.run, each.baseline)},
+        )
+        for each in compared.answers
+    ]
     timeless = [each.letter for each in compared.subjects if each.fastest is None]
     return listed + [f"{letter} has no time to compare." for letter in timeless]
 

@@ -37,6 +37,7 @@ from spmd_core.words import (
     origin_words,
     outcome_words,
     predicted_words,
+    processes_words,
     state_words,
     studies,
     title,
@@ -130,10 +131,12 @@ def _times(result: Result) -> list[Block]:
         blocks += [Heading("Ceilings", 3), ceilings]
     if (parts := parts_table(result)).rows:
         blocks += [Heading("Where the predicted time goes", 3), parts]
+    count = max((each.processes for each in result.strategies.values()), default=1)
+    of_first = f" of the first of {processes_words(count)}" if count > 1 else ""
     for heading, table in (
         ("Points of the sweep", points_table(result)),
         ("Once, before the steady state", phases_table(result)),
-        ("Every sample, in seconds", samples_table(result)),
+        (f"Every sample{of_first}", samples_table(result)),
         ("Curves of the training run", series_table(result)),
     ):
         if table.rows:

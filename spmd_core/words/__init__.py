@@ -109,6 +109,7 @@ from spmd_core.words.names import (
     outcome_words,
     pool_words,
     predicted_words,
+    processes_words,
     row_title,
     state_words,
     title,
@@ -148,6 +149,7 @@ from spmd_core.words.remedies import (
 )
 from spmd_core.words.results import in_words
 from spmd_core.words.runs import (
+    ONLY_EXAMPLES,
     ONLY_SEARCHED,
     behind_words,
     collective_words,
@@ -239,6 +241,7 @@ __all__ = [
     "MEANINGS",
     "NOTHING_WORTH",
     "NOT_CALIBRATED",
+    "ONLY_EXAMPLES",
     "ONLY_SEARCHED",
     "PAIRED",
     "SIZE_COLUMNS",
@@ -363,6 +366,7 @@ __all__ = [
     "predicted",
     "predicted_words",
     "predictions",
+    "processes_words",
     "program_headline",
     "program_json",
     "range_texts",

@@ -71,7 +71,8 @@ def state_words(state: str) -> str:
 
 def outcome_words(run: RunSummary) -> str:
     """How a stored run ended, and of one that succeeded whether its time was measured or predicted:
-    `Measured`, `Measured, 1 of 3 failed`, `Does not fit`, `Cancelled, partial`.
+    `Measured`, `Measured, 1 of 3 failed`, `Measured, not ranked`, `Does not fit`,
+    `Cancelled, partial`.
     """
     words = state_words(run.state)
     if run.state == "succeeded" and run.answer is not None:
@@ -82,6 +83,8 @@ def outcome_words(run: RunSummary) -> str:
         words = "Predicted" if run.experiment.place.is_absent else "Measured"
     elif run.state == "succeeded" and run.experiment.place.is_absent:
         words = DOES_NOT_FIT  # on no strategy, or there would be a time
+    elif run.state == "succeeded" and any(run.medians_s.values()):
+        words = "Measured, not ranked"  # its values are wrong, or could not be judged
     if run.state == "succeeded" and (without := _without_time(run)):
         words = f"{words}, {without}"
     return f"{words}, partial" if run.partial else words

@@ -49,6 +49,10 @@ _WAITS = {
     "next process": "the next process that works the queue",
 }
 ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
+ONLY_EXAMPLES = (
+    "Nothing of your own has run here yet. These results came with the program, and answer for the "
+    "machine that they were measured on; your first run takes their place."
+)
 # seconds after which a start is slow, and how many characters of what its process wrote are shown
 SLOW_START_S, MOST_WRITTEN = 10.0, 160
 MOST_LISTED = 200  # runs of a list, unless more are requested

@@ -199,7 +199,8 @@ def against(result: Result) -> dict[str, str]:
     pairs, ranked = against_baselines(result), without_baselines(result).comparison
     for answer, timed in ((ranked, is_measured), (result.predicted, False)):
         if answer is not None and answer.ratios:
-            verdicts[answer.fastest] = strategies.first_words(answer, timed, name_kind=both)
+            first = strategies.first_words(answer, timed, name_kind=both)
+            verdicts[answer.fastest] = f"{first} of the variants" if pairs else first
             for each in answer.ratios:
                 alike = strategies.is_same_program(result, each.strategy, answer.fastest)
                 verdicts[each.strategy] = (

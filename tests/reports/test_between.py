@@ -6,7 +6,7 @@ import pytest
 
 from bench.values import ENVIRONMENT, result, strategy
 from spmd_core.results import Environment, Result, apart, between, fastest_row
-from spmd_core.words import basis_words
+from spmd_core.words import basis_words, between_words
 from tests.ui.predictions import MODEL, predicted
 
 HERE = Environment.model_validate(ENVIRONMENT)
@@ -85,6 +85,14 @@ def test_training_steps_of_different_batches_are_compared_per_token():
     name = fastest_row(one)
     pair = between(one, name, other, name, 2)
     assert pair.per_token and pair.ratio == pytest.approx(0.5)
+
+
+def test_rows_are_named_where_they_differ():
+    pair, names, seconds = judged(timed(2e-3), timed(1e-3, "b")), {"a": "A", "b": "B"}, {"a": 2e-3}
+    assert "A 2 ms (shard_map)" in between_words(
+        pair, names, seconds, {"a": "shard_map", "b": "auto"}
+    )
+    assert "A 2 ms, ratio" in between_words(pair, names, seconds, {"a": "auto", "b": "auto"})
 
 
 def test_other_machines_days_and_versions_are_named():

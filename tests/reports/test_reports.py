@@ -98,6 +98,14 @@ def test_a_report_names_no_path_and_no_host(lab, write):
     assert "layer.py:12" in text.replace("\\", "")
 
 
+def test_a_table_of_samples_names_the_process_that_they_are_of(lab, data_folder):
+    again = strategy(1e-5, turns_s=[[1e-5]], again_s=[[[1e-5]], [[2e-5]]])
+    store(data_folder, result({"auto": again}, run="several"))
+    one, several = (html_text(report_document(subjects(lab, run))) for run in (HERE, "several"))
+    assert "Every sample</summary>" in one
+    assert "Every sample of the first of 3 processes</summary>" in several
+
+
 def test_only_paths_are_shortened():
     for text in ("jit(f)/layer/dot_general", "a/b", "16 MB/s", "x=2,y=4", "auto / single"):
         assert reported(text) == text

@@ -311,7 +311,7 @@ def test_what_shards_nothing_is_a_baseline_and_never_the_best_of_a_variant():
         ("in", "Single device"),
     ]
     # the headline and the table compare with the same row
-    assert rows[0][studies.PAIRED] == "fastest"
+    assert rows[0][studies.PAIRED] == "fastest of the variants"
     assert f"(99 % interval {rows[1][studies.PAIRED].split('(')[1][:-1]}" in headline
     assert [row[studies.PAIRED][:5] for row in rows[2:]] == ["0.20×", "0.20×"]
     assert (

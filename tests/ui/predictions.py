@@ -58,12 +58,17 @@ def predicted(
     )
 
 
-def store(folder: Path, result: Result, texts: dict[str, dict[str, str]] | None = None) -> None:
-    """Leave a result in a data folder, as a run that succeeded, with texts by strategy and name."""
+def store(
+    folder: Path,
+    result: Result,
+    texts: dict[str, dict[str, str]] | None = None,
+    state: str = "succeeded",
+) -> None:
+    """Leave a result in a data folder, as a run that ended so, with texts by strategy and name."""
     place = Store(folder)
     try:
         place.submit(result.run, result.experiment)
         assert place.start(result.run)
-        place.finish(result.run, "succeeded", result=result, texts=texts)
+        place.finish(result.run, state, result=result, texts=texts)
     finally:
         place.close()

@@ -11,6 +11,7 @@ from spmd_core.lab.store.store import Store
 from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
+from spmd_core.words import ONLY_EXAMPLES
 from ui import course
 
 pytestmark = pytest.mark.slow
@@ -204,3 +205,4 @@ def test_runs_that_a_search_made_take_neither_the_examples_nor_the_tour_away(
     shown = screen("history")
     assert list(shown.dataframe[0].value["Run"]) and not shown.exception
     assert set(shown.dataframe[0].value["Run"]) == set(examples.run_ids())
+    assert ONLY_EXAMPLES in read(shown)  # they are not taken for runs of one's own

@@ -247,9 +247,9 @@ def test_a_run_in_the_history_has_its_median_or_what_was_predicted():
     ]
     assert outcomes.tolist() == ["Does not fit", "Succeeded, partial"]
     assert frame["When"].dt.tz is not None and frame["When"].is_monotonic_increasing
-    assert frame["Lowest time"].tolist()[:2] == pytest.approx([2e-5, 0.2])
-    assert frame["Lowest time"].isna().tolist() == [False, False, True]
+    assert frame["Time"].tolist()[:2] == pytest.approx([2e-5, 0.2])
+    assert frame["Time"].isna().tolist() == [False, False, True]
     assert frame["Outcome"].tolist() == ["Measured", "Predicted", "Failed"]
-    assert frame["By strategy"].tolist() == ["Automatic", "shard_map", "–"]
+    assert frame["Time of"].tolist() == ["Automatic", "shard_map", "–"]
     alone = replace(runs[0], experiment=experiment.vary(strategies=["auto"]))
-    assert run_tables.runs_table([alone])["By strategy"].tolist() == ["–"]  # none to choose from
+    assert run_tables.runs_table([alone])["Time of"].tolist() == ["–"]  # none to choose from

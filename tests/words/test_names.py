@@ -40,6 +40,7 @@ def test_a_run_that_succeeded_without_one_time_says_what_it_did(spec, target, wo
         ({"single": 1.0, "auto": 2.0}, {}, "Measured"),
         ({"single": 1.0, "auto": None, "pmap": 2.0}, {}, "Measured, 1 of 3 failed"),
         ({"single": None, "auto": None}, {"auto": 1.0}, "Predicted, 1 of 2 without a time"),
+        ({"auto": 1.0}, None, "Measured, not ranked"),  # of values that could not be judged
     ],
 )
 def test_a_run_one_of_whose_strategies_failed_is_not_called_measured_alone(
@@ -52,10 +53,10 @@ def test_a_run_one_of_whose_strategies_failed_is_not_called_measured_alone(
         submitted_at=0.0,
         finished_at=1.0,
         medians_s=medians,
-        fastest=None if predicted else "single",
+        fastest=None if predicted is None or predicted else "single",
         partial=False,
         error=None,
-        predicted_s=predicted,
+        predicted_s=predicted or {},
     )
     assert outcome_words(summary) == words
 

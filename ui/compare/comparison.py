@@ -30,7 +30,8 @@ from ui.compare.view import View
 from ui.ir import viewer
 from ui.layout import picture, together
 from ui.markdown import plain
-from ui.shell import draw_table, failure, refusal
+from ui.notebook.outcome import failed
+from ui.shell import draw_table
 from ui.tables import sheet
 
 PROGRAMS = "programs"  # the viewer's name on this screen
@@ -60,16 +61,7 @@ def headline(view: View, when: str) -> None:
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
         if sentence := _of_ceilings(result):
             st.caption(plain(sentence))
-    for message, names in words.failures(result).items():
-        whose = (
-            studies.as_subject(studies.whose(names, result))
-            if result.experiment.variants
-            else ", ".join(map(title, names))
-        )
-        failure(f"{whose} failed.", message)
-    for name, strategy in result.strategies.items():
-        if strategy.correct is False:
-            refusal(words.wrong_words(name, strategy))
+    failed(result)
 
 
 def _versions(experiment: Experiment) -> Iterator[str]:

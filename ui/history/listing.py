@@ -1,19 +1,18 @@
 """The parts of the History screen: picking runs, and what can be done with them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import bytes_text, seconds_text, shorten
-from spmd_core.recipes import differences_of
 from spmd_core.results import RunSummary
 from spmd_core.words import (
+    ONLY_EXAMPLES,
     ago,
     answer_words,
     experiment_words,
-    headline_parts,
     outcome_words,
     searched_words,
     ticked_words,
@@ -22,21 +21,18 @@ from ui import cards, exports, run_tables, shell, state, tables
 from ui.compare import view
 from ui.lab import delete, lab, room
 from ui.markdown import plain
-from ui.notebook import archives, collections, labels
+from ui.notebook import archives, collections, labels, outcome
 from ui.tables import formatted
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
 _MOST_CARDS = 30
-_ROWS, _TALL = 20, 700  # more rows than these scroll within so many pixels
+_ROWS, _TALL = 12, 470  # more rows scroll within so many pixels: what a tick opens is in sight
 _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
-# pixels of a column: of a character, beside the text, and at most
-_CHARACTER, _PADDING, _WIDEST = 6.8, 20, 420
 _ALT = (
-    "Stored runs, pinned ones first, then newest first: when, lowest median, "
-    "name and tags where there are some, workload, which "
-    "strategy that is, whether it was measured or predicted, dims, dtype, mesh, sharding, target, "
-    "bytes of the operands, run id"
+    "Stored runs, pinned ones first, then newest first: when, time, name and tags where there are "
+    "some, workload, whether it was measured or predicted, target, mesh, dims, which strategy the "
+    "time is of, dtype, sharding, bytes of the operands, run id"
 )
 
 
@@ -60,23 +56,24 @@ def listed(
         )
 
     of_searches = stored(True)
-    if not of_searches:
-        return stored(None), 0
-    shown = st.toggle(
+    is_left_out = bool(of_searches) and not st.toggle(
         plain(searched_words(len(of_searches))),
         key="searched",
         bind="query-params",
         help="What a search measured or compiled on its way, which Find a sharding lists, too; "
         "and what was compiled to see what would remove a collective.",
     )
-    return stored(None if shown else False), len(of_searches)
+    runs = stored(False if is_left_out else None)
+    if runs and source == "examples":
+        st.caption(ONLY_EXAMPLES)
+    return runs, len(of_searches)
 
 
 def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """The table of runs; those that are ticked, in its order, then those that a filter hides."""
     asked = [name for name in st.query_params.get(_RUNS, "").split(",") if name]
     hidden = _hidden(asked, runs)
-    missing = not_here(asked, (*runs, *hidden))
+    missing = not_here("", asked, [run.run for run in (*runs, *hidden)])
     if sentence := state.once("history", "missing", missing):
         st.info(plain(sentence), icon=":material/link_off:")
     rows = [at for at, run in enumerate(runs) if run.run in asked]
@@ -159,21 +156,13 @@ def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
             format="YYYY-MM-DD HH:mm", timezone=zone, width=122
         ),
         run_tables.TIME: st.column_config.NumberColumn(
-            help="Per call, or per training step; the CSV has seconds", width=96
+            help="Of the fastest strategy, per call or training step; of a study, of its best variant",
+            width=82,
         ),
         run_tables.OPERANDS_KIB: st.column_config.NumberColumn(
             format="localized", help="All operands together, unsharded", width=100
         ),
-    } | {
-        str(label): st.column_config.TextColumn(width=_width(str(label), table[label]))
-        for label in table.columns
-        if pd.api.types.is_string_dtype(table[label])
-    }
-
-
-def _width(label: str, texts: Iterable[str]) -> int:
-    longest = max(len(label), *map(len, texts))
-    return min(_WIDEST, int(_CHARACTER * longest) + _PADDING)
+    } | tables.wide_enough(table)
 
 
 def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary]:
@@ -183,14 +172,19 @@ def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary
     return list(lab().history(runs=names[:_MOST_HIDDEN])) if names else []
 
 
-def not_here(asked: Sequence[str], runs: Sequence[RunSummary]) -> str | None:
-    """A sentence about runs that a link names and that are not stored; None where all are."""
-    missing = [run for run in asked if run not in {known.run for known in runs}]
+def not_here(what: str, asked: Sequence[str], known: Collection[str]) -> str | None:
+    """A sentence about runs or searches that a link names and that are not stored; None where all
+    are.
+    """
+    missing = [name for name in asked if name not in known]
     if not missing:
         return None
     names = ", ".join(shorten(run, 40).strip("'") for run in missing[:4])
     more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
-    return f"The link names {names}{more}, not stored here: deleted, or of another machine."
+    return (
+        f"The link names {what}{names}{more}, not stored here: deleted, or of another machine. "
+        "Ask its sender for the archive, and drop it below."
+    )
 
 
 def upkeep() -> None:
@@ -263,10 +257,8 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
 
 
 def _answer(run: RunSummary) -> None:
-    """What came out of a run: its headline, what it is, and its name."""
-    result = lab().result(run.run)
-    answer = headline_parts(result, differences_of(result))[0] if result else outcome_words(run)
-    st.markdown(f"**{plain(answer)}**")
+    """What came out of a run, what it is, and its name."""
+    outcome.draw(run, lab().result(run.run))
     st.caption(plain(f"{experiment_words(run.experiment)} · run {run.run}"))
     labels.draw(run.run)
 

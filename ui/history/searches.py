@@ -14,12 +14,14 @@ from spmd_core.reports import (
     searches_table,
 )
 from spmd_core.search import KeptSearch
-from ui import exports, shell
+from ui import exports, shell, state
 from ui.history import side_by_side
+from ui.history.listing import not_here
 from ui.lab import delete_search, lab, may_act
+from ui.markdown import plain
 from ui.notebook import collections
 from ui.notebook.search_card import card, side_by_side_of
-from ui.tables import sheet
+from ui.tables import sheet, wide_enough
 
 _SEARCHES = "searches"  # of the query string: the ticked ones
 
@@ -27,9 +29,12 @@ _SEARCHES = "searches"  # of the query string: the ticked ones
 def listed(is_open: bool) -> None:
     """Every search with an answer; and what can be done with those that are ticked."""
     every = lab().searches.listed()
+    asked = [name for name in st.query_params.get(_SEARCHES, "").split(",") if name]
+    missing = not_here("search ", asked, [each.id for each in every])
+    if sentence := state.once("history", "missing searches", missing):
+        st.info(plain(sentence), icon=":material/link_off:")
     if not every:
         return
-    asked = [name for name in st.query_params.get(_SEARCHES, "").split(",") if name]
     count = f"{len(every)} search{'' if len(every) == 1 else 'es'}"
     box = st.expander(
         f"{count} with an answer",
@@ -38,10 +43,12 @@ def listed(is_open: bool) -> None:
         expanded=is_open or bool(asked),
     )
     with box:
+        table = sheet([_row(each) for each in every])
         event = st.dataframe(
-            sheet([_row(each) for each in every]),
+            table,
             key=f"searches:{hash(tuple(each.id for each in every))}",
             hide_index=True,
+            column_config=wide_enough(table, 600),
             on_select="rerun",
             selection_mode="multi-row",
             selection_default={

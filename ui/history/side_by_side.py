@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from spmd_core.recipes import differences_of
 from spmd_core.reports import (
     FEWEST,
     MOST,
@@ -28,12 +27,12 @@ from spmd_core.reports import (
     verdict_sentences,
 )
 from spmd_core.results import Result, RunSummary
-from spmd_core.words import ago, basis_words, experiment_words, headline_parts
-from ui import choices, exports, price, run_tables
+from spmd_core.words import ago, basis_words, experiment_words
+from ui import cards, choices, exports, price, run_tables
 from ui.charts import by_strategy
 from ui.lab import lab
 from ui.markdown import plain
-from ui.notebook import labels, tour
+from ui.notebook import labels, outcome, tour
 from ui.shell import draw_table
 from ui.tables import sheet, table_frame
 
@@ -62,7 +61,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
     tour.guide(*(run.run for run in runs))
     st.subheader("Side by side", anchor=False)
     subjects = [Subject(run, lab().result(run.run)) for run in runs]
-    compared = compare_runs(subjects, _baseline(runs))
+    compared = compare_runs(subjects, _baseline(subjects))
     for sentence in verdict_sentences(compared):
         st.markdown(f"**{plain(sentence)}**")
     if basis := basis_words(compared.answers):
@@ -95,19 +94,20 @@ def draw(runs: Sequence[RunSummary]) -> None:
     _to_copy(runs_table(compared))
 
 
-def _baseline(runs: Sequence[RunSummary]) -> str:
-    """The run that the others are compared with."""
-    ids = [run.run for run in runs]
+def _baseline(subjects: Sequence[Subject]) -> str:
+    """The run that the others are compared with: the first that has a time, unless one is chosen."""
+    ids = [each.run for each in subjects]
     named = st.query_params.get(_BASELINE, "")
+    timed = [each.run for each in subjects if each.fastest] or ids
     names = {
-        run.run: f"{letter}: {run.labels.name or run.run}"
-        for letter, run in zip(run_tables.NAMES, runs, strict=False)
+        each.run: f"{letter}: {each.summary.labels.name or each.run}"
+        for letter, each in zip(run_tables.NAMES, subjects, strict=False)
     }
     with st.container(width=320):
         chosen = st.selectbox(
             "Baseline",
             ids,
-            index=ids.index(named) if named in ids else 0,
+            index=ids.index(named if named in ids else timed[0]),
             format_func=names.__getitem__,
             key=f"compared-with:{'-'.join(ids)}",
         )
@@ -124,16 +124,18 @@ def _cards(compared: Compared) -> None:
 
 
 def _card(subject: Subject) -> None:
-    """A run's letter, moment, labels, experiment and answer."""
+    """A run's letter, moment and link, its labels, experiment and answer."""
     run = subject.summary
-    st.markdown(f"**{plain(f'{subject.letter}: {ago(run.submitted_at)}, {run.run}')}**")
+    st.page_link(
+        cards.page_of(run.experiment),
+        label=f"**{plain(f'{subject.letter}: {ago(run.submitted_at)}, {run.run}')}**",
+        icon=":material/open_in_new:",
+        query_params=cards.query(run.experiment, run.run),
+    )
     if added := labels.heading(run.labels):
         st.markdown(added)
     st.markdown(plain(experiment_words(run.experiment)))
-    if subject.result is None:
-        st.caption("This run left no result.")
-    else:
-        st.markdown(plain(headline_parts(subject.result, differences_of(subject.result))[0]))
+    outcome.draw(run, subject.result)
 
 
 def _times(results: Sequence[tuple[str, Result]]) -> None:

@@ -18,19 +18,18 @@ from spmd_core.reports import (
     strategies_table,
     text_blocks,
 )
-from spmd_core.results import RUN, TEXT, Collection, CollectionItem
+from spmd_core.results import RUN, SEARCH, TEXT, Collection, CollectionItem
 from spmd_core.words import (
     ago,
     answer_words,
     experiment_words,
-    headline_parts,
     origin_mark,
 )
 from ui import cards, exports, shell, state
 from ui.entrance.short import COLLECTION
 from ui.lab import edit_collection, lab, may_act
 from ui.markdown import code, plain
-from ui.notebook import labels
+from ui.notebook import labels, outcome
 from ui.notebook.collections import link_of
 from ui.notebook.search_card import card, side_by_side_of
 from ui.tables import table_frame
@@ -133,10 +132,7 @@ def _run(subject: Subject) -> None:
             icon=":material/open_in_new:",
             query_params=cards.query(summary.experiment, summary.run),
         )
-        if result:
-            st.markdown(f"**{plain(headline_parts(result)[0])}**")
-        else:
-            st.caption("This run left no result.")
+        outcome.draw(summary, result)
         if summary.labels.name:
             st.markdown(plain(experiment_words(summary.experiment)))
         facts = [ago(summary.submitted_at), summary.owner, origin_mark(summary)]
@@ -212,13 +208,15 @@ def _add(page: Collection) -> None:
             )
             if st.form_submit_button("Add the runs", icon=":material/add:") and chosen:
                 _do(lambda: edit_collection(change.add_runs, page.id, *chosen))
-        searches = {each.id: each for each in lab().searches.listed()}
+        there = {search_of(item).id for item in page.items if item.kind == SEARCH}
+        searches = {each.id: each for each in lab().searches.listed() if each.id not in there}
         if searches:
             with st.form("add:search", border=False, clear_on_submit=True):
                 search = st.selectbox(
                     "Add a search",
                     list(searches),
                     index=None,
+                    placeholder="Choose a search",
                     format_func=lambda each: f"{searches[each].title}: {searches[each].words}",
                 )
                 if st.form_submit_button("Add the search", icon=":material/add:") and search:

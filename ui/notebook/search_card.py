@@ -15,7 +15,7 @@ from spmd_core.search import KeptSearch, link
 from spmd_core.words import basis_words, foreign_search_words
 from ui import shell
 from ui.markdown import plain
-from ui.tables import sheet, table_frame
+from ui.tables import sheet, table_frame, wide_enough
 
 _HEIGHT = 248  # pixels: six rows, beyond which it scrolls
 
@@ -24,12 +24,18 @@ def card(kept: KeptSearch, key: str) -> None:
     """The card; `key` is one of its own on the screen."""
     with st.container(border=True, key=f"part-{key}"):
         st.markdown(f":material/travel_explore: **{plain(kept.title)}**")
-        st.markdown(plain(kept.words))
+        st.markdown(f"**{plain(kept.words)}**")
         if kept.origin:
             st.caption(plain(foreign_search_words(kept.origin)))
         if kept.ranking:
             table = sheet(table_frame(ranking_table(kept)))
-            st.dataframe(table, hide_index=True, key=f"ranking-{key}", height=_HEIGHT)
+            st.dataframe(
+                table,
+                hide_index=True,
+                key=f"ranking-{key}",
+                height=_HEIGHT,
+                column_config=wide_enough(table, 600),
+            )
         try:
             query = {"search": link.encode(link.question_of(kept.question))}
         except (RequestError, ValueError, TypeError):  # of another version

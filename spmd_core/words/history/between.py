@@ -20,11 +20,15 @@ def basis_words(pairs: Iterable[Between]) -> str:
 
 
 def between_words(
-    pair: Between, names: Mapping[str, str], seconds: Mapping[str, float | None]
+    pair: Between,
+    names: Mapping[str, str],
+    seconds: Mapping[str, float | None],
+    rows: Mapping[str, str] | None = None,
 ) -> str:
-    """A sentence such as `B is 1.50× faster than A: 2 ms against 3 ms (…), on different days (…)`.
+    """A sentence such as `B is slower than A: A 2 ms (Single device), B 3 ms (Automatic), ratio …`.
 
-    `names` and `seconds` are by run.
+    `names` and `seconds` are by run, and so are the titles of the compared `rows`, which are named
+    where they differ.
     """
     mine, theirs = names[pair.run], names[pair.baseline]
     if pair.verdict is None or pair.ratio is None or pair.interval is None:
@@ -34,8 +38,13 @@ def between_words(
         (1 / pair.ratio, (1 / high, 1 / low)) if pair.ratio < 1 else (pair.ratio, (low, high))
     )
     ratio = ratio_interval_words(*of_faster)
+    of = {
+        run: f" ({row})" for run, row in (rows or {}).items() if len({*(rows or {}).values()}) > 1
+    }
     times = ", ".join(
-        f"{names[run]} {seconds_text(time)}" for run, time in seconds.items() if time is not None
+        f"{names[run]} {seconds_text(time)}{of.get(run, '')}"
+        for run, time in seconds.items()
+        if time is not None
     )
     per = " per token" if pair.per_token else ""
     kind = ", predicted" if pair.basis == "predicted" else ""

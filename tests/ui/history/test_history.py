@@ -13,10 +13,11 @@ from spmd_core.lab.store.store import Store
 from tests.labs import ROOT
 from tests.ui.predictions import MODEL, predicted, store
 
-MEASURED, FIRST, SECOND = (
+MEASURED, FIRST, SECOND, FAILED = (
     "20260101-000000-aaaaaa",
     "20260101-000001-bbbbbb",
     "20260101-000002-cccccc",
+    "20260101-000005-ffffff",
 )
 
 
@@ -78,7 +79,27 @@ def test_a_measured_run_and_two_predictions_stand_side_by_side(opened):
 def test_a_link_to_runs_that_are_not_stored_says_so(opened):
     screen = opened("20200101-000000-abcdef", FIRST)
     assert "The link names 20200101-000000-abcdef, not stored here" in said(screen)
+    assert "Ask its sender for the archive" in said(screen)
     assert "hidden" not in said(screen)
+
+
+def test_a_link_to_searches_that_are_not_stored_says_so(opened):
+    assert "The link names search gone, not stored here" in said(opened(searches="gone"))
+
+
+def test_a_run_that_failed_says_why_and_is_not_the_baseline(opened, data_folder):
+    why = "pmap cannot map batch=256"
+    failed = {"status": "error", "error": {"kind": "inexpressible", "message": why}}
+    store(data_folder, result({"pmap": failed}, run=FAILED), state="failed")
+    assert why in [each.value for each in opened(FAILED).code]
+    both = opened(FAILED, MEASURED)
+    assert why in [each.value for each in both.code]
+    assert next(each for each in both.selectbox if each.label == "Baseline").value == MEASURED
+
+
+def test_side_by_side_each_run_opens(opened):
+    links = " ".join(each.proto.query_string for each in opened(MEASURED, FIRST).get("page_link"))
+    assert MEASURED in links and FIRST in links
 
 
 def test_what_was_predicted_of_runs_stands_beside_what_was_measured(opened, data_folder):
@@ -121,7 +142,9 @@ def test_dims_dtype_mesh_sharding_target_and_bytes_are_columns_and_the_csv_has_t
     }
     assert {label: measured[label] for label in wanted} == wanted
     assert measured["Operands, KiB"] == (32 + 32 * 4 + 4) * 4 / 1024
-    assert list(frame)[:2] == ["When", "Lowest time"]  # in sight in the narrowest window
+    assert list(frame)[:2] == ["When", "Time"]  # in sight in the narrowest window
+    # which experiment a row is of comes before what is looked up
+    assert list(frame)[2:8] == ["Workload", "Outcome", "Target", "Mesh", "Dims", "Time of"]
     assert any(each.label == "These rows as CSV" for each in screen.get("download_button"))
 
 

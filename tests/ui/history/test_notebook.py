@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from bench.values import result, strategy
 from spmd_core.lab import Lab
+from spmd_core.search import KeptSearch
 from tests.labs import ROOT
 from tests.ui.history.test_history import said
 from tests.ui.predictions import store
@@ -67,6 +68,21 @@ def test_it_is_edited_in_place(lab):
 
 def test_a_link_to_one_that_is_not_stored_offers_its_archive(lab):
     assert "drop it on History" in said(opened("pages/notebook.py", collection="c-gone"))
+
+
+def test_a_search_that_a_collection_has_is_not_offered_again(lab, monkeypatch):
+    here, there = KeptSearch(search="a", title="8 chips"), KeptSearch(search="b", title="16 chips")
+    monkeypatch.setattr(lab.searches, "listed", lambda: (here, there))
+    page = lab.collections.add_search(lab.collections.create("Week 47").id, here)
+    screen = opened("pages/notebook.py", collection=page.id, edit="true")
+    offered = next(each for each in screen.selectbox if each.label == "Add a search")
+    assert [option.split(":")[0] for option in offered.options] == ["16 chips"]
+
+
+def test_a_run_with_a_name_has_it_on_overview(lab):
+    lab.notebook.label(OTHER, name="Ring of 8")
+    labels = [link.proto.label for link in opened("home.py").get("page_link")]
+    assert "Ring of 8" in labels and any("Dense layer" in label for label in labels)
 
 
 def test_cards_tick_what_the_table_ticks(lab):

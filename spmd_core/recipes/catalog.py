@@ -22,6 +22,7 @@ from spmd_core.results import Result
 
 # In the order of the screen; a new group is a new module here.
 _MODULES = (
+    problems,  # researchers come for these; the others are the course
     devices,
     tutorial,
     dot_products,
@@ -32,7 +33,6 @@ _MODULES = (
     randomness,
     gradients,
     processes,
-    problems,
 )
 
 RECIPES: dict[str, Recipe] = {

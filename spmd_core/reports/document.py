@@ -40,8 +40,8 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Text of ours, or of people (`is_note`), whose line breaks are kept, or in which `**bold**`
-    and code between backticks are markup (`is_marked`).
+    """Text of ours, or of people (`is_marked`), in which `**bold**` and code between backticks are
+    markup; of a note (`is_note`) line breaks are kept, too.
     """
 
     text: str

@@ -95,11 +95,10 @@ def _block(block: Block) -> str:
     match block:
         case Heading(text, level):
             return f"<h{level}>{_text(text)}</h{level}>"
-        case Paragraph(text, is_marked=True):
-            return f"<p>{''.join(_marked(kind, part) for kind, part in marked(text))}</p>"
-        case Paragraph(text, is_note, is_first):
-            kind = " class=note" * is_note or " class=first" * is_first
-            return f"<p{kind}>{_text(text)}</p>"
+        case Paragraph(text, is_note, is_first, is_marked):
+            parts = marked(text) if is_note or is_marked else [("", text)]
+            inside = "".join(_marked(kind, part) for kind, part in parts)
+            return f"<p{' class=note' * is_note or ' class=first' * is_first}>{inside}</p>"
         case Table():
             return _table(block)
         case Chart():

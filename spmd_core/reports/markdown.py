@@ -47,10 +47,10 @@ def _block(block: Block) -> str:
         case Heading(text, level):
             return f"{'#' * level} {_line(text)}"
         case Paragraph(text, is_marked=True):
-            return "".join(_marked(kind, part) for kind, part in marked(text))
+            return _marked_line(text)
         case Paragraph(text, is_note, is_first):
             if is_note:
-                return "\n".join(f"> {_line(line)}  " for line in text.split("\n"))
+                return "\n".join(f"> {_marked_line(line)}  " for line in text.split("\n"))
             return f"**{_line(text)}**" if is_first else _line(text)
         case Table():
             return _table(block)
@@ -60,6 +60,10 @@ def _block(block: Block) -> str:
             return f"<details><summary>{_line(title)}</summary>\n\n{_table(content)}\n\n</details>"
         case Folded():
             return ""
+
+
+def _marked_line(text: str) -> str:
+    return "".join(_marked(kind, part) for kind, part in marked(text))
 
 
 def _marked(kind: str, text: str) -> str:

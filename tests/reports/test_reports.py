@@ -87,7 +87,7 @@ def test_a_report_has_every_number_of_the_result_and_runs_nothing(lab):
     assert (
         "dim <code>in</code> is &lt;b&gt;sharded" in text
     )  # a dim is code, all else word for word
-    assert re.search(r"<p class=note>.*\n# no heading</p>", text)
+    assert re.search(r"<p class=note>.*<strong>b</strong> \[l\].*\n# no heading</p>", text)
 
 
 @pytest.mark.parametrize("write", [html_text, markdown_text])

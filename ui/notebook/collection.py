@@ -11,7 +11,6 @@ from spmd_core.reports import (
     collection_document,
     html_text,
     markdown_text,
-    marked,
     run_title,
     search_of,
     searches_compared,
@@ -28,7 +27,7 @@ from spmd_core.words import (
 from ui import cards, exports, shell, state
 from ui.entrance.short import COLLECTION
 from ui.lab import edit_collection, lab, may_act
-from ui.markdown import code, plain
+from ui.markdown import plain
 from ui.notebook import labels, outcome
 from ui.notebook.collections import link_of
 from ui.notebook.search_card import card, side_by_side_of
@@ -98,9 +97,7 @@ def _text(text: str) -> None:
             (st.header if block.level == 2 else st.subheader)(plain(block.text), anchor=False)
         elif isinstance(block, Paragraph):
             point = block.text.startswith("• ")
-            shown = "".join(
-                _marked(kind, part) for kind, part in marked(block.text.removeprefix("• "))
-            )
+            shown = labels.marked_markdown(block.text.removeprefix("• "))
             lines.append(f"- {shown}" if point else shown)
     _lines(lines)
 
@@ -110,16 +107,6 @@ def _lines(lines: list[str]) -> None:
     if lines:
         st.markdown("\n\n".join(lines))
         lines.clear()
-
-
-def _marked(kind: str, text: str) -> str:
-    """A part of a line; the spaces at its ends are those between words."""
-    if kind == "code":
-        return code(text)
-    if kind == "bold":
-        return f"**{plain(text)}**" if text.strip() else ""
-    left, right = " " * text[:1].isspace(), " " * text[-1:].isspace()
-    return f"{left}{plain(text)}{right}"
 
 
 def _run(subject: Subject) -> None:

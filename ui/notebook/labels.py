@@ -2,11 +2,12 @@
 
 import streamlit as st
 
+from spmd_core.reports import marked
 from spmd_core.results import Labels
 from spmd_core.words import origin_words
 from ui import shell
 from ui.lab import lab, label, may_act
-from ui.markdown import plain
+from ui.markdown import code, plain
 
 _HELP = "Words, separated by spaces. Search for one with `tag:word`."
 
@@ -48,8 +49,24 @@ def heading(labels: Labels) -> str:
 
 
 def note_markdown(note: str) -> str:
-    """A note as Markdown that shows exactly it, line by line."""
-    return "  \n".join(plain(line) or "\u00a0" for line in note.split("\n"))
+    """A note as Markdown that shows it line by line, with bold and code."""
+    return "  \n".join(marked_markdown(line) or "\u00a0" for line in note.split("\n"))
+
+
+def marked_markdown(text: str) -> str:
+    """A line of people's text as Markdown: `**bold**` and code, and all else as it is."""
+    return "".join(_marked(kind, part) for kind, part in marked(text))
+
+
+def _marked(kind: str, text: str) -> str:
+    """A part of a line; the spaces at its ends are those between words."""
+    if kind == "code":
+        return code(text)
+    if kind == "bold":
+        return f"**{plain(text)}**" if text.strip() else ""
+    left = " " if text[:1].isspace() else ""
+    right = " " if text[-1:].isspace() else ""
+    return f"{left}{plain(text)}{right}"
 
 
 def _form(run: str, now: Labels) -> None:
@@ -63,7 +80,13 @@ def _form(run: str, now: Labels) -> None:
     with st.form(key, border=False):
         name = st.text_input("Name", was.name, key=f"{key}:name", max_chars=120)
         tags = st.text_input("Tags", " ".join(was.tags), key=f"{key}:tags", help=_HELP)
-        note = st.text_area("Note", was.note, key=f"{key}:note", height=160)
+        note = st.text_area(
+            "Note",
+            was.note,
+            key=f"{key}:note",
+            height=160,
+            help="**bold** and `code` are shown so.",
+        )
         pinned = st.checkbox("Pin: list it first", was.is_pinned, key=f"{key}:pin")
         if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
             return

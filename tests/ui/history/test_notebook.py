@@ -79,6 +79,15 @@ def test_a_search_that_a_collection_has_is_not_offered_again(lab, monkeypatch):
     assert [option.split(":")[0] for option in offered.options] == ["16 chips"]
 
 
+def test_a_note_has_bold_and_code_and_no_other_markup(lab):
+    lab.notebook.label(RUN, note="try **in** over `y`\n# [no](http://a.b) heading")
+    (shown,) = (
+        each.value for each in opened("pages/history.py", runs=RUN).markdown if "try" in each.value
+    )
+    first, second = shown.split("  \n")
+    assert first == "try **in** over `y`" and second.startswith("\\# \\[no\\]")
+
+
 def test_a_run_with_a_name_has_it_on_overview(lab):
     lab.notebook.label(OTHER, name="Ring of 8")
     labels = [link.proto.label for link in opened("home.py").get("page_link")]

@@ -115,7 +115,7 @@ def search_sentences(compared: ComparedSearches) -> list[str]:
         between_words(
             pair,
             compared.letters,
-            {name: seconds[name] for name in (pair.run, pair.baseline)},
+            {name: seconds[name] for name in (pair.baseline, pair.run)},
         )
         for pair in compared.answers
     ]
@@ -165,6 +165,8 @@ def question_differences(compared: ComparedSearches) -> Table:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) or NONE
     return NONE if value is None else str(value if isinstance(value, str) else json.dumps(value))
 
 

@@ -27,7 +27,7 @@ from spmd_core.reports import (
     verdict_sentences,
 )
 from spmd_core.results import Result, RunSummary
-from spmd_core.words import ago, basis_words, experiment_words
+from spmd_core.words import ago, basis_words, experiment_words, outcome_words
 from ui import cards, choices, exports, price, run_tables
 from ui.charts import by_strategy
 from ui.lab import lab
@@ -128,7 +128,7 @@ def _card(subject: Subject) -> None:
     run = subject.summary
     st.page_link(
         cards.page_of(run.experiment),
-        label=f"**{plain(f'{subject.letter}: {ago(run.submitted_at)}, {run.run}')}**",
+        label=f"**{plain(f'{subject.letter}: {outcome_words(run)}, {ago(run.submitted_at)}, {run.run}')}**",
         icon=":material/open_in_new:",
         query_params=cards.query(run.experiment, run.run),
     )

@@ -23,6 +23,7 @@ from spmd_core.words import (
     answer_words,
     experiment_words,
     origin_mark,
+    outcome_words,
 )
 from ui import cards, exports, shell, state
 from ui.entrance.short import COLLECTION
@@ -122,7 +123,12 @@ def _run(subject: Subject) -> None:
         outcome.draw(summary, result)
         if summary.labels.name:
             st.markdown(plain(experiment_words(summary.experiment)))
-        facts = [ago(summary.submitted_at), summary.owner, origin_mark(summary)]
+        facts = [
+            outcome_words(summary),
+            ago(summary.submitted_at),
+            summary.owner,
+            origin_mark(summary),
+        ]
         st.caption(plain(", ".join(part for part in facts if part)))
         if result and (table := strategies_table(result)).rows:
             shell.draw_table(table_frame(table))

@@ -91,7 +91,8 @@ def test_a_run_that_failed_says_why_and_is_not_the_baseline(opened, data_folder)
     why = "pmap cannot map batch=256"
     failed = {"status": "error", "error": {"kind": "inexpressible", "message": why}}
     store(data_folder, result({"pmap": failed}, run=FAILED), state="failed")
-    assert why in [each.value for each in opened(FAILED).code]
+    alone = opened(FAILED)
+    assert why in [each.value for each in alone.code] and "Failed · Dense layer" in said(alone)
     both = opened(FAILED, MEASURED)
     assert why in [each.value for each in both.code]
     assert next(each for each in both.selectbox if each.label == "Baseline").value == MEASURED

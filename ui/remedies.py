@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.experiment import STRATEGIES, Experiment
-from spmd_core.results import Collective, Removal, Result
+from spmd_core.results import Collective, Nothing, Removal, Result
 from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
 from spmd_core.words import (
     GUESSED,
@@ -16,6 +16,7 @@ from spmd_core.words import (
     doing_words,
     removal_parts,
     removal_words,
+    small_words,
     titles,
     what_words,
 )
@@ -101,10 +102,15 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
 
 
 def _answers(result: Result, names: Sequence[str]) -> None:
-    """A line for each answer: what collective it is of, and the change that one click opens."""
+    """A line for each answer: what collective it is of, and the change that one click opens; one
+    line for all that were not worth a change.
+    """
     groups = grouped(result, names)
-    alone = len(names) == 1
+    alone, small = len(names) == 1, []
     for each, removal, whose in groups:
+        if isinstance(removal, Nothing) and removal.is_small:
+            small.append(what_words(each) if alone else f"{what_words(each)} ({titles(whose)})")
+            continue
         of = "" if alone else f" · {plain(titles(whose))}"
         heading = f"**{coded(what_words(each))}**{of}"
         change, others = (as_sentence(part) for part in removal_parts(removal))
@@ -122,6 +128,8 @@ def _answers(result: Result, names: Sequence[str]) -> None:
             st.caption(coded(others))
         if removal.experiment is not None:
             _as_variant(result, removal.experiment)
+    if small:
+        st.caption(coded(small_words(small)))
     if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
 

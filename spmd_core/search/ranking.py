@@ -53,7 +53,8 @@ def ranking(
 ) -> list[Ranked]:
     """Candidates with a time, the best first; at equal scores the simpler one. Of estimated plans,
     scores within `SAME` of the best of their target are equal to it; one that is not sure to fit is
-    behind the best that is, one that is unlikely to behind all. What is known better is first:
+    behind the best that is (of these what takes less by more is first), one that is unlikely to
+    behind all. What is known better is first:
     measured before compiled before estimated; the `best` of those measured side by side (numbers:
     the fastest, then its ties) before what was measured alone on their target, or was slower; but
     some rank at another stage (`_stages`). Candidates that differ in no figure are one entry.
@@ -66,9 +67,11 @@ def ranking(
 
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
         each, value = entry
-        best_sure = sure.get(each.target, 0.0)
+        best_sure, gain = sure.get(each.target, 0.0), 0.0
         if each.stage == "estimated" and each.step and goal != "memory":
-            value = max(value, best_sure) if each.fits == "likely" else value
+            if each.fits == "likely":
+                gain = min(value, (1 - SAME) * best_sure)
+                value = max(value, best_sure)
             value = best_sure if value < (1 + SAME) * best_sure else value
         if each.measured_s is not None and each.target in lead:
             value = max(lead[each.target], value if each.number not in place else 0.0)
@@ -78,6 +81,7 @@ def ranking(
             value,
             each.fits != "yes",
             place.get(each.number, len(place)),
+            gain,
             *(each.complexity if value == best_sure else ()),
             each.seconds or 0.0,
             each.memory_bytes or 0,

@@ -159,7 +159,7 @@ def _memory_change(nbytes: int) -> str:
     return f"{'+' if nbytes > 0 else '-'}{bytes_text(abs(nbytes))} per device"
 
 
-SMALL = "not tried: it takes less than 2 % of the predicted time"
+SMALL = "not tried: it keeps the device waiting for less than 2 % of the predicted time"
 _STAYS = "the collective stays"
 _OUTCOMES = {None: "does not compile", False: _STAYS}
 _ALSO = ". Also tried: "
@@ -185,7 +185,11 @@ def _nothing_words(nothing: Nothing, base: Experiment, each: Collective) -> str:
             doubt = "" if is_timed else ", which predictions of this machine do not tell apart"
             return f"{change}: no {what_words(each)}; {takes}{doubt}{others}"
         lead = f"{needs}; " if needs else ""
-        return f"nothing removes it in less time: {lead}{change}: {takes}{others}"
+        slower = change.removeprefix("try ") if base.plan else f"to {change}"
+        return (
+            f"nothing removes it in less time: {lead}the best change that does is {slower}, "
+            f"{takes}{others}"
+        )
     why = needs or each.reason or "the program needs it"
     if tried and all(other.removes is None for other in tried):
         return f"nothing removes it: {why} ({len(tried)} tried, and none compiled)"
@@ -204,7 +208,8 @@ def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
     by_outcome: dict[str, list[str]] = {}
     for each in tried:
         outcome = seconds_text(each.seconds) if each.removes else _OUTCOMES[each.removes]
-        by_outcome.setdefault(outcome, []).append(change_words(base, each.changes))
+        change = change_words(base, each.changes).removeprefix("try ")
+        by_outcome.setdefault(outcome, []).append(change)
     outcomes = sorted(by_outcome.items(), key=lambda each: each[0] == _STAYS)
     named = [f"{_first(alike)} ({outcome})" for outcome, alike in outcomes[:_MOST_OUTCOMES]]
     left = sum(len(alike) for _, alike in outcomes[_MOST_OUTCOMES:])
@@ -233,11 +238,22 @@ GUESSED = (
 
 
 TRIES = (
-    "Compiles up to 8 changes for each collective worth more than 2 % of the time, until one "
-    "removes it, and up to 24 more where none of these does. Where predictions do not tell the best "
+    "Compiles up to 8 changes for each collective that keeps the device waiting for more than 2 % "
+    "of the time, until one removes it, and up to 24 more where none of these does. Where predictions do not tell the best "
     "one from the program, both are timed side by side."
 )
-NOTHING_WORTH = "No collective takes more than 2 % of the predicted time: nothing was tried."
+NOTHING_WORTH = (
+    "No collective keeps the device waiting for more than 2 % of the predicted time: nothing was "
+    "tried."
+)
+
+
+def small_words(named: Sequence[str]) -> str:
+    """Why several collectives were not tried."""
+    return (
+        f"Not tried: {listed(list(named))}. Each keeps the device waiting for less than 2 % of the "
+        "predicted time."
+    )
 
 
 def out_of_time(seconds: float, left: int, of: int) -> str:

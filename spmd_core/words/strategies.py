@@ -196,14 +196,9 @@ def _unsure_words(unsure: Sequence[Ratio], is_brief: bool) -> str:
     if len(unsure) == 1:
         interval = paired_words(unsure[0])
     else:
-        low, high = (
-            factor_text(end)
-            for end in (
-                min(each.interval[0] for each in unsure),
-                max(each.interval[1] for each in unsure),
-            )
-        )
-        interval = f"paired ratios {low}× to {high}×"
+        low = min(each.interval[0] for each in unsure)
+        high = max(each.interval[1] for each in unsure)
+        interval = f"intervals of the paired ratios {ends_text((low, high))}"
     return f": {interval}{needed}"
 
 

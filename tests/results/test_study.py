@@ -237,11 +237,11 @@ def test_many_that_tie_are_counted():
 
     assert said() == (
         "Cannot tell which of a (2 ms) and 4 others (up to 2.4 ms) is fastest in this process: "
-        "paired ratios 0.99× to 1.21×."
+        "intervals of the paired ratios 0.99 to 1.21."
     )
     assert said("e").startswith(
         "Cannot tell which of a (2 ms) and 3 others (up to 2.3 ms) is fastest in this process: "
-        "paired ratios 0.99× to 1.21×. Next is e: 2.4 ms"
+        "intervals of the paired ratios 0.99 to 1.21. Next is e: 2.4 ms"
     )
     assert said("c", "d", "e").startswith(
         "Cannot tell whether a (2 ms) or b (2.1 ms) is faster in this process: paired ratio 1.10×"

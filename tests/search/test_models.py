@@ -208,7 +208,11 @@ def test_what_is_over_its_limit_by_estimate_is_last_and_what_may_not_fit_is_name
     said = words.ahead_words(answer)
     assert bool(said) == any(each.fits != "yes" for each in less)
     assert ("such as" in said) == bool(unsure)
-    assert not unsure or unsure[0].name in said
+    if unsure:  # what it names takes that much less, but for what counts as the same
+        least = min(score(each, minimize, price) for each in unsure)
+        named = score(unsure[0], minimize, price)
+        assert unsure[0].name in said and f"{1 - least / mine:.1%}" in said
+        assert named <= max(least, (1 - SAME) * mine) * (1 + 1e-9)
     assert not said or said in words.kept_search(answer, "done", 0.0).remarks
 
 

@@ -54,7 +54,7 @@ def test_a_press_has_them_tried_in_the_background(data_folder, monkeypatch):
 def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     found = result(
         {
-            "auto": strategy(1e-3, collectives=[SUM, MOVE]),
+            "auto": strategy(1e-3, collectives=[SUM, MOVE, SUM | {"axes": ["y"]}]),
             "explicit": strategy(1e-3, collectives=[SUM]),
         }
     )
@@ -72,7 +72,11 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
         predicted_by="guess",
     )
     answers = {
-        "auto": {0: remedy, 1: Nothing(reason="nothing removes it: it is needed")},
+        "auto": {
+            0: remedy,
+            1: Nothing(reason="nothing removes it: it is needed"),
+            2: Nothing(is_small=True),
+        },
         "explicit": {0: remedy},
     }
     kept = Remedies(data_folder)
@@ -83,6 +87,10 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     said = [each.value.replace("\\", "") for each in screen.markdown]
     assert "**all-reduce over `x`** · Automatic and Explicit" in said
     assert "**all-to-all over `x`** · Automatic  \nNothing removes it: it is needed." in said
+    small = [each.value for each in screen.caption if "Not tried" in each.value]
+    assert [each.replace("\\", "").partition(". ")[0] for each in small] == [
+        "Not tried: all-reduce over `y` (Automatic)"
+    ]
     assert sum("Leave `in` replicated" in label for label in links(screen)) == 1
     assert any("guesses" in each.value for each in screen.caption)
     Lab.open().close()

@@ -8,10 +8,19 @@ from bench.values import comparison, result as measured_result, strategy
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import parse_experiment
 from spmd_core.program import fingerprint
-from spmd_core.results import PROGRAM, SAME_PROGRAM, Estimate, Ratio, Result, predicted_verdict
+from spmd_core.results import (
+    PROGRAM,
+    SAME_PROGRAM,
+    Comparison,
+    Estimate,
+    Ratio,
+    Result,
+    predicted_verdict,
+)
 from spmd_core.words import in_words
 from spmd_core.words.strategies import (
     answer_parts,
+    compared,
     evidence_words,
     measured,
     paired_words,
@@ -126,7 +135,7 @@ def test_the_answer(strategies, words):
         (
             (("auto", 1.01, False), ("shard_map", 1.2, False)),
             "Cannot tell which of Single device (10 µs), Automatic (25 µs) and shard_map (30 µs) is "
-            "fastest in this process: paired ratios 0.91× to 1.32×.",
+            "fastest in this process: intervals of the paired ratios 0.91 to 1.32.",
         ),
     ],
 )
@@ -166,6 +175,10 @@ def test_an_interval_that_may_be_anything_has_no_ends():
     assert paired_words(ratio) == (
         "paired ratio 0.93× (99 % interval too wide to use, 40 rounds in 2 processes)"
     )
+    several = [ratio, ratio.model_copy(update={"strategy": "c", "interval": (5e-7, 2.8e6)})]
+    answer = Comparison(fastest="a", ratios=tuple(several), tied=("b", "c"))
+    said = compared(answer, {"a": 1e-3, "b": 2e-3, "c": 3e-3})
+    assert said.endswith("is fastest: intervals of the paired ratios too wide to use.")
 
 
 def test_the_same_time_and_what_would_settle_the_rest():

@@ -217,7 +217,7 @@ def test_only_what_is_worth_it_is_tried_and_the_rest_says_so():
     (left,) = untried(both, large).items()
     assert (left[0], sentence(left[1])) == (
         1,
-        "not tried: it takes less than 2 % of the predicted time",
+        "not tried: it keeps the device waiting for less than 2 % of the predicted time",
     )
     assert [each.first.axes for each in targets(both, ProgramTime(1.0, (0.05, 0.015)))] == [("x",)]
 
@@ -310,8 +310,8 @@ def test_a_difference_that_a_calibration_does_not_resolve_is_no_remedy():
     [
         (
             6e-3,
-            "nothing removes it in less time: the sum over `in` needs it; leave `in` replicated: "
-            "predicted 4 ms -> 6 ms",
+            "nothing removes it in less time: the sum over `in` needs it; the best change that does "
+            "is to leave `in` replicated, predicted 4 ms -> 6 ms",
         ),
         (None, "nothing removes it: the sum over `in` needs it (1 tried, and none compiled)"),
     ],
@@ -332,7 +332,7 @@ def test_what_was_tried_as_well_is_said_with_what_it_comes_to():
     given = [tried(first, 5e-3), tried(second, 6e-3), Tried(third)]
     found = answer(LAYER, BASE, COSTS, TARGET, given)
     assert sentence(found).endswith(
-        f"{named(first)}: predicted 4 ms -> 5 ms. Also tried: {named(second)} (6 ms); "
+        f"{named(first)}, predicted 4 ms -> 5 ms. Also tried: {named(second)} (6 ms); "
         f"{named(third)} (does not compile)"
     )
 
@@ -368,8 +368,8 @@ def timed(fastest, differs, before=5e-3, after=4e-3):
         (timed("b", True), "; measured 5 ms -> 4 ms, paired ratio 1.25× (99 % interval 1.10 to"),
         (
             timed("a", True),
-            "in less time: the sum over `in` needs it; {}: measured 5 ms -> 4 ms, "
-            "which is slower: paired ratio 1.25×",
+            "in less time: the sum over `in` needs it; the best change that does is to {}, "
+            "measured 5 ms -> 4 ms, which is slower: paired ratio 1.25×",
         ),
         (
             timed("b", False),

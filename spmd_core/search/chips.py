@@ -25,6 +25,8 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     if words.startswith("gpu:"):
         return (get_topology(words),)
     match = _COUNT.fullmatch(words)
+    if ":" not in words:
+        raise refuse(f"chips {shorten(text)}", "is not a number of chips", _FIX)
     if match is None:
         return (get_topology(f"tpu:{words}"),)
     generation, first, dots, last = match.groups()

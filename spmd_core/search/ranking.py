@@ -53,11 +53,11 @@ def ranking(
 ) -> list[Ranked]:
     """Candidates with a time, the best first; at equal scores the simpler one. Of estimated plans,
     scores within `SAME` of the best of their target are equal to it; one that is not sure to fit is
-    behind the best that is (of these what takes less by more is first), one that is unlikely to
-    behind all. What is known better is first:
-    measured before compiled before estimated; the `best` of those measured side by side (numbers:
-    the fastest, then its ties) before what was measured alone on their target, or was slower; but
-    some rank at another stage (`_stages`). Candidates that differ in no figure are one entry.
+    behind the best that is (of these the fastest first), one that is unlikely to behind all. What
+    is known better is first: measured before compiled before estimated; the `best` of those
+    measured side by side (numbers: the fastest, then its ties) before what was measured alone on
+    their target, or was slower; but some rank at another stage (`_stages`). Candidates that differ
+    in no figure are one entry.
     """
     ranked = [(each, score(each, goal, price)) for each in candidates if each.is_ranked]
     place = {number: at for at, number in enumerate(best)}
@@ -69,10 +69,7 @@ def ranking(
         each, value = entry
         best_sure, gain = sure.get(each.target, 0.0), 0.0
         if each.stage == "estimated" and each.step and goal != "memory":
-            if each.fits == "likely":
-                gain = min(value, (1 - SAME) * best_sure)
-                value = max(value, best_sure)
-            value = best_sure if value < (1 + SAME) * best_sure else value
+            value, gain = _as_sure(each, value, best_sure)
         if each.measured_s is not None and each.target in lead:
             value = max(lead[each.target], value if each.number not in place else 0.0)
         return (
@@ -89,6 +86,16 @@ def ranking(
         )
 
     return _entries(sorted(ranked, key=order))
+
+
+def _as_sure(each: Candidate, value: float, best_sure: float) -> tuple[float, float]:
+    """The score by which an estimate ranks, and what orders those of one such score: what may not
+    fit is behind the best that is sure to, the fastest first.
+    """
+    gain = 0.0
+    if each.fits == "likely":
+        gain, value = min(value, (1 - SAME) * best_sure), max(value, best_sure)
+    return (best_sure if value < (1 + SAME) * best_sure else value), gain
 
 
 def _best_sure(ranked: Iterable[tuple[Candidate, float]]) -> dict[str, float]:

@@ -35,7 +35,7 @@ STATES = {
     "running": "compiling",
     "failed": "failed",
     "does not fit": "does not fit",
-    "predicted": "predicted",
+    "predicted": "compiled",
 }
 
 

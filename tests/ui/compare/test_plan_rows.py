@@ -62,12 +62,12 @@ def test_rows_are_estimated_at_once_then_compiled_one_by_one_and_a_cancel_keeps_
     first = lab.queue[0]
     lab.end(first.run, "succeeded", found=found(0.1, 16))
     test.run()
-    assert sorted(row["State"] for row in table(test)) == ["in the queue", "predicted"]
+    assert sorted(row["State"] for row in table(test)) == ["compiled", "in the queue"]
     assert "1 of 2" in test.get("progress")[0].proto.text
     test.button(key="sweep:cancel").click().run()
     assert sorted(row["State"] for row in table(test)) == [
+        "compiled",
         "estimate",
-        "predicted",
     ]
     assert said(test).removeprefix("mesh ").startswith("fsdp=16")
 

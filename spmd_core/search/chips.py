@@ -25,11 +25,9 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     if words.startswith("gpu:"):
         return (get_topology(words),)
     match = _COUNT.fullmatch(words)
-    if ":" not in words:
-        raise refuse(f"chips {shorten(text)}", "is not a number of chips", _FIX)
-    if match is None:
+    if match is None and ":" in words:
         return (get_topology(f"tpu:{words}"),)
-    generation, first, dots, last = match.groups()
+    generation, first, dots, last = match.groups() if match else (ANY, None, None, None)
     if generation not in (*CHIPS, ANY):
         get_topology(f"tpu:{generation}:1x1")  # refuses, with the nearest generation
     if (not first and not last) or (last and not dots):

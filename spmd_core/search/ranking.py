@@ -52,9 +52,8 @@ def ranking(
     best: Sequence[int] = (),
 ) -> list[Ranked]:
     """Candidates with a time, the best first; at equal scores the simpler one. Of estimated plans,
-    scores within `SAME` of the best of their target are equal to it; one that is not sure to fit is
-    behind the best that is (of these the fastest first), one that is unlikely to behind all. What
-    is known better is first: measured before compiled before estimated; the `best` of those
+    scores within `SAME` of the best of their target are equal to it; what may not fit: `_as_sure`.
+    What is known better is first: measured before compiled before estimated; the `best` of those
     measured side by side (numbers: the fastest, then its ties) before what was measured alone on
     their target, or was slower; but some rank at another stage (`_stages`). Candidates that differ
     in no figure are one entry.
@@ -67,9 +66,8 @@ def ranking(
 
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
         each, value = entry
-        best_sure, gain = sure.get(each.target, 0.0), 0.0
-        if each.stage == "estimated" and each.step and goal != "memory":
-            value, gain = _as_sure(each, value, best_sure)
+        best_sure = sure.get(each.target, 0.0)
+        value, gain = (value, 0.0) if goal == "memory" else _as_sure(each, value, best_sure)
         if each.measured_s is not None and each.target in lead:
             value = max(lead[each.target], value if each.number not in place else 0.0)
         return (
@@ -89,10 +87,13 @@ def ranking(
 
 
 def _as_sure(each: Candidate, value: float, best_sure: float) -> tuple[float, float]:
-    """The score by which an estimate ranks, and what orders those of one such score: what may not
-    fit is behind the best that is sure to, the fastest first.
+    """The score by which a candidate ranks, and what orders those of one such score: an estimate
+    that may not fit is behind the best that is sure to, the fastest first; one that is unlikely to
+    is behind all.
     """
     gain = 0.0
+    if each.stage != "estimated" or not each.step:
+        return value, gain
     if each.fits == "likely":
         gain, value = min(value, (1 - SAME) * best_sure), max(value, best_sure)
     return (best_sure if value < (1 + SAME) * best_sure else value), gain

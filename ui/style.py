@@ -44,6 +44,7 @@ _CSS = """<style>
   [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) [data-testid="stElementToolbar"] {{
     opacity: 1 !important; visibility: visible !important; pointer-events: auto !important;
   }}
+  [data-testid="stCode"] pre {{ padding-right: 3rem !important; }}  /* beside that button */
   [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) {{ margin-top: 2.2rem; }}
 }}
 @media (max-width: 640px) {{

@@ -218,9 +218,12 @@ def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
 
 
 def _first(changes: Sequence[str]) -> str:
-    """The first few of several changes, and how many more."""
+    """The first few of several changes, and how many more; where they have commas of their own, by
+    points.
+    """
     more = len(changes) - _MOST_TRIED
-    return listed([*changes[:_MOST_TRIED], *([f"{more} more"] if more > 0 else [])])
+    named = [*changes[:_MOST_TRIED], *([f"{more} more"] if more > 0 else [])]
+    return " · ".join(named) if any("," in each for each in named) else listed(named)
 
 
 def _times(seconds: Predicted) -> str:

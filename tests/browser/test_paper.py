@@ -8,6 +8,12 @@ from spmd_core.reports.document import Bar, Cell, Chart
 
 OPACITY = "element => { let least = 1; for (let at = element; at; at = at.parentElement) least = Math.min(least, getComputedStyle(at).opacity); return least; }"
 
+# whether the code ends where the button that copies it begins
+BESIDE = """() => {
+  const box = document.querySelector('[data-testid="stCode"]');
+  const left = box.querySelector('button').getBoundingClientRect().left;
+  return box.querySelector('code').getBoundingClientRect().right <= left; }"""
+
 
 def test_print_has_no_sidebar_and_a_narrow_window_copies_without_hover(server, page):
     visit(page, f"{server.url}/layout")
@@ -23,6 +29,7 @@ def test_print_has_no_sidebar_and_a_narrow_window_copies_without_hover(server, p
     copy = page.get_by_test_id("stCode").first.get_by_role("button")
     expect(copy).to_be_attached()
     assert copy.evaluate(OPACITY) == 1
+    assert page.evaluate(BESIDE), "the button is over the code"
 
 
 def test_a_report_on_paper_loses_no_column_and_splits_no_chart(page):

@@ -349,6 +349,18 @@ def test_changes_of_one_outcome_are_named_once_and_those_that_help_nothing_last(
     assert found.experiment is None, "it takes longer"
 
 
+def test_changes_that_have_commas_of_their_own_are_told_apart_by_points():
+    plan = parse_experiment(DEFAULT_SPEC | {"mesh": {"fsdp": 16}})
+    gather = collective("all-gather", ("fsdp",))
+    found = plans.candidates(plan.plan, gather)
+    stays = [tried(each, 5e-3, gather) for each in found]
+    (target,) = targets(compiled(gather), COSTS)
+    said = answer(plan, compiled(gather), COSTS, target, stays)
+    words = [change_words(plan, each.changes).removeprefix("try ") for each in found[:3]]
+    assert any(", " in each for each in words)
+    assert f" · {words[1]} · " in removal_words(with_sentence(said, plan, gather))
+
+
 def timed(fastest, differs, before=5e-3, after=4e-3):
     ratio = Ratio(
         strategy="b" if fastest == "a" else "a",

@@ -85,6 +85,12 @@ def test_the_columns_of_a_study_hold_the_values_of_all_variants():
     assert operand_bytes(ROWS) == 1024 * 512 * 4 == operand_bytes(STUDY)
 
 
+def test_a_row_of_a_model_tells_what_was_predicted_of_it():
+    spec = {"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16}}
+    step = parse_experiment(spec | {"options": {"model": "scaled:1"}})
+    assert shape_words(step)["Workload"] == "Training step: scaled:1"
+
+
 def test_a_zone_that_is_not_known_is_that_of_the_machine():
     assert when_words(NOON, "Mars/Olympus") == when_words(NOON)
     assert when_words(NOON, "Asia/Tokyo") == "2026-01-02 21:00"

@@ -133,7 +133,7 @@ def _plain(text: str) -> str:
 
 def _workload(experiment: Experiment) -> str:
     if experiment.plan:
-        return model_words(experiment.plan)
+        return f"Training step: {model_words(experiment.plan)}"
     if experiment.what.is_small_program:
         return f"Program {experiment.option('program')}"
     return workload_title(experiment.workload)

@@ -18,6 +18,7 @@ from spmd_core.results import Result, StrategyResult
 from spmd_core.words import (
     interval_words,
     parts,
+    processes_words,
     rate_words,
     row_title,
     studies,
@@ -35,10 +36,17 @@ _MOST_BARS = 40
 def strategies_table(result: Result) -> Table:
     """A row for each strategy, of a study for each variant and strategy, the fastest first."""
     against = studies.against(result)
+    is_uneven = any(timed_in(result, name) for name in result.strategies)
     return table_of(
         [
             _row(result, name, outcome)
-            | {"Timed in": Cell(timed_in(result, name).removeprefix(", in ") or NONE)}
+            | {
+                "Timed in": Cell(
+                    processes_words(outcome.processes)
+                    if is_uneven and outcome.median_s is not None
+                    else NONE
+                )
+            }
             | {"Against the fastest": Cell(against.get(name, NONE))}
             for name, outcome in result.ordered
         ]

@@ -8,6 +8,7 @@ import pytest
 from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import parse_experiment
+from spmd_core.reports import strategies_table
 from spmd_core.results import (
     SAME_PROGRAM,
     Result,
@@ -341,6 +342,9 @@ def test_rows_that_further_processes_left_out_stand_apart_and_are_marked():
         ("in", "Single device", "200\u00a0µs, in 1 process"),
         ("out", "Single device", "200\u00a0µs, in 1 process"),
     ]
+    table = strategies_table(result)
+    timed = [row[table.columns.index("Timed in")].text for row in table.rows]
+    assert timed == ["5 processes", "5 processes", "1 process", "1 process"]
     headline = run_headline(result)
     assert headline.startswith(
         "in · Automatic is fastest: 480 µs per call. Next is out · Automatic"

@@ -19,6 +19,7 @@ from spmd_core.base.errors import (
 from spmd_core.base.foreign import CLEAR, open_file, plain_streams, read_file
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf
 from spmd_core.base.imports import imported
+from spmd_core.base.keyed import by_key, sums_by_key
 from spmd_core.base.login import is_confirmed
 from spmd_core.base.packages import package_version
 from spmd_core.base.settings import (
@@ -64,6 +65,7 @@ __all__ = [
     "WrongResult",
     "ask_child",
     "asked",
+    "by_key",
     "bytes_text",
     "count_text",
     "default_data_folder",
@@ -87,6 +89,7 @@ __all__ = [
     "seconds_text",
     "shorten",
     "suffixed_sizes",
+    "sums_by_key",
     "threads",
     "unhindered",
     "value_text",

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
+from spmd_core.base import by_key
 from spmd_core.reports.comparison import Compared, Subject
 from spmd_core.reports.document import (
     NONE,
@@ -262,9 +263,7 @@ def _collectives(subject: Subject) -> dict[str, str] | None:
     collectives = subject.result.strategies[subject.fastest].collectives
     if collectives is None:
         return None
-    groups: dict[str, list[Collective]] = {}
-    for each in collectives:
-        groups.setdefault(collective_words(each), []).append(each)
+    groups = by_key((collective_words(each), each) for each in collectives)
     return {kind: _totals(several) for kind, several in groups.items()}
 
 

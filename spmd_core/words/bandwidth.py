@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from spmd_core.base import bytes_text, count_text, scaled_text, seconds_text
+from spmd_core.base import by_key, bytes_text, count_text, scaled_text, seconds_text
 from spmd_core.experiment import TRANSFERS
 from spmd_core.results import Ceiling, Fit, Point, Result, Roofline, RunStatus
 from spmd_core.time import FEWEST_RANKED, TOO_HIGH, Case, Pair, cases, median_error, spearman
@@ -58,10 +58,8 @@ def sweep_words(points: Sequence[Point]) -> tuple[str, str]:
     timed = [point for point in points if (point.time_s or point.predicted_s) and _bus(point)]
     if not timed:
         return NO_POINTS, ""
-    kind, groups = timed[0].kind, dict[tuple[str, ...], list[Point]]()
-    for point in timed:
-        if point.kind == kind:
-            groups.setdefault(point.axes, []).append(point)
+    kind = timed[0].kind
+    groups = by_key((point.axes, point) for point in timed if point.kind == kind)
     peaks, halves = [], []
     for axes, listed_points in groups.items():
         peak, where = max(listed_points, key=lambda point: _bus(point) or 0.0), axes_words(axes)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spmd_core.base import bytes_text, number_text, scaled_text, seconds_text
+from spmd_core.base import bytes_text, number_text, scaled_text, seconds_text, sums_by_key
 from spmd_core.experiment import Plan
 from spmd_core.machine import Topology
 from spmd_core.results import Prediction, Result
@@ -142,12 +142,12 @@ def step_estimate(prediction: Prediction) -> str:
 
 def exposed_words(prediction: Prediction) -> str:
     """Exposed communication by mesh axes, the largest first; "" where all of it is hidden."""
-    exposed: dict[str, float] = {}
-    for each in prediction.collectives:
-        axes = " and ".join(f"`{axis}`" for axis in each.axes) or "slices"
-        exposed[axes] = exposed.get(axes, 0.0) + each.exposed_in_all_s
-    rows = sorted(exposed.items(), key=lambda item: -item[1])
-    parts = [f"{seconds_text(seconds)} over {axes}" for axes, seconds in rows if seconds > 1e-6]
+    exposed = sums_by_key((each.axes, each.exposed_in_all_s) for each in prediction.collectives)
+    parts = [
+        f"{seconds_text(seconds)} over {' and '.join(f'`{axis}`' for axis in axes) or 'slices'}"
+        for axes, seconds in sorted(exposed.items(), key=lambda item: -item[1])
+        if seconds > 1e-6
+    ]
     return f"exposed communication: {', '.join(parts)}" if parts else ""
 
 
@@ -201,9 +201,8 @@ def chip_words(topology: Topology) -> str:
 
 def parts(prediction: Prediction) -> dict[str, float]:
     """Where the estimate goes, seconds, by what the reader calls it, the largest first."""
-    words: dict[str, float] = {}
-    for name, seconds in prediction.shares_s.items():
-        words[share_words(name)] = words.get(share_words(name), 0.0) + seconds
+    shares = prediction.shares_s.items()
+    words = sums_by_key((share_words(name), seconds) for name, seconds in shares)
     return dict(sorted(words.items(), key=lambda item: -item[1]))
 
 

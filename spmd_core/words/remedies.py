@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import by_key, bytes_text, seconds_text
 from spmd_core.experiment import Axes, Experiment, Plan, axes_of
 from spmd_core.program import is_ring, kind_words
 from spmd_core.results import (
@@ -205,16 +205,18 @@ def _timed(seconds: Predicted | None, ratio: Ratio | None) -> str:
 
 def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
     """What else was tried, by outcome, what removes it first; "" for nothing."""
-    by_outcome: dict[str, list[str]] = {}
-    for each in tried:
-        outcome = seconds_text(each.seconds) if each.removes else _OUTCOMES[each.removes]
-        change = change_words(base, each.changes).removeprefix("try ")
-        by_outcome.setdefault(outcome, []).append(change)
+    by_outcome = by_key(
+        (_outcome(each), change_words(base, each.changes).removeprefix("try ")) for each in tried
+    )
     outcomes = sorted(by_outcome.items(), key=lambda each: each[0] == _STAYS)
     named = [f"{_first(alike)} ({outcome})" for outcome, alike in outcomes[:_MOST_OUTCOMES]]
     left = sum(len(alike) for _, alike in outcomes[_MOST_OUTCOMES:])
     more = f"; and {left} more" if left else ""
     return f"{_ALSO}{'; '.join(named)}{more}" if named else ""
+
+
+def _outcome(each: TriedChange) -> str:
+    return seconds_text(each.seconds) if each.removes else _OUTCOMES[each.removes]
 
 
 def _first(changes: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from spmd_core.base import bytes_text, count_text, seconds_text, value_text
+from spmd_core.base import by_key, bytes_text, count_text, seconds_text, value_text
 from spmd_core.experiment import STRATEGIES
 from spmd_core.program import kind_words
 from spmd_core.results import COMPILING, ArrayReport, Collective, Result, RunStatus, StrategyResult
@@ -240,11 +240,11 @@ def _span(seconds: set[float]) -> str:
 
 def failures(result: Result) -> dict[str, list[str]]:
     """Error message -> the strategies that failed with it."""
-    by_message: dict[str, list[str]] = {}
-    for name, outcome in result.strategies.items():
-        if outcome.status == "error" and outcome.error is not None:
-            by_message.setdefault(outcome.error.message, []).append(name)
-    return by_message
+    return by_key(
+        (outcome.error.message, name)
+        for name, outcome in result.strategies.items()
+        if outcome.status == "error" and outcome.error is not None
+    )
 
 
 def wrong_words(name: str, outcome: StrategyResult) -> str:

@@ -4,7 +4,7 @@ sharded, in words; no Streamlit here.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from spmd_core.base import bytes_text
+from spmd_core.base import bytes_text, sums_by_key
 from spmd_core.program import ProgramText, Section, TextDifference, short
 from spmd_core.results import NoShardings, Reshard, Shardings, Spec, Step
 
@@ -59,9 +59,7 @@ def ops_word(text: ProgramText) -> str:
 
 def collective_counts_words(collectives: Mapping[str, int]) -> str:
     """`2 all-reduce, 1 all-gather`; empty where there are none."""
-    merged: dict[str, int] = {}
-    for opcode, number in collectives.items():
-        merged[short(opcode)] = merged.get(short(opcode), 0) + number
+    merged = sums_by_key((short(opcode), number) for opcode, number in collectives.items())
     return ", ".join(f"{number:,} {opcode}" for opcode, number in sorted(merged.items()))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import bytes_text, seconds_text, sums_by_key
 from spmd_core.results import Result, StrategyResult
 from spmd_core.words import row_title, title
 from ui.charts.base import (
@@ -92,9 +92,7 @@ def _stacked(
     ]
     if not measured:
         return None
-    totals: dict[str, float] = {}
-    for row, _, _, value in measured:
-        totals[row] = totals.get(row, 0.0) + value
+    totals = sums_by_key((row, value) for row, _, _, value in measured)
     size, name = unit(list(totals.values()), units)
     bars = layer(
         [

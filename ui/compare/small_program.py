@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from spmd_core.base import value_text
+from spmd_core.base import by_key, value_text
 from spmd_core.recipes import differences_of
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.script import program
@@ -84,9 +84,10 @@ def parts(strategy: StrategyResult) -> tuple[pd.DataFrame, Mapping[str, str]]:
     """Results that fit in a row of a table, with the shape where any has one; and the others by
     name. Equal arrays share a row.
     """
-    named: dict[tuple[str, str], list[str]] = {}
-    for name, report in strategy.outputs.items():
-        named.setdefault((shape_text(report), array_text(report)), []).append(name)
+    named = by_key(
+        ((shape_text(report), array_text(report)), name)
+        for name, report in strategy.outputs.items()
+    )
     outputs = [(", ".join(names), shape, text) for (shape, text), names in named.items()]
     outputs += [(name, "", text) for name, text in strategy.printed.items()]
     rows = [

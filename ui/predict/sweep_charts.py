@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import bytes_text, seconds_text, sums_by_key
 from spmd_core.search import Sweep, SweepRow
 from spmd_core.words import axis_title
 from ui.charts.base import BYTES, SECONDS, TOP, Row, Spec, category, layer, unit
@@ -157,10 +157,11 @@ def exposed_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Share of the step that exposed collectives take, in percent: all of them, and the largest
     kinds.
     """
-    totals: dict[str, float] = {}
-    for row in rows:
-        for kind, seconds in row.numbers.exposed_s.items():
-            totals[kind] = totals.get(kind, 0.0) + seconds / (row.numbers.step_s or math.inf)
+    totals = sums_by_key(
+        (kind, seconds / (row.numbers.step_s or math.inf))
+        for row in rows
+        for kind, seconds in row.numbers.exposed_s.items()
+    )
     largest = sorted(totals, key=lambda kind: -totals[kind])[:MAX_KINDS]
     kinds = largest if len(totals) > 1 else []
     values: list[Row] = []

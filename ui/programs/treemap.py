@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import bytes_text, count_text
+from spmd_core.base import by_key, bytes_text, count_text
 from spmd_core.experiment import Held, patterns, shape_text
 from spmd_core.words import held_spec
 from ui.charts.base import Row, Spec, hover, quantity
@@ -42,9 +42,8 @@ def tiles(arrays: Sequence[Held]) -> tuple[Tile, ...]:
     """The arrays as rectangles, those of one argument side by side."""
     by_path = [Tile(each.leaf.path, (each,)) for each in arrays if weight(each)]
     listed = by_path if len(by_path) <= MOST else _grouped(arrays)
-    roots: dict[str, list[Tile]] = {}
-    for tile in sorted(listed, key=lambda tile: -tile.weight):
-        roots.setdefault(tile.path.partition("/")[0], []).append(tile)
+    tiles = sorted(listed, key=lambda tile: -tile.weight)
+    roots = by_key((tile.path.partition("/")[0], tile) for tile in tiles)
     by_root = [
         Tile(root, tuple(each for tile in inner for each in tile.arrays))
         for root, inner in roots.items()
@@ -56,11 +55,8 @@ def tiles(arrays: Sequence[Held]) -> tuple[Tile, ...]:
 
 
 def _grouped(arrays: Sequence[Held]) -> list[Tile]:
-    groups: dict[str, list[Held]] = {}
     by_path = patterns(each.leaf for each in arrays)
-    for each in arrays:
-        if weight(each):
-            groups.setdefault(by_path[each.leaf.path], []).append(each)
+    groups = by_key((by_path[each.leaf.path], each) for each in arrays if weight(each))
     most = sorted(
         (Tile(group, tuple(listed)) for group, listed in groups.items()),
         key=lambda tile: -tile.weight,

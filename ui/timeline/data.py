@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_core.base import seconds_text
+from spmd_core.base import seconds_text, sums_by_key
 from spmd_core.pictures import BESIDE, COPIES, LOOP, Span, Timeline, TimelineScene, mix
 from spmd_core.words import (
     COMPONENT,
@@ -118,10 +118,10 @@ def _passes(timeline: Timeline, scene: TimelineScene, span: Span) -> int | None:
 
 def _mix(timeline: Timeline, number: int) -> list[tuple[str, float]]:
     """Kinds and their shares of the chip's time in a loop, in the order of the legend."""
-    busy: dict[str, float] = {}
-    for kind, seconds in mix(timeline, number).items():
-        drawn = kind if kind in colors.KINDS else "hidden"
-        busy[drawn] = busy.get(drawn, 0.0) + seconds
+    busy = sums_by_key(
+        (kind if kind in colors.KINDS else "hidden", seconds)
+        for kind, seconds in mix(timeline, number).items()
+    )
     total_s = sum(busy.values()) or 1.0
     return [(kind, busy[kind] / total_s) for kind in colors.KINDS if kind in busy]
 

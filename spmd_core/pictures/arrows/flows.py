@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
+from spmd_core.base import by_key
 from spmd_core.machine import Coordinates, Topology
 from spmd_core.pictures.arrows.placed import Placed
 from spmd_core.time import AxisSpan, hops_between, route
@@ -144,9 +145,7 @@ def _on_torus(
 
 def _rows(chips: Iterable[Coordinates], axis: int) -> list[list[Coordinates]]:
     """Chips that differ along one axis alone, in its order."""
-    rows: dict[Coordinates, list[Coordinates]] = defaultdict(list)
-    for chip in chips:
-        rows[chip[:axis] + chip[axis + 1 :]].append(chip)
+    rows = by_key((chip[:axis] + chip[axis + 1 :], chip) for chip in chips)
     return [sorted(row) for row in rows.values()]
 
 
@@ -212,21 +211,15 @@ def _in_chip(
     share: float,
 ) -> Iterator[tuple[Key, float]]:
     """The bytes that the devices of one chip exchange through its memory."""
-    held: dict[Coordinates, list[int]] = defaultdict(list)
-    for position in group:
-        held[_chip(places[position])].append(position)
-    for devices in held.values():
+    for devices in by_key((_chip(places[position]), position) for position in group).values():
         for at, source in enumerate(devices):
             yield ("chip", (source,), (devices[(at + 1) % len(devices)],)), share
 
 
 def _between_slices(placed: Placed, group: Group, share: float) -> Iterator[tuple[Key, float]]:
     """`share` of a byte out of every device, to those at its place of the other slices."""
-    alike: dict[Coordinates, list[int]] = defaultdict(list)
     places = placed.places or ()
-    for position in group:
-        alike[places[position][:4]].append(position)
-    for devices in alike.values():
+    for devices in by_key((places[position][:4], position) for position in group).values():
         for source in devices:
             for target in devices:
                 if source != target:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from spmd_core.base import by_key
 from spmd_core.machine import Gpu
 from spmd_core.pictures.arrows.placed import HOST_CHIPS, Placed
 from spmd_core.pictures.arrows.traffic import ChipLink, Traffic
@@ -195,9 +196,7 @@ def _nodes(
     spots: list[_Spot],
     corners: dict[tuple[int, ...], tuple[float, float]],
 ) -> Iterator[Node]:
-    held: dict[_Spot, list[int]] = defaultdict(list)
-    for position, spot in enumerate(spots):
-        held[spot].append(position)
+    held = by_key((spot, position) for position, spot in enumerate(spots))
     for spot, positions in held.items():
         if spot.plane in corners:
             left, top = corners[spot.plane]

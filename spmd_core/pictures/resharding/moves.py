@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spmd_core.base import refuse
+from spmd_core.base import by_key, refuse
 from spmd_core.experiment import Axes, Layout, Mesh, Spec, layout
 from spmd_core.time import Duration, TimeModel, Unknown
 
@@ -199,9 +199,7 @@ def _pairs(old: Layout, new: Layout) -> tuple[tuple[int, int], ...]:
     """
     strides = [math.prod(old.parts[dim + 1 :]) for dim in range(len(old.parts))]
     within = new.starts // np.asarray(old.shard_shape, np.int64) @ np.asarray(strides, np.int64)
-    holders: dict[int, list[int]] = {}
-    for device, shard in enumerate(old.shard_of.tolist()):
-        holders.setdefault(shard, []).append(device)
+    holders = by_key((shard, device) for device, shard in enumerate(old.shard_of.tolist()))
     moved = []
     for device, shard in enumerate(within.tolist()):
         if device in holders[shard]:

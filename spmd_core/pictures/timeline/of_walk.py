@@ -2,10 +2,10 @@
 take time, and which of them need which.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from spmd_core.base import by_key
 from spmd_core.pictures.timeline.values import (
     COPIES,
     EXPOSED,
@@ -251,11 +251,11 @@ def _stretches(
     segments: Sequence[Segment], at: dict[str, int]
 ) -> dict[str, list[tuple[float, float]]]:
     """Collective or copy -> when the chip waits for it."""
-    stretches = defaultdict[str, list[tuple[float, float]]](list)
-    for each in segments:
-        if each.kind == WAIT and (cause := each.name.removeprefix(_WAIT)) in at:
-            stretches[cause].append((each.start_s, each.start_s + each.duration_s))
-    return stretches
+    return by_key(
+        (cause, (each.start_s, each.start_s + each.duration_s))
+        for each in segments
+        if each.kind == WAIT and (cause := each.name.removeprefix(_WAIT)) in at
+    )
 
 
 def line_of(instruction: Instruction) -> str:

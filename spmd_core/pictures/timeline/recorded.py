@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from spmd_core.base import by_key
+
 HOST = -1  # the device of what the host did
 
 
@@ -71,19 +73,16 @@ class Recorded:
 
     def _by_executions(self) -> Iterator["Recorded"]:
         """The executions of each device in order, as many to a call as each call has of them."""
-        on: dict[int, list[Execution]] = defaultdict(list)
-        for each in sorted(self.executions, key=lambda each: each.start_s):
-            on[each.device].append(each)
+        ordered = sorted(self.executions, key=lambda each: each.start_s)
+        on = by_key((each.device, each) for each in ordered)
         of_each = {device: _parts(listed, len(self.calls)) for device, listed in on.items()}
-        of_device: dict[int, list[Event]] = defaultdict(list)
-        for event in self.events:
-            of_device[event.device].append(event)
+        of_device = by_key((event.device, event) for event in self.events)
         count = min(len(parts) for parts in of_each.values())
         for turn in range(count):
             events = [
                 event
                 for device, parts in of_each.items()
-                for event in of_device[device]
+                for event in of_device.get(device, ())
                 # from the end: the profiler may have missed the first on some devices
                 if _is_inside(event, parts[turn - count])
             ]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from spmd_core.base import by_key
 from spmd_core.pictures.timeline.facts import COPY, ProgramFacts
 from spmd_core.pictures.timeline.recorded import HOST, Event, Recorded
 from spmd_core.pictures.timeline.stretches import Stretch, covered_s, joined, outside
@@ -77,9 +78,8 @@ def of_host(recorded: Recorded) -> Timeline | None:
 
 def pieces_of(events: Sequence[Event], facts: ProgramFacts) -> list[Piece]:
     """Events without those that only group others; collectives without what they wait for."""
-    by_device: dict[int, list[Event]] = defaultdict(list)
-    for event in sorted(events, key=lambda event: (event.start_s, -event.length_s)):
-        by_device[event.device].append(event)
+    ordered = sorted(events, key=lambda event: (event.start_s, -event.length_s))
+    by_device = by_key((event.device, event) for event in ordered)
     # what runs beside is on the device's own track too, while it is issued: a few ns, which are no
     # time of the operation. A chip may record the track beside for all others.
     issued = {event.name for event in events if event.beside}
@@ -181,9 +181,7 @@ def _split(event: Event, kind: str, arrival: tuple[float, int] | None) -> list[P
 
 def account(pieces: Sequence[Piece], facts: ProgramFacts, step_s: float) -> Trace:
     """Seconds by device and by operation of a call of `step_s` seconds."""
-    by_device: dict[int, list[Piece]] = defaultdict(list)
-    for piece in pieces:
-        by_device[piece.device].append(piece)
+    by_device = by_key((piece.device, piece) for piece in pieces)
     devices = tuple(_device(device, by_device[device], step_s) for device in sorted(by_device))
     computing = [each.compute_s for each in devices]
     beside = {piece.device for piece in pieces if piece.beside}

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spmd_core.base import by_key
 from spmd_core.machine import Coordinates
 from spmd_core.program.hlo.collective_ops import (
     BETWEEN_SLICES,
@@ -81,9 +82,7 @@ def counterparts(places: tuple[Coordinates, ...]) -> np.ndarray:
     A transfer between slices does not name its partners, but runs between such devices. Empty where
     `places`, the coordinates by position, are unknown or all in one slice.
     """
-    same: dict[Coordinates, list[int]] = {}
-    for position, place in enumerate(places):
-        same.setdefault(place[:-1], []).append(position)
+    same = by_key((place[:-1], position) for position, place in enumerate(places))
     sizes = {len(group) for group in same.values()}
     if len(sizes) != 1 or sizes == {1}:
         return np.empty((0, 0), np.int64)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spmd_core.base import mesh_text
+from spmd_core.base import mesh_text, sums_by_key
 from spmd_core.results import Prediction, StrategyResult, safe_cell
 from spmd_core.search.sweep.sweep import SweepPoint
 
@@ -103,9 +103,7 @@ class SweepRow:
 
 def numbers_of(prediction: Prediction) -> Numbers:
     """The numbers of a prediction, without its timeline and buffers."""
-    exposed: dict[str, float] = {}
-    for each in prediction.collectives:
-        exposed[each.kind] = exposed.get(each.kind, 0.0) + each.exposed_in_all_s
+    exposed = sums_by_key((each.kind, each.exposed_in_all_s) for each in prediction.collectives)
     time = prediction.predicted_s
     memory = prediction.memory_bytes
     if memory.peak is not None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from spmd_core.base import by_key
 from spmd_core.experiment import TRANSFERS
 from spmd_core.results import Fit, Point
 
@@ -13,10 +14,11 @@ RESAMPLES = 400
 
 def fits(points: Iterable[Point]) -> tuple[Fit, ...]:
     """A fit for each kind and group of axes that has points enough, in their order."""
-    by_case: dict[tuple[str, tuple[str, ...], int], list[Point]] = {}
-    for point in points:
-        if point.time_s and point.correct is not False:
-            by_case.setdefault((point.kind, point.axes, point.devices), []).append(point)
+    by_case = by_key(
+        ((point.kind, point.axes, point.devices), point)
+        for point in points
+        if point.time_s and point.correct is not False
+    )
     return tuple(
         _fit(points_of_case)
         for points_of_case in by_case.values()

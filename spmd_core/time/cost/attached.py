@@ -3,10 +3,9 @@ there.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import by_key, refuse, shorten
 from spmd_core.machine import BY_DEVICE_KIND, CHIPS, Chip, Topology
 from spmd_core.time.cost.comm import Cluster
 
@@ -24,9 +23,7 @@ def cluster_of(
     from the least.
     """
     chip = _chip(device_kind)
-    slices: dict[int, list[Coordinates]] = defaultdict(list)
-    for place in places:
-        slices[place[-1]].append(place)
+    slices = by_key((place[-1], place) for place in places)
     boxes = {number: _box(slice_places) for number, slice_places in slices.items()}
     shape = _shape(chip, boxes, slices)
     if shape is None:

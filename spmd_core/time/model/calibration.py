@@ -3,13 +3,13 @@ collectives beyond what the call takes that they are part of, and that floor.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from spmd_core.base import by_key
 from spmd_core.results import Ceiling, Operation, StrategyResult
 
 Case = tuple[tuple[str, ...], int]  # axes, devices of a group
@@ -111,10 +111,11 @@ class Calibration:
 
     @cached_property
     def _curves(self) -> dict[str, Curve]:
-        curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for cost in self.outcome.costs:
-            if cost.operation.kind != "matmul":
-                curves[cost.operation.kind].append((cost.operation.sizes[0], cost.seconds))
+        curves = by_key(
+            (cost.operation.kind, (cost.operation.sizes[0], cost.seconds))
+            for cost in self.outcome.costs
+            if cost.operation.kind != "matmul"
+        )
         return {kind: _curve(points) for kind, points in curves.items()}
 
     @cached_property

@@ -1,9 +1,9 @@
 """What compiled plans show of the memory of their neighbors, which are only estimated."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from spmd_core.base import by_key
 from spmd_core.machine import get_topology
 from spmd_core.search import Candidate, too_large
 from spmd_core.time import estimate_memory
@@ -20,12 +20,12 @@ def taught(
     same target and policy, or the same target and mesh; by the largest of several. `most`: bytes
     that a device may hold, below its capacity.
     """
-    ratios: dict[Key, list[float]] = defaultdict(list)
-    for each in known:
-        if each.plan is not None and each.memory_bytes and each.run:
-            ratio = each.memory_bytes / estimate_memory(each.plan).peak
-            for key in _keys(each):
-                ratios[key].append(ratio)
+    ratios = by_key(
+        (key, each.memory_bytes / estimate_memory(each.plan).peak)
+        for each in known
+        if each.plan is not None and each.memory_bytes and each.run
+        for key in _keys(each)
+    )
     if not ratios:
         return []
     changed = []

@@ -4,7 +4,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 
-from spmd_core.base import Frozen
+from spmd_core.base import Frozen, by_key
 from spmd_core.experiment.types import Axes, Mesh, Spec
 from spmd_core.experiment.workloads.exported.state import (
     is_frozen,
@@ -74,10 +74,7 @@ class Described(Frozen):
     @cached_property
     def groups(self) -> Mapping[str, tuple[Leaf, ...]]:
         """The arguments that the program uses, by the pattern of their group, in order."""
-        groups: dict[str, list[Leaf]] = {}
-        for leaf in self.arguments:
-            if leaf.is_kept:
-                groups.setdefault(self.patterns[leaf.path], []).append(leaf)
+        groups = by_key((self.patterns[leaf.path], leaf) for leaf in self.arguments if leaf.is_kept)
         return {pattern: tuple(leaves) for pattern, leaves in groups.items()}
 
     @cached_property
@@ -138,9 +135,7 @@ def patterns(leaves: Iterable[Leaf]) -> dict[str, str]:
     by_path, waiting = dict[str, str](), [(listed, 0)]
     while waiting:
         some, kept = waiting.pop()
-        groups: dict[str, list[Leaf]] = {}
-        for leaf in some:
-            groups.setdefault(_starred(leaf.path, kept, named), []).append(leaf)
+        groups = by_key((_starred(leaf.path, kept, named), leaf) for leaf in some)
         for pattern, group in groups.items():
             if len({leaf.sizes for leaf in group}) > 1:
                 waiting.append((group, kept + 1))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from spmd_core.base import by_key
 from spmd_core.experiment.types import Axes, Mesh, Spec
 from spmd_core.experiment.workloads.exported.description import (
     SYMBOL_SIZE,
@@ -216,10 +217,11 @@ def _resharded(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
 
 def _not_donated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     """State that is replaced and not donated: both copies are held at once."""
-    kept: dict[str, list[Held]] = {}
-    for leaf in program.described.state:
-        if not leaf.is_donated:
-            kept.setdefault(leaf.path.partition("/")[0], []).append(held[leaf.path])
+    kept = by_key(
+        (leaf.path.partition("/")[0], held[leaf.path])
+        for leaf in program.described.state
+        if not leaf.is_donated
+    )
     for name, leaves in kept.items():
         total = sum(each.bytes_per_device or 0 for each in leaves)
         if total >= SMALLEST:

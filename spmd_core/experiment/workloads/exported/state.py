@@ -5,6 +5,8 @@ parameters, and what an optimizer keeps for each. By their paths: a file has no 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
+from spmd_core.base import by_key
+
 _PARAMETERS = frozenset(
     ("params", "param", "parameters", "weights", "model", "variables", "theta", "master_params")
 )
@@ -55,10 +57,11 @@ def replaced(arguments: Iterable[Array], outputs: Iterable[Array]) -> Iterator[s
     its argument, sizes and dtype. Where several have it, outputs take arguments in their order,
     parameters first.
     """
-    by_path: dict[tuple[object, ...], list[str]] = {}
-    for leaf in arguments:
-        for key in {leaf.path, _key(leaf.path)} - {""}:
-            by_path.setdefault((key, leaf.sizes, leaf.dtype), []).append(leaf.path)
+    by_path = by_key(
+        ((key, leaf.sizes, leaf.dtype), leaf.path)
+        for leaf in arguments
+        for key in {leaf.path, _key(leaf.path)} - {""}
+    )
     taken: dict[str, str] = {}  # first part of outputs -> argument
     for leaf in outputs:
         keys = ((key, leaf.sizes, leaf.dtype) for key in (leaf.path, _key(leaf.path)) if key)

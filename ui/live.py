@@ -20,7 +20,7 @@ from ui import cards, links, state
 from ui.charts import bandwidth, by_strategy, curve
 from ui.lab import cancel, cancel_mine, find, lab, room, submit
 from ui.markdown import plain
-from ui.shell import attempt, refusal, reported
+from ui.shell import attempt, done, refusal, reported
 
 _BUTTONS = {
     "compare": "Run",
@@ -49,11 +49,9 @@ def ask(screen: str, experiment: Experiment) -> None:
         if now != experiment:
             state.replace(screen, now, state.variant_at(screen))
 
-    if sentence := attempt(queue):
-        refusal(sentence)
-        return
-    state.set_run(screen, asked[0])
-    st.rerun()
+    if done(queue):
+        state.set_run(screen, asked[0])
+        st.rerun()
 
 
 def follow(

@@ -23,7 +23,7 @@ from spmd_core.words import (
 from ui import cards
 from ui.lab import begin, end, lab, room
 from ui.markdown import as_sentence, coded, plain
-from ui.shell import attempt, refusal
+from ui.shell import attempt, done, refusal
 
 INTERVAL_S = 0.5
 HEADING = "What would remove the collectives"
@@ -75,10 +75,8 @@ def _ask(label: str, result: Result) -> None:
     if taken.own >= taken.own_most or taken.queued >= taken.queued_most:
         refusal(f"Nothing was begun: {taken.words} Wait for one, or cancel one on Overview.")
         return
-    if sentence := attempt(lambda: running.start(lab(), result, begin("remedies"))):
-        refusal(sentence)
-        return
-    st.rerun()
+    if done(lambda: running.start(lab(), result, begin("remedies"))):
+        st.rerun()
 
 
 @st.fragment(run_every=INTERVAL_S)

@@ -129,10 +129,17 @@ def attempt(action: Callable[..., object], *arguments: object) -> str | None:
     return None
 
 
+def done(action: Callable[..., object], *arguments: object) -> bool:
+    """Do something that may be refused, and show the refusal in place; whether it was done."""
+    sentence = attempt(action, *arguments)
+    if sentence is not None:
+        refusal(sentence)
+    return sentence is None
+
+
 def query_devices(target: str) -> None:
     """Query a target's devices; a refusal is shown in place."""
-    if sentence := attempt(probe, target):
-        refusal(sentence)
+    done(probe, target)
 
 
 def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:

@@ -15,7 +15,7 @@ from ui.charts.base import TOP, Spec, category, hover, layer, layered, quantity
 from ui.compare.view import View
 from ui.lab import batch, cancel, lab
 from ui.markdown import plain
-from ui.shell import attempt, draw_table, refusal
+from ui.shell import attempt, done, draw_table
 
 TAB = "Sizes"
 _ROWS = ("one device", "best sharded")
@@ -45,10 +45,8 @@ def draw(view: View) -> None:
             f"Compute {len(missing)} sizes", icon=":material/play_arrow:", key="sizes:ask"
         ):
             asked = batch()
-            sentence = attempt(lambda: [asked.submit(each) for each in missing])
-            if sentence is None:
+            if done(lambda: [asked.submit(each) for each in missing]):
                 st.rerun()
-            refusal(sentence or "")
 
 
 def at_work(experiments: Sequence[Experiment]) -> list[str]:

@@ -217,11 +217,9 @@ def upkeep() -> None:
 
 
 def _delete(runs: Sequence[str]) -> None:
-    if sentence := shell.attempt(delete, runs):
-        shell.refusal(sentence)
-        return
-    view.forget()
-    st.rerun()
+    if shell.done(delete, runs):
+        view.forget()
+        st.rerun()
 
 
 def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
@@ -246,14 +244,11 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
         names = f"{len(picked)} runs" if len(picked) > 1 else "this run"
         with st.popover(f"Delete {names}", icon=":material/delete:"):
             st.markdown(f"Delete {names} with everything measured? This cannot be undone.")
-            if st.button(f"Delete {names} for good", key="delete", type="primary"):
-                sentence = shell.attempt(delete, [run.run for run in picked])
-                if sentence:
-                    shell.refusal(sentence)
-                else:
-                    view.forget()
-                    st.query_params.pop(_RUNS, None)
-                    st.rerun()
+            pressed = st.button(f"Delete {names} for good", key="delete", type="primary")
+            if pressed and shell.done(delete, [run.run for run in picked]):
+                view.forget()
+                st.query_params.pop(_RUNS, None)
+                st.rerun()
 
 
 def _answer(run: RunSummary) -> None:

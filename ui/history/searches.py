@@ -94,8 +94,7 @@ def _actions(picked: Sequence[KeptSearch]) -> None:
 
 def _delete(ids: Sequence[str]) -> None:
     for search in ids:
-        if sentence := shell.attempt(delete_search, search):
-            shell.refusal(sentence)
+        if not shell.done(delete_search, search):
             return
     st.query_params.pop(_SEARCHES, None)
     st.rerun()

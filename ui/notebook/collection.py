@@ -167,13 +167,11 @@ def _rewriting(page: Collection, item: CollectionItem) -> None:
         if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
             return
     change = lab().collections.rewrite
-    sentence = shell.attempt(lambda: edit_collection(change, page.id, item.id, text, was=was))
-    if sentence:  # the next edit begins at what is stored now, with the text that was typed
+    if shell.done(lambda: edit_collection(change, page.id, item.id, text, was=was)):
+        st.session_state.pop(kept, None)
+        st.rerun()
+    else:  # the next edit begins at what is stored now, with the text that was typed
         st.session_state[kept] = (item.text, number)
-        shell.refusal(sentence)
-        return
-    st.session_state.pop(kept, None)
-    st.rerun()
 
 
 def _add(page: Collection) -> None:
@@ -226,20 +224,17 @@ def _title(page: Collection) -> None:
                 _do(lambda: edit_collection(change.rename, page.id, title, was=page.title))
         with st.popover("Delete", icon=":material/delete:"):
             st.markdown("Delete this collection? Its runs stay.")
-            if st.button("Delete this collection for good", key="delete:page", type="primary"):
-                sentence = shell.attempt(edit_collection, change.delete, page.id)
-                if sentence:
-                    shell.refusal(sentence)
-                else:
-                    st.query_params.pop(COLLECTION, None)
-                    st.rerun()
+            pressed = st.button(
+                "Delete this collection for good", key="delete:page", type="primary"
+            )
+            if pressed and shell.done(edit_collection, change.delete, page.id):
+                st.query_params.pop(COLLECTION, None)
+                st.rerun()
 
 
 def _do(action: Callable[[], object]) -> None:
     """Change the collection, and draw it anew; the sentence where that is refused."""
-    if sentence := shell.attempt(action):
-        shell.refusal(sentence)
-    else:
+    if shell.done(action):
         st.rerun()
 
 

@@ -90,9 +90,7 @@ def _begin(
             edit_collection(lab().collections.add_text, new.id, f"# {stop.title}")
             _put(new.id, stop.runs)
 
-    if sentence := shell.attempt(make):
-        shell.refusal(sentence)
-    else:
+    if shell.done(make):
         st.switch_page("pages/notebook.py", query_params={COLLECTION: made[0].id})
 
 
@@ -130,9 +128,7 @@ def add(runs: Sequence[str] = (), searches: Sequence[KeptSearch] = ()) -> None:
             if not chosen:
                 _begin(title, runs, searches)
                 return
-            if sentence := shell.attempt(_put, chosen, runs, searches):
-                shell.refusal(sentence)
-            else:
+            if shell.done(_put, chosen, runs, searches):
                 st.switch_page("pages/notebook.py", query_params={COLLECTION: chosen})
 
 

@@ -96,10 +96,8 @@ def _form(run: str, now: Labels) -> None:
         for field in ("name", "note", "tags", "is_pinned")
         if getattr(edited, field) != getattr(was, field)
     }
-    sentence = shell.attempt(lambda: label(run, was, **changes)) if changes else None
-    if sentence:  # the next edit begins at what is stored now, with the text that was typed
-        st.session_state[kept] = (lab().notebook.labels(run), number)
-        shell.refusal(sentence)
-    else:
+    if not changes or shell.done(lambda: label(run, was, **changes)):
         st.session_state.pop(kept, None)
         st.rerun()
+    else:  # the next edit begins at what is stored now, with the text that was typed
+        st.session_state[kept] = (lab().notebook.labels(run), number)

@@ -53,8 +53,5 @@ def _start(question: ArrayQuestion) -> None:
     if running.running() >= running.AT_ONCE:
         shell.refusal("Two searches are at work already: wait for one, or cancel it.")
         return
-    sentence = shell.attempt(lambda: running.start(lab(), question, BUDGET_S, begin("search")))
-    if sentence:
-        shell.refusal(sentence)
-    else:
+    if shell.done(lambda: running.start(lab(), question, BUDGET_S, begin("search"))):
         st.rerun()

@@ -78,11 +78,9 @@ def drop() -> None:
 
 def example() -> None:
     """A button that takes the program that came with the lab."""
-    if st.button("Try an example", icon=":material/play_lesson:", key="example_program"):
-        if sentence := shell.attempt(_take_example):
-            shell.refusal(sentence)
-        else:
-            st.rerun()
+    pressed = st.button("Try an example", icon=":material/play_lesson:", key="example_program")
+    if pressed and shell.done(_take_example):
+        st.rerun()
 
 
 def _take_example() -> None:
@@ -158,8 +156,7 @@ def held(chosen: str) -> None:
 
 
 def _delete(described: Described, chosen: str) -> None:
-    if sentence := shell.attempt(delete_program, described.program):
-        shell.refusal(sentence)
+    if not shell.done(delete_program, described.program):
         return
     if described.program == chosen:
         state.forget(SCREEN)

@@ -138,7 +138,13 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def data_folder(tmp_path, monkeypatch):
-    """A data folder for one test, also seen by the processes that it starts."""
+    """A data folder for one test, also seen by the processes that it starts; the Labs that were
+    opened in the test's folder are closed at the end.
+    """
     folder = tmp_path / "data"
     monkeypatch.setenv("SPMD_LAB_DATA", str(folder))
-    return folder
+    yield folder
+    from spmd_core.lab.lab import _open_labs  # not needed to collect
+
+    for opened in [lab for at, lab in _open_labs.items() if at.is_relative_to(tmp_path)]:
+        opened.close()

@@ -23,8 +23,7 @@ def said(data_folder, capsys):
         out = capsys.readouterr().out
         return code, json.loads(out) if out else None
 
-    yield run
-    Lab.open().close()
+    return run
 
 
 SMALLER = {

@@ -14,11 +14,10 @@ RUN, OTHER = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb"
 
 @pytest.fixture
 def folder(data_folder):
-    lab = Lab.open(data_folder, serve=False)
+    Lab.open(data_folder, serve=False)
     store(data_folder, result({"auto": strategy(1e-5)}, run=RUN))
     store(data_folder, result({"auto": strategy(3e-5)}, run=OTHER))
-    yield data_folder
-    lab.close()
+    return data_folder
 
 
 def test_runs_are_named_by_id_or_as_the_last(folder):
@@ -69,7 +68,6 @@ def test_an_archive_travels_by_command(folder, tmp_path, monkeypatch):
     assert told("import", str(file)).stdout == "1 here before\n"
     assert "(foreign)" in told("history").stdout
     assert "A foreign run" in told("report", RUN).stdout
-    Lab.open().close()
 
 
 def test_a_file_of_somebody_else_is_not_replaced(folder, tmp_path):
@@ -111,4 +109,3 @@ def test_a_search_is_reported_compared_and_archived_by_its_id(data_folder, tmp_p
     foreign = json.loads(told("import", str(file), "--json").stdout)["imported"]
     assert "A foreign search" in told("report", foreign[0]).stdout
     assert told("report", ids[0]).returncode == 2, "not the search of this machine"
-    Lab.open().close()

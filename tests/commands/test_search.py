@@ -5,7 +5,6 @@ import json
 import pytest
 
 from spmd_core.__main__ import main
-from spmd_core.lab import Lab
 from tests.commands.calls import told
 
 ASKED = [
@@ -34,16 +33,13 @@ def test_the_best_of_a_model_as_json_and_as_text(capsys):
     assert "tensor=16" in said and "logical_axis_rules" in said
 
 
-def test_a_search_is_stored_in_the_data_folder_of_its_command(tmp_path, monkeypatch):
+def test_a_search_is_stored_in_the_data_folder_of_its_command(tmp_path, data_folder, monkeypatch):
     """Also where the same process searched in another folder before."""
     for folder in (tmp_path / "one", tmp_path / "two"):
         monkeypatch.setenv("SPMD_LAB_DATA", str(folder))
-        try:
-            asked = told(*ASKED)
-            search = asked.stdout.splitlines()[-1].split()[1].rstrip(":")
-            assert told("report", search, "--format", "md").returncode == 0
-        finally:
-            Lab.open().close()
+        asked = told(*ASKED)
+        search = asked.stdout.splitlines()[-1].split()[1].rstrip(":")
+        assert told("report", search, "--format", "md").returncode == 0
 
 
 def test_a_row_says_whether_it_fits_and_what_it_costs(capsys):

@@ -267,8 +267,7 @@ def lab(data_folder):
     """A Lab that works no queue."""
     lab = Lab.open(data_folder, serve=False, settings=HASTY)
     lab._is_wanted = lab._supervisor._is_wanted = lambda: False
-    yield lab
-    lab.close()
+    return lab
 
 
 def test_the_first_paragraph_says_what_one_visitor_can_do_to_others(lab):

@@ -23,7 +23,7 @@ MEASURED = result({"auto": strategy(1e-5)}, run=RUN)
 
 
 @pytest.fixture
-def there(tmp_path):
+def there(tmp_path, data_folder):
     """A Lab on another machine, with a measured run and a prediction."""
     folder = tmp_path / "there"
     lab = Lab.open(folder, serve=False, settings=HASTY)
@@ -33,15 +33,12 @@ def there(tmp_path):
     lab._store.finish(RUN, "succeeded", result=MEASURED, texts=texts)
     store(folder, predicted(run=PREDICTED))
     lab.notebook.label(RUN, name=ODD, note="a\nb", tags=("v5p",), is_pinned=True)
-    yield lab
-    lab.close()
+    return lab
 
 
 @pytest.fixture
 def here(data_folder):
-    lab = Lab.open(data_folder, serve=False, settings=HASTY)
-    yield lab
-    lab.close()
+    return Lab.open(data_folder, serve=False, settings=HASTY)
 
 
 def packed(lab, *runs):

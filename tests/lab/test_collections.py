@@ -24,9 +24,7 @@ def person(name):
 @pytest.fixture
 def lab(data_folder):
     settings = Settings(admins=(f"{ISSUER}ada",), runners=(f"{ISSUER}bob", f"{ISSUER}eve"))
-    lab = Lab.open(data_folder, serve=False, settings=settings)
-    yield lab
-    lab.close()
+    return Lab.open(data_folder, serve=False, settings=settings)
 
 
 @pytest.fixture

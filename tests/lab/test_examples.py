@@ -14,10 +14,8 @@ pytestmark = pytest.mark.fast
 
 
 @pytest.fixture
-def fresh(tmp_path):
-    lab = Lab.open(tmp_path / "data", serve=False, settings=Settings())
-    yield lab
-    lab.close()
+def fresh(data_folder):
+    return Lab.open(data_folder, serve=False, settings=Settings())
 
 
 def test_a_new_folder_takes_ten_in_once(fresh):

@@ -17,9 +17,7 @@ from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 @pytest.fixture
 def lab(data_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-    lab = Lab.open(data_folder, settings=HASTY)
-    yield lab
-    lab.close()
+    return Lab.open(data_folder, settings=HASTY)
 
 
 def test_a_folder_has_one_lab_in_a_process(lab, data_folder):
@@ -36,7 +34,6 @@ def test_a_sentence_that_an_older_version_stored_is_made_anew_from_the_facts(dat
     assert facts.comparison.sentence == "single is fastest" and facts.next is None
     assert found.comparison.sentence == run_headline(facts) != "single is fastest"
     assert lab.result("a") is found, "kept"
-    lab.close()
 
 
 def test_a_closed_lab_can_be_opened_anew(data_folder, monkeypatch):

@@ -65,9 +65,7 @@ def dashboard(data_folder):
 @pytest.fixture
 def follower(data_folder):
     """A Lab of this process that works the queue only for its own runs, as the command line does."""
-    lab = Lab.open(data_folder, serve=False, settings=HASTY)
-    yield lab
-    lab.close()
+    return Lab.open(data_folder, serve=False, settings=HASTY)
 
 
 @pytest.fixture

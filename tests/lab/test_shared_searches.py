@@ -35,17 +35,13 @@ RUNNER = Asker("mark", None, None, "bob", True, True, ("issuer#bob",))
 
 
 @pytest.fixture
-def there(tmp_path):
-    lab = Lab.open(tmp_path / "there", serve=False)
-    yield lab
-    lab.close()
+def there(tmp_path, data_folder):
+    return Lab.open(tmp_path / "there", serve=False)
 
 
 @pytest.fixture
 def here(data_folder):
-    lab = Lab.open(data_folder, serve=False, settings=Settings(runners=("issuer#bob",)))
-    yield lab
-    lab.close()
+    return Lab.open(data_folder, serve=False, settings=Settings(runners=("issuer#bob",)))
 
 
 def searched(lab, **changes):

@@ -28,16 +28,13 @@ def test_runs_of_before_are_read_and_get_their_sentences(data_folder):
     data_folder.mkdir(mode=0o700)
     (data_folder / "lab.sqlite3").write_bytes(gzip.decompress(STORED.read_bytes()))
     lab = Lab.open()
-    try:
-        assert lab.unread() == ()
-        results = [lab.result(each.run) for each in lab.history()]
-        sentences = [run_headline(result) for result in results if result]
-        assert len(results) == len(sentences) == 4
-        measured = next(each for each in sentences if "is fastest" in each)
-        assert measured.startswith("Single device is fastest in this process: 6.04 µs per call.")
-        assert any("interconnect-bound" in each for each in sentences)
-        assert any("replicated (77.8 µs)" in each for each in sentences)
-        assert all(result and result.next for result in results if result and result.comparison)
-        _has_reports(lab)
-    finally:
-        lab.close()
+    assert lab.unread() == ()
+    results = [lab.result(each.run) for each in lab.history()]
+    sentences = [run_headline(result) for result in results if result]
+    assert len(results) == len(sentences) == 4
+    measured = next(each for each in sentences if "is fastest" in each)
+    assert measured.startswith("Single device is fastest in this process: 6.04 µs per call.")
+    assert any("interconnect-bound" in each for each in sentences)
+    assert any("replicated (77.8 µs)" in each for each in sentences)
+    assert all(result and result.next for result in results if result and result.comparison)
+    _has_reports(lab)

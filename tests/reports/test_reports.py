@@ -63,8 +63,7 @@ def lab(data_folder):
     store(data_folder, result({"auto": strategy(2e-5 / 3)}, run=THERE))
     store(data_folder, predicted(run="predicted"))
     lab.notebook.label(HERE, name=ODD, note=f"{ODD}\n# no heading", tags=("v5p",))
-    yield lab
-    lab.close()
+    return lab
 
 
 def subjects(lab, *runs):
@@ -233,12 +232,9 @@ def test_a_run_of_a_program_that_was_handed_in_has_a_report_without_a_script(dat
     run = "20260101-000002-cccccc"
     found = result({"auto": strategy(1e-5)}, run=run, experiment=parse_experiment(spec))
     lab = Lab.open(data_folder, serve=False)
-    try:
-        store(data_folder, found)
-        text = html_text(report_document(subjects(lab, run)))
-        assert "as a spec" in text and "A script that reproduces it" not in text
-    finally:
-        lab.close()
+    store(data_folder, found)
+    text = html_text(report_document(subjects(lab, run)))
+    assert "as a spec" in text and "A script that reproduces it" not in text
 
 
 def test_columns_are_chosen_and_a_table_is_written_in_three_forms(lab):

@@ -1,4 +1,4 @@
-"""Screens as a link opens them, without a browser."""
+"""Screens as a link opens them, without a browser, and what is read on them."""
 
 from streamlit.testing.v1 import AppTest
 
@@ -15,3 +15,17 @@ def opened(page: str | None = None, **query: str) -> AppTest:
     screen.run()
     assert not screen.exception
     return screen
+
+
+def said(screen: AppTest) -> str:
+    """Everything that a reader reads, without the escapes of Markdown."""
+    assert not screen.exception
+    parts = (*screen.markdown, *screen.caption, *screen.subheader)
+    notes = (*screen.info, *screen.warning, *screen.error)
+    return "\n".join(part.value for part in (*parts, *notes)).replace("\\", "")
+
+
+def errors(screen: AppTest) -> str:
+    """The errors that it shows."""
+    assert not screen.exception
+    return " ".join(error.value.replace("\\", "") for error in screen.error)

@@ -21,5 +21,4 @@ def lab(data_folder, monkeypatch):
     """A Lab that does not work its queue, so that what is queued stays so; the screens use it."""
     lab = Lab.open(serve=False)
     monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
-    yield lab
-    lab.close()
+    return lab

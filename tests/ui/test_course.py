@@ -3,7 +3,6 @@ screens themselves.
 """
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.lab import Lab, examples
@@ -12,6 +11,7 @@ from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
 from spmd_core.words import ONLY_EXAMPLES
+from tests.ui import opened
 from ui import course
 
 pytestmark = pytest.mark.slow
@@ -88,20 +88,6 @@ def test_a_change_is_traced_to_its_recipe():
     )
 
 
-@pytest.fixture
-def screen(data_folder):
-    def opened(page, **query):
-        test = AppTest.from_file("../../home.py", default_timeout=30).switch_page(
-            f"pages/{page}.py"
-        )
-        for name, value in query.items():
-            test.query_params[name] = value
-        return test.run()
-
-    yield opened
-    Lab.open().close()
-
-
 def labels(shown):
     return [element.proto.label.replace("\\", "").strip("*") for element in shown.get("page_link")]
 
@@ -120,17 +106,17 @@ def _listed(shown):
     return [label for label in labels(shown) if label in titles]
 
 
-def test_a_recipe_that_ran_here_is_marked(screen):
+def test_a_recipe_that_ran_here_is_marked(data_folder):
     here = Lab.open()
     assert here.wait(here.submit(RECIPES["local_shape"].experiment), 120).state == "succeeded"
-    shown = screen("recipes")
+    shown = opened("recipes")
     assert f"{len(RECIPES)} recipes, 1 done here" in read(shown)
     marks = [element.value for element in shown.markdown if "check_circle" in element.value]
     assert marks == [":green[:material/check_circle:]"]
 
 
-def test_the_screen_lists_all_and_a_search_leaves_few(screen):
-    shown = screen("recipes")
+def test_the_screen_lists_all_and_a_search_leaves_few(data_folder):
+    shown = opened("recipes")
     assert _listed(shown) == [each.title for each in RECIPES.values()]  # as they are numbered
     headings = [heading.value.replace("\\", "") for heading in shown.subheader]
     assert headings == list(groups()) and headings[0] == problems.GROUP
@@ -140,9 +126,9 @@ def test_the_screen_lists_all_and_a_search_leaves_few(screen):
     assert "No recipe has the words zebra." in read(shown)
 
 
-def test_a_recipe_says_why_what_to_try_and_what_comes_next(screen):
+def test_a_recipe_says_why_what_to_try_and_what_comes_next(data_folder):
     recipe = RECIPES["six_ways"]
-    shown = screen("compare", experiment=link.encode(recipe.experiment))
+    shown = opened("compare", experiment=link.encode(recipe.experiment))
     said = read(shown)
     assert all(
         words in said
@@ -157,50 +143,48 @@ def test_a_recipe_says_why_what_to_try_and_what_comes_next(screen):
     assert any(label.startswith("Try: the same as a workload") for label in labels(shown))
 
 
-def test_a_change_to_a_recipe_keeps_the_way_back_and_on(screen):
-    shown = screen("compare", experiment=link.encode(RECIPES["quadratic"].experiment))
+def test_a_change_to_a_recipe_keeps_the_way_back_and_on(data_folder):
+    shown = opened("compare", experiment=link.encode(RECIPES["quadratic"].experiment))
     next(field for field in shown.number_input if field.label == "X").set_value(5).run()
     assert "A variation of recipe" in read(shown) and "**A quadratic, traced**" in read(shown)
     assert {"Back to it as it stands", "Next: In x, in y, in both"} <= set(labels(shown))
     assert not any(label.startswith("Try:") for label in labels(shown))
 
 
-def test_a_problem_on_predict_shows_the_estimates_of_it_and_of_its_variation(screen):
+def test_a_problem_on_predict_shows_the_estimates_of_it_and_of_its_variation(data_folder):
     recipe = RECIPES["host_memory"]
-    said = read(screen("predict", experiment=link.encode(recipe.experiment)))
+    said = read(opened("predict", experiment=link.encode(recipe.experiment)))
     assert recipe.look_at in said and f"recipe {course.position(recipe)} of {len(RECIPES)}" in said
     here, varied = recipe.numbers(variation_of(recipe))
     assert f"**By the estimate:** {here}" in said
     assert f"**Offload the block inputs:** {varied}" in said
 
 
-def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(screen, monkeypatch):
+def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, monkeypatch):
     monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
     stops = examples.tour()
-    shown = screen("compare", run=stops[0].runs[0])
+    shown = opened("compare", run=stops[0].runs[0])
     said = read(shown)
     assert f"Tour, 1 of {len(stops)}:" in said and "Look at:" not in said
     onward = [label for label in labels(shown) if label.startswith("Next: ")]
     assert onward == [f"Next: {stops[1].title}"]
     # the notebook can begin with a page of them
-    screen("notebook").button(key="collection:example").click().run()
-    lab = Lab.open()
-    (made,) = lab.collections.listed()
-    lab.close()
+    opened("notebook").button(key="collection:example").click().run()
+    (made,) = Lab.open().collections.listed()
     assert set(made.runs) == {run for stop in stops for run in stop.runs}
     assert sum(each.kind == "text" for each in made.items) == len(stops)
 
 
 def test_runs_that_a_search_made_take_neither_the_examples_nor_the_tour_away(
-    screen, data_folder, monkeypatch
+    data_folder, monkeypatch
 ):
     monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
-    screen("history")  # takes the examples in
+    opened("history")  # takes the examples in
     place = Store(data_folder)
     asked = RECIPES["local_shape"].experiment
     place.submit("20260101-000004-eeeeee", asked, batch="search a")
     place.close()
-    shown = screen("history")
+    shown = opened("history")
     assert list(shown.dataframe[0].value["Run"]) and not shown.exception
     assert set(shown.dataframe[0].value["Run"]) == set(examples.run_ids())
     assert ONLY_EXAMPLES in read(shown)  # they are not taken for runs of one's own

@@ -1,13 +1,9 @@
 """Fields of the screens: labels, what is shared, what is invalid, and what is offered."""
 
-from types import SimpleNamespace
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link, parse_experiment
-from spmd_core.lab import Lab
-from tests.labs import ROOT
+from tests.ui import opened as screen_opened, said
 
 LAYER = {
     "workload": "layer",
@@ -27,23 +23,11 @@ ARRAY = {
 
 
 @pytest.fixture
-def opened(data_folder, monkeypatch):
+def opened(lab):
     """A function that opens a screen on an experiment."""
-    lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
-
-    def opened(page, spec, **query):
-        screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
-        screen.switch_page(f"pages/{page}.py")
-        screen.query_params["experiment"] = link.encode(parse_experiment(spec))
-        for name, value in query.items():
-            screen.query_params[name] = value
-        screen.run()
-        assert not screen.exception
-        return screen
-
-    yield opened
-    lab.close()
+    return lambda page, spec, **query: screen_opened(
+        page, experiment=link.encode(parse_experiment(spec)), **query
+    )
 
 
 def named(widgets, label):
@@ -53,11 +37,6 @@ def named(widgets, label):
 def shown(screen):
     given = screen.query_params["experiment"]
     return link.decode(given if isinstance(given, str) else given[0])
-
-
-def said(screen):
-    parts = [*screen.markdown, *screen.caption, *screen.error, *screen.info, *screen.warning]
-    return "\n".join(each.value for each in parts).replace("\\", "")
 
 
 def test_each_sharding_field_names_its_dim(opened):

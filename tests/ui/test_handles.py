@@ -9,7 +9,6 @@ from pathlib import Path
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab import Lab
 from ui.lab import find, lab
 from ui.shell import PAGES
 
@@ -22,7 +21,6 @@ def test_a_viewer_who_clears_the_caches_leaves_the_lab_alone(data_folder):
     st.cache_data.clear()
     assert lab() is first
     assert find("20200101-000000-abcdef") is None
-    Lab.open().close()
 
 
 def test_every_screen_is_in_the_menu():

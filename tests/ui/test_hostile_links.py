@@ -11,6 +11,7 @@ from bench.hostile_links import LINKS_A_SESSION, code_of, hostile, queries, thro
 from spmd_core.experiment import DEFAULT_SPEC, encode, parse_experiment
 from spmd_core.lab import Lab
 from tests.labs import ROOT, experiment
+from tests.ui import said
 from ui import links
 
 pytestmark = pytest.mark.slow
@@ -26,14 +27,7 @@ def opened(data_folder):
             session.query_params[name] = value
         return session.run()
 
-    yield page
-    Lab.open().close()
-
-
-def said(page):
-    """Everything that a reader reads, without the escapes of Markdown."""
-    parts = [*page.error, *page.info, *page.caption, *page.markdown, *page.subheader]
-    return "\n".join(part.value for part in parts).replace("\\", "")
+    return page
 
 
 class Screens:
@@ -156,7 +150,6 @@ def test_a_sample_of_hostile_links_breaks_no_screen_and_no_command(data_folder):
     assert screens.seen == {}
     assert through_commands(hostile(60, seed=2)) == {}
     assert Lab.open().history() == ()
-    Lab.open().close()
 
 
 @pytest.mark.parametrize(

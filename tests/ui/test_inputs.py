@@ -2,7 +2,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link, parse_experiment
-from spmd_core.lab import Lab
+from tests.ui import opened
 from ui.layout.shape import parse_shape
 from ui.mesh_fields import keep_axes, rename_axes
 
@@ -97,9 +97,8 @@ MODEL = parse_experiment(
     ids=["compare", "layout", "override", "predict", "model"],
 )
 def test_a_removed_axis_leaves_specs_and_its_size_comes_back(data_folder, page, experiment):
-    screen = AppTest.from_file("../../home.py", default_timeout=60).switch_page(f"pages/{page}.py")
-    screen.query_params["experiment"] = link.encode(experiment)
-    axes = next(group for group in screen.run().button_group if group.label == "Mesh axes")
+    screen = opened(page, experiment=link.encode(experiment))
+    axes = next(group for group in screen.button_group if group.label == "Mesh axes")
     before, name = _size(screen, 2).value, experiment.mesh[1][0]
     axes.set_value(1).run()
     assert not screen.exception
@@ -110,7 +109,6 @@ def test_a_removed_axis_leaves_specs_and_its_size_comes_back(data_folder, page, 
     assert not screen.exception and _size(screen, 2).value == before == 4
     names = {field.label: field.value for field in (*screen.text_input, *screen.selectbox)}
     assert names["Axis 2 name"] == name
-    Lab.open().close()
 
 
 def _size(screen, position):
@@ -125,11 +123,10 @@ def _size(screen, position):
     ],
 )
 def test_a_shape_with_no_size_in_it_is_refused_in_clear_words(data_folder, text, words):
-    screen = AppTest.from_file("../../home.py", default_timeout=60).switch_page("pages/layout.py")
-    field = next(field for field in screen.run().text_input if field.label == "Array shape")
+    screen = opened("layout")
+    field = next(field for field in screen.text_input if field.label == "Array shape")
     field.set_value(text).run()
     assert words in " ".join(error.value.replace("\\", "") for error in screen.error)
-    Lab.open().close()
 
 
 def test_strategies_keep_the_order_of_the_link_that_they_came_with():

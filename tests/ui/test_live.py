@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import DEFAULT_SPEC, link, parse_experiment
+from tests.ui import opened
 
 pytestmark = pytest.mark.slow
 
@@ -38,15 +39,6 @@ def full_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def opened(page: str, **query: str) -> AppTest:
-    screen = AppTest.from_file("../../home.py", default_timeout=60)
-    if page != "overview":
-        screen = screen.switch_page(f"pages/{page}.py")
-    for name, value in query.items():
-        screen.query_params[name] = value
-    return screen.run()
-
-
 def button(screen: AppTest, label: str):
     return next(button for button in screen.button if button.label == label)
 
@@ -69,11 +61,11 @@ def test_a_full_disk_at_the_press_is_a_sentence(lab, page):
     assert lab.active() == ()
 
 
-@pytest.mark.parametrize("page", [*BUTTONS, "overview"])
+@pytest.mark.parametrize("page", [*BUTTONS, None])
 def test_a_full_disk_at_cancel_is_a_sentence_that_stays_until_it_is_cancelled(lab, page):
     experiment = EXPERIMENTS.get(page, EXPERIMENTS["compare"])
     lab._store.submit(RUN, experiment)
-    query = {} if page == "overview" else {"experiment": link.encode(experiment), "run": RUN}
+    query = {} if page is None else {"experiment": link.encode(experiment), "run": RUN}
     screen = opened(page, **query)
     with full_disk():
         button(screen, "Cancel").click().run()
@@ -88,7 +80,7 @@ def test_a_full_disk_at_cancel_is_a_sentence_that_stays_until_it_is_cancelled(la
 
 
 def test_a_full_disk_at_the_release_of_the_devices_is_a_sentence(lab):
-    screen = opened("overview")
+    screen = opened()
     with full_disk():
         button(screen, "Release the devices").click().run()
     assert is_storage_sentence(said(screen))

@@ -8,7 +8,6 @@ import pytest
 from streamlit.config import get_option, set_option
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab import Lab
 from ui.entrance import door
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,8 +34,7 @@ def opened(data_folder, monkeypatch):
         assert not page.exception
         return page
 
-    yield opened
-    Lab.open().close()
+    return opened
 
 
 def test_a_screen_asks_for_the_login_first(opened):
@@ -103,7 +101,6 @@ def test_an_open_address_without_login_is_pointed_out(data_folder, address, told
         page.switch_page("pages/history.py").run()
     finally:
         set_option("server.address", here)
-        Lab.open().close()
     assert not page.exception
     assert told == any(
         "answers on 0.0.0.0 without a login" in each.value.replace("\\", "")

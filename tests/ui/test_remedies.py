@@ -1,7 +1,6 @@
 """What would remove a run's collectives, on the screen of that run."""
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from bench.values import result, strategy
 from spmd_core.lab import Lab, Remedies
@@ -10,19 +9,13 @@ from spmd_core.trials import remedy_searches as running
 from spmd_core.trials.trying.remedy_search import to_stored
 from tests.labs import STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
+from tests.ui import opened
 from tests.ui.predictions import store
-from ui.compare import view
 
 pytestmark = pytest.mark.slow
 
 SUM = {"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}
 MOVE = {"kind": "all-to-all", "axes": ["x"], "bytes": 2**20, "count": 1}
-
-
-def opened(run):
-    screen = AppTest.from_file("../../home.py", default_timeout=30).switch_page("pages/compare.py")
-    screen.query_params["run"] = run
-    return screen.run()
 
 
 def links(screen):
@@ -42,13 +35,10 @@ def test_a_press_has_them_tried_in_the_background(data_folder, monkeypatch):
         ),
     )
     store(data_folder, found)
-    view.forget()
-    screen = opened(found.run)
+    screen = opened("compare", run=found.run)
     next(button for button in screen.button if button.label == "Try changes").click().run()
     until(lambda: (known := running.known(Lab.open(), found.run)) and known[0] == "done", 120)
     assert any("no all\\-reduce over `x`" in label for label in links(screen.run()))
-    Lab.open().close()
-    view.forget()
 
 
 def test_answers_are_there_when_the_run_is_opened_again(data_folder):
@@ -59,8 +49,7 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
         }
     )
     store(data_folder, found)
-    view.forget()
-    screen = opened(found.run)
+    screen = opened("compare", run=found.run)
     assert "Try changes" in [button.label for button in screen.button]
 
     remedy = Remedy(
@@ -93,5 +82,3 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     ]
     assert sum("Leave `in` replicated" in label for label in links(screen)) == 1
     assert any("guesses" in each.value for each in screen.caption)
-    Lab.open().close()
-    view.forget()

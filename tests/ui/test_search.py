@@ -9,7 +9,7 @@ from spmd_core.search.link import decode, encode
 from spmd_core.trials import searches as running
 from spmd_core.words import why_not
 from tests.labs import until
-from tests.ui import opened
+from tests.ui import opened, said
 from ui.search.question_inputs import DEFAULT
 
 pytestmark = pytest.mark.slow
@@ -22,11 +22,6 @@ SMALL = {
     "remat": ["full"],
     "offload": False,
 }
-
-
-def said(screen) -> str:
-    parts = (*screen.markdown, *screen.caption, *screen.error, *screen.info, *screen.subheader)
-    return "\n".join(each.value for each in parts).replace("\\", "")
 
 
 def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown(lab):

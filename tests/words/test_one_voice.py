@@ -1,14 +1,13 @@
 """The screens and the command line say the same of the same result, and say it first."""
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from bench.values import ENVIRONMENT, comparison, result, strategy
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import link, parse_experiment
-from spmd_core.lab import Lab
 from spmd_core.results import Estimate, Result
 from spmd_core.words import experiment_words
+from tests.ui import opened
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 from ui import tables
 from ui.compare import view
@@ -77,12 +76,7 @@ def heading(page, data_folder, found):
     """The first heading of a screen that shows a stored result."""
     view.forget()  # a run of the same id may have been shown before
     store(data_folder, found)
-    screen = AppTest.from_file("../../home.py", default_timeout=60).switch_page(page)
-    screen.query_params["experiment"] = link.encode(found.experiment)
-    screen.query_params["run"] = found.run
-    screen.run()
-    Lab.open().close()
-    assert not screen.exception
+    screen = opened(page, experiment=link.encode(found.experiment), run=found.run)
     headings = [each.value.replace("\\", "") for each in screen.subheader]
     return headings[0].removeprefix(":red[:material/error: ").removesuffix("]")
 
@@ -90,13 +84,13 @@ def heading(page, data_folder, found):
 @pytest.mark.parametrize("case", MEASURED)
 def test_compare_says_what_the_command_line_says(data_folder, case):
     found = MEASURED[case]
-    assert heading("pages/compare.py", data_folder, found) == report(found)[0]
+    assert heading("compare", data_folder, found) == report(found)[0]
 
 
 @pytest.mark.parametrize("case", PREDICTED)
 def test_predict_says_what_the_command_line_says(data_folder, case):
     found = PREDICTED[case]
-    assert heading("pages/predict.py", data_folder, found) == report(found)[0]
+    assert heading("predict", data_folder, found) == report(found)[0]
 
 
 def test_experiments_that_differ_have_names_that_differ():

@@ -37,15 +37,11 @@ MANY = 20
 @pytest.fixture
 def open_lab(data_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-    labs = []
 
     def opened(address, **changes):
-        labs.append(Lab.open(data_folder, settings=replace(HASTY, dask=address, **changes)))
-        return labs[-1]
+        return Lab.open(data_folder, settings=replace(HASTY, dask=address, **changes))
 
-    yield opened
-    for lab in labs:
-        lab.close()
+    return opened
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ ODD = "=cmd() <img src=x onerror=alert(1)> **b** [l](http://e.com) \u202eabc"
 def lab(data_folder):
     lab = Lab.open(data_folder, serve=False, settings=HASTY)
     lab._store.submit(RUN, experiment())
-    yield lab
-    lab.close()
+    return lab
 
 
 def test_what_is_added_is_stored_word_for_word_and_listed(lab):

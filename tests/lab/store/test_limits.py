@@ -20,17 +20,13 @@ from tests.labs import HASTY, experiment
 @pytest.fixture
 def open_lab(data_folder):
     """Labs that work no queue: what is submitted stays queued."""
-    labs = []
 
     def opened(**changes):
-        labs.append(Lab.open(data_folder, serve=False, settings=replace(HASTY, **changes)))
-        labs[-1]._is_wanted = lambda: False
-        labs[-1]._supervisor._is_wanted = lambda: False
-        return labs[-1]
+        lab = Lab.open(data_folder, serve=False, settings=replace(HASTY, **changes))
+        lab._is_wanted = lab._supervisor._is_wanted = lambda: False
+        return lab
 
-    yield opened
-    for lab in labs:
-        lab.close()
+    return opened
 
 
 def test_a_viewer_and_all_viewers_have_so_many_runs_and_the_command_line_is_not_limited(open_lab):

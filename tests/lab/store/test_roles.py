@@ -29,8 +29,7 @@ ROLES = replace(HASTY, admins=("ann@example.com",), runners=("iss#2",))
 def lab(data_folder):
     lab = Lab.open(data_folder, serve=False, settings=ROLES)
     lab._is_wanted = lab._supervisor._is_wanted = lambda: False
-    yield lab
-    lab.close()
+    return lab
 
 
 @pytest.mark.parametrize(
@@ -201,4 +200,3 @@ def test_a_run_outlasts_the_role_of_who_submitted_it(data_folder, monkeypatch):
         lab.delete([run], other)
     assert [each.who for each in lab.actions() if each.action == "cancel"] == ["iss 4"]
     assert lab.delete([run], ANN) == 1
-    lab.close()

@@ -15,15 +15,7 @@ def standin_engine(monkeypatch):
 
 @pytest.fixture
 def open_lab(data_folder):
-    labs = []
-
-    def opened(**changes):
-        labs.append(Lab.open(data_folder, settings=replace(HASTY, **changes)))
-        return labs[-1]
-
-    yield opened
-    for lab in labs:
-        lab.close()
+    return lambda **changes: Lab.open(data_folder, settings=replace(HASTY, **changes))
 
 
 @pytest.fixture

@@ -73,9 +73,7 @@ def test_what_a_newer_version_noted_of_a_run_at_hand_is_left_aside(data_folder):
 
 def test_a_queued_run_that_nobody_can_read_can_be_deleted_where_nobody_works(data_folder):
     queued(data_folder, version=9)
-    lab = Lab.open(data_folder, serve=False, settings=HASTY)
-    assert lab.delete(["old"]) == 1
-    lab.close()
+    assert Lab.open(data_folder, serve=False, settings=HASTY).delete(["old"]) == 1
 
 
 @pytest.mark.parametrize(

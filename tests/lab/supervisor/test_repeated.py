@@ -14,9 +14,7 @@ from tests.standin import sitecustomize as standin
 @pytest.fixture
 def lab(data_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-    lab = Lab.open(data_folder, settings=replace(PATIENT, idle_s=HASTY.idle_s))
-    yield lab
-    lab.close()
+    return Lab.open(data_folder, settings=replace(PATIENT, idle_s=HASTY.idle_s))
 
 
 def study(behaviour=standin.QUICK, **timing):

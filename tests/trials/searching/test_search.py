@@ -39,9 +39,7 @@ ENDLESS, ABORT, ROUNDS = 1, 8, 5
 def lab(data_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
     monkeypatch.setenv("STANDIN_LOG", str(data_folder.parent / "log"))
-    lab = Lab.open(data_folder, settings=HASTY)
-    yield lab
-    lab.close()
+    return Lab.open(data_folder, settings=HASTY)
 
 
 @pytest.fixture

@@ -26,9 +26,7 @@ SUM_OVER_X = Collective(kind="all-reduce", axes=("x",), bytes=2**24, count=1)
 @pytest.fixture
 def lab(data_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-    opened = Lab.open(data_folder, settings=HASTY)
-    yield opened
-    opened.close()
+    return Lab.open(data_folder, settings=HASTY)
 
 
 def compiled(lab, **changes):

@@ -1,10 +1,11 @@
 """The tab Arrows of Compare without a browser: its answer, its choice, and links to it."""
 
+from functools import partial
+
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from bench.values import result, strategy
-from spmd_core.lab import Lab
+from tests.ui import opened
 from tests.ui.predictions import store
 
 EVERY = list(range(8))
@@ -14,19 +15,9 @@ ODD = {"kind": "all-reduce", "axes": ["x"], "groups": [[0, 3], [1, 2]], "bytes":
 
 
 @pytest.fixture
-def opened(data_folder):
+def arrows(data_folder):
     store(data_folder, result({"auto": strategy(1e-3, collectives=[GATHER, SUM, ODD])}))
-
-    def opened(**query):
-        screen = AppTest.from_file("../../../home.py", default_timeout=60).switch_page(
-            "pages/compare.py"
-        )
-        for name, value in ({"run": "20260101-000000-abcdef", "tab": "Arrows"} | query).items():
-            screen.query_params[name] = value
-        return screen.run()
-
-    yield opened
-    Lab.open().close()
+    return partial(opened, "compare", run="20260101-000000-abcdef", tab="Arrows")
 
 
 def answer(screen) -> str:
@@ -48,12 +39,12 @@ def answer(screen) -> str:
         ({"once": "maybe"}, "18.4 MiB"),
     ],
 )
-def test_a_link_says_which_collectives_are_drawn_and_a_bad_one_draws_all(opened, query, size):
-    assert f"The busiest link carries {size}" in answer(opened(**query))
+def test_a_link_says_which_collectives_are_drawn_and_a_bad_one_draws_all(arrows, query, size):
+    assert f"The busiest link carries {size}" in answer(arrows(**query))
 
 
-def test_zero_bytes_among_groups_that_follow_no_axis(opened):
-    screen = opened(arrows="3")
+def test_zero_bytes_among_groups_that_follow_no_axis(arrows):
+    screen = arrows(arrows="3")
     assert answer(screen) == "**Nothing is sent: no collective moves any byte between devices.**"
     choice = next(each for each in screen.selectbox if each.label == "Collective")
     assert "all-reduce among devices 0, 3 | 1, 2, 0 B" in choice.options

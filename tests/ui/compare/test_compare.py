@@ -9,7 +9,6 @@ import weakref
 import zlib
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from bench.hostile_links import code_of
 from bench.values import result, strategy
@@ -20,6 +19,7 @@ from spmd_core.words.traces import trace_words
 from tests.experiment.workloads.own.test_files import WEIGHTED
 from tests.pictures.timeline.test_traced import FACTS, call
 from tests.pictures.timeline.values import timeline as predicted
+from tests.ui import errors, opened
 from tests.ui.predictions import store
 from ui.compare import view
 
@@ -35,21 +35,11 @@ TABS = (
 
 @pytest.fixture
 def screen(data_folder):
-    opened = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
-        "pages/compare.py"
-    )
-    opened.query_params["experiment"] = encode(LAYER)
-    yield opened.run()
-    Lab.open().close()
+    return opened("compare", experiment=encode(LAYER))
 
 
 def field(screen, kind, label):
     return next(widget for widget in screen.get(kind) if widget.label == label)
-
-
-def said(screen) -> str:
-    assert not screen.exception
-    return " ".join(error.value.replace("\\", "") for error in screen.error)
 
 
 def test_a_spec_that_shards_a_dim_otherwise_is_named_below_the_dims(screen):
@@ -78,22 +68,17 @@ def test_the_default_fills_its_devices(data_folder, monkeypatch):
         monkeypatch.setattr(
             "spmd_core.experiment.experiment.default_target", lambda name=target: name
         )
-        screen = (
-            AppTest.from_file("../../../home.py", default_timeout=30)
-            .switch_page("pages/compare.py")
-            .run()
-        )
+        screen = opened("compare")
         assert (
             field(screen, "number_input", "rows").value,
             field(screen, "number_input", "cols").value,
         ) == sizes
         assert field(screen, "text_input", "Axis 1 name").value == "x"
-    Lab.open().close()
 
 
 def test_without_a_strategy_there_is_nothing_to_run(screen):
     field(screen, "button_group", "Strategies").set_value([]).run()
-    assert "no strategy is chosen: choose at least one" in said(screen)
+    assert "no strategy is chosen: choose at least one" in errors(screen)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +91,7 @@ def test_without_a_strategy_there_is_nothing_to_run(screen):
 )
 def test_sizes_that_are_none(screen, size, words):
     field(screen, "number_input", "in").set_value(size).run()
-    assert words in said(screen)
+    assert words in errors(screen)
     assert field(screen, "number_input", "in").value == size
     # Run is off: nothing asks for a press of it
     assert not [each.value for each in screen.info if "Press Run" in each.value]
@@ -115,9 +100,9 @@ def test_sizes_that_are_none(screen, size, words):
 def test_too_large_for_memory_is_refused_with_the_bytes_and_the_limit(screen):
     field(screen, "number_input", "in").set_value(10**6)
     field(screen, "number_input", "out").set_value(10**6).run()
-    assert said(screen) == ""
+    assert errors(screen) == ""
     next(button for button in screen.button if button.label == "Run").click().run()
-    assert "TiB" in said(screen)
+    assert "TiB" in errors(screen)
     assert field(screen, "number_input", "in").value == 10**6
 
 
@@ -125,7 +110,7 @@ def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
     assert "int32" not in field(screen, "selectbox", "dtype").options
     field(screen, "selectbox", "Workload").set_value("contraction").run()
     assert "int32" in field(screen, "selectbox", "dtype").options
-    assert said(screen) == ""
+    assert errors(screen) == ""
 
 
 @pytest.mark.parametrize(
@@ -142,15 +127,10 @@ def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
     ],
 )
 def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder, code, words):
-    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
-        "pages/compare.py"
-    )
-    screen.query_params["experiment"] = code
-    screen.run()
-    assert words in said(screen)
-    assert len(said(screen)) < 300
+    screen = opened("compare", experiment=code)
+    assert words in errors(screen)
+    assert len(errors(screen)) < 300
     assert field(screen, "number_input", "rows").value == 1024
-    Lab.open().close()
 
 
 @pytest.mark.parametrize(
@@ -168,30 +148,20 @@ def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder,
 def test_a_link_opens_its_tab_and_what_it_says_of_no_tab_is_ignored(data_folder, query, drawn):
     stored = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
     store(data_folder, stored)
-    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
-        "pages/compare.py"
-    )
-    for name, value in (query | {"run": stored.run}).items():
-        screen.query_params[name] = value
-    screen.run()
-    assert said(screen) == ""
+    screen = opened("compare", run=stored.run, **query)
+    assert errors(screen) == ""
     parts = [
         part.value.replace("\\", "").partition(" A row")[0]
         for part in (*screen.caption, *screen.markdown)
     ]
     assert [sentence for sentence in TABS if sentence in parts] == [drawn]
-    Lab.open().close()
 
 
 def test_back_to_fields_that_were_run_finds_their_answer(data_folder):
     """The address of these fields as they were before Run was pressed names no run."""
     stored = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
     store(data_folder, stored)
-    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
-        "pages/compare.py"
-    )
-    screen.query_params["run"] = stored.run
-    screen.run()
+    screen = opened("compare", run=stored.run)
     (answer,) = [each.value for each in screen.subheader if "10 µs" in each.value]
     before = screen.query_params["experiment"]
     field(screen, "number_input", "in").set_value(64).run()
@@ -200,7 +170,6 @@ def test_back_to_fields_that_were_run_finds_their_answer(data_folder):
     screen.run()
     assert answer in [each.value for each in screen.subheader]
     assert screen.query_params["run"] == stored.run
-    Lab.open().close()
 
 
 def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folder):
@@ -210,13 +179,8 @@ def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folde
     store(data_folder, stored, {"auto": {TRACED: to_text(timeline), NAME: to_text(predicted())}})
     plain = result({"auto": strategy(1e-5)}, run="20260101-000000-aaaaaa")
     store(data_folder, plain)
-    view.forget()
-    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
-        "pages/compare.py"
-    )
-    screen.query_params["run"] = stored.run
-    screen.run()
-    assert said(screen) == ""
+    screen = opened("compare", run=stored.run)
+    assert errors(screen) == ""
     assert [tab.label for tab in screen.tabs][:2] == ["Trace", "Values"]
     assert any(
         "Step 5 s: 3 s compute, 1 s collectives (1 s exposed)" in part.value.replace("\\", "")
@@ -239,8 +203,6 @@ def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folde
     screen.query_params["tab"] = "Trace"
     screen.run()
     assert "Trace a step" in [button.label for button in screen.button]
-    view.forget()
-    Lab.open().close()
 
 
 @pytest.mark.parametrize(
@@ -251,24 +213,18 @@ def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folde
     ],
 )
 def test_a_link_that_does_not_fit_offers_the_nearest_experiment(data_folder, spec, words, size):
-    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
-        "pages/compare.py"
-    )
-    screen.query_params["experiment"] = code_of(
-        {"workload": "layer", "target": "cpu:8", "dims": {"in": 48, "out": 4}} | spec
-    )
-    screen.run()
-    assert words in said(screen)
+    other = {"workload": "layer", "target": "cpu:8", "dims": {"in": 48, "out": 4}}
+    screen = opened("compare", experiment=code_of(other | spec))
+    assert words in errors(screen)
     assert size is None or field(screen, "number_input", "Axis 1 size").value == size
     next(
         button for button in screen.button if button.label == "Use the nearest experiment"
     ).click().run()
-    assert said(screen) == "" and Lab.open().history() == ()  # nothing is computed
+    assert errors(screen) == "" and Lab.open().history() == ()  # nothing is computed
     assert (
         field(screen, "number_input", "in").value,
         field(screen, "number_input", "Axis 1 size").value,
     ) == (48, 8)
-    Lab.open().close()
 
 
 def test_a_workload_of_the_user_s_own_is_chosen_and_a_file_that_does_not_load_is_named(
@@ -279,11 +235,7 @@ def test_a_workload_of_the_user_s_own_is_chosen_and_a_file_that_does_not_load_is
     bad.write_text("def f(:\n")
     monkeypatch.setenv(files.VARIABLE, f"{good}:{bad}")
     assert len(files.problems()) == 1  # both are loaded
-    screen = (
-        AppTest.from_file("../../../home.py", default_timeout=30)
-        .switch_page("pages/compare.py")
-        .run()
-    )
+    screen = opened("compare")
     assert "broken.py does not load: line 1 (SyntaxError: invalid syntax)" in " ".join(
         each.value.replace("\\", "") for each in (*screen.warning, *screen.error)
     )
@@ -293,7 +245,6 @@ def test_a_workload_of_the_user_s_own_is_chosen_and_a_file_that_does_not_load_is
         "y = weighted(x, w)" in each.value.replace("\\", "")
         for each in (*screen.caption, *screen.markdown, *screen.code)
     )
-    Lab.open().close()
 
 
 def test_what_a_session_keeps_of_a_result_is_its_id(data_folder):
@@ -307,16 +258,10 @@ def test_what_a_session_keeps_of_a_result_is_its_id(data_folder):
     }
     stored = result({"auto": strategy(1e-5, collectives=[collective])})
     store(data_folder, stored)
-    view.forget()
-    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
-        "pages/compare.py"
-    )
-    screen.query_params["run"] = stored.run
-    screen.run()
-    assert said(screen) == ""
+    screen = opened("compare", run=stored.run)
+    assert errors(screen) == ""
     assert any("line 7" in button.label for button in screen.button)
     table = weakref.ref(view.view(stored.run).times_table)
     view.forget()
     gc.collect()
     assert table() is None
-    Lab.open().close()

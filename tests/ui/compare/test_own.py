@@ -6,15 +6,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import encode, files, parse_experiment
 from tests.experiment.test_newest import FIELDS, write  # noqa: F401
 from tests.labs import ROOT
-
-
-def opened(spec) -> AppTest:
-    screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
-    screen.switch_page("pages/compare.py")
-    screen.query_params["experiment"] = encode(parse_experiment(spec))
-    screen.run()
-    assert not screen.exception
-    return screen
+from tests.ui import opened
 
 
 def run(screen) -> None:
@@ -27,7 +19,7 @@ def test_run_takes_the_file_as_it_is_now_and_the_fields_stay(lab, write, is_stud
     other = FIELDS | {"sharding": {"batch": "x"}, "overrides": {}}
     spec = {"study": [{"experiment": FIELDS}, {"experiment": other}]} if is_study else FIELDS
     before = parse_experiment(spec)
-    screen = opened(spec)
+    screen = opened("compare", experiment=encode(parse_experiment(spec)))
     assert not [each for each in screen.info if "has changed" in each.value]
     write(**{"x @ w": "2 * (x @ w)"})
     screen.run()
@@ -44,7 +36,7 @@ def test_run_takes_the_file_as_it_is_now_and_the_fields_stay(lab, write, is_stud
 
 
 def test_a_file_that_no_longer_loads_is_named_and_nothing_is_queued(lab, write):  # noqa: F811
-    screen = opened(FIELDS)
+    screen = opened("compare", experiment=encode(parse_experiment(FIELDS)))
     write(**{"def swiglu(": "def swiglu("[:-1]})
     run(screen)
     assert not lab.active()

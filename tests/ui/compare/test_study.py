@@ -5,7 +5,6 @@ from streamlit.testing.v1 import AppTest
 
 from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.experiment import link, parse_experiment
-from spmd_core.lab import Lab
 from spmd_core.results import Result
 from tests.ui.predictions import prediction, store
 from ui.compare import view
@@ -34,8 +33,7 @@ RESULT = Result.model_validate(
 
 @pytest.fixture
 def screen(data_folder):
-    yield AppTest.from_file("../../../home.py", default_timeout=30).switch_page("pages/compare.py")
-    Lab.open().close()
+    return AppTest.from_file("../../../home.py", default_timeout=30).switch_page("pages/compare.py")
 
 
 def named(widgets, label):

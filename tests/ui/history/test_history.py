@@ -2,15 +2,11 @@
 by side.
 """
 
-from types import SimpleNamespace
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from bench.values import result, strategy
-from spmd_core.lab import Lab
 from spmd_core.lab.store.store import Store
-from tests.labs import ROOT
+from tests.ui import opened as screen_opened, said
 from tests.ui.predictions import MODEL, predicted, store
 
 MEASURED, FIRST, SECOND, FAILED = (
@@ -22,10 +18,8 @@ MEASURED, FIRST, SECOND, FAILED = (
 
 
 @pytest.fixture
-def opened(data_folder, monkeypatch):
+def opened(lab, data_folder):
     """A function that opens History over a measured run and two predictions."""
-    lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
     store(data_folder, result({"auto": strategy(1e-5)}, run=MEASURED))
     store(data_folder, predicted(run=FIRST))
     store(
@@ -33,23 +27,7 @@ def opened(data_folder, monkeypatch):
         predicted(MODEL.vary(options={"model": "scaled:16", "remat": "minimal"}), run=SECOND),
     )
 
-    def opened(*runs, **query):
-        screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).switch_page(
-            "pages/history.py"
-        )
-        for name, value in (query | {"runs": ",".join(runs)}).items():
-            screen.query_params[name] = value
-        screen.run()
-        assert not screen.exception
-        return screen
-
-    yield opened
-    lab.close()
-
-
-def said(screen) -> str:
-    parts = (*screen.markdown, *screen.caption, *screen.info, *screen.subheader)
-    return "\n".join(part.value for part in parts).replace("\\", "")
+    return lambda *runs, **query: screen_opened("history", runs=",".join(runs), **query)
 
 
 def test_a_search_keeps_what_is_ticked(opened):

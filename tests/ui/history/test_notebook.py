@@ -1,15 +1,10 @@
 """The Notebook screen without a browser: a collection is begun, read and edited; History's cards tick."""
 
-from types import SimpleNamespace
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from bench.values import result, strategy
-from spmd_core.lab import Lab
 from spmd_core.search import KeptSearch
-from tests.labs import ROOT
-from tests.ui.history.test_history import said
+from tests.ui import opened, said
 from tests.ui.predictions import store
 
 RUN, OTHER = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb"
@@ -17,26 +12,14 @@ ODD = "# A [link](javascript:x)\n- **fast** <b>\nplain :material/home:"
 
 
 @pytest.fixture
-def lab(data_folder, monkeypatch):
-    lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
+def lab(lab, data_folder):
     store(data_folder, result({"auto": strategy(1e-5)}, run=RUN))
     store(data_folder, result({"auto": strategy(2e-5)}, run=OTHER))
-    yield lab
-    lab.close()
-
-
-def opened(page, **query):
-    screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).switch_page(page)
-    for name, value in query.items():
-        screen.query_params[name] = value
-    screen.run()
-    assert not screen.exception
-    return screen
+    return lab
 
 
 def test_a_collection_is_begun_and_found(lab):
-    screen = opened("pages/notebook.py")
+    screen = opened("notebook")
     assert "No collection yet" in said(screen)
     # an example is offered where the results that came with the program are stored
     assert not [each for each in screen.button if each.key == "collection:example"]
@@ -50,7 +33,7 @@ def test_a_collection_shows_text_as_it_is_and_the_answers_of_its_runs(lab):
     page = lab.collections.create("Week 47")
     lab.collections.add_text(page.id, ODD)
     lab.collections.add_runs(page.id, RUN)
-    screen = opened("pages/notebook.py", collection=page.id)
+    screen = opened("notebook", collection=page.id)
     raw = "\n".join(part.value for part in (*screen.header, *screen.markdown))
     assert "\\[link\\]" in raw and "**fast** \\<b\\>" in raw and r"plain \:material\/home\:" in raw
     assert "10 µs" in str(screen.table[0].value.to_numpy())
@@ -59,7 +42,7 @@ def test_a_collection_shows_text_as_it_is_and_the_answers_of_its_runs(lab):
 
 def test_it_is_edited_in_place(lab):
     page = lab.collections.add_runs(lab.collections.create("Week 47").id, RUN, OTHER)
-    screen = opened("pages/notebook.py", collection=page.id, edit="true")
+    screen = opened("notebook", collection=page.id, edit="true")
     screen.button(key=f"move:Down:{page.items[0].id}").click().run()
     assert lab.collections.find(page.id).runs == (OTHER, RUN)
     screen.button(key=f"remove:{page.items[1].id}").click().run()
@@ -67,34 +50,32 @@ def test_it_is_edited_in_place(lab):
 
 
 def test_a_link_to_one_that_is_not_stored_offers_its_archive(lab):
-    assert "drop it on History" in said(opened("pages/notebook.py", collection="c-gone"))
+    assert "drop it on History" in said(opened("notebook", collection="c-gone"))
 
 
 def test_a_search_that_a_collection_has_is_not_offered_again(lab, monkeypatch):
     here, there = KeptSearch(search="a", title="8 chips"), KeptSearch(search="b", title="16 chips")
     monkeypatch.setattr(lab.searches, "listed", lambda: (here, there))
     page = lab.collections.add_search(lab.collections.create("Week 47").id, here)
-    screen = opened("pages/notebook.py", collection=page.id, edit="true")
+    screen = opened("notebook", collection=page.id, edit="true")
     offered = next(each for each in screen.selectbox if each.label == "Add a search")
     assert [option.split(":")[0] for option in offered.options] == ["16 chips"]
 
 
 def test_a_note_has_bold_and_code_and_no_other_markup(lab):
     lab.notebook.label(RUN, note="try **in** over `y`\n# [no](http://a.b) heading")
-    (shown,) = (
-        each.value for each in opened("pages/history.py", runs=RUN).markdown if "try" in each.value
-    )
+    (shown,) = (each.value for each in opened("history", runs=RUN).markdown if "try" in each.value)
     first, second = shown.split("  \n")
     assert first == "try **in** over `y`" and second.startswith("\\# \\[no\\]")
 
 
 def test_a_run_with_a_name_has_it_on_overview(lab):
     lab.notebook.label(OTHER, name="Ring of 8")
-    labels = [link.proto.label for link in opened("home.py").get("page_link")]
+    labels = [link.proto.label for link in opened().get("page_link")]
     assert "Ring of 8" in labels and any("Dense layer" in label for label in labels)
 
 
 def test_cards_tick_what_the_table_ticks(lab):
-    screen = opened("pages/history.py", runs=RUN)
+    screen = opened("history", runs=RUN)
     cards = screen.get("button_group")[0]
     assert cards.value == [RUN] and len(cards.options) == 2

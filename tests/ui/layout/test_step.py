@@ -1,11 +1,10 @@
 """The Layout screen without a browser: a product in pictures, resharding, pasted code."""
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import link, parse_experiment, read_pasted
-from spmd_core.lab import Lab
+from tests.ui import opened
 from ui.layout import paste, product, together
 
 STEP = parse_experiment(
@@ -21,28 +20,14 @@ ARRAY = {"array": ("d0", "d1")}
 ARRAYS = {"x": ("batch", "in"), "weights": ("in", "out"), "y": ("batch", "out")}
 
 
-@pytest.fixture
-def opened(data_folder):
-    def opened(**query):
-        screen = AppTest.from_file("../../../home.py", default_timeout=60).switch_page(
-            "pages/layout.py"
-        )
-        for name, value in query.items():
-            screen.query_params[name] = value
-        return screen.run()
-
-    yield opened
-    Lab.open().close()
-
-
 def shown(screen) -> str:
     assert not screen.exception
     each = [*screen.subheader, *screen.markdown, *screen.caption, *screen.error]
     return " ".join(item.value.replace("\\", "") for item in each)
 
 
-def test_a_link_to_a_product_shows_what_it_needs_and_its_fields_change_it(opened):
-    screen = opened(experiment=link.encode(STEP))
+def test_a_link_to_a_product_shows_what_it_needs_and_its_fields_change_it(data_folder):
+    screen = opened("layout", experiment=link.encode(STEP))
     assert "All-gather of operand weights over axis `x`: 6.1 µs" in shown(screen)
     field = next(each for each in screen.text_input if each.label == "Spec of weights")
     assert field.value == "P('x', 'y')"
@@ -67,8 +52,10 @@ def test_a_link_to_a_product_shows_what_it_needs_and_its_fields_change_it(opened
         ("P('x', None, 'y')", "does not fit its rank 2"),
     ],
 )
-def test_a_link_carries_what_it_is_resharded_to_and_a_bad_one_gets_a_sentence(opened, to, said):
-    assert said in shown(opened(to=to))
+def test_a_link_carries_what_it_is_resharded_to_and_a_bad_one_gets_a_sentence(
+    data_folder, to, said
+):
+    assert said in shown(opened("layout", to=to))
 
 
 @pytest.mark.parametrize(
@@ -132,8 +119,8 @@ def test_what_the_switch_begins_with_is_valid_on_any_mesh(mesh):
     assert product.begun(step, product.ONE).workload == "array"
 
 
-def test_the_switch_turns_the_screen_over_and_back(opened):
-    screen = opened()
+def test_the_switch_turns_the_screen_over_and_back(data_folder):
+    screen = opened("layout")
     switch = next(each for each in screen.get("button_group") if each.label == "Shows")
     switch.set_value(product.STEP).run()
     assert "All-reduce of the result y over axis `y`" in shown(screen)

@@ -9,12 +9,12 @@ from importlib.metadata import version
 from urllib.parse import parse_qs
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import absent
 from spmd_core.words import cost_of, money_text
+from tests.ui import errors, opened as screen_opened
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
 
@@ -25,24 +25,13 @@ def opened(data_folder):
     def opened(*results, **query):
         for result in results:
             store(data_folder, result)
-        screen = AppTest.from_file("../../../home.py", default_timeout=60).switch_page(
-            "pages/predict.py"
-        )
-        for name, value in query.items():
-            screen.query_params[name] = value
-        return screen.run()
+        return screen_opened("predict", **query)
 
-    yield opened
-    Lab.open().close()
+    return opened
 
 
 def field(screen, kind, label):
     return next(widget for widget in screen.get(kind) if widget.label == label)
-
-
-def said(screen) -> str:
-    assert not screen.exception
-    return " ".join(error.value.replace("\\", "") for error in screen.error)
 
 
 def headings(screen) -> str:
@@ -67,7 +56,7 @@ def test_a_missing_compiler_for_gpus_is_named_before_predict_is_pressed(
 
 def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     screen = opened()
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert "2.1 GiB of 15.8 GiB per device: should fit." in headings(screen)
     # an estimate is enough for a row of a study
     assert [each for each in screen.button if each.key == "predict:variant"]
@@ -83,7 +72,7 @@ def test_an_axis_that_does_not_cut_the_parameters_is_named_before_compiling(open
         options={"model": "scaled:1"},
     )
     screen = opened(experiment=link.encode(wide))
-    assert said(screen) == "" and "does not fit" in headings(screen)
+    assert errors(screen) == "" and "does not fit" in headings(screen)
     assert [warning.value.replace("\\", "") for warning in screen.warning] == [
         "embed=2048 does not divide over fsdp=4096: parameters are replicated on every device."
     ]
@@ -118,7 +107,7 @@ def test_the_nearest_plan_that_fits_is_one_click_away(opened):
 
 def test_a_link_shows_its_stored_prediction(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef")
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert (
         "Step time 16.2 ms at 86.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits."
         in headings(screen)
@@ -150,7 +139,7 @@ def test_two_predictions_stand_side_by_side(opened):
         tab="Beside",
         **{"with": "20260101-000000-cccccc"},
     )
-    assert said(screen) == ""
+    assert errors(screen) == ""
     texts = " ".join(each.value for each in (*screen.markdown, *screen.caption, *screen.subheader))
     assert "Both programs communicate alike." in texts
     assert any("B against A" in each.value.columns for each in screen.table)
@@ -192,18 +181,18 @@ def test_what_does_not_fit_says_by_how_much_and_what_helps(opened):
 def test_another_topology_is_filled_and_keeps_the_batch_per_device(opened):
     screen = opened()
     field(screen, "selectbox", "Shape").set_value("8x8").run()
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert field(screen, "number_input", "Axis 1 size").value == 64
     assert field(screen, "number_input", "Sequences per device").value == 2
     field(screen, "selectbox", "TPU or GPU").set_value("v5p").run()
     assert field(screen, "selectbox", "Shape").value == "4x4x4"
-    assert said(screen) == ""
+    assert errors(screen) == ""
 
 
 def test_a_preset_sets_the_mesh(opened):
     screen = opened()
     field(screen, "button", "fsdp × tensor").click().run()
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert [field(screen, "number_input", f"Axis {at} size").value for at in (1, 2)] == [4, 4]
 
 
@@ -212,11 +201,11 @@ def test_a_mesh_that_does_not_fill_is_refused_and_mended_by_one_click(opened):
     field(screen, "number_input", "Axis 1 size").set_value(8).run()
     assert (
         "mesh of 8 devices does not fill v5e:4x4 with its 16: make the axes multiply to 16"
-        in said(screen)
+        in errors(screen)
     )
     assert field(screen, "button", "Predict").disabled is True
     field(screen, "button", "Use fsdp=16").click().run()
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert field(screen, "number_input", "Axis 1 size").value == 16
 
 
@@ -232,22 +221,22 @@ def test_a_mesh_that_does_not_fill_is_refused_and_mended_by_one_click(opened):
 def test_bad_numbers_are_refused_and_stay(opened, label, value, words):
     screen = opened()
     field(screen, "number_input", label).set_value(value).run()
-    assert words in said(screen)
-    assert len(said(screen)) < 300
+    assert words in errors(screen)
+    assert len(errors(screen)) < 300
     assert field(screen, "number_input", label).value == value
 
 
 def test_flags_that_write_files_are_refused(opened):
     screen = opened()
     field(screen, "text_input", "Compiler flags").set_value("xla_dump_to=/tmp/x").run()
-    assert "is not a flag" in said(screen)
+    assert "is not a flag" in errors(screen)
 
 
 def test_another_workload_and_back_keeps_the_model(opened):
     screen = opened()
     field(screen, "selectbox", "Model").set_value("llama-2-7b").run()
     field(screen, "selectbox", "Predict").set_value("layer").run()
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert field(screen, "button_group", "Strategies").value == [
         "auto",
         "constrained",
@@ -271,8 +260,8 @@ def test_another_workload_and_back_keeps_the_model(opened):
 )
 def test_an_experiment_that_cannot_be_predicted_is_said_and_the_nearest_offered(opened, spec):
     screen = opened(experiment=link.encode(parse_experiment(spec)))
-    assert said(screen)
-    assert len(said(screen)) < 400
+    assert errors(screen)
+    assert len(errors(screen)) < 400
     assert Lab.open().active() == ()
 
 
@@ -287,11 +276,11 @@ def test_a_link_of_a_training_step_that_cannot_be_is_mended_by_one_click(opened)
         experiment="1."
         + base64.urlsafe_b64encode(zlib.compress(json.dumps(spec).encode())).decode()
     )
-    assert said(screen) == (
+    assert errors(screen) == (
         "This link cannot be opened as it is. Topology v5e:3x5 is not a shape of TPU v5e: use tpu:v5e:4x4 or tpu:v5e:2x4."
     )
     field(screen, "button", "Use the nearest experiment").click().run()
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert (
         field(screen, "selectbox", "TPU or GPU").value,
         field(screen, "selectbox", "Shape").value,
@@ -313,10 +302,10 @@ def test_the_nearest_of_simulated_devices_is_a_topology_of_as_many(opened):
             )
         )
     )
-    assert said(screen) == "target cpu:8 is not a topology: choose a TPU or a GPU"
+    assert errors(screen) == "target cpu:8 is not a topology: choose a TPU or a GPU"
     assert field(screen, "button", "Predict").disabled is True
     field(screen, "button", "Use the nearest experiment").click().run()
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert (
         field(screen, "selectbox", "TPU or GPU").value,
         field(screen, "selectbox", "Shape").value,
@@ -364,7 +353,7 @@ def test_a_link_opens_its_tab_and_an_unknown_one_is_ignored(opened, query, peak)
     screen = opened(
         predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef", **query
     )
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert (
         any(
             "The largest arrays of the compiled program" in caption.value
@@ -386,7 +375,7 @@ def test_a_link_opens_its_tab_and_an_unknown_one_is_ignored(opened, query, peak)
 )
 def test_links_of_before_open_the_tab_that_has_it_now(opened, tab, now, words):
     screen = opened(predicted(), experiment=link.encode(MODEL), tab=tab)
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert any(words in caption.value for caption in screen.caption)
     assert next(each for each in screen.tabs if each.label == now)
 
@@ -395,7 +384,7 @@ def test_five_tabs_and_the_sweep_is_a_view_of_its_own(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL))
     assert [tab.label for tab in screen.tabs] == ["Time", "Arrows", "Memory", "Beside", "Programs"]
     field(screen, "button_group", "What is shown").set_value("sweep").run()
-    assert said(screen) == "" and not screen.tabs
+    assert errors(screen) == "" and not screen.tabs
     assert field(screen, "selectbox", "Vary").value == "chips"
     assert "sweep" in screen.query_params
     field(screen, "button_group", "What is shown").set_value("step").run()
@@ -405,13 +394,13 @@ def test_five_tabs_and_the_sweep_is_a_view_of_its_own(opened):
 @pytest.mark.parametrize("query", [{"sweep": "chips=64,256"}, {"tab": "Sweep"}, {"show": "sweep"}])
 def test_a_link_to_a_sweep_opens_it(opened, query):
     screen = opened(predicted(), experiment=link.encode(MODEL), **query)
-    assert said(screen) == "" and not screen.tabs
+    assert errors(screen) == "" and not screen.tabs
     assert field(screen, "selectbox", "Vary").value == "chips"
 
 
 def test_a_price_of_a_link_turns_chips_time_into_money(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), price="3.6", tokens="1000")
-    assert said(screen) == ""
+    assert errors(screen) == ""
     shown = {label: text.replace("\\", "") for label, text in metrics(screen).items()}
     spent = cost_of(prediction(), 3.6)
     assert shown["Cost of a step"] == money_text(spent.money_per_step) and shown[
@@ -426,14 +415,14 @@ def test_a_price_of_a_link_turns_chips_time_into_money(opened):
 @pytest.mark.parametrize("price", ["0", "-4", "nan", "<b>", "1e400", "9" * 5000])
 def test_a_price_that_is_none_is_left_out(opened, price):
     screen = opened(experiment=link.encode(MODEL), price=price)
-    assert said(screen) == "" and not screen.exception
+    assert errors(screen) == "" and not screen.exception
     assert field(screen, "number_input", "Price per chip-hour ($)").value is None
 
 
 @pytest.mark.parametrize("query", [{}, {"arrows": "99"}, {"arrows": "<b>"}])
 def test_the_arrows_need_the_program_text_of_more_than_64_devices(opened, query):
     screen = opened(predicted(), experiment=link.encode(MODEL), tab="Arrows", **query)
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert any("Which devices take part in" in each.value for each in screen.markdown)
 
 
@@ -456,11 +445,11 @@ def test_a_pasted_config_is_the_model(opened):
     sizes = "16 layers, width 2,048, mlp 7,168; 1,104,218,112 parameters"  # of scaled:1
     assert any(sizes in caption.value for caption in screen.caption)
     field(screen, "text_area", "Config").set_value(json.dumps(QWEN | {"kv_lora_rank": 512})).run()
-    assert "kv_lora_rank=512 is latent attention, which is not modeled" in said(screen)
+    assert "kv_lora_rank=512 is latent attention, which is not modeled" in errors(screen)
     field(screen, "text_area", "Config").set_value(json.dumps(QWEN)).run()
     assert "**qwen3**: 1,720,574,976 parameters" in [text.value for text in screen.markdown]
     field(screen, "button", "Use this model").click().run()
-    assert said(screen) == ""
+    assert errors(screen) == ""
     assert field(screen, "selectbox", "Model").value.startswith("qwen3(layers=28,embed=2048,")
     assert "1,720,574,976 parameters" in [caption.value for caption in screen.caption]
     code = "".join(screen.query_params["experiment"])

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
-Message = MutableMapping[str, Any]
-Send = Callable[[Message], Awaitable[None]]
-Receive = Callable[[], Awaitable[Message]]
-Asgi = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # No other site may show these pages in a frame, where it could lead a click to a Run button; and no
 # text of a link or a run may fetch a picture from elsewhere, which would reveal who reads it
@@ -25,10 +22,10 @@ _HEADERS = [
 class OwnFrames:
     """Adds the headers against foreign frames to every answer."""
 
-    def __init__(self, app: Asgi):
+    def __init__(self, app: ASGIApp):
         self._app = app
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and its answer back with the headers; a screen's messages as they are."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -42,7 +39,7 @@ class OwnFrames:
         await self._app(scope, receive, with_headers)
 
 
-def gate(app: Asgi) -> Asgi:
+def gate(app: ASGIApp) -> ASGIApp:
     """What serves nothing while the dashboard is closed."""
     if sys.version_info < (3, 11):  # noqa: UP036 - the screens report that Python is too old
         return app

@@ -12,6 +12,7 @@ from bench.figures import Asked, Figures, measure
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.recipes import get_recipe
+from spmd_core.results import EXAMPLES
 
 MOST_KIB = 512
 
@@ -41,7 +42,7 @@ def main(options: Asked, figures: Figures) -> None:
         figures.add("examples that failed", failed, most=0)
         if not failed:
             with examples.ARCHIVE.open("wb") as file:
-                lab.archives.export([run for run in runs if run], file, examples.INSTALLATION)
+                lab.archives.export([run for run in runs if run], file, EXAMPLES)
             figures.add("archive", examples.ARCHIVE.stat().st_size / 1024, "KiB", most=MOST_KIB)
         lab.close()
 

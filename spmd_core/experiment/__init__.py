@@ -58,7 +58,7 @@ from spmd_core.experiment.rules import (
     check_traces,
 )
 from spmd_core.experiment.sharded import Sharded, rows_dim
-from spmd_core.experiment.types import Axes, Mesh, Spec, axes_json, axes_of
+from spmd_core.experiment.types import Axes, Mesh, Spec, axes_json, axes_of, padded
 from spmd_core.experiment.variants import (
     MAX_NAME,
     MAX_VARIANTS,
@@ -110,6 +110,7 @@ from spmd_core.experiment.workloads.own.declare import workload
 from spmd_core.experiment.workloads.own.files import check_present, newer, version_words
 from spmd_core.experiment.workloads.own.steps import DeclaredStep, declared_steps, take_declared
 from spmd_core.experiment.workloads.small_programs import (
+    merged_imports,
     program_file,
     program_sizes,
     with_mesh,
@@ -232,6 +233,7 @@ __all__ = [
     "link_path",
     "link_refusal",
     "load_json",
+    "merged_imports",
     "moving",
     "named_axes",
     "names_of",
@@ -240,6 +242,7 @@ __all__ = [
     "on_topology",
     "option_choices",
     "own_flags",
+    "padded",
     "parameter_share",
     "parse_experiment",
     "parse_experiment_text",

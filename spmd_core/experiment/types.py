@@ -5,7 +5,7 @@ from typing import Any
 
 from spmd_core.experiment.workloads.workload import MemoryKind
 
-__all__ = ["Axes", "Fields", "MemoryKind", "Mesh", "Spec", "axes_json", "axes_of"]
+__all__ = ["Axes", "Fields", "MemoryKind", "Mesh", "Spec", "axes_json", "axes_of", "padded"]
 
 Axes = tuple[str, ...]  # mesh axes that shard one dim, major first; () means not sharded
 
@@ -30,3 +30,8 @@ def axes_of(entry: str | Sequence[str] | None) -> Axes:
     ((), ('x',), ('x', 'y'))
     """
     return (entry,) if isinstance(entry, str) else tuple(entry or ())
+
+
+def padded(spec: Spec, rank: int) -> Spec:
+    """A spec with an entry for every dim, as JAX takes a shorter one: the last ones may be left out."""
+    return (*spec, *((),) * (rank - len(spec)))

@@ -1,6 +1,6 @@
 """Names, notes, tags and pins: what people add to stored runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from spmd_core.base import Settings
 from spmd_core.lab.store.asker import COMMAND_LINE, Asker, check_may_act, check_may_change
@@ -19,10 +19,6 @@ class Notebook:
     def labels(self, run: str) -> Labels:
         """What was added to a run; RequestError where there is none of that id."""
         return self._store.labels(run)
-
-    def many(self, runs: Sequence[str]) -> dict[str, Labels]:
-        """The same of several runs, by id."""
-        return self._store.many_labels(runs)
 
     def origin(self, run: str) -> Origin | None:
         """Where a foreign run is from; None of a run of this data folder."""

@@ -39,9 +39,7 @@ class Chip:
     sources: str = ""
     platform: Literal["tpu", "gpu"] = "tpu"  # the first word of a target
     max_slices: int = 256
-    # what the devices are together that links join, and what joins these
-    slice_word: str = "slice"
-    network_word: str = "DCN"
+    slice_word: str = "slice"  # what the devices are together that links join
 
     @property
     def is_gpu(self) -> bool:

@@ -26,7 +26,6 @@ class Gpu(Chip):
     platform: Literal["tpu", "gpu"] = "gpu"
     max_slices: int = 4096
     slice_word: str = "NVLink domain"
-    network_word: str = "the network"
     domains: tuple[tuple[int, ...], ...] = _SMALL  # numbers of GPUs in a domain
     host_gpus: int = 8
     sms: int  # streaming multiprocessors

@@ -38,7 +38,7 @@ def plain_text(document: Document) -> str:
             case Paragraph(text):
                 parts.append(visible(text, keep="\n"))
             case Table():
-                parts.append(_aligned(block))
+                parts.append(table_text(block))
     return "\n\n".join(parts)
 
 
@@ -53,11 +53,11 @@ def _block(block: Block) -> str:
                 return "\n".join(f"> {_marked_line(line)}  " for line in text.split("\n"))
             return f"**{_line(text)}**" if is_first else _line(text)
         case Table():
-            return _table(block)
+            return table_markdown(block)
         case Chart(title):
             return f"_{_line(title)}: as numbers in the table._" if not title else ""
         case Folded(title, Table() as content):
-            return f"<details><summary>{_line(title)}</summary>\n\n{_table(content)}\n\n</details>"
+            return f"<details><summary>{_line(title)}</summary>\n\n{table_markdown(content)}\n\n</details>"
         case Folded():
             return ""
 
@@ -78,10 +78,6 @@ def _marked(kind: str, text: str) -> str:
 
 def table_markdown(table: Table) -> str:
     """A table alone, to paste into a review."""
-    return _table(table)
-
-
-def _table(table: Table) -> str:
     rows = [table.columns, *(tuple(cell.text for cell in row) for row in table.rows)]
     lines = ["| " + " | ".join(_line(cell) or " " for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * len(table.columns), *lines[1:]])
@@ -89,10 +85,6 @@ def _table(table: Table) -> str:
 
 def table_text(table: Table) -> str:
     """A table alone, for a terminal."""
-    return _aligned(table)
-
-
-def _aligned(table: Table) -> str:
     rows = [table.columns, *(tuple(visible(cell.text) for cell in row) for row in table.rows)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(table.columns))]
     return "\n".join(

@@ -70,7 +70,8 @@ def ranking_table(kept: KeptSearch) -> Table:
     compared, as on the screen, by the time of a billion tokens.
     """
     of_batches = len({each.tokens for each in kept.ranking}) > 1
-    title, cell = ("Time of 1B", _of_tokens) if of_batches else ("Time", _of_step)
+    title = "Time of 1B" if of_batches else "Time"
+    cell = _of_tokens if of_batches else lambda _, seconds: seconds_cell(seconds)
     return table_of(
         [
             {
@@ -89,10 +90,6 @@ def ranking_table(kept: KeptSearch) -> Table:
             for place, each in enumerate(kept.ranking, 1)
         ]
     )
-
-
-def _of_step(_: KeptCandidate, seconds: float | None) -> Cell:
-    return seconds_cell(seconds)
 
 
 def _of_tokens(each: KeptCandidate, seconds: float | None) -> Cell:

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from spmd_core.experiment import Plan, group_rows
+from spmd_core.experiment import Plan, group_rows, merged_imports
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import placed_devices
 
@@ -118,22 +118,12 @@ def _fields() -> dict[str, tuple[Any] | None]:
 def _imports(is_plain: bool) -> list[str]:
     """Import lines of all files and of the mesh, each once, without imports between these files."""
     extra = f"{'import numpy as np' if is_plain else 'from jax.experimental import mesh_utils'}\nfrom jax.sharding import AxisType"
-    plain: set[str] = set()
-    names: dict[str, set[str]] = {}
-    for node in (node for source in (*_sources(), extra) for node in ast.parse(source).body):
-        if isinstance(node, ast.Import):
-            plain |= {ast.unparse(ast.Import([alias])) for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("spmd_core"):
-            names.setdefault(node.module or "", set()).update(
-                ast.unparse(alias) for alias in node.names
-            )
-    return [
-        *sorted(plain),
-        *(
-            f"from {module} import {', '.join(sorted(named))}"
-            for module, named in sorted(names.items())
-        ),
-    ]
+    return merged_imports(
+        node
+        for source in (*_sources(), extra)
+        for node in ast.parse(source).body
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("spmd_core")
+    )
 
 
 @cache

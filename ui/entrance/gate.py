@@ -1,18 +1,12 @@
 """Serves nothing but a sentence while the dashboard is closed, on every path and open connection."""
 
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spmd_core.base import read_settings
 from ui.entrance import door, token, uploads, version
-
-Message = MutableMapping[str, Any]
-Send = Callable[[Message], Awaitable[None]]
-Receive = Callable[[], Awaitable[Message]]
-Asgi = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 UNAVAILABLE = 503
 _POLICY_VIOLATION = 1008  # of websockets
@@ -23,7 +17,7 @@ _DISCONNECT: Message = {"type": "websocket.disconnect", "code": _POLICY_VIOLATIO
 class Gate:
     """ASGI middleware that checks every request: Streamlit's paths and its websocket."""
 
-    def __init__(self, app: Asgi):
+    def __init__(self, app: ASGIApp):
         self._app = app
         self._looked, self._is_closed, self._has_login = float("-inf"), False, False
         # a login is remembered, and the source is stamped, from the start on, not from the first
@@ -31,7 +25,7 @@ class Gate:
         door.closed()
         version.source.has_changed()
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it with the sentence."""
         if scope["type"] == "http":
             if answer := _instead(scope):
@@ -47,9 +41,7 @@ class Gate:
         else:
             await self._app(scope, receive, send)
 
-    async def _connection(
-        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
-    ) -> None:
+    async def _connection(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A connection that ends with the browser's next message once the dashboard is closed, or
         once a login is required that was not when it began; with the server's within `door.LOOK_S`.
         """
@@ -91,7 +83,7 @@ class Gate:
             self._looked = now
 
 
-def _instead(scope: MutableMapping[str, Any]) -> Response | None:
+def _instead(scope: Scope) -> Response | None:
     """What is answered instead of what was requested; None where that is served."""
     if sentence := door.closed():
         return PlainTextResponse(f"{sentence}\n", UNAVAILABLE, {"cache-control": "no-store"})

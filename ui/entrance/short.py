@@ -4,22 +4,16 @@ that is stored leaves through them.
 """
 
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
 from html import escape
-from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spmd_core.base import RequestError, visible
 from spmd_core.experiment import link
 from spmd_core.words import experiment_words
 from ui.entrance import door
-
-Message = MutableMapping[str, Any]
-Send = Callable[[Message], Awaitable[None]]
-Receive = Callable[[], Awaitable[Message]]
-Asgi = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 OPEN = "open"  # of History's query: the run to be opened
 COLLECTION = "collection"  # of the Notebook's query
@@ -37,16 +31,16 @@ _TITLE = "SPMD Lab"
 class ShortLinks:
     """Answers short links, and what fetches previews; passes on all else."""
 
-    def __init__(self, app: Asgi):
+    def __init__(self, app: ASGIApp):
         self._app = app
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Redirect, preview, or pass on."""
         answer = _answer(scope) if scope["type"] == "http" else None
         await (answer or self._app)(scope, receive, send)
 
 
-def _answer(scope: MutableMapping[str, Any]) -> Response | None:
+def _answer(scope: Scope) -> Response | None:
     if scope.get("method") not in ("GET", "HEAD"):
         return None
     short = _SHORT.search(scope["path"])
@@ -67,7 +61,7 @@ def _short_words(short: re.Match[str]) -> str:
     return f"{'Collection' if short[1] == 'c' else 'Run'} {short[2]}"
 
 
-def _is_previewing(scope: MutableMapping[str, Any]) -> bool:
+def _is_previewing(scope: Scope) -> bool:
     agents = [value for name, value in scope["headers"] if name == b"user-agent"]
     return any(_PREVIEWING.search(agent.decode("latin-1")) for agent in agents)
 

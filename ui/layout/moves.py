@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, seconds_text
-from spmd_core.experiment import DTYPE_BYTES, Experiment, Layout, Spec, layout, read_spec
+from spmd_core.experiment import DTYPE_BYTES, Experiment, Layout, layout, padded, read_spec
 from spmd_core.pictures import Move, missing_bytes, reshard, time_of
 from spmd_core.time import (
     Calibration,
@@ -87,8 +87,3 @@ def reshard_view(experiment: Experiment, placed: Layout) -> None:
         key="picture:to",
         alt=picture.alt_text(new, experiment.dtype),
     )
-
-
-def padded(spec: Spec, rank: int) -> Spec:
-    """A spec with an entry for every dim, as JAX takes a shorter one."""
-    return (*spec, *((),) * (rank - len(spec)))

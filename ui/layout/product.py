@@ -12,6 +12,7 @@ from spmd_core.experiment import (
     axes_json,
     dtype_of,
     layout_of,
+    padded,
     parse_experiment,
     read_spec,
     spec_code,
@@ -118,7 +119,7 @@ def _spec_input(experiment: Experiment, array: Array) -> list[Any] | None:
         st.error(plain(str(error)), icon=":material/error:")
         return own
     rank = len(array.present(experiment.sizes))
-    return [axes_json(axes) for axes in moves.padded(spec, rank)]
+    return [axes_json(axes) for axes in padded(spec, rank)]
 
 
 def screen(share: Any) -> None:

@@ -31,7 +31,6 @@ class Transfer:
     name: str
     title: str
     share: Share
-    counted: str  # what its bytes are
     between_devices: bool = True
 
     def bus_factor(self, devices: int) -> float:
@@ -44,15 +43,13 @@ class Transfer:
 TRANSFERS: dict[str, Transfer] = {
     each.name: each
     for each in (
-        Transfer("all-reduce", "All-reduce", "reduce", "the operand of a device"),
-        Transfer("all-gather", "All-gather", "part", "the gathered result of a device"),
-        Transfer(
-            "reduce-scatter", "Reduce-scatter", "part", "the operand of a device, unscattered"
-        ),
-        Transfer("all-to-all", "All-to-all", "part", "the operand of a device"),
-        Transfer("collective-permute", "Collective-permute", "all", "what a device sends"),
-        Transfer("host-to-device", "Host to device", "all", "what a device takes in", False),
-        Transfer("device-to-host", "Device to host", "all", "what a device gives", False),
+        Transfer("all-reduce", "All-reduce", "reduce"),
+        Transfer("all-gather", "All-gather", "part"),
+        Transfer("reduce-scatter", "Reduce-scatter", "part"),
+        Transfer("all-to-all", "All-to-all", "part"),
+        Transfer("collective-permute", "Collective-permute", "all"),
+        Transfer("host-to-device", "Host to device", "all", False),
+        Transfer("device-to-host", "Device to host", "all", False),
     )
 }
 COLLECTIVES = tuple(name for name, each in TRANSFERS.items() if each.between_devices)

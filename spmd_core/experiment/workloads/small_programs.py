@@ -4,7 +4,7 @@ files, imports none.
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -62,7 +62,7 @@ def with_mesh(source: str, imports: str, mesh_lines: list[str]) -> str:
             [
                 *docstring,
                 "",
-                *_merged([*ast.parse(imports).body, *head]),
+                *merged_imports([*ast.parse(imports).body, *head]),
                 "",
                 *mesh_lines,
                 *lines[after:],
@@ -72,14 +72,14 @@ def with_mesh(source: str, imports: str, mesh_lines: list[str]) -> str:
     )
 
 
-def _merged(statements: list[ast.stmt]) -> list[str]:
-    """Import lines, each name once, plain imports first."""
-    plain, named = set(), {}
+def merged_imports(statements: Iterable[ast.stmt]) -> list[str]:
+    """The import lines among these statements, each name once, plain imports first."""
+    plain, named = set[str](), dict[str, set[str]]()
     for statement in statements:
         if isinstance(statement, ast.Import):
             plain |= {ast.unparse(ast.Import([alias])) for alias in statement.names}
         elif isinstance(statement, ast.ImportFrom):
-            named.setdefault(statement.module, set()).update(
+            named.setdefault(statement.module or "", set()).update(
                 ast.unparse(alias) for alias in statement.names
             )
     return [

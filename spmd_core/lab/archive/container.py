@@ -17,7 +17,7 @@ from spmd_core.base import RequestError, bytes_text, refuse, shorten
 from spmd_core.experiment import load_json
 
 SCHEMA = 1
-FORMAT, SUFFIX = "spmd-lab archive", ".spmdlab"
+FORMAT = "spmd-lab archive"
 MANIFEST = "manifest.json"
 MOST_INFLATED_BYTES, MOST_RATIO = 2**30, 100
 MOST_MEMBERS, MOST_MEMBER_BYTES = 60_000, 2**27

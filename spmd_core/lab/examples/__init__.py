@@ -9,10 +9,8 @@ from pathlib import Path
 
 from spmd_core.base import RequestError
 from spmd_core.lab.archive import container
-from spmd_core.results import EXAMPLES
 
 SPECS, ARCHIVE = (Path(__file__).with_name(name) for name in ("specs.json", "examples.spmdlab"))
-INSTALLATION = EXAMPLES  # which their runs name as where they are from
 
 
 @cache

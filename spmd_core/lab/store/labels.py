@@ -10,26 +10,15 @@ from spmd_core.lab.store.actions import Actions
 from spmd_core.lab.store.rows import LABELS, WITH_LABELS, labels_of, origin_of
 from spmd_core.results import Labels, Origin
 
+_OF_RUN = f"SELECT {LABELS} FROM runs {WITH_LABELS} WHERE runs.id = ?"
+
 
 class LabelsOfRuns(Actions):
     """What people added to runs, as values."""
 
     def labels(self, run: str) -> Labels:
         """What was added to a run; RequestError where there is none of that id."""
-        return self.many_labels((run,))[run]
-
-    def many_labels(self, runs: Sequence[str]) -> dict[str, Labels]:
-        """The same of several runs, by id."""
-        marks = ", ".join("?" * len(runs))
-        rows = self._rows(
-            f"SELECT runs.id, {LABELS} FROM runs {WITH_LABELS} WHERE runs.id IN ({marks})",
-            tuple(runs),
-        )
-        stored = {row["id"]: labels_of(row) for row in rows}
-        for run in runs:
-            if run not in stored:
-                raise refuse(f"run {shorten(run)}", "is not stored here", "see the history")
-        return stored
+        return _labels(self._rows(_OF_RUN, (run,)), run)
 
     def origin(self, run: str) -> Origin | None:
         """Where a foreign run is from; None of a run of this data folder."""
@@ -48,18 +37,19 @@ class LabelsOfRuns(Actions):
         since: the second of two people must not undo the first without knowing.
         """
         with self._transaction() as db:
-            rows = db.execute(
-                f"SELECT {LABELS} FROM runs {WITH_LABELS} WHERE runs.id = ?", (run,)
-            ).fetchall()
-            if not rows:
-                raise refuse(f"run {shorten(run)}", "is not stored here", "see the history")
-            now = labels_of(rows[0])
+            now = _labels(db.execute(_OF_RUN, (run,)).fetchall(), run)
             for field in changes if was else ():
                 if getattr(now, field) != getattr(was, field):
                     raise changed_meanwhile(run, field, getattr(now, field))
             after = replace(now, **changes)  # pyright: ignore[reportArgumentType]
             write_labels(db, run, after)
             return after
+
+
+def _labels(rows: Sequence[sqlite3.Row], run: str) -> Labels:
+    if not rows:
+        raise refuse(f"run {shorten(run)}", "is not stored here", "see the history")
+    return labels_of(rows[0])
 
 
 def write_labels(db: sqlite3.Connection, run: str, labels: Labels) -> None:

@@ -42,8 +42,8 @@ _BITS = {
     "s1": 1,
     "u1": 1,
 }
-# as `S(n)` in a TPU's layout; 2, 4 and 6 are flags and scalar memory
-HBM, VMEM, HOST_MEMORY_SPACE = 0, 1, 5
+# as `S(n)` in a TPU's layout; 1 is VMEM, 2, 4 and 6 are flags and scalar memory
+HBM, HOST_MEMORY_SPACE = 0, 5
 
 
 class HloError(LabError):

@@ -4,6 +4,7 @@ what it does not know.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from spmd_core.program.hlo.module import Frame
 from spmd_core.program.hlo.text import frame_chains
@@ -90,13 +91,7 @@ def _computations(
         elif (
             ops and not ops[-1].frames and "stack_frame_id=" in line
         ):  # an attribute before it was broken over lines
-            ops[-1] = Op(
-                ops[-1].line,
-                ops[-1].name,
-                ops[-1].opcode,
-                _frames_of(line, frames),
-                ops[-1].communicates,
-            )
+            ops[-1] = replace(ops[-1], frames=_frames_of(line, frames))
 
 
 def _op(line: str, at: int, frames: dict[int, tuple[Frame, ...]]) -> Op | None:
@@ -161,17 +156,7 @@ def _reading_order(lines: tuple[str, ...], computations: dict[str, Section]) -> 
             if callee in computations and callee not in seen
         ]
         ordered.append(section)
-    return [
-        Section(
-            section.name,
-            section.start,
-            section.stop,
-            section.ops,
-            notes.get(section.name, ""),
-            section.is_entry,
-        )
-        for section in ordered
-    ]
+    return [replace(section, note=notes.get(section.name, "")) for section in ordered]
 
 
 def _called(lines: tuple[str, ...], section: Section) -> Iterator[tuple[str, str]]:

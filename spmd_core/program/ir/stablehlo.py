@@ -4,6 +4,7 @@ in its `loc` tables.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from spmd_core.program.hlo.module import Frame
 from spmd_core.program.ir.text import Op, ProgramText, Section
@@ -76,10 +77,7 @@ def _functions(lines: tuple[str, ...], locations: "_Locations") -> list[Section]
             for callee in _CALL.findall(line):
                 notes.setdefault(callee, f"called by @{name}")
         at = stop
-    sections = [
-        Section(f.name, f.start, f.stop, f.ops, notes.get(f.name, ""), f.is_entry)
-        for f in functions
-    ]
+    sections = [replace(function, note=notes.get(function.name, "")) for function in functions]
     sections.sort(key=lambda section: not section.is_entry)
     return sections
 
@@ -114,8 +112,7 @@ def _ops(lines: tuple[str, ...], start: int, stop: int, locations: "_Locations")
             ops.append(Op(at, match[1] or "", match[2], (), match[2] in COLLECTIVES))
         where = _LAST_LOC.search(line)
         if where and last is not None and not ops[last].frames:
-            op = ops[last]
-            ops[last] = Op(op.line, op.name, op.opcode, locations.frames(where[1]), op.communicates)
+            ops[last] = replace(ops[last], frames=locations.frames(where[1]))
         if _ANY_LOC.sub("", line).rstrip().endswith("{"):
             owners.append(last)
     return tuple(ops)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from spmd_core.base import by_key
-from spmd_core.experiment.types import Axes, Mesh, Spec
+from spmd_core.experiment.types import Axes, Mesh, Spec, padded
 from spmd_core.experiment.workloads.exported.description import (
     SYMBOL_SIZE,
     Described,
@@ -80,7 +80,7 @@ class Program:
         Shardy gave it when the file was read.
         """
         given = next((spec for pattern, spec in self.specs if matches(pattern, leaf.path)), None)
-        return full(given if given is not None else leaf.known or (), len(leaf.sizes))
+        return padded(given if given is not None else leaf.known or (), len(leaf.sizes))
 
     def output_spec(self, leaf: Leaf) -> Spec | None:
         """The spec of an output: its argument's where its file shards both alike, else its file's,
@@ -90,7 +90,7 @@ class Program:
         if of is not None and leaf.known == of.known:
             return self.spec(of)
         known = leaf.spec if self.is_changed else leaf.known
-        return None if known is None else full(known, len(leaf.sizes))
+        return None if known is None else padded(known, len(leaf.sizes))
 
     def array_specs(self) -> dict[str, Spec]:
         """Path -> spec of every argument and output; replicated where the compiler decides."""
@@ -123,11 +123,6 @@ class Program:
         return Held(
             leaf, shape, spec, total, -(-total // parts), math.prod(sizes.values()) // parts
         )
-
-
-def full(spec: Spec, rank: int) -> Spec:
-    """A spec with an entry for each dim: the last ones may be left out."""
-    return (*spec, *((),) * (rank - len(spec)))
 
 
 def findings(program: Program) -> tuple[Finding, ...]:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spmd_core.experiment.types import Axes, Spec
+from spmd_core.experiment.types import Axes, Spec, padded
 from spmd_core.experiment.workloads.exported.description import NAME, SYMBOL_SIZE, Described, Leaf
-from spmd_core.experiment.workloads.exported.held import full
 from spmd_core.experiment.workloads.exported.sizes import size_of
 from spmd_core.experiment.workloads.workload import FLOATS, Array, Dims, Workload
 
@@ -56,4 +55,4 @@ def workload_of(described: Described) -> Workload:
 def _array(leaf: Leaf) -> LeafArray:
     rank = len(leaf.sizes)
     dims = tuple(f"d{dim}" for dim in range(rank))
-    return LeafArray(leaf.path, dims, (), leaf.dtype, leaf.sizes, full(leaf.known or (), rank))
+    return LeafArray(leaf.path, dims, (), leaf.dtype, leaf.sizes, padded(leaf.known or (), rank))

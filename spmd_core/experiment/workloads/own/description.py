@@ -66,7 +66,7 @@ def describe(path: Path, text: str) -> tuple[Description, ...]:
     sentence, if it finds none or fails.
     """
     spare = spare_bytes()
-    answer = ask_child(_DESCRIBE, [str(path)], _environ(), LOAD_S, spare)
+    answer = ask_child(_DESCRIBE, [str(path)], child_environ(), LOAD_S, spare)
     if answer.stopped == "memory":
         raise refuse(
             path.name,
@@ -101,6 +101,9 @@ def describe(path: Path, text: str) -> tuple[Description, ...]:
         ) from None
 
 
-def _environ() -> dict[str, str]:
+def child_environ() -> dict[str, str]:
+    """The environment of a child process that loads a file: JAX on the CPU, whatever it is set to
+    here.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     return kept | {"JAX_PLATFORMS": "cpu"}

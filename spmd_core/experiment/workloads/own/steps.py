@@ -1,7 +1,6 @@
 """Steps on pytrees that a file of the user's own declares: programs, exported by a child process."""
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from spmd_core.base import ask_child, refuse
 from spmd_core.experiment.workloads.exported import programs
 from spmd_core.experiment.workloads.exported.description import Described
 from spmd_core.experiment.workloads.own import files
+from spmd_core.experiment.workloads.own.description import child_environ
 
 EXPORT_S = 120.0
 _EXPORTER = "spmd_core.engine.exported.declared"
@@ -63,10 +63,10 @@ def take_declared() -> tuple[Described, ...]:
 
 
 def _of_file(path: Path) -> list[Described]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
-    environ |= {"JAX_PLATFORMS": "cpu"}
     with TemporaryDirectory() as folder:
-        answer = ask_child(_EXPORTER, [str(path), folder], environ, EXPORT_S, programs.PARSE_BYTES)
+        answer = ask_child(
+            _EXPORTER, [str(path), folder], child_environ(), EXPORT_S, programs.PARSE_BYTES
+        )
         if answer.stopped or not answer.text:
             raise refuse(
                 path.name, "was not exported in time, or ended its process", "make it smaller"

@@ -48,30 +48,37 @@ class _Traced(ProgramFile):
         """
         program = self.experiment.exported
         assert program is not None
-        results = [
-            (program.shape(leaf), jnp.dtype(leaf.dtype)) for leaf in program.described.outputs
-        ]
-        donated = [place for place, leaf in enumerate(_kept(program)) if leaf.is_donated]
-
-        def stands_for(*arrays: Any) -> Any:
-            return tuple(jnp.zeros(shape, dtype) for shape, dtype in results)
-
-        jitted = jax.jit(
-            stands_for,
-            keep_unused=True,
-            donate_argnums=donated,
-            out_shardings=tuple(self.outputs),
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of donations that a function of zeros cannot use
-            lowered = jitted.trace(*self.arguments).lower()
         platform = self.arguments[0].sharding.mesh.devices.flat[0].platform
         if platform == "cpu":
             linalg.initialize_lapack()  # as tracing would, for calls of its functions
-        # which is private: `tests/engine/exported` watches it on both versions of JAX
-        lowering: Any = lowered._lowering
-        lowering._hlo = meshed(program, platform)
-        return lowered
+        return lowered_with(
+            program,
+            meshed(program, platform),
+            self.arguments,
+            donate_argnums=[at for at, leaf in enumerate(_kept(program)) if leaf.is_donated],
+            out_shardings=tuple(self.outputs),
+        )
+
+
+def lowered_with(
+    program: Program, module: Any, arguments: Sequence[Any], **options: Any
+) -> jax.stages.Lowered:
+    """What JAX lowers of a function of zeros with the program's outputs, with `module` in the place
+    of its own. `options` are those of `jax.jit`.
+    """
+    outputs = [(program.shape(leaf), jnp.dtype(leaf.dtype)) for leaf in program.described.outputs]
+    jitted = jax.jit(
+        lambda *arrays: tuple(jnp.zeros(shape, dtype) for shape, dtype in outputs),
+        keep_unused=True,
+        **options,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of donations that a function of zeros cannot use
+        lowered = jitted.trace(*arguments).lower()
+    # which is private: `tests/engine/exported` watches it on both versions of JAX
+    lowering: Any = lowered._lowering
+    lowering._hlo = module
+    return lowered
 
 
 def complete(names: Names, experiment: Experiment) -> Names:

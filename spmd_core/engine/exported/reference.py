@@ -15,7 +15,7 @@ from jax._src.interpreters import mlir
 from spmd_core.base import refuse
 from spmd_core.engine.exported.allowed import operations
 from spmd_core.engine.exported.flops import flops_of
-from spmd_core.engine.exported.lower import meshed
+from spmd_core.engine.exported.lower import lowered_with, meshed
 from spmd_core.engine.exported.noisy import add_noise
 from spmd_core.experiment import Program
 from spmd_core.results import EPS, Arithmetic, Bounded, Reference, bound, resolved
@@ -88,18 +88,9 @@ def _compiled(
     program: Program, operands: Mapping[str, np.ndarray], module: Any, more: tuple[Any, ...]
 ) -> Any:
     """The module compiled for one CPU device, as a function of arrays that returns NumPy arrays."""
-    shapes = [(program.shape(leaf), jnp.dtype(leaf.dtype)) for leaf in program.described.outputs]
-    given = [*operands.values(), *more]
     with jax.default_device(jax.local_devices(backend="cpu")[0]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        jitted = jax.jit(
-            lambda *arrays: tuple(jnp.zeros(shape, dtype) for shape, dtype in shapes),
-            keep_unused=True,
-        )
-        lowered = jitted.lower(*given)
-        lowering: Any = lowered._lowering
-        lowering._hlo = module
-        compiled = lowered.compile()
+        compiled = lowered_with(program, module, [*operands.values(), *more]).compile()
 
     def call(*arrays: Any) -> list[np.ndarray]:
         with jax.default_device(jax.local_devices(backend="cpu")[0]):

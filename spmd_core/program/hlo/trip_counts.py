@@ -45,29 +45,32 @@ def _compare(module: Module, condition: Computation) -> tuple[int, str, int] | N
     """(tuple index, direction, bound) of a condition that compares an element of the loop's state
     with a constant.
     """
-    root, inner, outer = condition.root, condition, None
-    if root.opcode == "fusion" and len(root.called()) == 1:
-        outer, inner = root, module.by_name[root.called()[0]]
-        root = inner.root
-    if root.opcode != "compare" or len(root.operands) != 2:
+    root, operands = _unfused(module, condition, condition.root)
+    if root.opcode != "compare" or len(operands) != 2:
         return None
-    left, right = (_through_fusion(condition, outer, inner, name) for name in root.operands)
-    if left is None or right is None:
-        return None
-    bound = _integer(right)
+    left, bound = operands[0], _integer(operands[1])
     if left.opcode != "get-tuple-element" or bound is None:
         return None
     return int(left.attributes["index"]), root.attributes.get("direction", ""), bound
 
 
-def _through_fusion(
-    outside: Computation, fusion: Instruction | None, inside: Computation, name: str
-) -> Instruction | None:
-    """The instruction that produces a value, followed out of a fusion through its parameters."""
-    source = same_value(inside, inside.by_name[name])
-    if fusion is not None and source.opcode == "parameter":
-        source = same_value(outside, outside.by_name[fusion.operands[int(source.argument)]])
-    return source
+def _unfused(
+    module: Module, outside: Computation, result: Instruction
+) -> tuple[Instruction, list[Instruction]]:
+    """The op that makes a result, where that is a fusion the op inside of it; and what produces its
+    operands, followed out of the fusion through its parameters.
+    """
+    inside, fusion = outside, None
+    if result.opcode == "fusion" and len(result.called()) == 1:
+        fusion, inside = result, module.by_name[result.called()[0]]
+        result = inside.root
+    sources = [same_value(inside, inside.by_name[name]) for name in result.operands]
+    return result, [
+        same_value(outside, outside.by_name[fusion.operands[int(source.argument)]])
+        if fusion is not None and source.opcode == "parameter"
+        else source
+        for source in sources
+    ]
 
 
 def same_value(computation: Computation, instruction: Instruction) -> Instruction:
@@ -77,8 +80,8 @@ def same_value(computation: Computation, instruction: Instruction) -> Instructio
     return instruction
 
 
-def _integer(instruction: Instruction | None) -> int | None:
-    if instruction is None or instruction.opcode != "constant" or instruction.shape.dims:
+def _integer(instruction: Instruction) -> int | None:
+    if instruction.opcode != "constant" or instruction.shape.dims:
         return None
     try:
         value = json.loads(instruction.argument)
@@ -99,20 +102,15 @@ def _step(module: Module, body: Computation, index: int) -> int | None:
     state = body.root
     if state.opcode != "tuple" or index >= len(state.operands):
         return None
-    changed, inner, outer = same_value(body, body.by_name[state.operands[index]]), body, None
-    if changed.opcode == "fusion" and len(changed.called()) == 1:
-        outer, inner = changed, module.by_name[changed.called()[0]]
-        changed = inner.root
-    if changed.opcode != "add":
+    changed = same_value(body, body.by_name[state.operands[index]])
+    added, parts = _unfused(module, body, changed)
+    if added.opcode != "add" or len(parts) != 2:
         return None
-    parts = [_through_fusion(body, outer, inner, name) for name in changed.operands]
-    steps = [_integer(part) for part in parts]
     own = [
-        part is not None
-        and part.opcode == "get-tuple-element"
-        and int(part.attributes["index"]) == index
+        part.opcode == "get-tuple-element" and int(part.attributes["index"]) == index
         for part in parts
     ]
-    if len(parts) == 2 and own[0] and steps[1] is not None:
+    steps = [_integer(part) for part in parts]
+    if own[0] and steps[1] is not None:
         return steps[1]
-    return steps[0] if len(parts) == 2 and own[1] else None
+    return steps[0] if own[1] else None

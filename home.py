@@ -6,7 +6,7 @@ from spmd_core.base import read_settings
 from spmd_core.machine import default_target
 from spmd_core.words import WHAT_THIS_IS
 from ui import cards, hardware as hardware_view, links, live, shell, state
-from ui.lab import lab, may_act, release
+from ui.lab import as_viewer, lab, may_act
 from ui.notebook import tour
 from ui.predict import nearest
 
@@ -21,16 +21,14 @@ with st.container(border=True):
     place = st.container()
     with st.container(horizontal=True):
         asked = st.button("Refresh the device information", icon=":material/refresh:", key="ask")
-        if st.button(
+        pressed = st.button(
             "Release the devices",
             icon=":material/eject:",
             key="release",
             help="Ends the worker process, so that others can use them.",
-        ):
-            if sentence := shell.attempt(release):
-                shell.refusal(sentence)
-            else:
-                st.toast("The worker releases the devices now, or after the current run.")
+        )
+        if pressed and shell.done(as_viewer, lab().release):
+            st.toast("The worker releases the devices now, or after the current run.")
     waiting = st.container()
     is_asked = asked or (
         lab().devices(target) is None

@@ -1,9 +1,8 @@
 """The handle to the Lab; the only importer of it in the user interface."""
 
 import hashlib
-import io
 import ipaddress
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -13,9 +12,9 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import LabError, RequestError, is_confirmed, read_settings
-from spmd_core.experiment import Described, Experiment, programs
-from spmd_core.lab import VIEWER, Asker, Batch, Imported, Lab, Room, doctor, examples, role_of
-from spmd_core.results import Collection, Labels, RunStatus
+from spmd_core.experiment import programs
+from spmd_core.lab import VIEWER, Asker, Batch, Lab, Room, doctor, examples, role_of
+from spmd_core.results import RunStatus
 from spmd_core.words import Check
 from ui.entrance import door
 
@@ -62,49 +61,11 @@ def find(run: str) -> RunStatus | None:
         return None
 
 
-# What changes something passes who requests it: the Lab itself refuses those who may only look.
-
-
-def submit(experiment: Experiment) -> str:
-    """Queue an experiment for whoever looks at this page; the run's id."""
-    return lab().submit(experiment, asker())
-
-
-def cancel(*runs: str) -> None:
-    """Cancel runs."""
-    lab().cancel(*runs, asker=asker())
-
-
-def cancel_mine() -> None:
-    """Cancel every run of whoever looks at this page."""
-    lab().cancel_all(viewer(), asker())
-
-
-def delete(runs: Sequence[str]) -> None:
-    """Delete runs that are over."""
-    lab().delete(runs, asker())
-
-
-def label(run: str, was: Labels | None, **changes: object) -> Labels:
-    """Change a run's name, note, tags or pin, which were `was` when they were shown."""
-    return lab().notebook.label(run, asker(), was, **changes)
-
-
-def edit_collection(
-    change: Callable[..., Collection | None], *arguments: object, **named: object
-) -> Collection | None:
-    """Call one of `lab().collections` for whoever looks at this page."""
-    return change(*arguments, asker=asker(), **named)
-
-
-def delete_search(search: str) -> None:
-    """Delete a foreign search."""
-    lab().searches.delete(search, asker())
-
-
-def import_archive(data: bytes, name: str) -> Imported:
-    """Import the runs of an archive that whoever looks at this page drops."""
-    return lab().archives.import_file(io.BytesIO(data), name, asker())
+def as_viewer(action: Callable[..., T], *arguments: object, **named: object) -> T:
+    """Call a method of the Lab that changes something for whoever looks at this page: the Lab
+    itself refuses those who may only look.
+    """
+    return action(*arguments, asker=asker(), **named)
 
 
 def takes_files() -> bool:
@@ -116,31 +77,6 @@ def prepare_parser() -> None:
     """Have what reads a program ready, where the server takes them."""
     if takes_files():
         programs.prepare()
-
-
-def take_program(data: bytes, name: str) -> Described:
-    """Hold a program that whoever looks at this page drops."""
-    return lab().take_program(data, name, asker())
-
-
-def take_declared_programs() -> tuple[Described, ...]:
-    """Hold the steps that the owner's files declare."""
-    return lab().take_declared_programs(asker())
-
-
-def delete_program(program: str) -> None:
-    """Let go of a program."""
-    lab().delete_program(program, asker())
-
-
-def release() -> None:
-    """Let go of the devices."""
-    lab().release(asker())
-
-
-def probe(target: str) -> None:
-    """Ask a target's devices what they are, and wait."""
-    lab().probe(target, asker=asker())
 
 
 def self_test() -> Iterator[Check]:

@@ -18,7 +18,7 @@ from spmd_core.words import (
 )
 from ui import cards, links, state
 from ui.charts import bandwidth, by_strategy, curve
-from ui.lab import cancel, cancel_mine, find, lab, room, submit
+from ui.lab import as_viewer, find, lab, room
 from ui.markdown import plain
 from ui.shell import attempt, done, refusal, reported
 
@@ -45,7 +45,7 @@ def ask(screen: str, experiment: Experiment) -> None:
 
     def queue() -> None:
         now = newest(experiment)
-        asked.append(submit(now))
+        asked.append(as_viewer(lab().submit, now))
         if now != experiment:
             state.replace(screen, now, state.variant_at(screen))
 
@@ -220,7 +220,7 @@ def _queue(seen: Seen) -> None:
         if taken.own and st.button(
             "Cancel all of mine", key="cancel:mine", icon=":material/stop_circle:"
         ):
-            state.set_refused("mine", attempt(cancel_mine))
+            state.set_refused("mine", attempt(as_viewer, lab().cancel_all))
     _cancel_refusal("mine")
 
 
@@ -239,13 +239,13 @@ def _behind(status: RunStatus) -> None:
             query_params=cards.query(at_hand.experiment, at_hand.run),
         )
         if st.button("Cancel that one", key=f"cancel-ahead:{at_hand.run}"):
-            state.set_refused(at_hand.run, attempt(cancel, at_hand.run))
+            state.set_refused(at_hand.run, attempt(as_viewer, lab().cancel, at_hand.run))
     _cancel_refusal(at_hand.run)
 
 
 def _cancel_button(run: str) -> None:
     if st.button("Cancel", key=f"cancel:{run}", icon=":material/stop_circle:"):
-        state.set_refused(run, attempt(cancel, run))
+        state.set_refused(run, attempt(as_viewer, lab().cancel, run))
 
 
 def _cancel_refusal(run: str) -> None:

@@ -14,7 +14,7 @@ from spmd_core.experiment import Experiment, files
 from spmd_core.words import experiment_words, screen_title
 from ui import links, state, style
 from ui.entrance import door, version
-from ui.lab import lab, may_act, probe, take_examples
+from ui.lab import as_viewer, lab, may_act, take_examples
 from ui.markdown import as_sentence, plain
 from ui.tables import escaped
 
@@ -139,7 +139,7 @@ def done(action: Callable[..., object], *arguments: object) -> bool:
 
 def query_devices(target: str) -> None:
     """Query a target's devices; a refusal is shown in place."""
-    done(probe, target)
+    done(as_viewer, lab().probe, target)
 
 
 def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:

@@ -241,9 +241,9 @@ class Lab:
                 self._store.cancel_queued(run)  # where it was put back in the queue meanwhile
         self._wake()
 
-    def cancel_all(self, viewer: str, asker: Asker = COMMAND_LINE) -> int:
+    def cancel_all(self, asker: Asker) -> int:
         """Cancel every run of a viewer that is not over; how many there were."""
-        runs = self._store.active_of(viewer)
+        runs = self._store.active_of(asker.viewer)
         if runs:
             self.cancel(*runs, asker=asker)
         return len(runs)

@@ -13,7 +13,7 @@ from ui import live
 from ui.charts.bandwidth import BYTES_LABELS
 from ui.charts.base import TOP, Spec, category, hover, layer, layered, quantity
 from ui.compare.view import View
-from ui.lab import batch, cancel, lab
+from ui.lab import as_viewer, batch, lab
 from ui.markdown import plain
 from ui.shell import attempt, done, draw_table
 
@@ -68,10 +68,10 @@ def _watch(experiments: tuple[Experiment, ...]) -> None:
     if not active:
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
-        done = len(experiments) - len(active)
-        st.progress(done / len(experiments), text=f"{done} of {len(experiments)} sizes")
+        over = len(experiments) - len(active)
+        st.progress(over / len(experiments), text=f"{over} of {len(experiments)} sizes")
         if st.button("Cancel", key="sizes:cancel", icon=":material/stop_circle:"):
-            attempt(cancel, *active)
+            attempt(as_viewer, lab().cancel, *active)
     _show(known(experiments))
 
 

@@ -19,7 +19,7 @@ from spmd_core.words import (
 )
 from ui import cards, exports, run_tables, shell, state, tables
 from ui.compare import view
-from ui.lab import delete, lab, room
+from ui.lab import as_viewer, lab, room
 from ui.markdown import plain
 from ui.notebook import archives, collections, labels, outcome
 from ui.tables import formatted
@@ -217,7 +217,7 @@ def upkeep() -> None:
 
 
 def _delete(runs: Sequence[str]) -> None:
-    if shell.done(delete, runs):
+    if shell.done(as_viewer, lab().delete, runs):
         view.forget()
         st.rerun()
 
@@ -245,7 +245,7 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
         with st.popover(f"Delete {names}", icon=":material/delete:"):
             st.markdown(f"Delete {names} with everything measured? This cannot be undone.")
             pressed = st.button(f"Delete {names} for good", key="delete", type="primary")
-            if pressed and shell.done(delete, [run.run for run in picked]):
+            if pressed and shell.done(as_viewer, lab().delete, [run.run for run in picked]):
                 view.forget()
                 st.query_params.pop(_RUNS, None)
                 st.rerun()

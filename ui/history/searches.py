@@ -17,7 +17,7 @@ from spmd_core.search import KeptSearch
 from ui import exports, shell, state
 from ui.history import side_by_side
 from ui.history.listing import not_here
-from ui.lab import delete_search, lab, may_act
+from ui.lab import as_viewer, lab, may_act
 from ui.markdown import plain
 from ui.notebook import collections
 from ui.notebook.search_card import card, side_by_side_of
@@ -94,7 +94,7 @@ def _actions(picked: Sequence[KeptSearch]) -> None:
 
 def _delete(ids: Sequence[str]) -> None:
     for search in ids:
-        if not shell.done(delete_search, search):
+        if not shell.done(as_viewer, lab().searches.delete, search):
             return
     st.query_params.pop(_SEARCHES, None)
     st.rerun()

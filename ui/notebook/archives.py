@@ -1,5 +1,6 @@
 """Archives on History: one to download, and a place to drop one."""
 
+import io
 from collections.abc import Sequence
 
 import streamlit as st
@@ -7,7 +8,7 @@ import streamlit as st
 from spmd_core.base import LabError
 from spmd_core.words import imported_words
 from ui import exports, shell
-from ui.lab import import_archive, may_act, takes_files
+from ui.lab import as_viewer, lab, may_act, takes_files
 from ui.markdown import plain
 
 _SUFFIX = "spmdlab"
@@ -44,7 +45,7 @@ def drop() -> None:
 def _import(name: str, data: bytes) -> tuple[str, ...]:
     """What became of the archive, and why runs of it were refused."""
     try:
-        taken = import_archive(data, name)
+        taken = as_viewer(lab().archives.import_file, io.BytesIO(data), name)
     except LabError as error:
         return ("Nothing was imported.", str(error))
     words = imported_words(len(taken.imported), len(taken.present), len(taken.refused))

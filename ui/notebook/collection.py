@@ -27,7 +27,7 @@ from spmd_core.words import (
 )
 from ui import cards, exports, shell, state
 from ui.entrance.short import COLLECTION
-from ui.lab import edit_collection, lab, may_act
+from ui.lab import as_viewer, lab, may_act
 from ui.markdown import plain
 from ui.notebook import labels, outcome
 from ui.notebook.collections import link_of
@@ -149,9 +149,9 @@ def _tools(page: Collection, at: int) -> None:
         ):
             icon = f":material/{icon}:"
             if st.button(label, key=f"move:{label}:{item.id}", icon=icon, disabled=not possible):
-                _do(lambda by=by: edit_collection(change.move, page.id, item.id, by))
+                _do(lambda by=by: as_viewer(change.move, page.id, item.id, by))
         if st.button("Remove", key=f"remove:{item.id}", icon=":material/close:"):
-            _do(lambda: edit_collection(change.remove, page.id, item.id))
+            _do(lambda: as_viewer(change.remove, page.id, item.id))
 
 
 def _rewriting(page: Collection, item: CollectionItem) -> None:
@@ -167,7 +167,7 @@ def _rewriting(page: Collection, item: CollectionItem) -> None:
         if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
             return
     change = lab().collections.rewrite
-    if shell.done(lambda: edit_collection(change, page.id, item.id, text, was=was)):
+    if shell.done(lambda: as_viewer(change, page.id, item.id, text, was=was)):
         st.session_state.pop(kept, None)
         st.rerun()
     else:  # the next edit begins at what is stored now, with the text that was typed
@@ -180,7 +180,7 @@ def _add(page: Collection) -> None:
         with st.form("add:text", border=False, clear_on_submit=True):
             text = st.text_area("Add text", height=120, help=_HELP)
             if st.form_submit_button("Add the text", icon=":material/notes:") and text.strip():
-                _do(lambda: edit_collection(change.add_text, page.id, text))
+                _do(lambda: as_viewer(change.add_text, page.id, text))
         runs = {
             each.run: each
             for each in lab().history(over=True, limit=_OFFERED, searched=False, source="examples")
@@ -198,7 +198,7 @@ def _add(page: Collection) -> None:
                 placeholder="Type a name, a size or a mesh",
             )
             if st.form_submit_button("Add the runs", icon=":material/add:") and chosen:
-                _do(lambda: edit_collection(change.add_runs, page.id, *chosen))
+                _do(lambda: as_viewer(change.add_runs, page.id, *chosen))
         there = {search_of(item).id for item in page.items if item.kind == SEARCH}
         searches = {each.id: each for each in lab().searches.listed() if each.id not in there}
         if searches:
@@ -211,7 +211,7 @@ def _add(page: Collection) -> None:
                     format_func=lambda each: f"{searches[each].title}: {searches[each].words}",
                 )
                 if st.form_submit_button("Add the search", icon=":material/add:") and search:
-                    _do(lambda: edit_collection(change.add_search, page.id, searches[search]))
+                    _do(lambda: as_viewer(change.add_search, page.id, searches[search]))
 
 
 def _title(page: Collection) -> None:
@@ -221,13 +221,13 @@ def _title(page: Collection) -> None:
         with st.popover("Rename", icon=":material/edit:"), st.form("rename", border=False):
             title = st.text_input("Title", page.title, max_chars=120)
             if st.form_submit_button("Save", type="primary"):
-                _do(lambda: edit_collection(change.rename, page.id, title, was=page.title))
+                _do(lambda: as_viewer(change.rename, page.id, title, was=page.title))
         with st.popover("Delete", icon=":material/delete:"):
             st.markdown("Delete this collection? Its runs stay.")
             pressed = st.button(
                 "Delete this collection for good", key="delete:page", type="primary"
             )
-            if pressed and shell.done(edit_collection, change.delete, page.id):
+            if pressed and shell.done(as_viewer, change.delete, page.id):
                 st.query_params.pop(COLLECTION, None)
                 st.rerun()
 

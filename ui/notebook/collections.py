@@ -10,7 +10,7 @@ from spmd_core.search import KeptSearch
 from spmd_core.words import ago
 from ui import links, shell, state
 from ui.entrance.short import COLLECTION
-from ui.lab import Stop, edit_collection, lab, may_act
+from ui.lab import Stop, as_viewer, lab, may_act
 from ui.markdown import plain
 from ui.notebook import tour
 
@@ -82,12 +82,11 @@ def _begin(
     made: list[Collection] = []
 
     def make() -> None:
-        new = edit_collection(lab().collections.create, title)
-        assert new is not None
+        new = as_viewer(lab().collections.create, title)
         made.append(new)
         _put(new.id, runs, searches)
         for stop in stops:
-            edit_collection(lab().collections.add_text, new.id, f"# {stop.title}")
+            as_viewer(lab().collections.add_text, new.id, f"# {stop.title}")
             _put(new.id, stop.runs)
 
     if shell.done(make):
@@ -96,9 +95,9 @@ def _begin(
 
 def _put(collection: str, runs: Sequence[str], searches: Sequence[KeptSearch] = ()) -> None:
     if runs:
-        edit_collection(lab().collections.add_runs, collection, *runs)
+        as_viewer(lab().collections.add_runs, collection, *runs)
     for each in searches:
-        edit_collection(lab().collections.add_search, collection, each)
+        as_viewer(lab().collections.add_search, collection, each)
 
 
 def _facts(each: Collection) -> str:

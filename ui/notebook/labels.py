@@ -6,7 +6,7 @@ from spmd_core.reports import marked
 from spmd_core.results import Labels
 from spmd_core.words import origin_words
 from ui import shell
-from ui.lab import lab, label, may_act
+from ui.lab import as_viewer, lab, may_act
 from ui.markdown import code, plain
 
 _HELP = "Words, separated by spaces. Search for one with `tag:word`."
@@ -96,7 +96,7 @@ def _form(run: str, now: Labels) -> None:
         for field in ("name", "note", "tags", "is_pinned")
         if getattr(edited, field) != getattr(was, field)
     }
-    if not changes or shell.done(lambda: label(run, was, **changes)):
+    if not changes or shell.done(lambda: as_viewer(lab().notebook.label, run, was=was, **changes)):
         st.session_state.pop(kept, None)
         st.rerun()
     else:  # the next edit begins at what is stored now, with the text that was typed

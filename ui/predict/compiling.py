@@ -5,6 +5,7 @@ What is done stays, whatever ends the others.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -21,8 +22,8 @@ from spmd_core.search import (
     to_compile,
 )
 from spmd_core.words import paused_words
-from ui import lab as viewer_lab, state
-from ui.lab import batch, lab
+from ui import state
+from ui.lab import as_viewer, batch, lab
 from ui.markdown import as_sentence, plain
 
 INTERVAL_S = 1.0
@@ -127,7 +128,7 @@ def _watch(points: Sequence[SweepPoint], seen: tuple[str, ...], titled: Titled) 
         text = plain(f"{done} of {of}. {words}, {waiting}{more} in the queue")
         st.progress(done / of, text=text)
         if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
-            cancel(viewer_lab, outcomes)
+            cancel(partial(as_viewer, lab().cancel), outcomes)
             st.rerun()
 
 

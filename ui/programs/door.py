@@ -8,7 +8,7 @@ from spmd_core.base import LabError, bytes_text, count_text, mesh_text, refuse
 from spmd_core.experiment import Described, Experiment, files, parse_experiment, programs
 from spmd_core.machine import nearest_of_chips
 from ui import shell, state
-from ui.lab import delete_program, lab, prepare_parser, take_declared_programs, take_program
+from ui.lab import as_viewer, lab, prepare_parser
 from ui.markdown import coded, option, plain
 
 SCREEN = "programs"
@@ -70,7 +70,7 @@ def drop() -> None:
     state.set_aside(SCREEN, "refused", None)
     with st.spinner("Reading the program…"):
         try:
-            open_program(take_program(file.getvalue(), Path(file.name).stem))
+            open_program(as_viewer(lab().take_program, file.getvalue(), Path(file.name).stem))
         except LabError as error:
             state.set_aside(SCREEN, "refused", str(error))
     st.rerun()
@@ -84,7 +84,8 @@ def example() -> None:
 
 
 def _take_example() -> None:
-    open_program(take_program(EXAMPLE.read_bytes(), "Example: a step of two-layer blocks"))
+    name = "Example: a step of two-layer blocks"
+    open_program(as_viewer(lab().take_program, EXAMPLE.read_bytes(), name))
 
 
 def declared() -> None:
@@ -102,7 +103,7 @@ def declared() -> None:
 
 
 def _take_declared() -> None:
-    if not (taken := take_declared_programs()):
+    if not (taken := as_viewer(lab().take_declared_programs)):
         raise refuse(
             "the files of SPMD_LAB_WORKLOADS", "declare no step", "see docs/your_program.md"
         )
@@ -156,7 +157,7 @@ def held(chosen: str) -> None:
 
 
 def _delete(described: Described, chosen: str) -> None:
-    if not shell.done(delete_program, described.program):
+    if not shell.done(as_viewer, lab().delete_program, described.program):
         return
     if described.program == chosen:
         state.forget(SCREEN)

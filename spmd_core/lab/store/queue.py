@@ -100,7 +100,7 @@ class RunQueue(Database):
         rows = self._rows(f"SELECT 1 FROM runs WHERE batch = ? AND {IN_ACTIVE} LIMIT 1", (batch,))
         return bool(rows)
 
-    def active_of(self, viewer: str) -> tuple[str, ...]:
+    def active_of(self, viewer: str | None) -> tuple[str, ...]:
         """Ids of a viewer's runs that are not over, the last in the queue first."""
         rows = self._rows(
             f"SELECT id FROM runs WHERE viewer = ? AND {IN_ACTIVE} ORDER BY seq DESC", (viewer,)

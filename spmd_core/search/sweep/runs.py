@@ -2,7 +2,7 @@
 cancelled together.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -60,12 +60,6 @@ class SweepRuns(Protocol):
     def active(self) -> tuple[RunStatus, ...]: ...  # noqa: D102
     def facts(self, run: str) -> Result | None: ...  # noqa: D102
     def latest(self, experiment: Experiment) -> str | None: ...  # noqa: D102
-
-
-class Canceller(Protocol):
-    """What cancels runs for whoever looks."""
-
-    def cancel(self, *runs: str) -> None: ...  # noqa: D102
 
 
 @dataclass(slots=True)
@@ -181,8 +175,8 @@ def start(lab: SweepQueue, points: Iterable[SweepPoint], asked: Asked) -> None:
                 asked.refusals[point.experiment.id] = str(error)
 
 
-def cancel(lab: Canceller, outcomes: Iterable[Outcome]) -> None:
-    """Cancel every point that is queued or running."""
+def cancel(stop: Callable[..., object], outcomes: Iterable[Outcome]) -> None:
+    """Cancel every point that is queued or running. `stop` cancels runs, as `Lab.cancel`."""
     runs = [each.run for each in outcomes if each.run and each.state in ("waiting", "running")]
     with suppress(LabError):  # one was deleted just now
-        lab.cancel(*runs)
+        stop(*runs)

@@ -46,7 +46,7 @@ def test_a_viewer_and_all_viewers_have_so_many_runs_and_the_command_line_is_not_
         "Queued or running: 4 of at most 4 runs; yours: 2 of at most 2. Stored results: "
     )
     lab.submit(experiment())
-    assert lab.cancel_all("ann") == 2
+    assert lab.cancel_all(ann) == 2
     assert lab.room("ann").own == 0
     assert lab.room("bob").own == 2
 

@@ -141,7 +141,7 @@ SHOWS = {
     Lab: "open close status active result facts latest succeeded texts every_text text actions room "
     "longest_s last_took_s oldest_finished wait history unread programs hardware devices "
     "devices_seen_at",
-    Notebook: "labels many origin",
+    Notebook: "labels origin",
     Archives: "every export take_examples",
     Collections: "find listed",
     SharedSearches: "find has listed",
@@ -186,7 +186,7 @@ def test_a_run_outlasts_the_role_of_who_submitted_it(data_folder, monkeypatch):
     lab._settings = replace(ROLES, runners=("iss#4",))
     for refused in (
         lambda: lab.cancel(run, asker=BOB),
-        lambda: lab.cancel_all("bob", BOB),
+        lambda: lab.cancel_all(BOB),
         lambda: lab.submit(experiment(2), BOB),
         lambda: lab.delete([run], BOB),
     ):

@@ -134,7 +134,7 @@ def test_cancelling_ends_what_is_queued_and_what_runs(lab):
     given, asked = points("chips=8,64,256"), Asked()
     start(lab, given, asked)
     lab.queue[0] = replace(lab.queue[0], state="running")
-    cancel(lab, look(lab, given, asked))
+    cancel(lab.cancel, look(lab, given, asked))
     assert lab.cancelled == ["run0", "run1", "run2"]
     assert states(look(lab, given, asked)) == ["not compiled"] * 3
 

@@ -114,11 +114,12 @@ def hint(experiment: Experiment) -> None:
     screen = screen_of(experiment)
     recipe = recipe_of(experiment)
     if recipe is None:
-        changed = varied(experiment, state.last_recipe(screen))
+        # a change to the recipe that the screen showed last finds the way back
+        changed = varied(experiment, state.aside(screen, "recipe"))
         if changed is not None:
             _variation(changed)
         return
-    state.set_last_recipe(screen, recipe.name)
+    state.set_aside(screen, "recipe", recipe.name)
     before, after = neighbors(recipe)
     st.html(_STYLE)
     with st.container(border=True, key="recipe"):

@@ -33,6 +33,7 @@ MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twi
 # twice a second: a first median that is there within a second is also seen within a second
 INTERVAL_S = 0.5
 IDLE_S = 2.0  # while nothing runs: another viewer's run is listed so long after it was queued
+_REFUSED = "refused"  # why the last request on a run could not be done, by run
 Seen = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]  # active runs and states; newest run
 
 
@@ -220,7 +221,7 @@ def _queue(seen: Seen) -> None:
         if taken.own and st.button(
             "Cancel all of mine", key="cancel:mine", icon=":material/stop_circle:"
         ):
-            state.set_refused("mine", attempt(as_viewer, lab().cancel_all))
+            state.set_aside(_REFUSED, "mine", attempt(as_viewer, lab().cancel_all))
     _cancel_refusal("mine")
 
 
@@ -239,18 +240,18 @@ def _behind(status: RunStatus) -> None:
             query_params=cards.query(at_hand.experiment, at_hand.run),
         )
         if st.button("Cancel that one", key=f"cancel-ahead:{at_hand.run}"):
-            state.set_refused(at_hand.run, attempt(as_viewer, lab().cancel, at_hand.run))
+            state.set_aside(_REFUSED, at_hand.run, attempt(as_viewer, lab().cancel, at_hand.run))
     _cancel_refusal(at_hand.run)
 
 
 def _cancel_button(run: str) -> None:
     if st.button("Cancel", key=f"cancel:{run}", icon=":material/stop_circle:"):
-        state.set_refused(run, attempt(as_viewer, lab().cancel, run))
+        state.set_aside(_REFUSED, run, attempt(as_viewer, lab().cancel, run))
 
 
 def _cancel_refusal(run: str) -> None:
     """Why the last press changed nothing, such as a full disk: the next look would wipe it away."""
-    if sentence := state.refused(run):
+    if sentence := state.aside(_REFUSED, run):
         refusal(sentence)
 
 

@@ -223,28 +223,6 @@ def last_run(screen: str) -> str | None:
     return st.session_state.get(_durable(screen, "last_run"))
 
 
-def last_recipe(screen: str) -> str | None:
-    """The name of the recipe that the screen showed last, so that a change to it finds the way
-    back.
-    """
-    return st.session_state.get(_durable(screen, "recipe"))
-
-
-def set_last_recipe(screen: str, name: str) -> None:
-    """Remember the recipe that the screen shows."""
-    st.session_state[_durable(screen, "recipe")] = name
-
-
-def refused(run: str) -> str | None:
-    """Why the last request on a run could not be done; None where it could."""
-    return st.session_state.get(f"refused.{run}")
-
-
-def set_refused(run: str, sentence: str | None) -> None:
-    """Remember why a request on a run could not be done."""
-    st.session_state[f"refused.{run}"] = sentence
-
-
 def link(screen: str) -> tuple[str, str] | None:
     """The query (experiment, run) that the screen last read or wrote."""
     return st.session_state.get(_durable(screen, "link"))

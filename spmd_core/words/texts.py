@@ -5,6 +5,7 @@ sharded, in words; no Streamlit here.
 from collections.abc import Iterator, Mapping, Sequence
 
 from spmd_core.base import bytes_text, sums_by_key
+from spmd_core.experiment import spec_code
 from spmd_core.program import ProgramText, Section, TextDifference, short
 from spmd_core.results import NoShardings, Reshard, Shardings, Spec, Step
 
@@ -160,10 +161,9 @@ def spec_words(spec: Spec | None) -> str:
     """
     if spec is None:
         return "part of an axis"
-    entries = [axes if len(axes) > 1 else next(iter(axes), None) for axes in spec]
-    while entries and entries[-1] is None:
-        entries.pop()
-    return f"P({', '.join(map(repr, entries))})"
+    while spec and not spec[-1]:
+        spec = spec[:-1]
+    return spec_code(spec)
 
 
 def sharded_words(step: Step) -> str:

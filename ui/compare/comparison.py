@@ -8,7 +8,16 @@ from dataclasses import replace
 import streamlit as st
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import STRATEGIES, Experiment, Spec, layout, newer, version_words
+from spmd_core.experiment import (
+    STRATEGIES,
+    Experiment,
+    Spec,
+    axes_of,
+    layout,
+    newer,
+    padded,
+    version_words,
+)
 from spmd_core.recipes import differences_of
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.script import program
@@ -203,10 +212,7 @@ def _dims(experiment: Experiment, array: str, report: ArrayReport) -> tuple[str,
 
 def spec_of(report: ArrayReport) -> Spec:
     """The spec that JAX reports, with one entry for every dim."""
-    entries = [
-        (entry,) if isinstance(entry, str) else tuple(entry or ()) for entry in report.spec or ()
-    ]
-    return (*entries, *((),) * (len(report.shape) - len(entries)))
+    return padded(tuple(map(axes_of, report.spec or ())), len(report.shape))
 
 
 def _arrows(view: View) -> None:

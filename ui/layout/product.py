@@ -10,6 +10,7 @@ from spmd_core.experiment import (
     Array,
     Experiment,
     axes_json,
+    axes_of,
     dtype_of,
     layout_of,
     padded,
@@ -96,13 +97,7 @@ def fields() -> Form:
 def _spec_input(experiment: Experiment, array: Array) -> list[Any] | None:
     """The spec of an array that has one of its own; empty, it follows the dims above."""
     own = state.draft(SCREEN)["overrides"].get(array.name)
-    shown = (
-        ""
-        if own is None
-        else spec_code(
-            tuple((entry,) if isinstance(entry, str) else tuple(entry or ()) for entry in own)
-        )
-    )
+    shown = "" if own is None else spec_code(tuple(map(axes_of, own)))
     key = state.seed(state.key(SCREEN, f"code.{array.name}"), shown)
     text = st.text_input(
         f"Spec of {plain(array.name)}",

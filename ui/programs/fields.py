@@ -4,7 +4,7 @@ arguments.
 
 import streamlit as st
 
-from spmd_core.experiment import Program
+from spmd_core.experiment import Program, axes_of, padded
 from spmd_core.machine import accelerator_files
 from spmd_core.script import spec_text
 from ui import inputs, mesh_fields, state
@@ -107,15 +107,11 @@ def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
         )
         for dim, (size, entry) in enumerate(zip(leaf.sizes, entries, strict=False))
     ]
-    own = [[axes] if isinstance(axes, str) else list(axes or ()) for axes in given]
     others = {group: spec for group, spec in now.items() if group != chosen}
-    exported = [list(axes) for axes in leaf.spec or ()]
-    exported += [[] for _ in range(len(leaf.sizes) - len(exported))]
-    if own != exported:
+    if tuple(map(axes_of, given)) != padded(leaf.spec or (), len(leaf.sizes)):
         others = {chosen: given} | others
     for group, spec in others.items():
-        axes = tuple(tuple([each] if isinstance(each, str) else each or ()) for each in spec)
-        st.caption(f"{code(group)}: {code(spec_text(axes))}")
+        st.caption(f"{code(group)}: {code(spec_text(tuple(map(axes_of, spec))))}")
     return others
 
 

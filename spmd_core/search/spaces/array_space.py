@@ -4,7 +4,16 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 
-from spmd_core.experiment import Array, Axes, Experiment, Mesh, Sharded, Spec, Workload, rows_dim
+from spmd_core.experiment import (
+    Array,
+    Experiment,
+    Mesh,
+    Sharded,
+    Spec,
+    Workload,
+    axes_of,
+    rows_dim,
+)
 from spmd_core.search.array_question import ArrayQuestion, program_meshes
 from spmd_core.search.factors import MAX_AXES, factorizations
 
@@ -96,24 +105,16 @@ def _free(what: Workload, sizes: Dims) -> list[Array]:
 
 def _as_given(question: ArrayQuestion, target: str, mesh: Mesh) -> Sharded:
     spec = question.spec
-    table = {dim: _axes(axes) for dim, axes in dict(spec.get("sharding") or {}).items()}
+    table = {dim: axes_of(axes) for dim, axes in dict(spec.get("sharding") or {}).items()}
     return Sharded(target, mesh, tuple(table.items()), _given_specs(question))
 
 
 def _given_specs(question: ArrayQuestion) -> tuple[tuple[str, Spec], ...]:
     """The arrays whose sharding the spec fixes."""
     return tuple(
-        (name, tuple(map(_axes, spec)))
+        (name, tuple(map(axes_of, spec)))
         for name, spec in dict(question.spec.get("overrides") or {}).items()
     )
-
-
-def _axes(entry: str | list[str] | None) -> Axes:
-    if entry is None:
-        return ()
-    if isinstance(entry, str):
-        return (entry,)
-    return tuple(entry)
 
 
 def dim_sets(what: Workload, sizes: Dims) -> list[tuple[str, ...]]:

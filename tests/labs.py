@@ -4,13 +4,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from spmd_core.base import Settings
 from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.lab import Lab
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"
@@ -42,6 +46,17 @@ def experiment(behaviour: int = 0, **changes: Any) -> Experiment:
         "seed": behaviour,
     }
     return parse_experiment(spec | changes)
+
+
+def lab_of_module(settings: Settings | None = None) -> Any:
+    """A fixture: one Lab, and so one warm worker, for all tests of a file."""
+
+    @pytest.fixture(scope="module")
+    def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+        with closing(Lab.open(tmp_path_factory.mktemp("data"), settings=settings)) as lab:
+            yield lab
+
+    return lab
 
 
 def until(condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from spmd_core.base import CLEAR
 from spmd_core.lab import Lab
 from spmd_core.results import Result
-from spmd_core.trials import RemedySearch, is_guessed, store, watch_remedies, with_remedies
+from spmd_core.trials import RemedySearch, carried_out, is_guessed, store, with_remedies
 from spmd_core.words import GUESSED, doing_words, removal_words, titles, what_words
 
 HELP = (
@@ -20,7 +20,8 @@ def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
     done until then is kept.
     """
     search = RemedySearch(lab, store(lab), result)
-    answers = watch_remedies(search, _show if sys.stderr.isatty() else _nothing)
+    show = _show if sys.stderr.isatty() else _nothing
+    answers = carried_out(search, "remedies", show).answers
     if sys.stderr.isatty():
         print(end=CLEAR, file=sys.stderr, flush=True)
     if search.problem:

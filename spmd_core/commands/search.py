@@ -17,7 +17,7 @@ from spmd_core.commands.search_arguments import (
 from spmd_core.commands.waiting import interrupt
 from spmd_core.lab import Lab, Searches
 from spmd_core.search import Answer, Candidate, Goal, Ranked, axis_rules, rules_text
-from spmd_core.trials import FEW, FEW_S, Search, watch_search
+from spmd_core.trials import FEW, FEW_S, Search, carried_out
 from spmd_core.words import doing, fact_words, search as words, why_not
 
 BEST_NUMBERS = (1, 2, 3, 4)  # columns of the best of each target
@@ -38,7 +38,8 @@ def main(arguments: Namespace) -> int:
     few = FEW if not arguments.spec and not arguments.budget else None
     lab = _lab()
     search = Search(lab, Searches(lab.folder), question, arguments.budget or usual_s, compiles=few)
-    answer = watch_search(search, _show if sys.stderr.isatty() else _nothing)
+    show = _show if sys.stderr.isatty() else _nothing
+    answer = carried_out(search, "search", show, 0.5).answer
     if sys.stderr.isatty():
         print(end=CLEAR, file=sys.stderr, flush=True)
     asked = _named(answer, arguments.why_not) if arguments.why_not else None

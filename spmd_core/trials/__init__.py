@@ -3,10 +3,10 @@
 from spmd_core.trials.remedies.attached import beside, is_guessed, with_remedies
 from spmd_core.trials.searching import searches
 from spmd_core.trials.searching.search import FEW, FEW_S, Search
-from spmd_core.trials.searching.searches import watch_search
+from spmd_core.trials.searching.work import carried_out
 from spmd_core.trials.trying import remedy_searches
 from spmd_core.trials.trying.remedy_search import RemedySearch
-from spmd_core.trials.trying.remedy_searches import store, watch_remedies, with_stored_remedies
+from spmd_core.trials.trying.remedy_searches import store, with_stored_remedies
 
 __all__ = [
     "FEW",
@@ -14,12 +14,11 @@ __all__ = [
     "RemedySearch",
     "Search",
     "beside",
+    "carried_out",
     "is_guessed",
     "remedy_searches",
     "searches",
     "store",
-    "watch_remedies",
-    "watch_search",
     "with_remedies",
     "with_stored_remedies",
 ]

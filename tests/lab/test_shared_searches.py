@@ -28,6 +28,7 @@ from spmd_core.search.kept import MOST_CHARACTERS, KeptCandidate, KeptSearch, fl
 from spmd_core.search.link import decode
 from spmd_core.trials import Search, searches as running
 from spmd_core.words.search import answer_json
+from tests.lab.test_collections import exported
 
 SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
 ODD = "<script>alert(1)</script> =cmd() [x](javascript:alert(1)) \u202e"
@@ -49,12 +50,6 @@ def searched(lab, **changes):
     question = read_question(SMALL | changes)
     answer = Search(lab, Searches(lab.folder), question, None).run()
     return answer, lab.searches.find(question.id)
-
-
-def exported(lab, *names):
-    file = io.BytesIO()
-    lab.archives.export(names, file)
-    return file
 
 
 def kept(search="a", **changes):

@@ -16,12 +16,12 @@ import pytest
 from bench.hostile_links import hold_example, specs
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, compiler_flags, parse_experiment, workload_names
-from spmd_core.lab import Lab
 from spmd_core.recipes import RECIPES
 from spmd_core.results import Environment, Failure, Result, StrategyResult, Unsharded
 from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
 from spmd_core.script import script_text, why_no_script
 from spmd_core.script.bodies import body_text
+from tests.labs import lab_of_module
 from tests.needs import newer_python
 
 QUICK = {"samples": 3, "min_seconds": 0}
@@ -46,11 +46,7 @@ def steep(x):
 """
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    opened = Lab.open(tmp_path_factory.mktemp("export"))
-    yield opened
-    opened.close()
+lab = lab_of_module()
 
 
 def run(lab, experiment: Experiment) -> Result:

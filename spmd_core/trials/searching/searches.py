@@ -1,13 +1,11 @@
 """Searches of this process: each runs in its own thread, and is kept by its question."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, islice
 
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, StoredSearch
-from spmd_core.search import Answer
 from spmd_core.trials.searching.registry import Registry
 from spmd_core.trials.searching.search import AnyQuestion, Search
-from spmd_core.trials.searching.work import carried_out
 
 # that are over and stay in memory: the others are read from the data folder again
 KEPT = 6
@@ -80,10 +78,3 @@ def best_run(lab: Lab, search: str) -> str | None:
         if timed:
             return min(timed)[1]
     return None
-
-
-def watch_search(
-    search: Search, on_change: Callable[[Search], None], every_s: float = 0.5
-) -> Answer:
-    """Run a search in a thread of its own and report its progress; its answer."""
-    return carried_out(search, "search", on_change, every_s).answer

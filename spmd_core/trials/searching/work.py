@@ -57,7 +57,7 @@ class ThreadedWork(Carried, Protocol):
 W = TypeVar("W", bound=Carried)
 
 
-def carried_out(work: W, name: str, on_change: Callable[[W], None], every_s: float) -> W:
+def carried_out(work: W, name: str, on_change: Callable[[W], None], every_s: float = 0.2) -> W:
     """The work once it is over, which a thread named `name` carries out; `on_change` is called as
     it goes on. Ctrl-C ends it, and keeps the results.
     """

@@ -1,13 +1,11 @@
 """Searches for remedies of this process: each runs in its own thread, and is kept by its run."""
 
-from collections.abc import Callable
 from math import inf
 
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Remedies
 from spmd_core.results import Result
 from spmd_core.trials.remedies.attached import Answers, with_remedies
 from spmd_core.trials.searching.registry import Registry
-from spmd_core.trials.searching.work import carried_out
 from spmd_core.trials.trying.remedy_search import RemedySearch, from_stored
 
 SECONDS = 60.0  # of one that somebody waits for
@@ -57,10 +55,3 @@ def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> RemedySearch
         return RemedySearch(lab, place, result, asker, seconds, answers, before)
 
     return _searches.start(lab.folder, result.run, made)
-
-
-def watch_remedies(
-    search: RemedySearch, on_change: Callable[[RemedySearch], None], every_s: float = 0.2
-) -> Answers:
-    """Try in a thread of its own and report its progress; Ctrl-C ends it and keeps the answers."""
-    return carried_out(search, "remedies", on_change, every_s).answers

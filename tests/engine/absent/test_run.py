@@ -13,14 +13,13 @@ from spmd_core.base import Settings
 from spmd_core.commands.printed.report import report
 from spmd_core.engine.absent.topology import explain
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
-from spmd_core.lab import Lab
 from spmd_core.pictures import text as timeline
 from spmd_core.program import NAME as SHARDINGS
 from spmd_core.results import TIMING, Shardings
 from spmd_core.time import is_current, versions
 from spmd_core.words import in_words, run_headline
 from spmd_core.words.strategies import same_programs
-from tests.labs import ROOT, is_stopped, until
+from tests.labs import ROOT, is_stopped, lab_of_module, until
 from tests.specs import LONGEST_COMPILE
 
 pytest.importorskip("libtpu")
@@ -51,11 +50,7 @@ def cpu_ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    lab = Lab.open(tmp_path_factory.mktemp("data"), settings=PATIENT)
-    yield lab
-    lab.close()
+lab = lab_of_module(PATIENT)
 
 
 def predicted(lab, **changes):

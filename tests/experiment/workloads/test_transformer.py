@@ -8,10 +8,9 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.nearest import nearest
-from spmd_core.lab import Lab
 from spmd_core.results.reference.reference import SAMPLED_ROWS
 from spmd_core.script import program_text
-from tests.labs import HASTY, PATIENCE_S
+from tests.labs import HASTY, PATIENCE_S, lab_of_module
 from tests.specs import reference
 
 pytestmark = pytest.mark.slow
@@ -61,11 +60,7 @@ def drawn(chosen):
     }
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    lab = Lab.open(tmp_path_factory.mktemp("transformer"), settings=HASTY)
-    yield lab
-    lab.close()
+lab = lab_of_module(HASTY)
 
 
 def said(lab, chosen):

@@ -8,8 +8,7 @@ import pytest
 from bench.every_cut import ALL_DEVICES, MAPPED, MAPS, MESH, OVER_THE_MESH, SHARDED, outcomes, wrong
 from spmd_core.experiment import WORKLOADS, Choice, parse_experiment
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
-from spmd_core.lab import Lab
-from tests.labs import HASTY, PATIENCE_S
+from tests.labs import HASTY, PATIENCE_S, lab_of_module
 
 pytestmark = pytest.mark.slow
 
@@ -28,11 +27,7 @@ def of_each(cases):
     return list(first.values())
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    lab = Lab.open(tmp_path_factory.mktemp("workloads"), settings=HASTY)
-    yield lab
-    lab.close()
+lab = lab_of_module(HASTY)
 
 
 def words(case):

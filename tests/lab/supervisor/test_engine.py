@@ -8,18 +8,13 @@ import pytest
 
 from spmd_core.lab import Lab
 from spmd_core.lab.supervisor.active import ActiveRun
-from tests.labs import HASTY, PATIENCE_S, PATIENT, experiment, is_running, until
+from tests.labs import HASTY, PATIENCE_S, PATIENT, experiment, is_running, lab_of_module, until
 
 PHASES = ("compile", "first_run", "sample", "write")  # bench/kills.py: at any moment
 LAST = ("write",)  # the whole result may be on its way before the supervisor hears of them
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """One Lab, and so one warm worker, for the tests that leave it whole."""
-    lab = Lab.open(tmp_path_factory.mktemp("engine"), settings=PATIENT)
-    yield lab
-    lab.close()
+lab = lab_of_module(PATIENT)
 
 
 def layer(**changes):

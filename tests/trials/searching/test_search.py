@@ -9,7 +9,7 @@ from bench.values import result, strategy
 from spmd_core.__main__ import main
 from spmd_core.lab import Batch, Lab, Searches
 from spmd_core.search import read_array_question, read_question
-from spmd_core.trials import Search, watch_search
+from spmd_core.trials import Search, carried_out
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.runs import Runs, spread
 from spmd_core.words.search import (
@@ -198,9 +198,8 @@ def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, 
         {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal"]}
     )
     seen = []
-    answer = watch_search(
-        Search(lab, store, question, None), lambda one: seen.append(one.state), 0.05
-    )
+    search = Search(lab, store, question, None)
+    answer = carried_out(search, "search", lambda one: seen.append(one.state), 0.05).answer
     assert answer.complete and answer.winner.stage == "estimated" and runs(lab) == 0
     assert seen[0] == "running"  # its end may come between two looks
 

@@ -4,11 +4,11 @@ import pytest
 
 from spmd_core.lab import Lab
 from spmd_core.results import COMPILING, Collective, Remedy
-from spmd_core.trials import RemedySearch, with_remedies
+from spmd_core.trials import RemedySearch, carried_out, with_remedies
 from spmd_core.trials.remedies import arrays
 from spmd_core.trials.remedies.candidate import AlikeCollectives
 from spmd_core.trials.trying import remedy_search as search_module
-from spmd_core.trials.trying.remedy_searches import known, store, watch_remedies
+from spmd_core.trials.trying.remedy_searches import known, store
 from spmd_core.words import removal_words
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
@@ -98,7 +98,7 @@ def test_what_was_found_stays_when_it_is_cancelled(lab):
         if lab.active():
             raise KeyboardInterrupt
 
-    assert watch_remedies(search, interrupt) == {}
+    assert carried_out(search, "remedies", interrupt).answers == {}
     assert search.state == "cancelled" and search.answers == {}
     until(lambda: not lab.active())
     assert known(lab, result.run) == ("cancelled", {})

@@ -14,11 +14,10 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.experiment import files as own, get_workload, parse_experiment, workload_names
 from spmd_core.experiment.nearest import nearest
-from spmd_core.lab import Lab
 from spmd_core.machine import read_hardware
 from spmd_core.script import program_text
 from tests.commands.calls import told
-from tests.labs import HASTY, ROOT, until
+from tests.labs import HASTY, ROOT, lab_of_module, until
 
 pytestmark = pytest.mark.slow
 
@@ -134,14 +133,7 @@ def files(folder, monkeypatch):
     return name
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    lab = Lab.open(
-        tmp_path_factory.mktemp("lab"),
-        settings=dataclasses.replace(HASTY, run_timeout_s=PATIENCE_S),
-    )
-    yield lab
-    lab.close()
+lab = lab_of_module(dataclasses.replace(HASTY, run_timeout_s=PATIENCE_S))
 
 
 def outcome(lab, **spec):

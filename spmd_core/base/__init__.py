@@ -1,7 +1,7 @@
 """The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
 from spmd_core.base import login, threads
-from spmd_core.base.child import CLOCK_TIMES, ChildAnswer, ask_child, resident_bytes
+from spmd_core.base.child import CLOCK_TIMES, ask_child, resident_bytes
 from spmd_core.base.errors import (
     AccessError,
     Alone,
@@ -50,7 +50,6 @@ __all__ = [
     "AccessError",
     "Alone",
     "AsObject",
-    "ChildAnswer",
     "Frozen",
     "Inexpressible",
     "LabError",

@@ -83,7 +83,6 @@ from spmd_core.results.result import (
 )
 from spmd_core.results.runs.collection import (
     COLLECTION_ID,
-    MOST_ITEMS,
     RUN,
     SEARCH,
     TEXT,
@@ -161,7 +160,6 @@ __all__ = [
     "EXAMPLES",
     "INEXPRESSIBLE",
     "LARGEST",
-    "MOST_ITEMS",
     "OUT_OF_MEMORY",
     "PROGRAM",
     "READ_BYTES",

@@ -7,7 +7,7 @@ from spmd_core.time.bandwidth.operations import operations_of, operations_of_tur
 from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
 from spmd_core.time.bandwidth.roofline import TOO_HIGH, with_roofline
 from spmd_core.time.closed_form.bound import bound_s, closed_form_s, least_s
-from spmd_core.time.closed_form.formula import Formula, formula_of
+from spmd_core.time.closed_form.formula import formula_of
 from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 from spmd_core.time.cost import baseline
 from spmd_core.time.cost.attached import cluster_of
@@ -49,7 +49,6 @@ __all__ = [
     "CompiledText",
     "Duration",
     "Fits",
-    "Formula",
     "Keep",
     "MeshAxis",
     "MeshEstimates",

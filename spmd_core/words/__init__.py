@@ -180,14 +180,12 @@ from spmd_core.words.screens import (
     screen_title,
 )
 from spmd_core.words.search.answer import (
-    MEANING,
     cost_title,
     doing,
     goal_words,
-    search_headline,
 )
 from spmd_core.words.search.candidates import why_not
-from spmd_core.words.strategies import compared, evidence_words, predicted, timed_in
+from spmd_core.words.strategies import compared, evidence_words, timed_in
 from spmd_core.words.studies import PAIRED, explained, whose
 from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
@@ -238,7 +236,6 @@ __all__ = [
     "HIGHEST_PRICE",
     "KINDS",
     "KNEES",
-    "MEANING",
     "MEANINGS",
     "NOTHING_WORTH",
     "NOT_CALIBRATED",
@@ -364,7 +361,6 @@ __all__ = [
     "point_title",
     "pool_words",
     "predict_command",
-    "predicted",
     "predicted_words",
     "predictions",
     "processes_words",
@@ -391,7 +387,6 @@ __all__ = [
     "scene_words",
     "screen_title",
     "search",
-    "search_headline",
     "searched_words",
     "section_words",
     "shape_words",

@@ -30,7 +30,6 @@ from ui.predict import beside, charts, drafts, keep, nearest, study, tables, tor
 from ui.shell import draw_table, failure
 from ui.timeline import stored, view as timeline_view
 
-SCREEN = "predict"
 _DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
 
 

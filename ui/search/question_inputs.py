@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment import PRESETS, VARIABLE, WORKLOADS, Workload, parse_mesh
+from spmd_core.experiment import PRESETS, WORKLOADS, Workload, parse_mesh
 from spmd_core.search import (
     GOALS,
     MOST_GIB,
@@ -365,16 +365,3 @@ def _budget(asked: AnyQuestion) -> float | None:
         "compiled for.",
     )
     return float(seconds) or None
-
-
-def as_text(asked: AnyQuestion) -> str:
-    """The question for the command line: a spec, or arguments."""
-    if isinstance(asked, ArrayQuestion):
-        return json.dumps(
-            {**asked.spec, "target": list(asked.targets), **dict.fromkeys(asked.searched)}
-        )
-    words = [f"--model {asked.model}", f"--chips {','.join(asked.chips)}"]
-    if asked.global_batch:
-        words.append(f"--global-batch {asked.global_batch}")
-    words += [f"--{name.replace('_', '-')} {size}" for name, size in asked.plan if name in VARIABLE]
-    return f"python -m spmd_core search {' '.join(words)} --sequence {asked.sequence}"

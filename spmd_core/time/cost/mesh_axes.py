@@ -1,6 +1,5 @@
 """What each axis of a mesh is on the torus of links, in words and in bandwidth."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,7 +22,6 @@ class MeshAxis:
     name: str
     size: int
     words: str
-    physical: tuple[str, ...]  # the physical axes that it runs along
     gather_s: float | None
     # neighbours in mesh order, on average, of those in one slice; None for an axis of size 1
     links_apart: float | None = None
@@ -43,18 +41,16 @@ def _axis(topology: Topology, name: str, places: np.ndarray) -> MeshAxis:
     """One axis, of places [*other axes, size, 5]."""
     size = places.shape[-2]
     if size == 1:
-        return MeshAxis(name, size, "one device: nothing to communicate", (), None)
+        return MeshAxis(name, size, "one device: nothing to communicate", None)
     groups = places.reshape(-1, size, 5)
     step = -(-len(groups) // LOOKED_AT)
     routes = [route(topology, range(size), group.tolist()) for group in groups[::step]]
     slowest = max(routes, key=lambda where: gather_s(topology, where, GATHERED_BYTES))
     words = route_words(slowest) + ("" if len(set(routes)) == 1 else ", at worst")
-    physical = tuple("xyz"[span.axis] for span in slowest.spans if not slowest.switched)
     return MeshAxis(
         name,
         size,
         words,
-        physical,
         gather_s(topology, slowest, GATHERED_BYTES),
         None if slowest.switched else _links_apart(topology, groups),
     )
@@ -115,11 +111,7 @@ def _chips(spans: tuple[AxisSpan, ...]) -> str:
 
 def _scattered(spans: tuple[AxisSpan, ...]) -> str:
     sizes = " × ".join(str(span.size) for span in spans)
-    return (
-        f"chips scattered over {sizes} along {_and(['xyz'[span.axis] for span in spans])}"
-        if math.prod(span.size for span in spans)
-        else ""
-    )
+    return f"chips scattered over {sizes} along {_and(['xyz'[span.axis] for span in spans])}"
 
 
 def _and(names: Sequence[str]) -> str:

@@ -67,7 +67,7 @@ def test_a_ring_gathers_at_the_bandwidth_of_both_directions():
     ring, _ = mesh_axes(get_topology("tpu:v5e:16x16"), [("fsdp", 16), ("tensor", 16)])
     by_hand = LAUNCH_S + 8 * HOP_LATENCY_S + GATHERED_BYTES * 15 / 16 / (2 * 5e10 * LINK_EFFICIENCY)
     assert ring.gather_s == pytest.approx(by_hand)
-    assert ring.physical == ("y",)
+    assert ring.words == "a ring of 16 along y"
 
 
 def test_plain_order_is_slower_where_it_interleaves():

@@ -2,10 +2,11 @@
 worker and for exported scripts; and the compiler for GPUs: whether its wheels are here.
 """
 
-from math import gcd
+import math
 
 from spmd_core.base import package_version
 from spmd_core.machine.gpus import Gpu
+from spmd_core.machine.mesh_order import slices_by_axis
 from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import Topology
 
@@ -68,13 +69,10 @@ def split_over_slices(
     """Sizes of mesh axes within a slice and between slices, slices taken by the first axes; None
     where they do not divide.
     """
-    between, rest = [], slices
-    for size in sizes:
-        between.append(gcd(size, rest))
-        rest //= between[-1]
-    if rest > 1:
+    between = slices_by_axis(slices, sizes)
+    if math.prod(between) < slices:
         return None
-    return tuple(size // taken for size, taken in zip(sizes, between, strict=True)), tuple(between)
+    return tuple(size // taken for size, taken in zip(sizes, between, strict=True)), between
 
 
 def plugin_version() -> str | None:

@@ -62,7 +62,7 @@ def _places(
         )
     if order == "plain" or topology.chip.is_gpu:
         return every.reshape(*sizes, 5)
-    between = _slices_by_axis(topology.slices, sizes)
+    between = slices_by_axis(topology.slices, sizes)
     within = tuple(size // count for size, count in zip(sizes, between, strict=True))
     one = every[: len(every) // topology.slices]
     inside = one[_in_slice(topology, within, jax_version)]
@@ -109,7 +109,7 @@ def device_ids(topology: Topology, places: np.ndarray) -> np.ndarray:
     return within + (100_000 * (places[..., 4] + 1) if topology.slices > 1 else 0)
 
 
-def _slices_by_axis(slices: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+def slices_by_axis(slices: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """The number of slices along each mesh axis. The first axes take as many as they can; together
     they take all slices if the mesh fills them.
     """

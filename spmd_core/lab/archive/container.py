@@ -38,7 +38,6 @@ class Manifest:
     """What an archive states of itself. `installation`: a random mark of where it was exported."""
 
     installation: str
-    exported_at: float
     sha256: Mapping[str, str]
 
     @property
@@ -225,8 +224,8 @@ def _manifest(fields: Mapping[str, Any]) -> Manifest | None:
     match fields:
         case {
             "installation": str(installation),
-            "exported_at": float() | int() as at,
+            "exported_at": float() | int(),
             "sha256": dict(digests),
         } if RUN_ID.fullmatch(installation) and all(type(each) is str for each in digests.values()):
-            return Manifest(installation, float(at), digests)
+            return Manifest(installation, digests)
     return None

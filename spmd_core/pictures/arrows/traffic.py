@@ -75,11 +75,6 @@ class Traffic:
         least = 0.999 * self.links[0].nbytes if self.links else 0.0
         return max(0, sum(link.nbytes >= least for link in self.links) - 1)
 
-    @property
-    def total(self) -> float:
-        """Bytes on all links together."""
-        return sum(link.nbytes for link in self.links)
-
 
 def traffic(
     placed: Placed,

@@ -77,13 +77,6 @@ class Timeline:
     scenes: tuple[TimelineScene, ...]
     predicted: bool = True
 
-    def path(self, scene: int) -> tuple[int, ...]:
-        """The scenes from the step down to one, both included."""
-        path = [scene]
-        while (above := self.scenes[path[0]].parent) is not None:
-            path.insert(0, above)
-        return tuple(path)
-
 
 def mix(timeline: Timeline, number: int) -> dict[str, float]:
     """Seconds by kind of one pass through a scene's first row, with loops expanded."""

@@ -38,7 +38,6 @@ class Numbers:
     step_s: float | None = None
     high_s: float | None = None
     mfu: float | None = None
-    tflops_per_chip: float | None = None
     tokens_per_s_per_chip: float | None = None
     peak_bytes: int | None = None
     # collective -> seconds that the step waits for it
@@ -118,7 +117,6 @@ def numbers_of(prediction: Prediction) -> Numbers:
         time.estimate if time else None,
         time.high if time else None,
         prediction.mfu,
-        prediction.tflops_per_chip,
         prediction.tokens_per_s_per_chip,
         peak,
         {kind: s for kind, s in exposed.items() if s > 0},

@@ -23,7 +23,6 @@ def test_a_loop_is_a_span_of_the_whole_and_a_scene_of_its_own():
     assert (body.times, body.parent) == (10, 0)
     assert body.length_s * body.times == pytest.approx(loop.length_s)
     assert min(span.start_s for span in body.spans) == 0
-    assert FOUND.path(1) == (0, 1)
 
 
 def test_each_operation_says_what_it_needs_and_moves():

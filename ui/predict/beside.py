@@ -8,8 +8,16 @@ import streamlit as st
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.results import Prediction, Result, RunSummary
-from spmd_core.words import ago, cost_of, experiment_words, money_text, parts, title
+from spmd_core.results import Prediction, Result, RunSummary, between
+from spmd_core.words import (
+    ago,
+    between_words,
+    cost_of,
+    experiment_words,
+    money_text,
+    parts,
+    title,
+)
 from ui import cards, price, run_tables, state
 from ui.lab import lab
 from ui.markdown import plain
@@ -82,6 +90,7 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     """A is what the screen shows, B the other one."""
     here, there = result.strategies[name].prediction, other.strategies[other_name].prediction
     assert here is not None and there is not None
+    st.markdown(f"**{plain(answer(result, name, other, other_name))}**")
     _headings(result, name, other, other_name)
     study.both(result.experiment, other.experiment)
     pair = {"A: this one": here, "B": there}
@@ -106,6 +115,16 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     if len(fields):
         st.markdown("**What differs in the experiments**")
         draw_table(fields)
+
+
+def answer(result: Result, name: str, other: Result, other_name: str) -> str:
+    """Which of A, this one, and B takes less time, as far as the intervals tell."""
+    rows = {result.run: result.strategies[name], other.run: other.strategies[other_name]}
+    seconds = {
+        run: each.predicted_s.estimate for run, each in rows.items() if each.predicted_s is not None
+    }
+    pair = between(result, name, other, other_name, len(rows))
+    return between_words(pair, dict(zip(rows, "AB", strict=True)), seconds)
 
 
 def _headings(result: Result, name: str, other: Result, other_name: str) -> None:

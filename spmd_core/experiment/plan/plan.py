@@ -234,12 +234,13 @@ class Plan(Frozen):
                 f"makes {batch:g} sequences, which do not divide over {rows} shards",
                 f"use {better:g}",
             )
-        if self.sequence % (128 * axes.get("sequence", 1)):
+        unit = 128 * axes.get("sequence", 1)
+        if self.sequence % unit:
+            below = self.sequence // unit * unit
             raise refuse(
                 f"sequence={self.sequence}",
                 f"does not divide into blocks of 128 over sequence={axes.get('sequence', 1)}",
-                "use "
-                f"{128 * axes.get('sequence', 1) * max(1, self.sequence // (128 * axes.get('sequence', 1)))}",
+                f"use {' or '.join(str(each) for each in (below, below + unit) if each)}",
             )
         tensor = axes.get("tensor", 1)
         for what, size in (("heads", model.heads), ("mlp", model.mlp), ("embed", model.embed)):

@@ -46,22 +46,19 @@ def between_words(
         for run, time in seconds.items()
         if time is not None
     )
-    per = " per token" if pair.per_token else ""
     kind = ", predicted" if pair.basis == "predicted" else ""
     apart = f"; {', '.join(pair.apart)}" if pair.apart else ""
-    return f"{_verdict(pair, mine, theirs)}: {times}{kind}, ratio{per} {ratio}{apart}."
+    return f"{_verdict(pair, mine, theirs)}: {times}{kind}, ratio {ratio}{apart}."
 
 
 def _verdict(pair: Between, mine: str, theirs: str) -> str:
+    per = " per token" if pair.per_token else ""
     if pair.verdict == "the same":
-        return f"{mine} takes the same time as {theirs}"
+        return f"{mine} takes the same time{per} as {theirs}"
     if pair.verdict == "cannot tell":
-        return f"Cannot tell whether {mine} or {theirs} is faster"
-    return (
-        f"{mine} is faster than {theirs}"
-        if pair.faster == pair.run
-        else f"{mine} is slower than {theirs}"
-    )
+        return f"Cannot tell whether {mine} or {theirs} is faster{per}"
+    verb = "faster" if pair.faster == pair.run else "slower"
+    return f"{mine} is {verb}{per} than {theirs}"
 
 
 def ratio_interval_words(ratio: float, interval: tuple[float, float]) -> str:

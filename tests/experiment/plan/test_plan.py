@@ -51,7 +51,14 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
             {"mesh": {"tensor": 16}, "model": "llama-2-13b"},
             "tensor=16 does not divide heads=40 of llama-2-13b: use 8",
         ),
-        ({"sequence": 200}, "sequence=200 does not divide into blocks of 128"),
+        (
+            {"sequence": 2001},
+            "sequence=2001 does not divide into blocks of 128 over sequence=1: use 1920 or 2048",
+        ),
+        (
+            {"mesh": {"fsdp": 8, "sequence": 2}, "sequence": 128},
+            "sequence=128 does not divide into blocks of 128 over sequence=2: use 256",
+        ),
         ({"save": ["query", "colour"]}, "save 'colour' is not saved by a decoder's block"),
         ({"save": ["query"], "offload": ["query"]}, "'query' is both saved and offloaded"),
         ({"remat": "none", "save": ["query"]}, "remat none keeps everything"),

@@ -141,6 +141,8 @@ def test_two_predictions_stand_side_by_side(opened):
     )
     assert errors(screen) == ""
     texts = " ".join(each.value for each in (*screen.markdown, *screen.caption, *screen.subheader))
+    answer = "**A is faster per token than B: A 16.2 ms, B 16.2 ms, predicted, ratio 2.00× ("
+    assert answer in texts.replace("\\", "")
     assert "Both programs communicate alike." in texts
     assert any("B against A" in each.value.columns for each in screen.table)
 

@@ -7,14 +7,14 @@ from itertools import groupby
 from spmd_core.base import LabError
 from spmd_core.experiment import Experiment, study_of
 from spmd_core.lab import Lab
-from spmd_core.results import Comparison, Result, StrategyResult
+from spmd_core.results import SURE_PROCESSES, Comparison, Result, StrategyResult
 from spmd_core.search import Answer, Candidate, Proof
 from spmd_core.trials.searching.outcomes import answered, experiment_of, run_key
 from spmd_core.trials.searching.runs import Runs
 
 # Few samples let the lucky ones look best: so many of those that came near the best are
-# measured again, fewer where less time is left
-MOST, ROW_S = 8, 2.0
+# measured again, fewer where less time is left for the processes that a close verdict takes
+MOST, ROW_S = 8, 1.6 * SURE_PROCESSES
 PROOFS = 2  # the second with what came near where the lucky best of the first was slower
 NEAR = 1.5  # times the best: what took longer is not near it
 

@@ -48,7 +48,7 @@ MOST_RUNS = 60
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
 RECALLED = 15  # of a model's plans, best first, that may have been compiled elsewhere
 FEW, FEW_S = 4, 600.0  # of a model that are compiled, best first, where no budget is given
-PROVING = 0.4  # of the budget at most is left for the proof, which takes no longer than its rows
+PROVING = 0.5  # of the budget at most is left for the proof, which takes no longer than its rows
 AnyQuestion = ModelQuestion | ArrayQuestion
 
 
@@ -320,7 +320,9 @@ class Search(Work):
             if (
                 known is not None
                 and not known.partial
-                and all(each.number in known.numbers for each in finalists(self.answer))
+                and all(
+                    each.number in known.numbers for each in finalists(self.answer, runs.left_s)
+                )
             ):
                 return
             self.doing = "measuring the best side by side"

@@ -311,6 +311,12 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     assert [words.known_by(each.candidate, answer.proof) for each in order].count(
         "side by side"
     ) == 2
+    following = "Next: give it more seconds, and search on: "
+    assert words.next_words(answer) == f"{following}1 measured alone may still win."
+    open_ = Answer(answer.question, 9, [*every, guessed], False, proof=answer.proof)
+    assert words.next_words(open_) == (
+        f"{following}6 not measured and 1 measured alone may still win."
+    )
     crashed = replace(every[2], stage="failed", measured_s=None, detail="it crashed.")
     beside = Answer(read_array_question(OPEN), 3, [*every[:2], crashed], True)
     assert words.state_words(beside).endswith("1 failed, the first of them c (it crashed).")

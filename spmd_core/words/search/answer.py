@@ -20,6 +20,7 @@ from spmd_core.words.costs import money_text
 from spmd_core.words.names import processes_words
 from spmd_core.words.search.candidates import (
     STAGES,
+    is_alone_beside,
     memory_words,
     rule_words,
     time_of_tokens,
@@ -348,12 +349,14 @@ def next_words(answer: Answer, has_time: bool = True) -> str:
         and answer.question.minimize != "memory"
     ):  # which is known, and needs no proof
         return "Next: search on, so that the best are measured side by side too."
-    left = answer.counts["estimated"] + answer.counts["not looked at"]
-    if answer.complete or not left:
-        return ""
+    left = 0 if answer.complete else answer.counts["estimated"] + answer.counts["not looked at"]
     if winner.step:
-        return "Next: search on, which compiles the next few."
-    return f"Next: give it more seconds, and search on: {count_text(left)} may still win."
+        return "Next: search on, which compiles the next few." if left else ""
+    proof = answer.proof_of_winner
+    alone = sum(is_alone_beside(winner, each.candidate, proof) for each in answer.ranking)
+    counts = (left, "not measured"), (alone, "measured alone")
+    open_ = " and ".join(f"{count_text(count)} {how}" for count, how in counts if count)
+    return f"Next: give it more seconds, and search on: {open_} may still win." if open_ else ""
 
 
 def state_words(answer: Answer) -> str:

@@ -254,7 +254,7 @@ def why_not(answer: Answer, other: Candidate) -> str:
             f"{other.name}: {time_words(other)}; not measured, so that it is not known how it "
             f"compares with {lead_words(answer)}."
         )
-    if _is_alone_beside(winner, other, proof):
+    if is_alone_beside(winner, other, proof):
         return f"{other.name}: {time_words(other)}{_memory(other)}; {_ALONE}."
     loses = [(name, seconds) for name, seconds in difference.seconds if seconds > 0]
     first = (
@@ -302,7 +302,7 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
         return f"{title}: {lead_words(answer)} of the ranking is one of these."
     if _is_guess_beside(winner, each):
         return f"{title}: {each.name}. Not measured; estimated at {seconds_text(each.seconds)}."
-    if _is_alone_beside(winner, each, proof):
+    if is_alone_beside(winner, each, proof):
         return f"{title}: {each.name}. {time_words(each)}, {_ALONE}."
     ratio = proof.ratio_of(each.name) if proof else None
     if ratio is not None and not ratio.differs:
@@ -339,7 +339,7 @@ def _is_guess_beside(winner: Candidate, other: Candidate) -> bool:
     return winner.measured_s is not None and other.measured_s is None
 
 
-def _is_alone_beside(winner: Candidate, other: Candidate, proof: Proof | None) -> bool:
+def is_alone_beside(winner: Candidate, other: Candidate, proof: Proof | None) -> bool:
     """Whether the other was measured alone while the winner was proven beside others, and is not
     slower by more than chance.
     """

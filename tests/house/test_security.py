@@ -39,6 +39,21 @@ HELD = {
     "unless `SPMD_LAB_TOKEN` or a login is set": (
         "ui/test_token.py", "test_nothing_is_served_without_it"),
     "read the database": ("lab/store/test_private.py", "test_an_old_one_is_closed_on_start"),
+    "under any other name they are refused with 403": (
+        "ui/entrance/test_hosts.py", "test_foreign_names_are_refused_and_own_ones_served"),
+    "also where its name is made to lead to this dashboard": (
+        "browser/test_rebinding.py", "test_a_rebound_page_is_refused_and_a_listed_name_is_served"),
+    "read, press or connect, except from an address or a name below": (
+        "ui/entrance/test_hosts.py", "test_foreign_names_are_refused_and_own_ones_served"),
+    "`*` allows any name": ("ui/entrance/test_hosts.py", "test_any_name_may_be_listed"),
+    "Tunnels and other ports need no setting": (
+        "ui/entrance/test_hosts.py", "test_foreign_names_are_refused_and_own_ones_served"),
+    "the host of the login's `redirect_uri`": (
+        "ui/entrance/test_hosts.py", "test_with_a_login_the_host_of_its_address_is_served"),
+    "or in `server.corsAllowedOrigins`": (
+        "ui/entrance/test_hosts.py", "test_allowed_origins_are_served_on_an_own_address"),
+    "`/_stcore/health` is served under any name": (
+        "ui/entrance/test_hosts.py", "test_a_health_check_comes_by_any_name_or_none"),
     "or show the screens in a frame": (
         "browser/test_framing.py", "test_every_answer_forbids_foreign_frames"),
     "each screen has a banner": (
@@ -203,6 +218,7 @@ NO_CLAIM = (
     "Whoever reaches the dashboard can run programs",
     "Before binding it to another address",
     "describe your identity provider",
+    "Add a name once for each",
     "Members are e-mail addresses and domains",
     "Other users of the machine reach 127.0.0.1 too",
     "Browsers send a host's cookies to all of its ports",

@@ -167,7 +167,10 @@ def test_secrets_as_folders_are_followed(secrets, data_folder, tmp_path, monkeyp
         ("server_metadata_url", "https://accounts.example/openid"),
     ):
         (folder / "auth" / name).write_text(value)
-    monkeypatch.setattr(st, "get_option", lambda name: [str(folder)])
+    option = st.get_option
+    monkeypatch.setattr(
+        st, "get_option", lambda name: [str(folder)] if name == "secrets.files" else option(name)
+    )
     assert door.is_login_set_up() and asked(Gate(served)) == (200, "data")
     (folder / "auth" / "client_secret").write_text("")
     assert "has no client_secret" in asked(Gate(served))[1]

@@ -4,6 +4,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -83,6 +84,13 @@ def closed() -> str | None:
 def is_login_set_up() -> bool:
     """Whether secrets.toml requires a login now."""
     return _secrets().auth is not None
+
+
+def login_address() -> str:
+    """Returns the address that a login leads back to; empty without a login."""
+    auth = _secrets().auth
+    address = auth.get("redirect_uri") if isinstance(auth, Mapping) else None
+    return address if isinstance(address, str) else ""
 
 
 def _closed(secrets: login.Secrets) -> str | None:

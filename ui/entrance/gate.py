@@ -6,7 +6,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spmd_core.base import read_settings
-from ui.entrance import door, token, uploads, version
+from ui.entrance import door, hosts, token, uploads, version
 
 UNAVAILABLE = 503
 _POLICY_VIOLATION = 1008  # of websockets
@@ -33,11 +33,10 @@ class Gate:
             else:
                 await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
-            asked = read_settings().token
-            if door.closed() or (asked and not token.is_known(scope, asked)):
-                await send(_CLOSE)
-            else:
+            if _may_connect(scope):
                 await self._connection(scope, receive, send)
+            else:
+                await send(_CLOSE)
         else:
             await self._app(scope, receive, send)
 
@@ -83,8 +82,17 @@ class Gate:
             self._looked = now
 
 
+def _may_connect(scope: Scope) -> bool:
+    """Returns True if a screen may open its connection."""
+    asked = read_settings().token
+    is_known = not asked or token.is_known(scope, asked)
+    return is_known and not (hosts.refusal(scope) or door.closed())
+
+
 def _instead(scope: Scope) -> Response | None:
     """What is answered instead of what was requested; None where that is served."""
+    if answer := hosts.answer(scope):
+        return answer
     if sentence := door.closed():
         return PlainTextResponse(f"{sentence}\n", UNAVAILABLE, {"cache-control": "no-store"})
     asked = read_settings().token

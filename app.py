@@ -43,10 +43,11 @@ def gate(app: ASGIApp) -> ASGIApp:
     """What serves nothing while the dashboard is closed."""
     if sys.version_info < (3, 11):  # noqa: UP036 - the screens report that Python is too old
         return app
+    from ui.entrance.downloads import Downloads
     from ui.entrance.gate import Gate
     from ui.entrance.short import ShortLinks
 
-    return Gate(ShortLinks(app))
+    return Gate(Downloads(ShortLinks(app)))
 
 
 def reported(error: Exception) -> bool:

@@ -82,7 +82,8 @@ def asking(server: Server) -> Iterator[Lab]:
 class Drawn:
     """What a script sent until it came to its end, as far as measurements ask: how often it ran,
     what it drew, charts, the messages of the exceptions that it shows, button's label -> its id,
-    and the name that a text field has in the query -> its id.
+    the name that a text field has in the query -> its id, and the file of each download by the
+    label and key of its button.
     """
 
     runs: int = 0
@@ -91,6 +92,7 @@ class Drawn:
     exceptions: list[str] = field(default_factory=list)
     buttons: dict[str, str] = field(default_factory=dict)
     fields: dict[str, str] = field(default_factory=dict)
+    downloads: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 class Viewer:
@@ -166,6 +168,19 @@ class Viewer:
                 self._fragment = None
         return runs
 
+    async def press_download(self, file: str) -> str | None:
+        """Press the button of a download: the address that the server names; None where it fails."""
+        request = BackMsg()
+        request.backend_operation_request.request_id = file
+        request.backend_operation_request.deferred_file.file_id = file
+        await self._socket.send(request.SerializeToString())
+        while True:
+            message = ForwardMsg()
+            message.ParseFromString(await asyncio.wait_for(self._socket.recv(), PATIENCE_S))
+            answer = message.backend_operation_response
+            if message.HasField("backend_operation_response") and answer.request_id == file:
+                return answer.deferred_file.url or None
+
     def _request(self) -> BackMsg:
         request = BackMsg()
         request.rerun_script.query_string = self._query
@@ -190,6 +205,9 @@ class Viewer:
                 drawn.charts += element.HasField("vega_lite_chart")
                 if element.HasField("exception"):
                     drawn.exceptions.append(element.exception.message)
+                if element.HasField("download_button"):
+                    button = element.download_button
+                    drawn.downloads[button.label, button.id] = button.deferred_file_id
                 if element.HasField("button"):
                     drawn.buttons[element.button.label] = element.button.id
                 if name := element.text_input.query_param_key:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from spmd_core.base import RequestError, refuse
 from spmd_core.experiment import Experiment
 from spmd_core.reports import (
     Document,
@@ -22,6 +23,7 @@ from spmd_core.script import script_text, why_no_script
 from spmd_core.search import KeptSearch
 from spmd_core.trials import with_stored_remedies
 from ui import run_tables
+from ui.entrance import downloads
 from ui.lab import find, lab
 from ui.tables import sheet
 
@@ -40,14 +42,14 @@ def menu(place: DeltaGenerator, run: str, experiment: Experiment) -> None:
 def buttons(run: str, experiment: Experiment) -> None:
     """The download buttons of a run; without a result there is only the script."""
     if lab().result(run) is not None:
-        _button(
+        download(
             "JSON",
             lambda: json_text(_result(run)),
             f"{run}.json",
             "application/json",
             "All of it, as the command line prints it.",
         )
-        _button(
+        download(
             "CSV",
             lambda: csv_text(_result(run)),
             f"{run}.csv",
@@ -85,17 +87,17 @@ def search_buttons(kept: KeptSearch) -> None:
 
 def file_button(label: str, make: Callable[[], str | bytes], file: str, words: str) -> None:
     """A button that downloads a file, which is made when it is pressed."""
-    _button(label, make, file, _KINDS.get(file.rpartition(".")[2], _BYTES), words)
+    download(label, make, file, _KINDS.get(file.rpartition(".")[2], _BYTES), words)
 
 
 def text_button(label: str, make: Callable[[], str], file: str, words: str) -> None:
     """A button that downloads a script, which is made when it is pressed."""
-    _button(label, make, file, "text/x-python", words)
+    download(label, make, file, "text/x-python", words)
 
 
 def rows_button(runs: Sequence[RunSummary]) -> None:
     """A button that downloads rows of History with every column; no hover is needed for it."""
-    _button(
+    download(
         "These rows as CSV",
         lambda: sheet(run_tables.runs_table(runs)).to_csv(index=False),
         "history.csv",
@@ -112,24 +114,39 @@ def archive_of(runs: Sequence[str]) -> bytes:
 
 
 def _subject(run: str) -> Subject:
-    (summary,) = lab().history(runs=[run], limit=1)
-    return Subject(summary, lab().result(run))
+    if not (found := lab().history(runs=[run], limit=1)):
+        raise _gone(run)
+    return Subject(found[0], lab().result(run))
 
 
 def _result(run: str) -> Result:
     result = lab().result(run)
     if result is None:
-        raise LookupError(run)
+        raise _gone(run)
     return with_stored_remedies(lab(), result)
 
 
-def _button(label: str, make: Callable[[], str | bytes], file: str, mime: str, words: str) -> None:
+def _gone(run: str) -> RequestError:
+    return refuse(f"run {run}", "is not stored here any more", "load the page again")
+
+
+def download(
+    label: str,
+    make: Callable[[], str | bytes],
+    file: str,
+    mime: str,
+    words: str | None = None,
+    name: str | None = None,
+) -> None:
+    """A button that downloads a file, which is made when it is pressed; `name` tells apart buttons
+    of the same file.
+    """
     st.download_button(
         label,
-        make,
+        downloads.offer(name or file, make, file, mime),
         file,
         mime,
-        key=f"download:{file}",
+        key=f"download:{name or file}",
         help=words,
         icon=":material/download:",
         on_click="ignore",

@@ -22,6 +22,7 @@ from spmd_core.base.imports import imported
 from spmd_core.base.keyed import by_key, sums_by_key
 from spmd_core.base.login import is_confirmed
 from spmd_core.base.packages import package_version
+from spmd_core.base.parsing import parsed
 from spmd_core.base.settings import (
     Settings,
     default_data_folder,
@@ -78,6 +79,7 @@ __all__ = [
     "ordinal_text",
     "own_path",
     "package_version",
+    "parsed",
     "plain_streams",
     "read_file",
     "read_settings",

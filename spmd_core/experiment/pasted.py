@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.base import RequestError, parsed, refuse, shorten
 from spmd_core.experiment.pasted_shapes import PastedArray, made_arrays, printed_arrays
 from spmd_core.experiment.rules import check_axis, check_mesh
 from spmd_core.experiment.types import Axes, Mesh, Spec
@@ -114,7 +114,7 @@ def _parsed(text: str) -> tuple[ast.AST, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(code)
+            tree = parsed(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _no_spec(text) from error
     if _is_deep(tree):

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from spmd_core.base import parsed
 from spmd_core.experiment import Plan, group_rows, merged_imports
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import placed_devices
@@ -102,7 +103,7 @@ def _fields() -> dict[str, tuple[Any] | None]:
     """Fields of the configuration, each with its default; None where it has none."""
     classes = [
         node
-        for node in ast.parse(_sources()[_FILES.index("decoder_config")]).body
+        for node in parsed(_sources()[_FILES.index("decoder_config")]).body
         if isinstance(node, ast.ClassDef) and node.name == "Decoder"
     ]
     return {
@@ -121,7 +122,7 @@ def _imports(is_plain: bool) -> list[str]:
     return merged_imports(
         node
         for source in (*_sources(), extra)
-        for node in ast.parse(source).body
+        for node in parsed(source).body
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("spmd_core")
     )
 
@@ -133,7 +134,7 @@ def _body() -> list[str]:
     for source in _sources():
         last = max(
             node.end_lineno or 0
-            for node in ast.parse(source).body
+            for node in parsed(source).body
             if isinstance(node, ast.Import | ast.ImportFrom)
         )
         lines += ["", "", *source.splitlines()[last:]]

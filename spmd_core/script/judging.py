@@ -5,6 +5,7 @@ which a run's values are checked.
 import ast
 from importlib import resources
 
+from spmd_core.base import parsed
 from spmd_core.experiment import Experiment
 from spmd_core.results import arithmetic, has_formula, sampled_rows
 from spmd_core.script.source import computation_lines, select_source
@@ -103,7 +104,7 @@ def formula_name(source: str, workload: str) -> str:
     that text."""
     table = next(
         node
-        for node in ast.parse(source).body
+        for node in parsed(source).body
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "FORMULAS"
     )
     assert isinstance(table.value, ast.Dict)

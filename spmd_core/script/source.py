@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
+from spmd_core.base import parsed
 from spmd_core.experiment import Array, Axes, Experiment, Spec, Workload, files
 from spmd_core.script.parts import named
 
@@ -25,9 +26,7 @@ def program_source(workload: str) -> str:
     text = (
         resources.files("spmd_core.script.programs").joinpath(f"{workload}.py").read_text("utf-8")
     )
-    modules = [
-        node.module or "" for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)
-    ]
+    modules = [node.module or "" for node in parsed(text).body if isinstance(node, ast.ImportFrom)]
     return "\n".join(
         [
             *(
@@ -110,7 +109,7 @@ def _function(source: str, wanted: str, otherwise: str) -> str:
 def definitions(source: str) -> dict[str, ast.stmt]:
     """The functions, classes and constants of a program file, by name."""
     nodes: dict[str, ast.stmt] = {}
-    for node in ast.parse(source).body:
+    for node in parsed(source).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             nodes[node.name] = node
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -155,7 +154,7 @@ def own_lines(source: str, constants: Mapping[str, str]) -> list[str]:
     def drop(node: ast.stmt | ast.expr, first: int) -> None:
         lines[first - 1 : node.end_lineno] = [None] * ((node.end_lineno or first) - first + 1)
 
-    for node in ast.parse(source).body:
+    for node in parsed(source).body:
         if isinstance(node, ast.Import | ast.ImportFrom) and (
             ast.unparse(node) in _HEADER or _package(node) in ("spmd_core", "__future__")
         ):

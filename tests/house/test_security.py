@@ -37,7 +37,7 @@ HELD = {
     "come in with an address that is not confirmed or not listed": (
         "base/login/test_login.py", "test_others_are_turned_away"),
     "unless `SPMD_LAB_TOKEN` or a login is set": (
-        "ui/test_token.py", "test_nothing_is_served_without_it"),
+        "ui/entrance/test_token.py", "test_nothing_is_served_without_it"),
     "read the database": ("lab/store/test_private.py", "test_an_old_one_is_closed_on_start"),
     "under any other name they are refused with 403": (
         "ui/entrance/test_hosts.py", "test_foreign_names_are_refused_and_own_ones_served"),
@@ -57,7 +57,7 @@ HELD = {
     "or show the screens in a frame": (
         "browser/test_framing.py", "test_every_answer_forbids_foreign_frames"),
     "each screen has a banner": (
-        "ui/test_login.py", "test_an_open_address_without_login_is_pointed_out"),
+        "ui/entrance/test_login.py", "test_an_open_address_without_login_is_pointed_out"),
     "Without a list nobody comes in": ("base/login/test_login.py", "test_others_are_turned_away"),
     "with `*`, whoever the provider knows": ("base/login/test_login.py", "test_members_come_in"),
     "A login that was once seen is remembered in the data folder": (
@@ -69,8 +69,10 @@ HELD = {
     "open connections end": (
         "ui/test_gate.py", "test_it_closes_while_it_runs_and_opens_once_repaired"),
     "it is exchanged for a cookie": (
-        "ui/test_token.py", "test_it_is_exchanged_for_a_cookie_and_leaves_the_address"),
-    "never part of a copied link": ("ui/test_token.py", "test_a_copied_link_has_none"),
+        "ui/entrance/test_token.py", "test_it_is_exchanged_for_a_cookie_and_leaves_the_address"),
+    "never part of a copied link": ("ui/entrance/test_token.py", "test_a_copied_link_has_none"),
+    "that ends with the browser tab's session": (
+        "ui/entrance/test_downloads.py", "test_an_address_stays_while_its_session_lasts"),
     "also in a folder that was open before": (
         "lab/store/test_private.py", "test_an_old_one_is_closed_on_start"),
     "where that is not possible, each screen reports it": (
@@ -156,7 +158,7 @@ HELD = {
         "ui/test_gate.py", "test_a_damaged_file_closes_and_is_remembered_if_it_mentions_a_login"),
     "Only this ends a login": ("base/login/test_login.py", "test_only_the_command_ends_a_login"),
     "nothing is served before a link with": (
-        "ui/test_token.py", "test_nothing_is_served_without_it"),
+        "ui/entrance/test_token.py", "test_nothing_is_served_without_it"),
     "of the last 10,000 actions": (
         "lab/store/test_limits.py", "test_it_is_kept_who_did_what_up_to_a_number"),
     "else the network address and a mark of the browser": (HERE, "test_who_somebody_is"),

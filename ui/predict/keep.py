@@ -11,7 +11,7 @@ from spmd_core.base import RequestError
 from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
 from spmd_core.words import gap_sentence, gap_table, predictions
-from ui import price, state
+from ui import exports, price, state
 from ui.choices import LinkNumber
 from ui.markdown import plain
 from ui.shell import draw_table, refusal
@@ -126,14 +126,8 @@ def baseline(result: Result, prediction: Prediction) -> None:
     st.markdown(
         "**Keep it.** A baseline holds the plan, its memory, time, collectives and buffers."
     )
-    st.download_button(
-        "Download the baseline",
-        baselines.to_text(now),
-        file,
-        "application/json",
-        icon=":material/download:",
-        key="baseline:download",
-        on_click="ignore",
+    exports.download(
+        "Download the baseline", lambda: baselines.to_text(now), file, "application/json"
     )
     st.markdown(_IN_CI)
     command = shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file])

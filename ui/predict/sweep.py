@@ -22,7 +22,7 @@ from spmd_core.search import (
     variants,
 )
 from spmd_core.words import axis_title, point_title, row_cost, rows as cost_rows, sweep_headline
-from ui import choices, links, price, state
+from ui import choices, exports, links, price, state
 from ui.markdown import plain
 from ui.predict import compiling, sweep_charts
 from ui.shell import refusal
@@ -238,15 +238,12 @@ def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     }
     st.dataframe(sheet(listed), hide_index=True, column_config=config, key="sweep:table")
     dollars = price.now()  # a download is made later, outside of the screen's script
-    st.download_button(
+    exports.download(
         "CSV",
         lambda: csv_text(rows, lambda row: row_cost(row, dollars).to_json()),
         f"sweep-{sweep.vary}.csv",
         "text/csv",
-        key="sweep:csv",
-        icon=":material/download:",
-        on_click="ignore",
-        help="All points with their numbers, in seconds and bytes",
+        "All points with their numbers, in seconds and bytes",
     )
 
 

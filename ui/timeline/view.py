@@ -8,6 +8,7 @@ from streamlit.components import v2
 
 from spmd_core.pictures import Timeline, trace_text
 from spmd_core.words import names_of, row_words
+from ui import exports
 from ui.tables import sheet
 from ui.timeline.data import component_data, table
 
@@ -38,15 +39,13 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
     data = component_data(timeline, name) | {"at": scene, "pick": pick, "window": window}
     _component(data=data, key=key, on_place_change=lambda: _keep(key, at))
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.download_button(
+        exports.download(
             "Trace for Perfetto",
             lambda: trace_text(timeline, title, names_of, row_words),
             f"{title}.trace.json",
             "application/json",
-            icon=":material/download:",
-            key=f"{key}:trace",
-            on_click="ignore",
-            help="Open it at ui.perfetto.dev or in chrome://tracing",
+            "Open it at ui.perfetto.dev or in chrome://tracing",
+            key,
         )
     with st.expander("The same as a table", key=f"{key}:table", on_change="rerun") as fold:
         if fold.open:

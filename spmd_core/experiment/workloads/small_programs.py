@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import parsed, refuse, shorten
 from spmd_core.experiment.workloads.workload import Workload
 
 SMALL_PROGRAM = Workload(
@@ -52,7 +52,7 @@ def with_mesh(source: str, imports: str, mesh_lines: list[str]) -> str:
     """A program's text with the lines that make its mesh, after its imports; what both import is
     imported once.
     """
-    tree = ast.parse(source)
+    tree = parsed(source)
     lines = source.splitlines()
     head = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     docstring = lines[: tree.body[0].end_lineno] if ast.get_docstring(tree) else []
@@ -62,7 +62,7 @@ def with_mesh(source: str, imports: str, mesh_lines: list[str]) -> str:
             [
                 *docstring,
                 "",
-                *merged_imports([*ast.parse(imports).body, *head]),
+                *merged_imports([*parsed(imports).body, *head]),
                 "",
                 *mesh_lines,
                 *lines[after:],

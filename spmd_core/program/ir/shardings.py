@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
+from spmd_core.base import parsed
 from spmd_core.program.communication.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, Frame, HloError, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh, Sharding, parse_sharding, parts_of
@@ -282,7 +283,7 @@ def assigned(lines: tuple[str, ...]) -> Mapping[int, str]:
     """
     source = "\n".join(line.rstrip("\n") for line in lines)
     try:
-        tree = ast.parse(source)
+        tree = parsed(source)
     except (SyntaxError, ValueError):
         return {}
     names: dict[int, str] = {}

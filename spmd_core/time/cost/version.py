@@ -7,7 +7,7 @@ import hashlib
 from functools import cache, lru_cache
 from pathlib import Path
 
-from spmd_core.base import package_version
+from spmd_core.base import package_version, parsed
 from spmd_core.machine import plugin_version
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +50,7 @@ def hash_of(root: Path, patterns: tuple[str, ...]) -> str:
 @lru_cache(maxsize=1024)
 def tree_hash(source: str) -> str:
     """Hash of what a source does: of its syntax tree without docstrings."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = [each for each in node.body if not _is_text(each)]

@@ -4,7 +4,7 @@ import ast
 import operator
 from collections.abc import Mapping
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import parsed, refuse, shorten
 
 _OPERATORS = {
     ast.Add: operator.add,
@@ -23,9 +23,7 @@ def size_of(expression: str, symbols: Mapping[str, int]) -> int:
     """
     try:
         tree = (
-            None
-            if expression.isdecimal()
-            else ast.parse(expression.replace("^", "**"), mode="eval")
+            None if expression.isdecimal() else parsed(expression.replace("^", "**"), mode="eval")
         )
         value = int(expression) if tree is None else _value(tree.body, symbols)
     except (

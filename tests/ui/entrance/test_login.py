@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from ui.entrance import door
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 AUTH = {
     "redirect_uri": "http://localhost:8501/oauth2callback",
     "cookie_secret": "x" * 32,

@@ -1,12 +1,13 @@
 """The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
-from spmd_core.base import login, threads
+from spmd_core.base import held_folder, login, threads
 from spmd_core.base.child import CLOCK_TIMES, ask_child, resident_bytes
 from spmd_core.base.errors import (
     AccessError,
     Alone,
     Inexpressible,
     LabError,
+    MovedFolder,
     RequestError,
     StorageError,
     UnreadableRun,
@@ -54,6 +55,7 @@ __all__ = [
     "Frozen",
     "Inexpressible",
     "LabError",
+    "MovedFolder",
     "PairsOf",
     "RequestError",
     "Settings",
@@ -69,6 +71,7 @@ __all__ = [
     "bytes_text",
     "count_text",
     "default_data_folder",
+    "held_folder",
     "imported",
     "is_confirmed",
     "login",

@@ -15,6 +15,10 @@ class StorageError(LabError):
     """The data folder cannot be read or written."""
 
 
+class MovedFolder(StorageError):
+    """The data folder is not at its path any more; what this process had open is untouched."""
+
+
 class AccessError(LabError):
     """Somebody may not come in, or may not do this."""
 

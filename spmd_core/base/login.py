@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spmd_core.base import held_folder
 from spmd_core.base.errors import StorageError
 
 FILE_NAME = "login"  # of the data folder: there once a login was seen
@@ -35,7 +36,7 @@ def is_kept(folder: Path) -> bool:
 def keep(folder: Path) -> None:
     """Remember that a login is set up on a data folder; StorageError where that is not possible."""
     with _sentences(folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held_folder.make(folder)
         (folder / FILE_NAME).touch(mode=0o600)
 
 

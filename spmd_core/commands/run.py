@@ -139,9 +139,9 @@ def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
     """
     if result is None:
         return None
-    if lab.notebook.origin(result.run):
-        return with_stored_remedies(lab, result)
     with contextlib.suppress(StorageError):
+        if lab.notebook.origin(result.run):
+            return with_stored_remedies(lab, result)
         return with_stored_remedies(lab, result).by_variant(
             lambda each: with_roofline(each, calibration(each.experiment, lab.latest, lab.result))
         )

@@ -12,6 +12,7 @@ from spmd_core.words import STARTS, WHAT_THIS_IS, experiment_words, screen_title
 from tests.labs import ROOT, experiment
 from tests.ui import opened as screen_opened
 from tests.ui.predictions import predicted, store
+from ui.shell import PAGES
 
 pytestmark = pytest.mark.slow
 
@@ -85,3 +86,15 @@ def test_a_layout_on_devices_that_are_not_attached_offers_no_placing(opened, tar
     said = texts(screen)
     assert place.disabled and sum("is not attached" in text for text in said) == 1
     assert not any("cannot be placed" in text or "Not placed" in text for text in said)
+
+
+def test_every_screen_says_that_the_data_folder_was_moved_and_what_to_do(opened):
+    away = opened.folder.rename(opened.folder.with_name("away"))
+    for screen in PAGES:
+        page = opened.page(*([screen] if screen != "overview" else []))
+        assert not page.exception
+        (sentence,) = [each.value.replace("\\", "") for each in page.error]
+        assert "was moved or deleted while it was open" in sentence and "put it back" in sentence
+    assert not opened.folder.exists()
+    away.rename(opened.folder)
+    assert not opened.page().error

@@ -15,9 +15,11 @@ from streamlit.runtime.secrets import Secrets as SecretsReader
 
 from spmd_core.base import (
     AccessError,
+    MovedFolder,
     RequestError,
     StorageError,
     default_data_folder,
+    held_folder,
     login,
     read_settings,
 )
@@ -47,7 +49,17 @@ class Entry:
 
 
 def entry() -> Entry:
-    """How the visitor of this session stands."""
+    """How the visitor of this session stands; nothing is shown of a data folder that was moved."""
+    visitor = _visitor()
+    try:
+        if visitor.may_enter:
+            held_folder.check(default_data_folder())
+    except MovedFolder as error:
+        return Entry(closed=str(error))
+    return visitor
+
+
+def _visitor() -> Entry:
     secrets = _secrets()
     if not secrets.is_login and st.secrets.load_if_toml_exists() and "auth" in st.secrets:
         # what this app was given otherwise, or has not yet noticed to be gone

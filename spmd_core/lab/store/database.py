@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spmd_core.base import StorageError, refuse, shorten
+from spmd_core.base import MovedFolder, StorageError, held_folder, refuse, shorten
+from spmd_core.lab.store import held_file
 from spmd_core.lab.store.migrations import MIGRATIONS, apply
 
 FILE_NAME = "lab.sqlite3"
@@ -36,9 +37,10 @@ class Database:
         self.path = folder / FILE_NAME
         self._reading, self._writing = threading.Lock(), threading.Lock()
         with self._sentences():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.held = held_folder.hold(folder)
             self._keep_private()
             self._writer = self._connect()
+            self.identity = self._identity()
             try:
                 with self._sentences():
                     self._migrate()
@@ -53,10 +55,35 @@ class Database:
             self._reader.close()
             self._writer.close()
 
+    def check(self) -> None:
+        """Raises MovedFolder where the folder is not at its path any more, or another file is in it:
+        a read would be enough to take that one's journal for this one's.
+        """
+        self.held.check()
+        try:
+            is_here = self._identity() == self.identity
+        except FileNotFoundError:
+            is_here = False
+        if not is_here:
+            raise MovedFolder(
+                f"{self.path} was moved, deleted or replaced while it was open, and is not read or "
+                "written: put it back, or start again"
+            )
+
+    def _identity(self) -> str:
+        """Which file is at the path in the folder: device and inode."""
+        status = self._status()
+        return f"{status.st_dev}:{status.st_ino}"
+
+    def _status(self) -> os.stat_result:
+        return os.stat(FILE_NAME, dir_fd=self.held.descriptor)
+
     def readable_by_others(self) -> str | None:
         """Why other users of this machine can read the file; None where they cannot."""
-        if not self.path.stat().st_mode & _OTHERS or not self.folder.stat().st_mode & _PASSED:
-            return None
+        with self._sentences():
+            self.check()
+            if not self._status().st_mode & _OTHERS or not self.folder.stat().st_mode & _PASSED:
+                return None
         return (
             f"Other users of this machine can read {self.path}, and it cannot be closed to them: "
             f"run `chmod 600 {self.path}` as its owner, or name another folder in SPMD_LAB_DATA."
@@ -67,13 +94,15 @@ class Database:
         one from now on, as far as its owner and file system let that happen.
         """
         # only where it is not there: closing it would give up the locks that this process has on it
+        folder = self.held.descriptor
         with contextlib.suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        for path in (self.path, self.path.with_name(f"{FILE_NAME}-journal")):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+            os.close(os.open(FILE_NAME, flags, 0o600, dir_fd=folder))
+        for name in (FILE_NAME, f"{FILE_NAME}-journal"):
             with contextlib.suppress(OSError):  # `readable_by_others` reports it
-                mode = stat.S_IMODE(path.stat().st_mode)
+                mode = stat.S_IMODE(os.stat(name, dir_fd=folder).st_mode)
                 if mode & _OTHERS:
-                    path.chmod(mode & ~_OTHERS)
+                    os.chmod(name, mode & ~_OTHERS, dir_fd=folder)
 
     def used_bytes(self) -> int:
         """Bytes of the file that hold something."""
@@ -85,6 +114,7 @@ class Database:
         free = self._number("freelist_count")
         deadline = time.monotonic() + _SHRINK_S
         with contextlib.suppress(StorageError), self._sentences(), self._writing:
+            self.check()
             if self._writer.execute("PRAGMA auto_vacuum").fetchone()[0] == _INCREMENTAL:
                 while free > 0 and time.monotonic() < deadline:
                     # as a script: execute() stops after the first step, which frees one page
@@ -95,8 +125,12 @@ class Database:
                 self._writer.execute("VACUUM")  # a file of before: incremental from now on
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(
-            self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        db, self.is_held = held_file.connect(
+            self.held,
+            FILE_NAME,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
         )
         db.row_factory = sqlite3.Row
         # one damaged text must not cost the list that it is in
@@ -137,6 +171,7 @@ class Database:
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         with self._sentences(), self._reading:
+            self.check()
             return self._reader.execute(query, values).fetchall()
 
     def _write(self, statement: str, values: Sequence[Any] = ()) -> int:
@@ -147,6 +182,7 @@ class Database:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._sentences(), self._writing:
+            self.check()
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer

@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-from spmd_core.base import StorageError
+from spmd_core.base import StorageError, held_folder
 
 FILE_NAME = "queue.lock"
 # struct flock of the platform's <fcntl.h>: type, whence, start, length and pid, in its order
@@ -20,7 +20,7 @@ class FolderLock:
     the process, so there is one object per file and process.
 
     Its file stays open: closing any descriptor of that file would give the lock up. Where the file
-    was deleted, `file` names another than the one at its path: see `QueueLock`.
+    was deleted, `file` names another than the one in the folder: see `QueueLock`.
     """
 
     def __init__(self, folder: Path, name: str = FILE_NAME, start: int = 0, length: int = 0):
@@ -28,6 +28,8 @@ class FolderLock:
         self._path, self._bytes = folder / name, (start, length)
         self._guard = threading.Lock()
         try:
+            # a folder that takes its place has locks of its own
+            self._folder = held_folder.hold(folder)
             self._file = self._open()
         except OSError as error:
             raise StorageError(
@@ -79,14 +81,15 @@ class FolderLock:
         os.close(self._file)
 
     def _open(self) -> int:
-        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        return os.open(self._path.name, flags, 0o600, dir_fd=self._folder.descriptor)
 
     def _renew(self, locked: bool = False) -> bool:
-        """Open the file at the path, if it is another one; whether it was."""
+        """Open the file in the folder, if it is another one; whether it was."""
         with contextlib.suppress(OSError):
             here, ours = None, os.fstat(self._file)
             with contextlib.suppress(FileNotFoundError):
-                here = self._path.stat()
+                here = os.stat(self._path.name, dir_fd=self._folder.descriptor)
             if here and (here.st_dev, here.st_ino) == (ours.st_dev, ours.st_ino):
                 return False
             new = self._open()

@@ -51,7 +51,14 @@ class QueueLock:
         self._lock.close()
 
     def _note(self) -> None:
-        self._store.note_holder(os.getpid(), process_mark(os.getpid()) or "", self._lock.file)
+        self._store.note_holder(os.getpid(), self._mark(os.getpid()), self._lock.file)
+
+    def _mark(self, pid: int) -> str:
+        """The mark of a process that holds the queue of this database: a copy of the folder has the
+        same row.
+        """
+        mark = process_mark(pid)
+        return f"{mark} {self._store.identity}" if mark else ""
 
     def _noted(self) -> int | None:
         """The living process that holds a lock file which was deleted since."""
@@ -59,7 +66,7 @@ class QueueLock:
         if noted is None:
             return None
         pid, mark, file = noted
-        if file == self._lock.file or pid == os.getpid() or process_mark(pid) != mark:
+        if file == self._lock.file or pid == os.getpid() or self._mark(pid) != mark or not mark:
             return None
         return pid
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from spmd_core.base import Settings, StorageError, UnreadableRun
+from spmd_core.base import MovedFolder, Settings, StorageError, UnreadableRun
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
 from spmd_core.lab.supervisor.compile_gate import CompileGate
@@ -115,6 +115,8 @@ class Supervisor:
                     self._problem = None
                 except StorageError as error:
                     self._problem = str(error)
+                    if isinstance(error, MovedFolder):
+                        self._leave()
                     self._wakeup.wait(self._settings.lock_retry_s)
         finally:
             for lane in lanes:
@@ -141,16 +143,24 @@ class Supervisor:
                 return
             self._has_looked = False
         self._queue_lock.keep()
+        self.unsaved.try_again()  # before a run that was to be stored is given back
         if not self._has_looked:
             self._store.give_back(self._clients.lives)
             self._store.let_on()  # what held it up was known to the process before
             self._has_looked = True
-        self.unsaved.try_again()
         self._answer_requests()
         self._drop_abandoned()
         for lane in self.lanes.values():
             lane.open()
         self._wakeup.wait(self._settings.poll_s)
+
+    def _leave(self) -> None:
+        """Let another process work the queue of a folder that was moved away, once no run is in
+        progress.
+        """
+        idle = [lane.shut() for lane in self.lanes.values()]
+        if self._queue_lock.held and all(idle):
+            self._queue_lock.release()
 
     def _stand_by(self) -> None:
         """Nothing here is this process's to run: make way for who may be waiting, else keep the

@@ -1,5 +1,6 @@
 """The database is for its user alone: a new one from its first byte on, an old one from the start on."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,11 +39,11 @@ def test_where_it_cannot_be_closed_a_sentence_says_so(tmp_path, monkeypatch):
     Store(tmp_path).close()
     (tmp_path / FILE_NAME).chmod(0o644)
 
-    def refused(self, mode):
+    def refused(name, mode, **how):
         raise PermissionError(1, "Operation not permitted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "chmod", refused)
+        patch.setattr(os, "chmod", refused)
         store = Store(tmp_path)
     said = store.readable_by_others()
     assert said and said.startswith("Other users of this machine can read") and "chmod 600" in said

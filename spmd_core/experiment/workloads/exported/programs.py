@@ -19,6 +19,7 @@ from spmd_core.base import (
     Spare,
     StorageError,
     default_data_folder,
+    held_folder,
     refuse,
     shorten,
 )
@@ -149,6 +150,7 @@ def _path(program: str, kind: str) -> Path:
 @contextmanager
 def _in_folder() -> Iterator[None]:
     """Has a folder that is full, not ours or in pieces end in a sentence."""
+    held_folder.check(folder().parent)
     try:
         yield
     except OSError as error:
@@ -198,7 +200,7 @@ def _check_room(size: int, viewer: str, address: str) -> None:
 
 
 def _parse(program: str, data: bytes) -> Described:
-    folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    held_folder.make(folder())
     with TemporaryDirectory(dir=folder(), prefix=_READING) as work:
         given, kept = Path(work) / "given", Path(work) / "kept"
         given.write_bytes(data)

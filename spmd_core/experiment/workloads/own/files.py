@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spmd_core.base import RequestError, default_data_folder, own_path, refuse
+from spmd_core.base import RequestError, default_data_folder, held_folder, own_path, refuse
 from spmd_core.experiment.workloads.own.description import Description, describe
 from spmd_core.experiment.workloads.workload import Workload
 
@@ -206,7 +206,7 @@ def _folder() -> Path:
 
 def _keep(source: str, text: str, described: tuple[Description, ...]) -> None:
     folder = _folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    held_folder.make(folder)
     body = json.dumps(
         {
             "text": text,

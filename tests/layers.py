@@ -35,6 +35,7 @@ FLOORS = (
     ("worker",),
     ("search",),
     ("words",),
+    ("answers",),
     ("recipes",),
     ("reports",),
     ("lab",),

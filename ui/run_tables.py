@@ -1,25 +1,20 @@
 """Tables of stored runs: the rows of History, what differs between runs, and their answers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
+from spmd_core.answers import NONE
 from spmd_core.experiment import Experiment
-from spmd_core.results import Result, RunSummary, StrategyResult
+from spmd_core.results import RunSummary
 from spmd_core.words import (
-    cost_of,
     difference_rows,
     fastest_words,
     labels_words,
     operand_bytes,
     outcome_words,
-    peak_words,
-    row_title,
-    rows as cost_rows,
     shape_words,
-    time_words,
 )
-from ui.tables import NONE
 
 # of a run in the history
 WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
@@ -68,64 +63,3 @@ def differences_table(
     columns = ["", *names[: len(experiments)]]
     rows = [[label, *texts] for label, texts in difference_rows(experiments)]
     return pd.DataFrame(rows, columns=pd.Index(columns))
-
-
-def answers_table(
-    results: Sequence[tuple[str, Result]], price: float | None = None
-) -> pd.DataFrame:
-    """Times, peak memory and costs of several runs, measured or predicted, one row per strategy and
-    one column per run; `results` pairs each run's name with its result, and `price` is in dollars
-    per chip-hour."""
-    outcomes = {
-        run: {row_title(result, name): outcome for name, outcome in result.ordered}
-        for run, result in results
-    }
-    names = dict.fromkeys(name for rows in outcomes.values() for name in rows)
-    # a step has no strategies to choose from: what is the answer's alone needs no name of one
-    are_steps = all(result.experiment.plan for _, result in results)
-    lead = {name: "" if are_steps else f"{name}, " for name in names}
-    costs: dict[str, dict[str, dict[str, str]]] = {each: {} for each in names}
-    for each in names:
-        for run, result in results:
-            outcome = outcomes[run].get(each)
-            if outcome is not None and outcome.prediction is not None:
-                costs[each][run] = cost_rows(
-                    cost_of(outcome.prediction, price), result.experiment.what.unit == "step"
-                )
-    rows = [
-        row
-        for name in names
-        for row in (
-            *(
-                _row_of(f"{lead[name]}{label}", name, outcomes, words)
-                for label, words in (("time", time_words), ("memory", peak_words))
-            ),
-            *_cost_rows(lead[name], results, costs[name]),
-        )
-    ]
-    return pd.DataFrame([row for row in rows if set(list(row.values())[1:]) != {NONE}])
-
-
-def _cost_rows(
-    lead: str, results: Sequence[tuple[str, Result]], costs: Mapping[str, Mapping[str, str]]
-) -> list[dict[str, str]]:
-    """A row for each kind of cost that any run has; `costs` by run and label."""
-    labels = dict.fromkeys(label for outcome in costs.values() for label in outcome)
-    return [
-        {"": f"{lead}{label if label == 'MFU' else label[0].lower() + label[1:]}"}
-        | {run: costs.get(run, {}).get(label, NONE) for run, _ in results}
-        for label in labels
-    ]
-
-
-def _row_of(
-    label: str,
-    name: str,
-    outcomes: Mapping[str, Mapping[str, StrategyResult]],
-    words: Callable[[StrategyResult], str | None],
-) -> dict[str, str]:
-    texts = {
-        run: words(outcome) if (outcome := rows.get(name)) else None
-        for run, rows in outcomes.items()
-    }
-    return {"": label} | {run: text or NONE for run, text in texts.items()}

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from spmd_core.answers import Table
 from spmd_core.base import LabError, StorageError
 from spmd_core.experiment import Experiment, files
 from spmd_core.words import experiment_words, screen_title
@@ -208,7 +209,7 @@ def _require_login() -> None:
 
 
 def draw_table(
-    table: pd.DataFrame | Mapping[str, Sequence[str]], place: DeltaGenerator | None = None
+    table: Table | pd.DataFrame | Mapping[str, Sequence[str]], place: DeltaGenerator | None = None
 ) -> None:
     """Draw a table without an index, on the page or at `place`."""
     (place or st).table(escaped(table), hide_index=True, border="horizontal")

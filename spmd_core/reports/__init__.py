@@ -2,6 +2,7 @@
 Markdown, HTML or CSV.
 """
 
+from spmd_core.answers import Table, chosen_columns, turned
 from spmd_core.reports.collection_document import (
     collection_document,
     search_of,
@@ -13,23 +14,13 @@ from spmd_core.reports.comparison_document import (
     collectives_table,
     comparison_document,
     comparison_json,
+    rows_table,
     runs_table,
     verdict_sentences,
 )
-from spmd_core.reports.document import (
-    Document,
-    Heading,
-    Paragraph,
-    Table,
-    chosen_columns,
-    csv_of,
-    json_of,
-    marked,
-    turned,
-)
+from spmd_core.reports.document import Document, Heading, Paragraph, csv_of, json_of, marked
 from spmd_core.reports.html import html_text
 from spmd_core.reports.markdown import markdown_text, plain_text, table_markdown, table_text
-from spmd_core.reports.result_tables import strategies_table
 from spmd_core.reports.run_document import report_document, run_title
 from spmd_core.reports.search_comparison import (
     ComparedSearches,
@@ -68,6 +59,7 @@ __all__ = [
     "question_differences",
     "ranking_table",
     "report_document",
+    "rows_table",
     "run_title",
     "runs_table",
     "search_document",
@@ -77,7 +69,6 @@ __all__ = [
     "searches_document",
     "searches_json",
     "searches_table",
-    "strategies_table",
     "table_markdown",
     "table_text",
     "text_blocks",

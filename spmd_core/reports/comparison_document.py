@@ -3,22 +3,33 @@
 import time
 from collections.abc import Mapping, Sequence
 
+from spmd_core.answers import (
+    EMPTY,
+    NONE,
+    STRATEGIES,
+    Cell,
+    Place,
+    Sheet,
+    StrategyRow,
+    Table,
+    communicated,
+    peak_bytes,
+    strategy_rows,
+    table_of,
+    text,
+)
 from spmd_core.base import by_key
 from spmd_core.reports.comparison import Compared, Subject
 from spmd_core.reports.document import (
-    NONE,
     Bar,
     Block,
-    Cell,
     Chart,
     Document,
     Heading,
     Paragraph,
-    Table,
     bytes_cell,
     reported,
     seconds_cell,
-    table_of,
 )
 from spmd_core.results import Between, Collective, Result, StrategyResult
 from spmd_core.words import (
@@ -134,7 +145,7 @@ def _run_row(each: Subject, answers: Mapping[str, Between], baseline: Subject) -
         "Experiment": Cell(experiment_words(each.summary.experiment)),
         "Ended": Cell(f"{when}, {outcome_words(each.summary).lower()}"),
         "On": Cell(environment_words(result.environment) if result else NONE),
-        "Strategy": strategy_cell(result, row) if result and row else Cell(NONE),
+        "Strategy": Cell(row_title(result, row)) if result and row else EMPTY,
         "Time": seconds_cell(middle),
         "Low": seconds_cell(low),
         "High": seconds_cell(high),
@@ -154,33 +165,10 @@ def against_words(pair: Between | None) -> str:
     return f"{ratio_interval_words(pair.ratio, pair.interval)}, {judged}{apart}"
 
 
-def strategy_cell(result: Result, name: str) -> Cell:
-    """The cell that names a row; empty of a training step, which has no strategies to choose from."""
-    is_step = result.experiment.plan and len(result.strategies) == 1
-    return Cell(NONE if is_step else row_title(result, name))
-
-
 def made_words(result: Result) -> str:
     """Where a result was measured, or what its programs were compiled for, as a sentence."""
     on = "Compiled for" if result.experiment.place.is_absent else "On"
     return f"{on} {reported(environment_words(result.environment))}."
-
-
-def peak_bytes(outcome: StrategyResult | None) -> int | None:
-    """Peak bytes per device; None where they are not known."""
-    if outcome is None:
-        return None
-    if outcome.prediction:
-        return outcome.prediction.memory_bytes.peak
-    return outcome.memory_bytes.peak if outcome.memory_bytes else None
-
-
-def communicated(outcome: StrategyResult | None) -> int | None:
-    """Bytes per device of all collectives; None where a program, or a count of its, is not known."""
-    if outcome is None or outcome.collectives is None:
-        return None
-    totals = [each.bytes_total for each in outcome.collectives]
-    return None if None in totals else sum(total for total in totals if total is not None)
 
 
 def times_chart(compared: Compared) -> Chart | None:
@@ -209,27 +197,32 @@ def differences(compared: Compared) -> Block:
     )
 
 
-def rows_table(compared: Compared) -> Table:
-    """Time, peak memory and communication by strategy and run; more than one row of a run."""
-    rows = [
-        {
-            "": Cell(each.letter),
-            "Strategy": strategy_cell(result, name),
-            "Time": seconds_cell(middle),
-            "Low": seconds_cell(low),
-            "High": seconds_cell(high),
-            "Is": Cell(kind or NONE),
-            "Peak per device": bytes_cell(peak_bytes(outcome)),
-            "Communicated per device": bytes_cell(communicated(outcome)),
-            "Against the same of the baseline": Cell(against_words(_row_of(compared, each, name))),
-        }
-        for each in compared.subjects
-        for result in [each.result]
-        if result
-        for name, outcome in result.ordered
-        for middle, low, high, kind in [_times(outcome)]
-    ]
-    return table_of(rows)
+def _strategy(row: tuple[Subject, StrategyRow, str]) -> StrategyRow:
+    return row[1]
+
+
+_COMPARED = Sheet[tuple[Subject, StrategyRow, str]](
+    (
+        text("", lambda each: each[0].letter),
+        *(column.within(_strategy) for column in STRATEGIES.columns),
+        text("Against the same of the baseline", lambda each: each[2]),
+    )
+)
+
+
+def rows_table(compared: Compared, place: Place = "document", price: float | None = None) -> Table:
+    """Returns the strategies of all runs, each run by its letter; no rows where no run has a
+    result. `price`: dollars per chip-hour.
+    """
+    return _COMPARED.table(
+        [
+            (each, row, against_words(_row_of(compared, each, row.name)))
+            for each in compared.subjects
+            if each.result
+            for row in strategy_rows(each.result, price)
+        ],
+        place,
+    )
 
 
 def _row_of(compared: Compared, subject: Subject, row: str) -> Between | None:

@@ -7,27 +7,16 @@ import io
 import json
 import re
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import bytes_text, refuse, seconds_text, shorten
+from spmd_core.answers import EMPTY, Cell, Table
+from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import safe_cell
 
-NONE = "–"
 _PATH = re.compile(r"(?<![\w.)\]:/])(?:file://)?(?:~|/[\w.+@-]+)(?:/[\w.+@ -]*[\w.+@-])+")
 _WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[\w.+ -]+\\)*[\w.+-]+")
 _MARKED = re.compile(r"(\*\*[^*\n]+\*\*|`[^`\n]+`)")
 _LEAST_HOST = 2  # characters: a shorter name is a letter of the text
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell of a table. `value` is the exact number that `text` shows rounded, in seconds, bytes
-    or as it is; None where there is none.
-    """
-
-    text: str
-    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +37,6 @@ class Paragraph:
     is_note: bool = False
     is_first: bool = False  # the answer, which is written larger
     is_marked: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of cells below their columns; the first cell of a row names it."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,46 +97,12 @@ def marked(text: str) -> list[tuple[str, str]]:
 
 def seconds_cell(seconds: float | None) -> Cell:
     """A duration; a dash where there is none."""
-    return Cell(seconds_text(seconds), seconds) if seconds is not None else Cell(NONE)
+    return Cell(seconds_text(seconds), seconds) if seconds is not None else EMPTY
 
 
 def bytes_cell(count: int | None) -> Cell:
     """A number of bytes; a dash where there is none."""
-    return Cell(bytes_text(count), count) if count is not None else Cell(NONE)
-
-
-def table_of(rows: list[dict[str, Cell]]) -> Table:
-    """A table of rows by column, without the columns that are empty everywhere."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    empty = Cell(NONE)
-    kept = [name for name in columns if any(row.get(name, empty) != empty for row in rows)]
-    return Table(tuple(kept), tuple(tuple(row.get(name, empty) for name in kept) for row in rows))
-
-
-def turned(table: Table) -> Table:
-    """A table with its rows as columns: a few long rows are read side by side."""
-    names = [row[0].text for row in table.rows]
-    cells = zip(*(row[1:] for row in table.rows), strict=True)
-    rows = zip(map(Cell, table.columns[1:]), cells, strict=True)
-    return Table((table.columns[0], *names), tuple((name, *row) for name, row in rows))
-
-
-def chosen_columns(table: Table, names: Sequence[str]) -> Table:
-    """A table with some of its columns, in the order named, the first one always. RequestError
-    where it has none of a name; all columns where none is named.
-    """
-    if not names:
-        return table
-    for name in names:
-        if name not in table.columns:
-            fix = f"use one of {', '.join(each for each in table.columns if each)}"
-            raise refuse(f"column {shorten(name)}", "is not in the table", fix)
-    places = [0, *(table.columns.index(name) for name in dict.fromkeys(names))]
-    places = list(dict.fromkeys(places))
-    return Table(
-        tuple(table.columns[at] for at in places),
-        tuple(tuple(row[at] for at in places) for row in table.rows),
-    )
+    return Cell(bytes_text(count), count) if count is not None else EMPTY
 
 
 def json_of(table: Table) -> str:

@@ -4,6 +4,13 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 
+from spmd_core.answers import (
+    parts_table,
+    phases_table,
+    samples_table,
+    series_table,
+    strategies_table,
+)
 from spmd_core.recipes import differences_of
 from spmd_core.reports.comparison import Subject, compare_runs
 from spmd_core.reports.comparison_document import comparison_document, made_words
@@ -18,12 +25,7 @@ from spmd_core.reports.document import (
 from spmd_core.reports.result_tables import (
     ceilings_table,
     collectives_table,
-    parts_table,
-    phases_table,
     points_table,
-    samples_table,
-    series_table,
-    strategies_table,
     times_chart,
 )
 from spmd_core.results import Result
@@ -122,7 +124,7 @@ def _times(result: Result) -> list[Block]:
     """Times, memory and phases, as pictures and tables."""
     blocks: list[Block] = []
     is_timed = not result.experiment.what.is_of_machine
-    if is_timed and (table := strategies_table(result)).rows:
+    if is_timed and (table := strategies_table(result, "document")).rows:
         blocks += [Heading("Times and memory", 3), table]
     blocks += [Paragraph(note) for note in studies.explained(result)]
     if chart := times_chart(result):

@@ -7,21 +7,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spmd_core.answers import NONE, Cell, Table, table_of, turned
 from spmd_core.reports.comparison import HERE, NAMES, check_compared
 from spmd_core.reports.comparison_document import against_words
-from spmd_core.reports.document import (
-    NONE,
-    Block,
-    Cell,
-    Document,
-    Heading,
-    Paragraph,
-    Table,
-    bytes_cell,
-    seconds_cell,
-    table_of,
-    turned,
-)
+from spmd_core.reports.document import Block, Document, Heading, Paragraph, bytes_cell, seconds_cell
 from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Between, Estimate, between_estimates
 from spmd_core.search import KeptCandidate, KeptSearch, flat

@@ -6,21 +6,18 @@ import json
 import time
 from collections.abc import Mapping
 
+from spmd_core.answers import NONE, Cell, Table, table_of
 from spmd_core.base import number_text
 from spmd_core.reports.comparison import Subject
 from spmd_core.reports.document import (
-    NONE,
     Block,
-    Cell,
     Document,
     Folded,
     Heading,
     Paragraph,
-    Table,
     bytes_cell,
     reported,
     seconds_cell,
-    table_of,
 )
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
 from spmd_core.search import KeptCandidate, KeptSearch

@@ -53,9 +53,11 @@ from spmd_core.words.costs import (
     StepCost,
     cost_of,
     cost_words,
+    mfu_of,
     money_text,
     read_price,
     rows,
+    share_text,
 )
 from spmd_core.words.experiments import (
     experiment_size_words,
@@ -186,7 +188,7 @@ from spmd_core.words.search.answer import (
 )
 from spmd_core.words.search.candidates import why_not
 from spmd_core.words.strategies import compared, evidence_words, timed_in
-from spmd_core.words.studies import PAIRED, explained, whose
+from spmd_core.words.studies import explained, whose
 from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
     axis_title,
@@ -241,7 +243,6 @@ __all__ = [
     "NOT_CALIBRATED",
     "ONLY_EXAMPLES",
     "ONLY_SEARCHED",
-    "PAIRED",
     "SIZE_COLUMNS",
     "STARTS",
     "STORED_BEFORE",
@@ -330,6 +331,7 @@ __all__ = [
     "match_words",
     "matches",
     "mesh_words",
+    "mfu_of",
     "model_json",
     "model_words",
     "moments_words",
@@ -391,6 +393,7 @@ __all__ = [
     "section_words",
     "shape_words",
     "sharding_words",
+    "share_text",
     "sharing_text",
     "short_group_texts",
     "short_name",

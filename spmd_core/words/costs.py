@@ -67,9 +67,9 @@ def _times(amount: float | None, price: float | None) -> float | None:
     return None if amount is None or price is None else amount * price
 
 
-def mfu_text(outcome: StrategyResult) -> str:
-    """The MFU of a row: FLOPs of the computation over what its devices could do in its time; an en
-    dash where the peak or the time is not known.
+def mfu_of(outcome: StrategyResult) -> float | None:
+    """Returns the MFU of a row: FLOPs of the computation over what its devices could do in its time;
+    None where the peak or the time is not known.
 
     The peak is a chip's in bfloat16; of what was measured on devices without a data sheet, the
     matmul rate of their calibration.
@@ -81,7 +81,7 @@ def mfu_text(outcome: StrategyResult) -> str:
             mfu *= outcome.predicted_s.estimate / outcome.median_s
         else:
             mfu = roofs.mfu if roofs else None
-    return share_text(mfu) if mfu else "–"
+    return mfu or None
 
 
 def share_text(share: float) -> str:

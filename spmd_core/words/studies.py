@@ -1,27 +1,21 @@
-"""The table of a study: the common columns of measured and predicted rows, for screen and command
-line.
-"""
+"""Notes on the rows of a study, and how they compare."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.base import bytes_text
 from spmd_core.experiment import named_axes, shared_parts
 from spmd_core.results import Result, StrategyResult, against_baselines, of_rows, without_baselines
 from spmd_core.words import strategies
-from spmd_core.words.costs import mfu_text
 from spmd_core.words.facts import DISPATCH_BOUND, DISPATCH_FACTOR, same_program_words
 from spmd_core.words.names import row_title, title, titles
 from spmd_core.words.runs import (
     collectives_words,
     is_predicted,
     merged_notes,
-    verdict_words,
 )
 
-NONE, _ANY = "–", "every variant"  # of a row that no variant shards otherwise
-PAIRED, RATIO = "Paired ratio per round", "Against the lowest"
-_OPTIONAL = (PAIRED, RATIO, "Time per token", "Tokens/s per chip", "MFU")
+_ANY = "every variant"  # of a row that no variant shards otherwise
 _BY_VARIANT = (
     "Variants are in the order of their best medians, and so are the strategies within each. "
     + strategies.RATIO_NOTE
@@ -51,37 +45,6 @@ def shared_words(form: Mapping[str, object]) -> tuple[str, str]:
         f"All variants share: workload, sizes of {shared}, data, samples, seed.",
         "Only this variant changes with: target, mesh, sharding, specs, memory, dtype, options, strategies.",
     )
-
-
-def rows(result: Result) -> list[dict[str, str]]:
-    """A row for each variant and strategy: variants by their best row, those that were measured
-    before those that were predicted, and the rows of each by their times. Empty columns are left
-    out.
-    """
-    is_plain = not (result.experiment.is_mixed or is_predicted(result))
-    compared = against(result)
-    listed = [
-        {
-            "Variant": variant_of(result, name),
-            "Strategy": title(result.row(name).strategy),
-            **_time(result, name),
-            PAIRED if is_plain else RATIO: compared.get(name, NONE),
-            "Tokens/s per chip": _tokens(each),
-            "Peak per device": _peak(each),
-            "Communication": communication(each),
-            "MFU": mfu_text(each),
-            "Values": verdict_words(each) if each.median_s is not None else _fits(each),
-        }
-        for name, each in result.ordered
-    ]
-    dropped = {
-        column for column in _OPTIONAL if all(row.get(column, NONE) == NONE for row in listed)
-    }
-    if len({row["Strategy"] for row in listed}) == 1:  # the answer names it
-        dropped.add("Strategy")
-    return [
-        {column: cell for column, cell in row.items() if column not in dropped} for row in listed
-    ]
 
 
 def variant_of(result: Result, name: str) -> str:
@@ -227,50 +190,4 @@ def communication(outcome: StrategyResult) -> str:
     if not known:
         return text
     more = "at least " if len(known) < len(totals) else ""
-    return f"{more}{_unbroken(bytes_text(sum(known)))}: {text}"
-
-
-def _time(result: Result, name: str) -> dict[str, str]:
-    """The measured time with its 95 % interval, else the predicted time with its interval."""
-    outcome, tokens = result.strategies[name], result.tokens(name)
-    seconds, span, suffix = outcome.median_s, outcome.ci95_s, strategies.timed_in(result, name)
-    if seconds is None and (time := outcome.predicted_s) is not None:
-        seconds, span, suffix = time.estimate, (time.low, time.high), ", predicted"
-    if seconds is None:
-        return {"Time": NONE, "Interval": NONE, "Time per token": NONE}
-    between = f"{_seconds(span[0])} to {_seconds(span[1])}" if span else NONE
-    return {
-        "Time": f"{_seconds(seconds)}{suffix}",
-        "Interval": between,
-        "Time per token": _seconds(seconds / tokens) if tokens > 1 else NONE,
-    }
-
-
-def _tokens(outcome: StrategyResult) -> str:
-    rate = outcome.prediction.tokens_per_s_per_chip if outcome.prediction else None
-    return NONE if rate is None else number_text(rate)
-
-
-def _peak(outcome: StrategyResult) -> str:
-    if outcome.prediction:
-        peak = outcome.prediction.memory_bytes.peak
-    elif outcome.memory_bytes:
-        peak = outcome.memory_bytes.peak
-    else:
-        peak = None
-    return _unbroken(bytes_text(peak))
-
-
-def _fits(outcome: StrategyResult) -> str:
-    if outcome.prediction is None:
-        return verdict_words(outcome)
-    return "fits" if outcome.prediction.fits else "does not fit"
-
-
-def _seconds(seconds: float) -> str:
-    return _unbroken(seconds_text(seconds))
-
-
-def _unbroken(text: str) -> str:
-    """A number joined to its unit with non-breaking spaces."""
-    return text.replace(" ", "\u00a0")
+    return f"{more}{bytes_text(sum(known))}: {text}"

@@ -9,6 +9,7 @@ import pytest
 
 from bench.hostile_links import hold_example
 from bench.values import result, strategy
+from spmd_core.answers import Table, chosen_columns
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.lab import Lab
@@ -24,7 +25,7 @@ from spmd_core.reports import (
     runs_table,
     table_markdown,
 )
-from spmd_core.reports.document import Table, chosen_columns, csv_of, json_of, reported
+from spmd_core.reports.document import csv_of, json_of, reported
 from spmd_core.reports.result_tables import collectives_table
 from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Failure

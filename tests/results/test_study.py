@@ -6,9 +6,9 @@ import io
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
+from spmd_core.answers import strategies_table
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import parse_experiment
-from spmd_core.reports import strategies_table
 from spmd_core.results import (
     SAME_PROGRAM,
     Result,
@@ -19,6 +19,7 @@ from spmd_core.results import (
 )
 from spmd_core.results.ranking import compare_predicted, compare_rows, estimates
 from spmd_core.words import experiment_words, run_headline, studies, title
+from tests.answers import records
 from ui.charts.times import times_alt
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}
@@ -148,8 +149,8 @@ def test_two_that_are_predicted_differ_only_where_their_intervals_do_not_meet():
         "Cannot tell whether v6e:2x4 (10 µs) or v5p:2x2x2 (15 µs) is faster: their predicted "
         "intervals overlap. v5e:2x4 takes 30 µs, 3× as long."
     )
-    rows = studies.rows(result.model_copy(update={"comparison": compared}))
-    assert [row["Against the lowest"] for row in rows] == [
+    rows = records(strategies_table(result.model_copy(update={"comparison": compared}), "study"))
+    assert [row["Ratio of estimates"] for row in rows] == [
         "lowest estimate",
         "1.50× (0.96 to 1.89), cannot tell",
         "3.00× (2.15 to 3.78)",
@@ -167,14 +168,14 @@ def test_measured_and_predicted_rows_have_one_table_and_an_answer_each():
         "v6e:2x4 (10 µs) or v5p:2x2x2 (15 µs) is faster: their predicted intervals overlap. v5e:2x4 "
         "takes 30 µs, 3× as long."
     )
-    rows = studies.rows(result)
-    assert [(row["Variant"], row["Against the lowest"].split()[0]) for row in rows] == [
+    rows = records(strategies_table(result, "study"))
+    assert [(row["Variant"], row["Ratio of estimates"].split()[0]) for row in rows] == [
         ("cpu:8", "–"),
         ("v6e:2x4", "lowest"),
         ("v5p:2x2x2", "1.50×"),
         ("v5e:2x4", "3.00×"),
     ]
-    assert rows[0]["Time"] == "2\u00a0ms" and rows[1]["Time"] == "10\u00a0µs, predicted"
+    assert rows[0]["Time"] == "2 ms" and rows[1]["Time"] == "10 µs, predicted"
     assert "are not ranked against each other" in "\n".join(report(result))
     found = result_json(result)
     assert found["comparison"]["fastest"] == "cpu:8/auto"
@@ -208,11 +209,11 @@ def test_steps_of_different_batches_are_compared_by_the_token():
         "2 per device is predicted fastest: 4.58 µs a token (4.27 µs to "
         "4.88 µs). 1 per device takes 6.1 µs, 1.33× as long."
     )
-    first, _ = studies.rows(result)
+    first, _ = records(strategies_table(result, "study"))
     assert (first["Variant"], first["Time"], first["Time per token"]) == (
         "2 per device",
-        "150\u00a0ms, predicted",
-        "4.58\u00a0µs",
+        "150 ms, predicted",
+        "4.58 µs",
     )
 
 
@@ -304,7 +305,7 @@ def test_what_shards_nothing_is_a_baseline_and_never_the_best_of_a_variant():
     assert headline.endswith("Single device is faster: 10 µs, 0.20× as long (0.20 to 0.20).")
     assert [each["strategy"] for each in best_of(result)["ratios"]] == ["in/auto"]
     assert studies.strategies_shared(result) == ("auto",)
-    rows = studies.rows(result)
+    rows = records(strategies_table(result, "study"))
     assert [(row["Variant"], row["Strategy"]) for row in rows] == [
         ("out", "Automatic"),
         ("in", "Automatic"),
@@ -312,9 +313,9 @@ def test_what_shards_nothing_is_a_baseline_and_never_the_best_of_a_variant():
         ("in", "Single device"),
     ]
     # the headline and the table compare with the same row
-    assert rows[0][studies.PAIRED] == "fastest of the variants"
-    assert f"(99 % interval {rows[1][studies.PAIRED].split('(')[1][:-1]}" in headline
-    assert [row[studies.PAIRED][:5] for row in rows[2:]] == ["0.20×", "0.20×"]
+    assert rows[0]["Paired ratio"] == "fastest of the variants"
+    assert f"(99 % interval {rows[1]['Paired ratio'].split('(')[1][:-1]}" in headline
+    assert [row["Paired ratio"][:5] for row in rows[2:]] == ["0.20×", "0.20×"]
     assert (
         "Single device shards nothing, and is the same program in" in studies.explained(result)[1]
     )
@@ -335,14 +336,14 @@ def test_rows_that_further_processes_left_out_stand_apart_and_are_marked():
         result = with_process(
             result, result.model_validate(result.model_dump() | {"strategies": slow})
         )
-    rows = studies.rows(result)
+    rows = records(strategies_table(result, "study"))
     assert [(row["Variant"], row["Strategy"], row["Time"]) for row in rows] == [
-        ("in", "Automatic", "480\u00a0µs"),
-        ("out", "Automatic", "700\u00a0µs"),
-        ("in", "Single device", "200\u00a0µs, in 1 process"),
-        ("out", "Single device", "200\u00a0µs, in 1 process"),
+        ("in", "Automatic", "480 µs"),
+        ("out", "Automatic", "700 µs"),
+        ("in", "Single device", "200 µs, in 1 process"),
+        ("out", "Single device", "200 µs, in 1 process"),
     ]
-    table = strategies_table(result)
+    table = strategies_table(result, "document")
     timed = [row[table.columns.index("Timed in")].text for row in table.rows]
     assert timed == ["5 processes", "5 processes", "1 process", "1 process"]
     headline = run_headline(result)

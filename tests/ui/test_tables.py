@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench.values import comparison, result, strategy
+from bench.values import result, strategy
+from spmd_core.answers import NONE, samples_table
 from spmd_core.results import RunSummary
 from spmd_core.words import runs
 from ui import hardware, run_tables, tables
@@ -23,98 +24,6 @@ def row(frame, number):
         name: value.replace("\u00a0", " ") if isinstance(value, str) else value
         for name, value in frame.iloc[number].items()
     }
-
-
-def test_times_against_the_fastest():
-    found = result(
-        {
-            "single": strategy(10e-6),
-            "auto": strategy(25e-6, correct=False),
-            "shard_map": strategy(20e-6),
-        },
-        comparison=comparison("single", ("shard_map", 2.0, True)),
-    )
-    frame = tables.times_table(found)
-    assert row(frame, 0)["Paired ratio per round"] == "fastest"
-    assert row(frame, 2) == {
-        "Strategy": "Automatic",
-        "Median per call": "25 µs",
-        "95 % interval": "24.5 µs to 25.5 µs",
-        "Paired ratio per round": "–",
-        "Values": "✗ wrong",
-    }
-    assert row(frame, 1)["Paired ratio per round"] == "2.00× (1.80 to 2.20)"
-
-
-def test_each_ratio_is_given_with_its_verdict():
-    compared = comparison(
-        "single", ("auto", 34.0, False), ("explicit", 1.05, False), ("shard_map", 1.005, False)
-    )
-    compared["ratios"][2]["interval"] = [1.002, 1.008]  # sure, and smaller than luck
-    frame = tables.times_table(
-        result(
-            dict.fromkeys(("single", "auto", "explicit", "shard_map"), strategy(10e-6)),
-            comparison=compared,
-        )
-    )
-    assert [row(frame, number)["Paired ratio per round"] for number in range(4)] == [
-        "lowest median",
-        "34.0× (30.6 to 37.4), cannot tell",
-        "1.05× (0.95 to 1.16), cannot tell",
-        "1.00× (1.00 to 1.01), the same",
-    ]
-
-
-def test_a_transfer_has_its_rate_in_a_column():
-    frame = tables.times_table(
-        result({"single": strategy(1e-3, bytes_per_s=2.5e9), "auto": strategy(1e-3)})
-    )
-    assert [row(frame, number)["GB/s"] for number in range(2)] == ["2.5", "–"]
-    assert "GB/s" not in tables.times_table(result({"auto": strategy(1e-3)}))
-
-
-def test_a_prediction_stands_beside_the_measurement_with_its_error():
-    predicted = {"predicted_s": {"low": 15e-6, "estimate": 20e-6, "high": 30e-6}}
-    frame = tables.times_table(
-        result(
-            {
-                "auto": strategy(25e-6, **predicted),
-                "shard_map": strategy(10e-6, **predicted),
-                "single": strategy(10e-6),
-            }
-        )
-    )
-    assert [row(frame, number)["Predicted"] for number in range(3)] == [
-        "20 µs, 20% faster than measured",
-        "20 µs, 100% slower than measured",
-        "–",
-    ]
-    unmeasured = strategy(1e-6, **predicted) | {"median_s": None}
-    assert row(tables.times_table(result({"auto": unmeasured})), 0)["Predicted"] == "20 µs"
-    assert "Predicted" not in tables.times_table(result({"auto": strategy(25e-6)}))
-
-
-def test_how_it_was_measured_keeps_outliers_in_count():
-    frame = tables.measuring_table(result({"auto": strategy(10e-6, outliers=[4])}))
-    assert row(frame, 0) == {
-        "Strategy": "Automatic",
-        "Samples": "5",
-        "Calls per sample": "40",
-        "Outliers, kept": "1",
-        "Spread (inter-quartile range)": "200 ns (2%)",
-    }
-
-
-def test_each_host_of_several_has_its_own_time():
-    hosts = [
-        {"host": host, "process": process, "devices": 4, "median_s": seconds}
-        for process, (host, seconds) in enumerate([("a", 1e-5), ("b", 3e-5)])
-    ]
-    several, one = strategy(3e-5, hosts=hosts), strategy(1e-5, hosts=hosts[:1])
-    frame = tables.hosts_table(result({"auto": several, "single": one}))
-    assert list(frame["Host"]) == ["a", "b"] and list(frame["Process"]) == ["0", "1"]
-    assert row(frame, 1)["Its median per call"] == "30 µs"
-    assert not len(tables.hosts_table(result({"single": one})))
 
 
 def test_collectives_name_axes_bytes_and_the_line_that_is_shown():
@@ -181,7 +90,8 @@ def test_notes_that_differ_in_a_percentage_alone_are_one():
 
 
 def test_samples_are_in_microseconds_and_rounds_count_from_one():
-    frame = tables.samples_table(result({"auto": strategy(10e-6), "single": strategy(5e-6)}))
+    found = result({"auto": strategy(10e-6), "single": strategy(5e-6)})
+    frame = tables.samples_frame(samples_table(found))
     assert list(frame.columns) == ["Automatic", "Single device"]
     assert frame["Automatic"].tolist() == [9.8, 9.9, 10.0, 10.1, 10.2]
     assert frame.index.tolist() == [1, 2, 3, 4, 5]
@@ -201,18 +111,8 @@ def test_what_differs_between_experiments_is_in_words():
     frame = run_tables.differences_table([one, other, one])
     assert frame[""].str.replace("\\", "").tolist() == ["size of in", "in sharded over"]
     assert frame["A"].tolist() == ["32", "x"] == frame["C"].tolist()
-    assert frame["B"].tolist() == ["64", tables.NONE]
+    assert frame["B"].tolist() == ["64", NONE]
     assert len(run_tables.differences_table([one, one])) == 0
-
-
-def test_measured_and_predicted_runs_stand_side_by_side():
-    predicted = {"low": 0.1, "estimate": 0.2, "high": 0.4}
-    measured = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
-    priced = result({"auto": strategy(1.0, predicted_s=predicted) | {"median_s": None}})
-    frame = run_tables.answers_table([("A", measured), ("B", priced)])
-    assert frame[""].tolist() == ["Automatic, time", "shard_map, time"]
-    assert frame["A"].tolist() == ["10 µs", "20 µs"]
-    assert frame["B"].tolist() == ["200 ms, predicted (100 ms to 400 ms)", "–"]
 
 
 def test_devices_leave_out_columns_that_none_fills():

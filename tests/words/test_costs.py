@@ -2,11 +2,12 @@
 
 import pytest
 
+from spmd_core.answers import strategies_table
 from spmd_core.base import RequestError
 from spmd_core.words.costs import StepCost, cost, cost_of, cost_words, money_text, read_price, rows
+from tests.answers import records
 from tests.ui.predictions import TOO_LARGE, predicted, prediction
 from ui.predict.beside import numbers_table
-from ui.run_tables import answers_table
 
 
 def test_money_is_the_price_of_the_chips_time():
@@ -49,7 +50,9 @@ def test_costs_stand_beside_one_another():
     assert {"MFU", "Chip-seconds", "Cost", "Cost per billion tokens"} <= set(table[""])
     shown = table["A"][table[""].index("Cost")].replace("\\", "")  # of Markdown
     assert shown.replace("\u00a0", " ") == money_text(cost_of(prediction(), 3.6).money_per_step)
-    history = answers_table([("A", predicted()), ("B", predicted(auto=TOO_LARGE))], 3.6)
-    listed = {row[""]: (row["A"].replace("\\", ""), row["B"]) for row in history.to_dict("records")}
-    assert listed["MFU"] == (f"{prediction().mfu:.1%}", "–")
-    assert listed["cost per step"][0].startswith("$")
+    fitting, too_large = (
+        records(strategies_table(predicted(**each), "screen", 3.6))[0]
+        for each in ({}, {"auto": TOO_LARGE})
+    )
+    assert fitting["MFU"] == f"{prediction().mfu:.1%}" and fitting["Cost"].startswith("$")
+    assert too_large["Time"] == "does not fit" and "MFU" not in too_large

@@ -9,7 +9,6 @@ from spmd_core.results import Estimate, Result
 from spmd_core.words import experiment_words
 from tests.ui import opened
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
-from ui import tables
 from ui.compare import view
 
 LAYER = MODEL.vary(
@@ -115,7 +114,3 @@ def test_experiments_that_differ_have_names_that_differ():
     assert len(set(names)) == len({each.id for each in found}) == len(found)
     assert "layers=2" in names[1] and not any("unsharded" in name for name in names)
     assert "replicated" in names[6]
-
-
-def test_the_column_of_paired_ratios_says_so():
-    assert tables.PAIRED_RATIO == "Paired ratio per round"

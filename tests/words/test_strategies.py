@@ -5,6 +5,7 @@ fit.
 import pytest
 
 from bench.values import comparison, result as measured_result, strategy
+from spmd_core.answers import strategies_table
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import parse_experiment
 from spmd_core.program import fingerprint
@@ -27,8 +28,8 @@ from spmd_core.words.strategies import (
     predicted,
     same_programs,
 )
+from tests.answers import texts
 from ui.charts.times import times_alt
-from ui.tables import PAIRED_RATIO, times_table
 
 ENVIRONMENT = {
     "jax": "0.10.2",
@@ -166,7 +167,7 @@ def test_a_headline_has_no_two_numbers_that_contradict_each_other():
         "",
     )
     assert evidence_words(found) == "ratios with 99 % intervals, 20 rounds"
-    assert "2.00× (1.80 to 2.20)" in list(times_table(found)[PAIRED_RATIO])
+    assert "2.00× (1.80 to 2.20)" in texts(strategies_table(found, "screen"), "Paired ratio")
 
 
 def test_an_interval_that_may_be_anything_has_no_ends():
@@ -200,7 +201,7 @@ def test_the_same_time_and_what_would_settle_the_rest():
         "whether shard_map (10.4 µs) is slower: paired ratio 1.04× (99 % interval 0.98 to 1.10, 60 "
         "rounds in 3 processes); more processes might settle it."
     )
-    assert list(times_table(found)[PAIRED_RATIO]) == [
+    assert texts(strategies_table(found, "screen"), "Paired ratio") == [
         "lowest median",
         "1.00× (0.99 to 1.01), the same",
         "1.04× (0.98 to 1.10), cannot tell",
@@ -217,7 +218,10 @@ def test_rows_of_one_program_are_named_where_the_verdict_is():
         "Automatic (24 µs) and Constrained (25 µs) compile to the same program: none of them is "
         "faster."
     )
-    assert list(times_table(found)[PAIRED_RATIO])[1] == "1.04× (0.94 to 1.14), the same program"
+    assert (
+        texts(strategies_table(found, "screen"), "Paired ratio")[1]
+        == "1.04× (0.94 to 1.14), the same program"
+    )
     notes = in_words(found).strategies["constrained"].notes
     assert "the same program as Automatic" in notes
 
@@ -244,9 +248,13 @@ def test_one_order_by_the_medians():
     )
     assert found.order == ("single", "shard_map", "auto")
     assert "Next is shard_map: 316 µs, paired ratio 62.9×" in measured(found)
-    table = times_table(found)
-    assert list(table["Strategy"]) == ["Single device", "shard_map", "Automatic"]
-    assert [cell.split("×")[0] for cell in table[PAIRED_RATIO]] == ["fastest", "62.9", "62.0"]
+    table = strategies_table(found, "screen")
+    assert texts(table, "Strategy") == ["Single device", "shard_map", "Automatic"]
+    assert [cell.split("×")[0] for cell in texts(table, "Paired ratio")] == [
+        "fastest",
+        "62.9",
+        "62.0",
+    ]
     alt = times_alt(found)
     assert alt.index("Single device") < alt.index("shard_map") < alt.index("Automatic")
     lines = report(found)

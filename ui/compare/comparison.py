@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from spmd_core.answers import hosts_table, measuring_table, roofs_table, samples_table
 from spmd_core.base import Inexpressible
 from spmd_core.experiment import (
     STRATEGIES,
@@ -250,19 +251,19 @@ def _programs(view: View) -> None:
 
 
 def _samples(view: View) -> None:
-    draw_table(tables.measuring_table(view.result))
-    hosts = tables.hosts_table(view.result)
-    if len(hosts):
+    draw_table(measuring_table(view.result))
+    hosts = hosts_table(view.result)
+    if hosts.rows:
         draw_table(hosts)
     st.caption(plain(words.samples_words(view.result)))
-    st.dataframe(sheet(tables.samples_table(view.result)), height=360)
+    st.dataframe(sheet(tables.samples_frame(samples_table(view.result))), height=360)
 
 
 def _machine(view: View) -> None:
     environment = view.result.environment
     st.markdown(plain(environment_words(environment)))
-    roofs = tables.roofs_table(view.result)
-    if len(roofs):
+    roofs = roofs_table(view.result)
+    if roofs.rows:
         st.markdown("Least time by this machine's ceilings, and what they let expect:")
         draw_table(roofs)
     st.dataframe(sheet(hardware.devices_table(environment)), hide_index=True)

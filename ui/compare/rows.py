@@ -1,19 +1,10 @@
-"""The table and the chart of a study: what measured and predicted rows have in common."""
-
-import pandas as pd
+"""The chart of the predicted rows of a study."""
 
 from spmd_core.base import seconds_text
 from spmd_core.results import Result, of_rows
-from spmd_core.words import studies, title
+from spmd_core.words import title
 from ui.charts import by_strategy
 from ui.charts.base import Spec
-
-
-def rows_table(result: Result) -> pd.DataFrame:
-    """Time with its interval, how it compares, memory, communication and MFU of every row, the
-    fastest first; empty columns are left out.
-    """
-    return pd.DataFrame(studies.rows(result))
 
 
 def chart(result: Result) -> Spec | None:

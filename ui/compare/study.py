@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from spmd_core.answers import NONE, strategies_table
 from spmd_core.experiment import Experiment, Plan, Variant
 from spmd_core.words import (
     listed,
@@ -15,8 +16,8 @@ from spmd_core.words import (
     title,
     titles,
 )
-from ui import cards, choices, run_tables, state, tables
-from ui.compare import rows, view as views
+from ui import cards, choices, run_tables, state
+from ui.compare import view as views
 from ui.lab import find
 from ui.markdown import plain
 from ui.shell import draw_table
@@ -51,7 +52,7 @@ def ranked(view: views.View) -> None:
         if chosen != BEST:
             alone = studies.of_strategy(view.result, chosen)
             st.markdown(f"**{plain(words.headline_parts(alone)[0])}**")
-            table = rows.rows_table(alone)
+            table = strategies_table(alone, "study")
     draw_table(table)
 
 
@@ -109,8 +110,8 @@ def _cells(experiment: Experiment, plan: Plan | None) -> dict[str, str]:
     return {
         "Sequences per device": f"{plan.batch_per_device:g}",
         "Remat": plan.remat,
-        "Saved": ", ".join(plan.save) or tables.NONE,
-        "Offloaded": ", ".join(plan.offload) or tables.NONE,
+        "Saved": ", ".join(plan.save) or NONE,
+        "Offloaded": ", ".join(plan.offload) or NONE,
     }
 
 

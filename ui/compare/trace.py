@@ -12,7 +12,7 @@ from spmd_core.words import title, traces as words
 from ui import choices, live, shell, state
 from ui.compare.view import View
 from ui.markdown import as_sentence, plain
-from ui.tables import NONE, sheet, time_text
+from ui.tables import NONE, sheet, unbroken
 from ui.timeline import stored, view as timeline_view
 
 TAB = "Trace"
@@ -115,12 +115,12 @@ def device_rows(trace: Trace) -> list[Cells]:
     return [
         {
             "Device": str(each.device),
-            "Compute": time_text(each.compute_s),
-            "Collectives": time_text(each.collectives_s),
-            "Exposed": time_text(each.exposed_s),
-            "Waiting for devices": time_text(each.waits_s),
-            "Copies": time_text(each.copies_s),
-            "Idle": time_text(each.idle_s),
+            "Compute": unbroken(seconds_text(each.compute_s)),
+            "Collectives": unbroken(seconds_text(each.collectives_s)),
+            "Exposed": unbroken(seconds_text(each.exposed_s)),
+            "Waiting for devices": unbroken(seconds_text(each.waits_s)),
+            "Copies": unbroken(seconds_text(each.copies_s)),
+            "Idle": unbroken(seconds_text(each.idle_s)),
         }
         for each in trace.devices
     ]
@@ -134,8 +134,12 @@ def operation_rows(trace: Trace) -> list[Cells]:
             "Operation": words.operation_words(each),
             "Kind": words.kind_words(each.kind),
             "Times": each.count,
-            "Mean": time_text(each.mean_s),
-            **({"Slowest": time_text(each.most_s), "On device": each.slowest} if several else {}),
+            "Mean": unbroken(seconds_text(each.mean_s)),
+            **(
+                {"Slowest": unbroken(seconds_text(each.most_s)), "On device": each.slowest}
+                if several
+                else {}
+            ),
         }
         for each in trace.operations
     ]

@@ -7,6 +7,14 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from spmd_core.answers import (
+    NONE,
+    Table,
+    errors_table,
+    memory_table,
+    phases_table,
+    strategies_table,
+)
 from spmd_core.base import Inexpressible, bytes_text
 from spmd_core.experiment import Experiment, Row
 from spmd_core.program import file_name, is_ring, kind_words
@@ -14,14 +22,12 @@ from spmd_core.results import Collective, Result
 from spmd_core.script import program
 from spmd_core.time import calibration, with_roofline
 from spmd_core.words import title, whose, why_words
-from ui import tables
 from ui.charts import by_strategy
 from ui.charts.base import Spec
 from ui.charts.times import times_alt, times_chart
 from ui.compare import rows
 from ui.lab import kept, lab
 
-NONE = "–"
 _CODE_CHARACTERS = 72  # of a line of a program in a table
 
 
@@ -48,13 +54,13 @@ class View:
 
     result: Result
     times: tuple[tuple[Spec, str], ...]
-    times_table: pd.DataFrame
+    times_table: Table
     collectives: pd.DataFrame
     phases: Spec | None
-    phases_table: pd.DataFrame
+    phases_table: Table
     memory: Spec | None
-    memory_table: pd.DataFrame
-    errors: pd.DataFrame
+    memory_table: Table
+    errors: Table
 
 
 def forget() -> None:
@@ -83,13 +89,13 @@ def view(run: str) -> View | None:
     return View(
         result,
         tuple(times),
-        rows.rows_table(result) if of_study else tables.times_table(result),
+        strategies_table(result, "study" if of_study else "screen"),
         collectives_table(result),
         by_strategy.phases_chart(result),
-        tables.phases_table(result),
+        phases_table(result),
         by_strategy.memory_chart(result),
-        tables.memory_table(result),
-        tables.errors_table(result),
+        memory_table(result),
+        errors_table(result),
     )
 
 

@@ -22,11 +22,12 @@ from spmd_core.reports import (
     json_of,
     markdown_text,
     report_document,
+    rows_table,
     runs_table,
     table_markdown,
     verdict_sentences,
 )
-from spmd_core.results import Result, RunSummary
+from spmd_core.results import RunSummary
 from spmd_core.words import ago, basis_words, experiment_words, outcome_words
 from ui import cards, choices, exports, price, run_tables
 from ui.charts import by_strategy
@@ -72,7 +73,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
         st.dataframe(
             sheet(table_frame(runs_table(compared))), hide_index=True, key="side-by-side:runs"
         )
-    _times([(each.letter, each.result) for each in compared.subjects if each.result])
+    _times(compared)
     differences = run_tables.differences_table([run.experiment for run in runs])
     if len(differences):
         st.markdown("**What differs in the experiments**")
@@ -138,7 +139,8 @@ def _card(subject: Subject) -> None:
     outcome.draw(run, subject.result)
 
 
-def _times(results: Sequence[tuple[str, Result]]) -> None:
+def _times(compared: Compared) -> None:
+    results = [(each.letter, each.result) for each in compared.subjects if each.result]
     chart = by_strategy.side_by_side_chart(results)
     if chart is None:
         return
@@ -147,8 +149,7 @@ def _times(results: Sequence[tuple[str, Result]]) -> None:
     if any(each.prediction for _, result in results for each in result.strategies.values()):
         with st.container(width=230):
             price.field()
-    answers = run_tables.answers_table(results, price.now())
-    draw_table(answers)
+    draw_table(rows_table(compared, "screen", price.now()))
 
 
 def _to_copy(table: Table) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from spmd_core.answers import strategies_table
 from spmd_core.reports import (
     Heading,
     Paragraph,
@@ -14,7 +15,6 @@ from spmd_core.reports import (
     run_title,
     search_of,
     searches_compared,
-    strategies_table,
     text_blocks,
 )
 from spmd_core.results import RUN, SEARCH, TEXT, Collection, CollectionItem
@@ -32,7 +32,6 @@ from ui.markdown import plain
 from ui.notebook import labels, outcome
 from ui.notebook.collections import link_of
 from ui.notebook.search_card import card, side_by_side_of
-from ui.tables import table_frame
 
 _EDIT = "edit"  # of the query string
 _OFFERED = 100  # runs that can be added from here
@@ -130,8 +129,8 @@ def _run(subject: Subject) -> None:
             origin_mark(summary),
         ]
         st.caption(plain(", ".join(part for part in facts if part)))
-        if result and (table := strategies_table(result)).rows:
-            shell.draw_table(table_frame(table))
+        if result and (table := strategies_table(result, "screen")).rows:
+            shell.draw_table(table)
         if summary.labels.note:
             st.markdown(labels.note_markdown(summary.labels.note))
 

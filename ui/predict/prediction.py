@@ -4,6 +4,7 @@ the details behind tabs that load when opened.
 
 import streamlit as st
 
+from spmd_core.answers import strategies_table
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Experiment, Plan, link, plan_notes
 from spmd_core.machine import get_topology, mesh_places
@@ -182,7 +183,7 @@ def choose(result: Result) -> str | None:
             st.vega_lite_chart(
                 charts.interval_chart(times), alt=f"Time by strategy: {alt}", key="strategies"
             )
-        draw_table(tables.strategies_table(result, price.now()))
+        draw_table(strategies_table(result, "screen", price.now()))
     if len(predictions) < 2:
         return next(iter(predictions), None)
     return choices.one_of("Details of", list(predictions), choices.STRATEGY, title)

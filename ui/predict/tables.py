@@ -1,61 +1,15 @@
 """Predictions to tables for the screen; no Streamlit here."""
 
-from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.answers import NONE
+from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Plan, sharding
 from spmd_core.program import SMALL_WORDS, rows
-from spmd_core.results import Prediction, Result
+from spmd_core.results import Prediction
 from spmd_core.words import (
-    StepCost,
-    bound_words,
-    cost_of,
-    money_text,
     operation,
     route_words,
-    title,
     why_words,
 )
-
-NONE = "–"
-
-
-def strategies_table(result: Result, price: float | None = None) -> dict[str, list[str]]:
-    """One row per strategy, the fastest first: time, interval, memory, what bounds it, exposed
-    communication, chip-seconds, and their cost where there is a price per chip-hour."""
-    heads = (
-        "Strategy",
-        "Time",
-        "Interval",
-        "HBM per device",
-        "Bound",
-        "Exposed communication",
-        "Chip-seconds",
-        *(("Cost",) if price else ()),
-    )
-    table: dict[str, list[str]] = {head: [] for head in heads}
-    for name, each in result.ordered:
-        prediction = each.prediction
-        time = prediction.predicted_s if prediction else None
-        table["Strategy"].append(title(name))
-        missing = "does not fit" if prediction else "failed"
-        table["Time"].append(nowrap(seconds_text(time.estimate)) if time else missing)
-        table["Interval"].append(
-            f"{nowrap(seconds_text(time.low))} to {nowrap(seconds_text(time.high))}"
-            if time
-            else NONE
-        )
-        table["HBM per device"].append(
-            nowrap(bytes_text(prediction.memory_bytes.peak)) if prediction else NONE
-        )
-        table["Bound"].append(bound_words(prediction.binds) if prediction else NONE)
-        exposed = sum(c.exposed_in_all_s for c in prediction.collectives) if prediction else 0.0
-        table["Exposed communication"].append(nowrap(seconds_text(exposed)) if time else NONE)
-        spent = cost_of(prediction, price) if prediction else StepCost()
-        table["Chip-seconds"].append(
-            NONE if spent.chip_seconds is None else number_text(spent.chip_seconds)
-        )
-        if price:
-            table["Cost"].append(money_text(spent.money_per_step))
-    return table
 
 
 def collectives_table(prediction: Prediction) -> dict[str, list[str]]:

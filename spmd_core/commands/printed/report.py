@@ -3,9 +3,10 @@ needs to know."""
 
 from collections.abc import Iterator
 
-from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.answers import strategies_table
+from spmd_core.base import bytes_text, seconds_text
 from spmd_core.commands import remedies
-from spmd_core.commands.printed.table import table
+from spmd_core.commands.printed.table import sheet_lines, table
 from spmd_core.recipes import differences_of
 from spmd_core.results import Point, Result, Shardings, Step, StrategyResult
 from spmd_core.time import measured
@@ -14,8 +15,6 @@ from spmd_core.words import (
     CONFIRM_PLAN,
     DEFINITIONS,
     axes_words,
-    bound_words,
-    collectives_words,
     confirmation,
     environment_words,
     evidence_words,
@@ -23,7 +22,6 @@ from spmd_core.words import (
     fit_words,
     headline_parts,
     interval_words,
-    is_predicted,
     kept_words,
     kind_title,
     match_words,
@@ -33,11 +31,9 @@ from spmd_core.words import (
     roofline_words,
     studies,
     texts,
-    timed_in,
     title,
     value_words,
     values_text,
-    verdict_words,
     wrong_words,
 )
 
@@ -59,13 +55,7 @@ def report(result: Result) -> list[str]:
     if result.experiment.what.is_of_machine:
         return [*lines, "", *_of_machine(result), *_remarks(result)]
     explained = [f"note: {note}" for note in studies.explained(result)]
-    if result.experiment.variants:
-        shown = studies.rows(result)
-        rows = table([tuple(shown[0]), *(tuple(row.values()) for row in shown)])
-    elif is_predicted(result):
-        rows, explained = table(_predicted(result), numbers=(2, 3, 7, 8)), []
-    else:
-        rows = table(_measured(result), numbers=(1, 3, 4, 6))
+    rows = sheet_lines(strategies_table(result, "terminal"))
     ends = [*explained, *remedies.lines(result), *_next(result)]
     return [*lines, "", *rows, *_remarks(result), *ends]
 
@@ -74,85 +64,6 @@ def _next(result: Result) -> list[str]:
     """How to confirm the answer, and what to try next, in a line each."""
     confirm = [f"note: {CONFIRM} ({CONFIRM_PLAN})"] if confirmation(result) else []
     return [*confirm, *([f"next: {result.next.sentence}"] if result.next else [])]
-
-
-def _measured(result: Result) -> list[tuple[str, ...]]:
-    """A row for each strategy that was timed, the fastest first."""
-    ratios = studies.against(result)
-    rows: list[tuple[str, ...]] = [
-        (
-            "strategy",
-            "median",
-            "95 % interval",
-            "paired ratio",
-            "compile",
-            "collectives",
-            "peak/device",
-            "values",
-        )
-    ]
-    for name, outcome in result.ordered:
-        peak = outcome.memory_bytes.peak if outcome.memory_bytes else None
-        rows.append(
-            (
-                named(name),
-                seconds_text(outcome.median_s) + timed_in(result, name),
-                _span(outcome.ci95_s),
-                ratios.get(name, "–"),
-                seconds_text(outcome.phases_s.compile),
-                collectives_words(outcome),
-                bytes_text(peak),
-                _error(outcome),
-            )
-        )
-    return rows
-
-
-def _predicted(result: Result) -> list[tuple[str, ...]]:
-    """A row for each strategy that was compiled for a topology that is not attached."""
-    head = "strategy, fits, predicted, interval, bound, collectives, peak/device, chip-seconds, compile"
-    return [
-        tuple(head.split(", ")),
-        *(_predicted_row(name, outcome) for name, outcome in result.ordered),
-    ]
-
-
-def _predicted_row(name: str, outcome: StrategyResult) -> tuple[str, ...]:
-    prediction, time = outcome.prediction, outcome.predicted_s
-    fits, peak, chip_seconds = "–", "–", "–"
-    if prediction:
-        fits, held = "yes" if prediction.fits else "no", prediction.memory_bytes
-        missing = f", {bytes_text(held.missing)} too much" if held.missing else ""
-        peak = f"{bytes_text(held.peak)} of {bytes_text(held.capacity)}{missing}"
-        if prediction.chip_seconds is not None:
-            chip_seconds = number_text(prediction.chip_seconds)
-    return (
-        named(name),
-        fits,
-        seconds_text(time.estimate if time else None),
-        _span((time.low, time.high) if time else None),
-        bound_words(prediction.binds if prediction else None),
-        collectives_words(outcome),
-        peak,
-        chip_seconds,
-        seconds_text(outcome.phases_s.compile),
-    )
-
-
-def named(strategy: str) -> str:
-    """A strategy as sentences name it, and as a spec does where that differs."""
-    shown = title(strategy)
-    return shown if "/" in strategy or shown == strategy else f"{shown} ({strategy})"
-
-
-def _span(interval: tuple[float, float] | None) -> str:
-    return f"{seconds_text(interval[0])} to {seconds_text(interval[1])}" if interval else "–"
-
-
-def _error(outcome: StrategyResult) -> str:
-    if outcome.status != "ok" or outcome.max_rel_error is None:
-        return verdict_words(outcome)
-    return f"{verdict_words(outcome)}, {outcome.max_rel_error:.1e}"
 
 
 def _remarks(result: Result) -> Iterator[str]:
@@ -178,9 +89,6 @@ def _of_strategy(name: str, outcome: StrategyResult) -> Iterator[str]:
         yield f"{name}: {outcome.error.kind}: {' '.join(outcome.error.message.split())}"
     if (wrong := wrong_words(outcome)) is not None:
         yield f"{name}: {wrong}"
-    again = outcome.from_unsharded
-    if again and again.median_s is not None:
-        yield f"{name}: {seconds_text(again.median_s)} from unsharded operands, resharded each call"
     for what, text in outcome.printed.items():
         yield f"{name}: {what}: {text}"
     for array, reported in outcome.outputs.items():

@@ -4,11 +4,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.values import ENVIRONMENT, comparison, strategy
+from spmd_core.answers import strategies_table
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.results import Result
+from tests.answers import records, texts
 from tests.ui.predictions import prediction, store
 from ui.compare import view
-from ui.compare.rows import rows_table
 from ui.compare.view import program_lines
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "strategies": ["auto"]}
@@ -128,7 +129,7 @@ def test_a_link_opens_a_study_with_its_answer_which_stays_greyed_while_a_field_i
     rows = screen.table[0].value
     assert "Strategy" not in rows and "MFU" not in rows  # one strategy, and no peak that is known
     assert list(rows["Time"]) == ["10\u00a0µs", "30\u00a0µs"]
-    assert [text.replace("\\", "") for text in rows["Paired ratio per round"]] == [
+    assert [text.replace("\\", "") for text in rows["Paired ratio"]] == [
         "fastest",
         "3.00× (2.70 to 3.30)",
     ]
@@ -161,19 +162,21 @@ def test_measured_and_predicted_rows_have_one_table():
             },
         }
     )
-    table = rows_table(predicted)
+    table = strategies_table(predicted, "study")
     assert list(table.columns) == [
         "Variant",
         "Time",
         "Interval",
-        "Tokens/s per chip",
+        "Bound",
+        "Fits",
         "Peak per device",
-        "Communication",
+        "Chip-seconds",
+        "Tokens/s per chip",
         "MFU",
-        "Values",
     ]
-    assert table["Time"][0].endswith(", predicted") and table["Values"][0] == "fits"
-    assert " to " in table["Interval"][0] and table["MFU"][0].endswith("%")
+    first = records(table)[0]
+    assert first["Time"].endswith(", predicted") and first["Fits"] == "yes"
+    assert " to " in first["Interval"] and first["MFU"].endswith("%")
 
 
 def test_a_study_of_training_plans_shows_its_answer_its_collectives_and_no_empty_tab(
@@ -273,5 +276,5 @@ def test_measured_and_predicted_rows_of_one_study_have_a_chart_each(data_folder)
     shown = view.view(mixed.run)
     assert [len(spec["layer"][0]["data"]["values"]) for spec, _ in shown.times] == [3, 1]
     # what one device measures is of no variant, and stands before what is only predicted
-    named = [row["Variant"] for row in shown.times_table.to_dict("records")]
+    named = texts(shown.times_table, "Variant")
     assert named == ["here", "rows", "every variant", "there"]

@@ -36,7 +36,7 @@ def test_a_collection_shows_text_as_it_is_and_the_answers_of_its_runs(lab):
     screen = opened("notebook", collection=page.id)
     raw = "\n".join(part.value for part in (*screen.header, *screen.markdown))
     assert "\\[link\\]" in raw and "**fast** \\<b\\>" in raw and r"plain \:material\/home\:" in raw
-    assert "10 µs" in str(screen.table[0].value.to_numpy())
+    assert "10\u00a0µs" in screen.table[0].value.to_numpy().ravel().tolist()
     assert f"/c/{page.id}" in screen.code[0].value
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 
+from spmd_core.answers import strategies_table
 from spmd_core.results import Collective, Estimate
+from tests.answers import texts
 from tests.ui.predictions import MODEL, predicted, prediction
 from ui.predict import beside, keep, tables
 
@@ -39,8 +41,11 @@ def test_strategies_are_compared():
         dtype="bfloat16",
     )
     found = predicted(experiment, auto=prediction(), explicit=prediction(), shard_map=slow)
-    table = plain_spaces(tables.strategies_table(found))
-    assert table["Time"] == ["16.2 ms", "16.2 ms", "30 ms"]
+    assert texts(strategies_table(found, "screen"), "Time") == [
+        "16.2 ms, predicted",
+        "16.2 ms, predicted",
+        "30 ms, predicted",
+    ]
 
 
 def test_collectives_have_their_axes_and_a_reason():

@@ -1,0 +1,276 @@
+"""Sheets of the strategies of a result: time, memory, communication, values, and how each was measured."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spmd_core.answers.sheet import (
+    Cell,
+    Column,
+    Place,
+    Sheet,
+    Table,
+    between,
+    number,
+    seconds,
+    size,
+    text,
+)
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.results import MemoryBytes, PredictedMemory, Result, StrategyResult
+from spmd_core.words import (
+    StepCost,
+    bound_words,
+    collectives_words,
+    cost_of,
+    mfu_of,
+    money_text,
+    off_words,
+    processes_words,
+    row_title,
+    share_text,
+    studies,
+    timed_in,
+    title,
+    verdict_words,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyRow:
+    """A strategy of a result; of a study a variant under a strategy.
+
+    Attributes:
+      name: its key in `result.strategies`.
+      against: its ratio to the best row in words, with the verdict.
+      price: dollars per chip-hour.
+      is_unsharded: True for the second timing of `constrained`, whose operands are resharded in
+        each call.
+    """
+
+    result: Result
+    name: str
+    against: str | None = None
+    price: float | None = None
+    is_unsharded: bool = False
+
+    @property
+    def outcome(self) -> StrategyResult:
+        """What was measured or predicted of it."""
+        return self.result.strategies[self.name]
+
+    @property
+    def measured_s(self) -> float | None:
+        """Median seconds per call."""
+        again = self.outcome.from_unsharded
+        if self.is_unsharded:
+            return again.median_s if again else None
+        return self.outcome.median_s
+
+    @property
+    def is_predicted(self) -> bool:
+        """True if its time is an estimate: nothing was executed."""
+        return self.measured_s is None and self.outcome.predicted_s is not None
+
+    @property
+    def seconds(self) -> float | None:
+        """Median seconds per call, else the estimate."""
+        time = self.outcome.predicted_s
+        return time.estimate if self.is_predicted and time else self.measured_s
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the median, else that of the estimate."""
+        time = self.outcome.predicted_s
+        if self.is_predicted and time:
+            return time.low, time.high
+        return None if self.is_unsharded else self.outcome.ci95_s
+
+    @property
+    def memory(self) -> MemoryBytes | PredictedMemory | None:
+        """Bytes per device, by the compiler's account."""
+        if self.is_unsharded:
+            return None
+        predicted = self.outcome.prediction
+        return predicted.memory_bytes if predicted else self.outcome.memory_bytes
+
+    @property
+    def cost(self) -> StepCost:
+        """What a predicted step costs."""
+        predicted = self.outcome.prediction
+        return cost_of(predicted, self.price) if predicted else StepCost()
+
+
+def peak_bytes(outcome: StrategyResult | None) -> int | None:
+    """Returns peak bytes per device; None where they are not known."""
+    if outcome is None:
+        return None
+    if outcome.prediction:
+        return outcome.prediction.memory_bytes.peak
+    return outcome.memory_bytes.peak if outcome.memory_bytes else None
+
+
+def communicated(outcome: StrategyResult | None) -> int | None:
+    """Returns bytes per device of all collectives; None where a program, or a count of its, is not
+    known.
+    """
+    if outcome is None or outcome.collectives is None:
+        return None
+    totals = [each.bytes_total for each in outcome.collectives]
+    return None if None in totals else sum(total for total in totals if total is not None)
+
+
+def _variant(row: StrategyRow) -> str | None:
+    return studies.variant_of(row.result, row.name) or None
+
+
+def strategy_words(row: StrategyRow) -> str | None:
+    """Returns a row's name beside its variant; None of a training step, and of a study with one
+    strategy, which its answer names.
+    """
+    experiment = row.result.experiment
+    if experiment.variants:
+        alike = len({each.strategy for each in experiment.rows}) == 1
+        return None if alike else title(row.result.row(row.name).strategy)
+    if experiment.plan and len(row.result.strategies) == 1:
+        return None
+    shown = row_title(row.result, row.name)
+    return f"{shown}, from unsharded operands" if row.is_unsharded else shown
+
+
+def _spec_words(row: StrategyRow) -> str | None:
+    """A row's name, and beside it the one that a spec has."""
+    shown, own = strategy_words(row), row.result.row(row.name).strategy
+    return shown if shown in (None, own) else f"{shown} ({own})"
+
+
+def _time(row: StrategyRow) -> Cell | str | None:
+    if row.seconds is None:
+        predicted = row.outcome.prediction
+        return "does not fit" if predicted and not predicted.fits else None
+    # of a row that fewer processes timed, and of an estimate, beside the number
+    kind = ", predicted" if row.is_predicted else timed_in(row.result, row.name)
+    return Cell(f"{seconds_text(row.seconds)}{kind}", row.seconds)
+
+
+def _per_token(row: StrategyRow) -> float | None:
+    tokens = row.result.tokens(row.name)
+    return row.seconds / tokens if row.seconds is not None and tokens > 1 else None
+
+
+def _predicted(row: StrategyRow) -> str | None:
+    """What the cost model predicts for the program that was timed, and its error."""
+    time, error = row.outcome.predicted_s, row.outcome.prediction_error
+    if time is None or row.is_predicted or row.is_unsharded:
+        return None
+    return seconds_text(time.estimate) + ("" if error is None else f", {off_words(error)}")
+
+
+def _bound(row: StrategyRow) -> str | None:
+    predicted = row.outcome.prediction
+    return bound_words(predicted.binds) if predicted and row.is_predicted else None
+
+
+def _exposed(row: StrategyRow) -> float | None:
+    predicted = row.outcome.prediction
+    if predicted is None or not row.is_predicted:
+        return None
+    return sum(each.exposed_in_all_s for each in predicted.collectives)
+
+
+def _fits(row: StrategyRow) -> str | None:
+    predicted = row.outcome.prediction
+    if predicted is None:
+        return None
+    missing = predicted.memory_bytes.missing
+    over = f", {bytes_text(missing)} too much" if missing else ""
+    return "yes" if predicted.fits else f"no{over}"
+
+
+def _mfu(row: StrategyRow) -> float | None:
+    return None if row.is_unsharded else mfu_of(row.outcome)
+
+
+def _tokens_per_s(row: StrategyRow) -> float | None:
+    predicted = row.outcome.prediction
+    return predicted.tokens_per_s_per_chip if predicted else None
+
+
+def _communication(row: StrategyRow) -> str | None:
+    if row.is_unsharded or row.outcome.collectives is None:
+        return None
+    return studies.communication(row.outcome)
+
+
+def _collectives(row: StrategyRow) -> str | None:
+    known = row.outcome.collectives is not None and not row.is_unsharded
+    return collectives_words(row.outcome) if known else None
+
+
+def _values(row: StrategyRow) -> str | None:
+    is_judged = row.outcome.prediction is None or row.outcome.status != "ok"
+    return verdict_words(row.outcome) if is_judged else None
+
+
+def _compile(row: StrategyRow) -> float | None:
+    return None if row.is_unsharded else row.outcome.phases_s.compile
+
+
+def _timed_in(row: StrategyRow) -> str | None:
+    uneven = len({each.processes for each in row.result.strategies.values() if each.median_s}) > 1
+    is_timed = uneven and row.outcome.median_s is not None and not row.is_unsharded
+    return processes_words(row.outcome.processes) if is_timed else None
+
+
+STRATEGIES = Sheet[StrategyRow](
+    (
+        text("Variant", _variant),
+        text("Strategy", strategy_words, "screen", "study", "document"),
+        text("Strategy", _spec_words, "terminal"),
+        Column("Time", _time, is_kept=True),
+        *between("Interval", lambda row: row.interval),
+        seconds("Time per token", _per_token),
+        text("Paired ratio", lambda row: None if row.is_predicted else row.against),
+        text("Ratio of estimates", lambda row: row.against if row.is_predicted else None),
+        text("Timed in", _timed_in, "document"),
+        number("GB/s", lambda row: (row.outcome.bytes_per_s or 0) / 1e9 or None),
+        text("Predicted", _predicted),
+        text("Bound", _bound),
+        seconds("Exposed communication", _exposed, "screen", "document"),
+        text("Fits", _fits),
+        size("Peak per device", lambda row: row.memory and row.memory.peak),
+        size(
+            "Memory of a device",
+            lambda row: row.outcome.prediction and row.outcome.prediction.memory_bytes.capacity,
+            "terminal",
+            "document",
+        ),
+        text("Communication", _communication, "study"),
+        text("Collectives", _collectives, "terminal"),
+        size(
+            "Communicated per device",
+            lambda row: None if row.is_unsharded else communicated(row.outcome),
+            "document",
+        ),
+        number("Chip-seconds", lambda row: row.cost.chip_seconds),
+        Column("Cost", lambda row: row.cost.money_per_step, money_text),
+        number("Tokens/s per chip", _tokens_per_s),
+        Column("MFU", _mfu, share_text),
+        seconds("Compile", _compile, "terminal"),
+        text("Values", _values),
+        number("Relative error", lambda row: row.outcome.max_rel_error, "terminal", "document"),
+    )
+)
+
+
+def strategy_rows(result: Result, price: float | None = None) -> Iterator[StrategyRow]:
+    """Yields the rows of a result, the fastest first; a second timing of a strategy follows it."""
+    against = studies.against(result)
+    for name, outcome in result.ordered:
+        yield StrategyRow(result, name, against.get(name), price)
+        if outcome.from_unsharded is not None:
+            yield StrategyRow(result, name, is_unsharded=True)
+
+
+def strategies_table(result: Result, place: Place, price: float | None = None) -> Table:
+    """Returns the rows of a result for a renderer. `price`: dollars per chip-hour."""
+    return STRATEGIES.table(strategy_rows(result, price), place)

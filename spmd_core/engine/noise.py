@@ -13,6 +13,7 @@ import numpy as np
 from spmd_core.results import EPS, ROUNDING, TINY, Arithmetic
 
 DRAWN = 2**17  # numbers that are drawn for a run
+LEAST = 1e-300  # divided by in place of 0
 # those that one array is filled with, again and again: a prime, so that no dim repeats them
 STRETCH = 65_521
 
@@ -21,6 +22,41 @@ def drawn_noise(seed: int, runs: int) -> np.ndarray:
     """A row for each run, (runs, DRAWN), of mean 0 and mean square 1: no two sources of it cancel
     again and again, as 1 and -1 would."""
     return np.random.default_rng(seed).uniform(-math.sqrt(3), math.sqrt(3), (runs, DRAWN))
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums of each element: how many terms, what they add up to, the same of their magnitudes and
+    of their squares, and what they are added to."""
+
+    terms: Any
+    total: Any
+    size: Any
+    squares: Any
+    start: Any = 0.0
+
+    def kept_in(self, eps: float, of: Any = jnp) -> tuple[Any, Any, Any]:
+        """(walk, loss, gain) of sums that are rounded at every step, as `of` computes: how far
+        independent roundings spread them, and by how much steps that round alike make them
+        smaller and larger.
+
+        A step errs by at most half a unit in the last place of the partial sum, and by at most its
+        term, since the sum before it is a number of the dtype. The partial sums of terms of one
+        sign grow evenly, so that from the term on that is half a unit of them, all are lost.
+        """
+        total, start, count = of.abs(self.total), of.abs(self.start), of.maximum(self.terms, 1.0)
+        mean, half = self.size / count, of.maximum(total, start) * (eps / 2)
+        alike = total / of.maximum(self.size, LEAST)
+        kept = of.minimum(mean / of.maximum(half, LEAST), 1.0) * count
+        gain = half * kept * kept / (count * 2.0)
+        loss = gain + (count - kept) * mean
+        # of a sum that is added to something larger, every partial sum is as large as that
+        large = of.minimum(start / of.maximum(total, LEAST), 1.0)
+        flat = of.minimum(mean, half) * count
+        gain, loss = (each + large * of.maximum(flat - each, 0.0) for each in (gain, loss))
+        squares = self.squares * 0.5 + total * total * (1 / 3) + start * start
+        walk = of.sqrt(count * squares) * (ROUNDING * eps)
+        return of.minimum(walk, of.sqrt(self.squares)), alike * loss, alike * gain
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +99,12 @@ class Noise:
     how: Arithmetic
     devices: int
     largest: Any = math.inf  # magnitudes beyond it are infinite
+    # of sums that are rounded at every term, from 0 to 1: independent steps, and steps that round
+    # alike and lose, or gain, all they can
+    walk: Any = 0.0
+    loss: Any = 0.0
+    gain: Any = 0.0
+    counts: list[Any] | None = None  # gains how many terms such sums have
 
     @property
     def sums_overflow(self) -> bool:
@@ -109,6 +151,18 @@ class Noise:
             place = jax.lax.broadcasted_iota(jnp.float64, value.shape, axis)
             value = jnp.where(place < share * value.shape[axis], value, 0.0)
         return value
+
+    def stepwise(self, value: Any, sums: Sums, signs: Signs) -> Any:
+        """A sum that is as far off as its levels say; one that the function itself keeps in another
+        dtype than its operands is rounded to that already."""
+        if value.dtype != jnp.float64:
+            return value
+        walk, loss, gain = sums.kept_in(self.how.eps)
+        # what steps lose makes the partial sums smaller, and their roundings
+        left = 1 - self.loss * loss / jnp.maximum(jnp.abs(sums.total), LEAST)
+        by = jnp.maximum(self.walk, self.how.dtype == "float32")  # which is expected to add so
+        shift = jnp.sign(sums.total) * (self.gain * gain - self.loss * loss)
+        return value + shift + walk * by * left * signs.of(value.shape)
 
     def running(self, total: Any, axis: int, reverse: bool, multiplied: bool, signs: Signs) -> Any:
         """Running sums or products, of which each step rounds the one before. Where steps round

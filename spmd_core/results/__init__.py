@@ -47,11 +47,11 @@ from spmd_core.results.reference.bounds import (
     TINY,
     Arithmetic,
     Bounded,
-    Judgement,
     bound,
     resolved,
 )
 from spmd_core.results.reference.formulas import has_formula
+from spmd_core.results.reference.judging import Judgement, Sequential, sequential
 from spmd_core.results.reference.reference import (
     Error,
     Reference,
@@ -70,6 +70,7 @@ from spmd_core.results.result import (
     Comparison,
     Failure,
     HostTime,
+    Imprecise,
     MemoryBytes,
     Next,
     Phases,
@@ -204,6 +205,7 @@ __all__ = [
     "Finished",
     "Fit",
     "HostTime",
+    "Imprecise",
     "Judgement",
     "Labels",
     "Lines",
@@ -239,6 +241,7 @@ __all__ = [
     "RunCommand",
     "RunStatus",
     "RunSummary",
+    "Sequential",
     "Settles",
     "ShardReport",
     "Shardings",
@@ -303,6 +306,7 @@ __all__ = [
     "safe_cell",
     "sampled_rows",
     "send",
+    "sequential",
     "stats",
     "steps_drawn",
     "summarize",

@@ -124,6 +124,22 @@ class Wrong(Frozen):
     worst: WrongElement
 
 
+class Imprecise(Frozen):
+    """Elements that are further from the right value than rounding explains, and no further than
+    sums that are kept in `dtype` explain, one term after the other.
+
+    `off`: their error over their values, as roots of mean squares. `terms`: of the longest sum,
+    None where they were not counted.
+    """
+
+    count: int
+    of: int
+    share: float
+    off: float
+    terms: int | None
+    dtype: str
+
+
 class HostTime(Frozen):
     """What one process of a run on several hosts measured: its host, number and devices, and the
     median seconds of a call there.
@@ -186,6 +202,7 @@ class StrategyResult(Frozen):
     tolerance: float | None = None  # of older results: right meant max_rel_error below this
     correct: bool | None = None
     wrong: Wrong | None = None  # None where every element is right, or none was judged
+    imprecise: Imprecise | None = None  # of what is not wrong: how far its sums are off
 
     @property
     def processes(self) -> int:

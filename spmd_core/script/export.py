@@ -51,7 +51,7 @@ def report(strategy, output, seconds):
     """Print time, sharding and values (up to 256 of them), and whether the values are right."""
     print(f"{{strategy}}: {{seconds * 1e6:.1f}} µs")
     arrays = output if isinstance(output, tuple) else (output,)
-    for (name, shape), array, (expected, allowed) in zip(RESULTS.items(), arrays, RIGHT[HOW[strategy]]):
+    for (name, shape), array, (expected, allowed, added) in zip(RESULTS.items(), arrays, RIGHT[HOW[strategy]]):
         values = np.asarray(array)
         print(f"{{strategy}}: {{name}}: {{array.sharding}}")
         if values.size <= 256:
@@ -60,8 +60,10 @@ def report(strategy, output, seconds):
             same = np.array_equal(np.asarray(RUN[strategy][name]).astype(values.dtype), values.reshape(-1), equal_nan=values.dtype.kind not in "iub")
             print(f"{{strategy}}: {{name}}: {{'the very values of the run' if same else 'other values than those of the run'}}")
         compared = values.reshape(shape) if ROWS is None else np.take(values.reshape(shape), ROWS, AXIS)
-        judged = judge(expected, allowed, compared.astype(np.float64), HOW[strategy].dtype)
+        judged = judge(expected, allowed, compared.astype(np.float64), HOW[strategy].dtype, added)
         print(f"{{strategy}}: {{name}}: " + {{True: "right", False: "WRONG", None: "not judged: beyond what the dtype holds or resolves"}}[judged.correct])
+        if judged.imprecise:
+            print(f"{{strategy}}: {{name}}: imprecise: {{judged.imprecise:,}} of {{judged.compared:,}} elements are {{judged.off:.2g}} of their size off, by sums in {{HOW[strategy].dtype}}")
         if judged.wrong:
             wrong.append(f"{{strategy}}: {{judged.wrong:,}} of {{judged.compared:,}} elements of {{name}} are wrong")
 '''

@@ -17,29 +17,30 @@ _ARRAY = '''
 def right(how):
     """The right values in float64, and the largest error of each: a copy is equal."""
     values = make_operands()["array"].astype(np.float64)
-    return [(values, np.zeros(values.shape))]
+    return [(values, np.zeros(values.shape), None)]
 '''
 _FORMULA = '''
 def right(how):
-    """Every result's right values in float64, and the largest error of each that rounding
-    explains."""
+    """Every result's right values in float64, the largest error of each that rounding explains,
+    and no more by sums."""
     with np.errstate(all="ignore"):
-        return [(found.value, bound(found, how)) for found in {formula}(make_operands(), how, ROWS)]
+        return [(found.value, bound(found, how), None) for found in {formula}(make_operands(), how, ROWS)]
 '''
 _OWN = '''
 def right(how):
     """What the function itself gives in float64, and the largest error of each value that
-    rounding explains."""
+    rounding explains, and that sums in the dtype explain."""
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         arguments = [jnp.asarray(value if value.dtype.kind in "iub" else value.astype(np.float64)) for value in make_operands().values()]
         found = {function}(*arguments)
         values = [np.asarray(array, np.float64) for array in (found if isinstance(found, tuple | list) else (found,))]
-        moved = spread({function}, arguments, values, Noise(how, {devices}), {seed}) if how.eps else [None] * len(values)
-        return [(value, bound(resolved(Bounded(value, apart)), how)) for value, apart in zip(values, moved)]
+        given = {function}, arguments, values, Noise(how, {devices}), {seed}
+        moved, sums = (spread(*given), added_up(*given)) if how.eps else ([None] * len(values), [None] * len(values))
+        return [(value, bound(resolved(Bounded(value, apart)), how), added) for value, apart, added in zip(values, moved, sums)]
 '''
 _IMPORTS = (
     "from collections.abc import Callable, Mapping, Sequence\nfrom dataclasses import "
-    "dataclass\nfrom typing import Any"
+    "dataclass, replace\nfrom functools import cache\nfrom typing import Any"
 )
 
 
@@ -72,7 +73,8 @@ def judging_cell(experiment: Experiment, strategies: list[str], platform: str) -
 
 def _texts(experiment: Experiment) -> list[str]:
     """The sources that the cell includes; the last defines `right`."""
-    what, bounds = experiment.what, _text("spmd_core.results.reference", "bounds.py")
+    texts = [_text("spmd_core.results.reference", name) for name in ("bounds.py", "judging.py")]
+    what, bounds = experiment.what, "\n".join(texts)
     if experiment.what.is_bare_array:
         return [bounds, _ARRAY]
     if has_formula(what):
@@ -86,7 +88,11 @@ def _texts(experiment: Experiment) -> list[str]:
     _, function = computation_lines(experiment, "single", {})
     right = _OWN.format(function=function, devices=experiment.device_count, seed=experiment.seed)
     noise = _text("spmd_core.engine", "noise.py")
-    return [bounds, noise, _text("spmd_core.engine.measured", "rounding_noise.py"), right]
+    measured = [
+        _text("spmd_core.engine.measured", f"{name}.py")
+        for name in ("rounding_noise", "stepwise_sums")
+    ]
+    return [bounds, noise, *measured, right]
 
 
 def _own_function(experiment: Experiment) -> list[str]:

@@ -8,6 +8,7 @@ from spmd_core.results import (
     LARGEST,
     RINGS,
     SAME_PROGRAM,
+    Imprecise,
     Prediction,
     StoredFact,
     StrategyResult,
@@ -169,6 +170,13 @@ def wrong_words(outcome: StrategyResult) -> str | None:
             f"{_text(outcome.tolerance)}"
         )
     return _sentence(outcome.wrong, several=len(outcome.outputs) > 1)
+
+
+def imprecise_words(imprecise: Imprecise) -> str:
+    """Such as `adds 1,024 terms in bfloat16, 10 % off`; without the terms where a loop adds them
+    up."""
+    terms = "" if imprecise.terms is None else f" {count_text(imprecise.terms)} terms"
+    return f"adds{terms} in {imprecise.dtype}, {_percent(imprecise.off)} off"
 
 
 def _sentence(wrong: Wrong, *, several: bool) -> str:

@@ -17,7 +17,13 @@ from spmd_core.results import (
 )
 from spmd_core.words import runs, strategies, traces
 from spmd_core.words.advice.next import next_step
-from spmd_core.words.facts import DISPATCH_BOUND, DISPATCH_FACTOR, fact_words, in_sentences
+from spmd_core.words.facts import (
+    DISPATCH_BOUND,
+    DISPATCH_FACTOR,
+    fact_words,
+    imprecise_words,
+    in_sentences,
+)
 from spmd_core.words.names import environment_notes
 
 USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
@@ -81,6 +87,9 @@ def _notes(outcome: StrategyResult, experiment: Experiment) -> Iterator[str]:
     yield from map(fact_words, outcome.facts or ())
     if outcome.wrong:
         yield "wrong values: not ranked"
+    if loose := outcome.imprecise:
+        better = "" if loose.dtype == "float32" else " (sums in float32 avoid it)"
+        yield f"{imprecise_words(loose)}: {loose.count:,} of {loose.of:,} elements{better}"
     yield from _of_hosts(outcome)
     yield from _of_training(outcome, experiment)
     if outcome.median_s is not None and outcome.samples_s:

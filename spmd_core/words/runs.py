@@ -253,10 +253,10 @@ def wrong_words(name: str, outcome: StrategyResult) -> str:
 
 
 def verdict_words(outcome: StrategyResult) -> str:
-    """Whether the values were right, or why there are none."""
+    """Whether the values were right, or as imprecise as their sums, or why there are none."""
     if outcome.status != "ok":
         return "failed" if outcome.status == "error" else outcome.status
-    return match_words(outcome.correct)
+    return "imprecise" if outcome.imprecise else match_words(outcome.correct)
 
 
 def match_words(correct: bool | None, unknown: str = "not checked") -> str:

@@ -18,6 +18,7 @@ from spmd_core.results import (
     predicted_verdict,
     without_baselines,
 )
+from spmd_core.words.facts import imprecise_words
 from spmd_core.words.names import listed, processes_words, row_title, share_text, title
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
@@ -109,7 +110,7 @@ def inverse(ratio: Ratio) -> Ratio:
 
 def _measured(result: Result, called: "_Called") -> str:
     """Which strategy is fastest and by how much, which take the same time, or that it is not
-    known.
+    known; and how imprecise the fastest is.
     """
     timed = {
         name: outcome
@@ -127,8 +128,11 @@ def _measured(result: Result, called: "_Called") -> str:
         interval = result.strategies[fastest].ci95_s
         low, high = map(seconds_text, interval or (None, None))
         between = f" (95 % interval {low} to {high})" if interval else ""
-        return f"{called(fastest)} takes {takes} per call{between}."
-    return compared(answer, result.medians_s, called, result.experiment.timing.margin)
+        words = f"{called(fastest)} takes {takes} per call{between}."
+    else:
+        words = compared(answer, result.medians_s, called, result.experiment.timing.margin)
+    loose = result.strategies[fastest].imprecise
+    return f"{words} {called(fastest)} is imprecise: {imprecise_words(loose)}." if loose else words
 
 
 def compared(

@@ -3,8 +3,9 @@
 import pytest
 
 from spmd_core.experiment import parse_experiment
-from spmd_core.results import RunSummary, StrategyResult
-from spmd_core.words import outcome_words, wrong_words
+from spmd_core.results import Imprecise, RunSummary, StrategyResult
+from spmd_core.words import outcome_words, verdict_words, wrong_words
+from spmd_core.words.facts import imprecise_words
 
 SWEEP = {"workload": "collectives", "mesh": {"x": 4}}
 LAYER = {"workload": "layer", "mesh": {"x": 4}}
@@ -122,3 +123,19 @@ def test_what_is_right_has_no_words_and_an_old_result_its_old_ones():
     assert wrong_words(StrategyResult(status="ok", correct=False, tolerance=1e-5)) == (
         "its largest relative error unknown is above 1e-05"
     )
+
+
+@pytest.mark.parametrize(
+    ("terms", "off", "words"),
+    [
+        (1024, 0.1, "adds 1,024 terms in bfloat16, 10 % off"),
+        (None, 0.00012, "adds in bfloat16, less than 0.1 % off"),
+    ],
+)
+def test_what_is_imprecise_says_how_far_its_sums_are_off(terms, off, words):
+    share = {"count": 1, "of": 4, "share": 0.25}
+    imprecise = Imprecise(**share, off=off, terms=terms, dtype="bfloat16")
+    outcome = StrategyResult(status="ok", correct=True, imprecise=imprecise)
+    assert imprecise_words(imprecise) == words
+    assert verdict_words(outcome) == "imprecise"
+    assert wrong_words(outcome) is None

@@ -61,12 +61,17 @@ class _Traced(ProgramFile):
 
 
 def lowered_with(
-    program: Program, module: Any, arguments: Sequence[Any], **options: Any
+    program: Program,
+    module: Any,
+    arguments: Sequence[Any],
+    more: Sequence[tuple[tuple[int, ...], Any]] = (),
+    **options: Any,
 ) -> jax.stages.Lowered:
-    """What JAX lowers of a function of zeros with the program's outputs, with `module` in the place
-    of its own. `options` are those of `jax.jit`.
+    """What JAX lowers of a function of zeros with the program's outputs, and `more` (shape, dtype),
+    with `module` in the place of its own. `options` are those of `jax.jit`.
     """
     outputs = [(program.shape(leaf), jnp.dtype(leaf.dtype)) for leaf in program.described.outputs]
+    outputs += more
     jitted = jax.jit(
         lambda *arrays: tuple(jnp.zeros(shape, dtype) for shape, dtype in outputs),
         keep_unused=True,

@@ -6,13 +6,23 @@ The noise is a hash of the value's own bits and a seed, so that loops and equal 
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.dialects import func, stablehlo
 
 from spmd_core.base import refuse
-from spmd_core.results import EPS
+from spmd_core.engine.exported.summed import (
+    Float64,
+    filled,
+    is_stepwise,
+    is_sum,
+    of_type,
+    sums_of,
+    widen,
+)
+from spmd_core.engine.noise import LEAST
+from spmd_core.results import EPS, ROUNDING
 
 MOST_OPERATIONS = 5_000
 _DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
@@ -33,9 +43,24 @@ _WIDTH = 2 * math.sqrt(3)
 _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64
 
 
-def add_noise(module: ir.Module, blocks: int, coarse: float) -> None:
-    """Change the module: its main function takes a seed, uint32, as its last argument. `blocks`:
-    how many devices a sum may be split over; `coarse`: eps that products of float32 are rounded to.
+class Levels(NamedTuple):
+    """How much of each kind of noise there is, from 0 to 1: rounding; in sums that are rounded at
+    every term, independent steps, and steps that round alike and lose, or gain, all they can."""
+
+    noise: Any = 0.0
+    walk: Any = 0.0
+    loss: Any = 0.0
+    gain: Any = 0.0
+
+
+def add_noise(module: ir.Module, blocks: int, coarse: float) -> str | None:
+    """Change the module: sums are of float64, and its main function takes a seed, uint32, and
+    `Levels`, float32, as its last arguments, and returns last how many terms its longest sum has
+    that is rounded at every term, float32. `blocks`: how many devices a sum may be split over;
+    `coarse`: eps that products of float32 are rounded to.
+
+    Returns:
+        The dtype of such sums, of several the one that rounds most; None without any.
     """
     main: Any = ir.SymbolTable(module.operation)["main"]
     rounding = [op for op in _listed(main.operation) if _rounds(op)]
@@ -45,24 +70,68 @@ def add_noise(module: ir.Module, blocks: int, coarse: float) -> None:
             f"are more than {MOST_OPERATIONS:,}",
             "compare it yourself",
         )
-    block = main.entry_block
+    stepwise: list[tuple[str, Any]] = []
     with ir.Location.unknown():
-        given = ir.RankedTensorType.get((), ir.IntegerType.get_unsigned(32))
-        seed = block.add_argument(given, ir.Location.unknown())
-        with ir.InsertionPoint.at_block_begin(block):
-            wide = stablehlo.convert(_of(given, ir.IntegerType.get_unsigned(64)), seed)
-            wide = stablehlo.multiply(wide, _filled(wide.type, _ODD[0]))
+        seed, levels = _arguments(main)
         for number, op in enumerate(rounding):
-            noise = _Noise(wide, number)
+            noise = _Noise(seed, number, levels, _is_in_loop(op), stepwise)
             for value, dims in _terms(op):
                 noise.on_terms(op, value, dims, blocks, coarse)
             for result in op.results:
                 noise.on_result(op, result)
-        attributes = [*main.arg_attrs, ir.DictAttr.get({})]
-        inputs = [argument.type for argument in block.arguments]
-        kind = ir.FunctionType.get(inputs, list(main.type.results))
-        main.attributes["function_type"] = ir.TypeAttr.get(kind)
-        main.arg_attrs = ir.ArrayAttr.get(attributes)
+        _return_also(main, [terms for _, terms in stepwise if terms is not None])
+    return max((dtype for dtype, _ in stepwise), key=EPS.__getitem__, default=None)
+
+
+def _arguments(main: Any) -> tuple[Any, Levels]:
+    """A seed, mixed, and levels: further arguments of a function, as its body has them."""
+    block, scalar = main.entry_block, ir.RankedTensorType.get
+    kinds = [scalar((), ir.IntegerType.get_unsigned(32)), *[scalar((), ir.F32Type.get())] * 4]
+    given = [block.add_argument(kind, ir.Location.unknown()) for kind in kinds]
+    main.arg_attrs = ir.ArrayAttr.get([*main.arg_attrs, *[ir.DictAttr.get({})] * len(kinds)])
+    with ir.InsertionPoint.at_block_begin(block):
+        bits = scalar((), ir.IntegerType.get_unsigned(64))
+        wide = stablehlo.convert(bits, given[0])
+        wide = stablehlo.multiply(wide, filled(bits, _ODD[0]))
+        f64 = scalar((), ir.F64Type.get())
+        return wide, Levels(*(stablehlo.convert(f64, each) for each in given[1:]))
+
+
+def _longest(counts: list[Any]) -> Any:
+    """The largest number in some arrays, 0 without any, at the insertion point."""
+    scalar = ir.RankedTensorType.get((), ir.F64Type.get())
+    longest = zero = filled(scalar, 0.0)
+    for count in counts:
+        dims = list(range(len(ir.RankedTensorType(count.type).shape)))
+        reduced = stablehlo.ReduceOp([scalar], [count], [zero], dims)
+        block = reduced.regions[0].blocks.append(scalar, scalar)
+        with ir.InsertionPoint(block):
+            stablehlo.return_([stablehlo.maximum(*block.arguments)])
+        longest = stablehlo.maximum(longest, reduced.results[0])
+    return stablehlo.convert(of_type(scalar, ir.F32Type.get()), longest)
+
+
+def _return_also(main: Any, counts: list[Any]) -> None:
+    """Let a function return the longest count too; its type follows its block."""
+    block = main.entry_block
+    *_, last = block.operations
+    with ir.InsertionPoint(last):
+        returned = [*last.operands, _longest(counts)]
+        func.ReturnOp(returned)
+    last.operation.erase()
+    kinds = [[each.type for each in values] for values in (block.arguments, returned)]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*kinds))
+    main.attributes["res_attrs"] = ir.ArrayAttr.get([*main.result_attrs, ir.DictAttr.get({})])
+
+
+def _is_in_loop(op: Any) -> bool:
+    """Returns True for an operation that runs again and again: its roundings are many."""
+    at = op.parent
+    while at is not None and at.name != "func.func":
+        if at.name == "stablehlo.while":
+            return True
+        at = at.parent
+    return False
 
 
 def _listed(op: Any) -> Iterator[Any]:
@@ -118,18 +187,40 @@ def _terms(op: Any) -> Iterator[tuple[int, Sequence[int]]]:
 class _Noise:
     """Noise of one operation, drawn by the program's seed."""
 
-    def __init__(self, seed: Any, number: int) -> None:
-        self._seed, self._number = seed, number
+    def __init__(
+        self, seed: Any, number: int, levels: Levels, in_loop: bool, sums: list[Any]
+    ) -> None:
+        self._seed, self._number, self._levels = seed, number, levels
+        self._in_loop, self._sums = in_loop, sums
 
     def on_result(self, op: Any, value: Any) -> None:
-        """Let everything after an operation see its result with noise."""
+        """Let everything after an operation see its result with noise, of a sum that of float64."""
         if (dtype := _DTYPES.get(_element(value))) is None:
             return
+        kind = value.type
+        if is_added := op.name in _COMBINING and is_sum(op):
+            widen(op)
         with ir.InsertionPoint.after(op):
-            exact = stablehlo.convert(_of(value.type, ir.F64Type.get()), value)
-            moved = self._moved(exact, self._of_bits(exact), EPS[dtype])
-            again = stablehlo.convert(value.type, moved)
+            exact = shifted = stablehlo.convert(of_type(kind, ir.F64Type.get()), value)
+            if is_added and is_stepwise(op):
+                shifted = self._stepwise(op, exact, dtype)
+            moved = self._moved(shifted, self._of_bits(shifted), EPS[dtype])
+            again = stablehlo.convert(kind, moved)
         value.replace_all_uses_except(again, exact.owner.operation)
+
+    def _stepwise(self, op: Any, exact: Any, dtype: str) -> Any:
+        """A sum that is as far off as its levels say."""
+        noise, walking, losing, gaining = (Float64(each).like(exact) for each in self._levels)
+        sums = sums_of(op, exact, Float64(self._levels.noise) * 0.0 + 1.0)
+        walk, loss, gain = sums.kept_in(EPS[dtype], Float64)
+        # float32 sums are expected to be added up so
+        by = noise.maximum(walking) if dtype == "float32" else walking
+        # what steps lose makes the partial sums smaller, and their roundings
+        left = loss * losing / sums.total.abs().maximum(LEAST) * -1.0 + 1.0
+        step = Float64(self._of_bits((walk + Float64(exact)).value)) * walk * by * left
+        shift = (gain * gaining - loss * losing) * sums.total.sign()
+        self._sums.append((dtype, sums.terms.value if op.parent.name == "func.func" else None))
+        return (Float64(exact) + step + shift).value
 
     def on_terms(
         self, op: Any, place: int, dims: Sequence[int], blocks: int, coarse: float
@@ -140,7 +231,7 @@ class _Noise:
             return
         shape = list(ir.RankedTensorType(value.type).shape)
         with ir.InsertionPoint(op):
-            exact = stablehlo.convert(_of(value.type, ir.F64Type.get()), value)
+            exact = stablehlo.convert(of_type(value.type, ir.F64Type.get()), value)
             noise = self._of_bits(exact)
             for dim in dims:
                 if shape[dim] > 1:
@@ -150,49 +241,34 @@ class _Noise:
             op.operands[place] = stablehlo.convert(value.type, self._moved(exact, noise, eps))
 
     def _moved(self, exact: Any, noise: Any, eps: float) -> Any:
-        by = stablehlo.multiply(noise, _filled(exact.type, eps))
-        return stablehlo.add(exact, stablehlo.multiply(exact, by))
+        """With noise; infinity stays what it is."""
+        level = Float64(self._levels.noise).like(exact)
+        by = Float64(noise) * level * (eps * ROUNDING if self._in_loop else eps) + 1.0
+        return (Float64(exact) * by).value
 
     def _of_bits(self, exact: Any) -> Any:
         """Noise for each element of an array of float64, by its bits."""
-        bits = _of(exact.type, ir.IntegerType.get_unsigned(64))
+        bits = of_type(exact.type, ir.IntegerType.get_unsigned(64))
         return self._hashed(exact.type, stablehlo.bitcast_convert(bits, exact))
 
     def _of_blocks(self, kind: Any, dim: int, blocks: int) -> Any:
         """Noise that is alike in each of some blocks along a dim."""
         size = ir.RankedTensorType(kind).shape[dim]
-        bits_kind = _of(kind, ir.IntegerType.get_unsigned(64))
+        bits_kind = of_type(kind, ir.IntegerType.get_unsigned(64))
         place = stablehlo.iota(bits_kind, ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim))
-        width = _filled(bits_kind, -(-size // min(blocks, size)))
+        width = filled(bits_kind, -(-size // min(blocks, size)))
         return self._hashed(kind, stablehlo.divide(place, width), dim + 1)
 
     def _hashed(self, kind: Any, bits: Any, dim: int = 0) -> Any:
         bits_kind = bits.type
-        own = _filled(bits_kind, (self._number * 64 + dim + 1) * _ODD[1] % 2**64)
+        own = filled(bits_kind, (self._number * 64 + dim + 1) * _ODD[1] % 2**64)
         seed = stablehlo.broadcast_in_dim(bits_kind, self._seed, ir.DenseI64ArrayAttr.get([]))
         mixed = stablehlo.add(stablehlo.xor(bits, own), seed)
         for odd, shift in zip(_ODD[1:], (30, 27), strict=True):
-            shifted = stablehlo.shift_right_logical(mixed, _filled(bits_kind, shift))
-            mixed = stablehlo.multiply(stablehlo.xor(mixed, shifted), _filled(bits_kind, odd))
+            shifted = stablehlo.shift_right_logical(mixed, filled(bits_kind, shift))
+            mixed = stablehlo.multiply(stablehlo.xor(mixed, shifted), filled(bits_kind, odd))
         first = stablehlo.shift_right_logical(
-            mixed, _filled(bits_kind, 11)
+            mixed, filled(bits_kind, 11)
         )  # as many as a float64 holds
-        scaled = stablehlo.multiply(
-            stablehlo.convert(kind, first), _filled(kind, _WIDTH * 2.0**-53)
-        )
-        return stablehlo.subtract(scaled, _filled(kind, _WIDTH / 2))
-
-
-def _of(kind: Any, element: Any) -> Any:
-    """The type of an array of other elements."""
-    return ir.RankedTensorType.get(ir.RankedTensorType(kind).shape, element)
-
-
-def _filled(kind: Any, number: float) -> Any:
-    element = ir.RankedTensorType(kind).element_type
-    if isinstance(number, float):
-        attribute: Any = ir.FloatAttr.get(element, number)
-    else:
-        signed = number - 2**64 if number >= 2**63 else number  # as the bindings take bits
-        attribute = ir.IntegerAttr.get(element, signed)
-    return stablehlo.constant(ir.DenseElementsAttr.get_splat(kind, attribute))
+        scaled = stablehlo.multiply(stablehlo.convert(kind, first), filled(kind, _WIDTH * 2.0**-53))
+        return stablehlo.subtract(scaled, filled(kind, _WIDTH / 2))

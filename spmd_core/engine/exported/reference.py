@@ -4,7 +4,9 @@ how far rounding may move each element: what its results on any mesh are judged 
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jax
@@ -16,9 +18,18 @@ from spmd_core.base import refuse
 from spmd_core.engine.exported.allowed import operations
 from spmd_core.engine.exported.flops import flops_of
 from spmd_core.engine.exported.lower import lowered_with, meshed
-from spmd_core.engine.exported.noisy import add_noise
+from spmd_core.engine.exported.noisy import Levels, add_noise
 from spmd_core.experiment import Program
-from spmd_core.results import EPS, Arithmetic, Bounded, Reference, bound, resolved
+from spmd_core.results import (
+    EPS,
+    Arithmetic,
+    Bounded,
+    Reference,
+    Sequential,
+    bound,
+    resolved,
+    sequential,
+)
 
 RUNS = 8  # with noise
 MOST_FLOPS = 5 * 10**9  # of one call: what a core does in about a second
@@ -29,27 +40,76 @@ _DRAWING = frozenset(("stablehlo.rng", "stablehlo.rng_bit_generator"))
 def program_references(
     program: Program, operands: Mapping[str, np.ndarray], platform: str, seed: int
 ) -> dict[str, Reference]:
-    """Every output by path, with what rounding allows on a platform. RequestError where the program
-    cannot be run on one device, or would draw or take other numbers there.
+    """Every output by path, with what rounding allows on a platform: of the program whose sums are
+    of float64. RequestError where the program cannot be run on one device, or would draw or take
+    other numbers there.
     """
     single = Program(
         program.described, tuple((axis, 1) for axis, _ in program.mesh), (), program.dims
     )
     _check(program)
-    values = _called(single, operands, ())
+    plain = _called(single, operands)
     with mlir.make_ir_context():
         noisy = meshed(single, "cpu", inlined=True)
         _check_module(noisy)
         coarse = 0.0 if platform == "cpu" else EPS["bfloat16"]
         with noisy.context:
-            add_noise(noisy, math.prod(size for _, size in program.mesh), coarse)
-        call = _compiled(single, operands, noisy, (np.uint32(0),))
-    rng = np.random.default_rng(seed)
-    moved = [call(*operands.values(), np.uint32(each)) for each in rng.integers(1, 2**32, RUNS)]
+            dtype = add_noise(noisy, math.prod(size for _, size in program.mesh), coarse)
+        levels = (np.uint32(0), *np.zeros(4, np.float32))
+        call = _compiled(single, operands, noisy, levels, [((), jnp.float32)])
+    runs = _Runs(call, tuple(operands.values()), seed)
+    ends = cache(lambda: _ends(runs, plain))
+    exact, moved = runs.run(Levels()), runs.moved(Levels(noise=1))
     return {
-        leaf.path: _reference(leaf.dtype, values[at], [each[at] for each in moved])
+        leaf.path: _reference(
+            leaf.dtype,
+            exact[at],
+            [each[at] for each in moved],
+            dtype and _sums(leaf.dtype, at, dtype, ends),
+        )
         for at, leaf in enumerate(program.described.outputs)
     }
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Calls of a program with noise; the last output is how many terms its longest sum has."""
+
+    call: Callable[..., list[np.ndarray]]
+    operands: tuple[np.ndarray, ...]
+    seed: int
+
+    def run(self, levels: Levels, seed: int = 0) -> list[np.ndarray]:
+        """Its outputs with the noise of one seed."""
+        return self.call(*self.operands, np.uint32(seed), *map(np.float32, levels))
+
+    def moved(self, levels: Levels) -> list[list[np.ndarray]]:
+        """Its outputs with the noise of some seeds."""
+        rng = np.random.default_rng(self.seed)
+        return [self.run(levels, int(each)) for each in rng.integers(1, 2**32, RUNS)]
+
+
+Ends = tuple[list[tuple[list[np.ndarray], list[list[np.ndarray]]]], int]
+
+
+def _ends(runs: _Runs, plain: list[np.ndarray]) -> Ends:
+    """Outputs, each with runs around them, of sums in their own dtype: as they are, where they lose
+    or gain all they can, and as one device gives them; and how many terms the longest has."""
+    alike = Levels(), Levels(loss=1), Levels(gain=1)
+    around = [level._replace(noise=1, walk=1) for level in alike]
+    ends = [(runs.run(at), runs.moved(by)) for at, by in zip(alike, around, strict=True)]
+    return [*ends, (plain, [])], int(ends[0][0][-1])
+
+
+def _sums(dtype: str, at: int, kept_in: str, ends: Callable[[], Ends]) -> Callable[[], Sequential]:
+    """How far an output may be off by sums that are kept in a dtype, computed when it is needed."""
+
+    def ranges() -> Sequential:
+        each, terms = ends()
+        bounded = [_moved(output[at], [run[at] for run in around]) for output, around in each]
+        return sequential(bounded, _arithmetic(dtype), kept_in, terms)
+
+    return cache(ranges)
 
 
 def _check(program: Program) -> None:
@@ -76,21 +136,26 @@ def _check_module(module: Any) -> None:
         raise refuse(f"{flops:.3g} FLOPs", f"are more than {MOST_FLOPS:.0e}", "use smaller sizes")
 
 
-def _called(program: Program, operands: Mapping[str, np.ndarray], more: tuple[Any, ...]) -> Any:
+def _called(program: Program, operands: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     with mlir.make_ir_context():
         module = meshed(program, "cpu", inlined=True)
         _check_module(module)
-        call = _compiled(program, operands, module, more)
-    return call(*operands.values(), *more)
+        call = _compiled(program, operands, module)
+    return call(*operands.values())
 
 
 def _compiled(
-    program: Program, operands: Mapping[str, np.ndarray], module: Any, more: tuple[Any, ...]
-) -> Any:
+    program: Program,
+    operands: Mapping[str, np.ndarray],
+    module: Any,
+    more: tuple[Any, ...] = (),
+    outputs: Sequence[tuple[tuple[int, ...], Any]] = (),
+) -> Callable[..., list[np.ndarray]]:
     """The module compiled for one CPU device, as a function of arrays that returns NumPy arrays."""
     with jax.default_device(jax.local_devices(backend="cpu")[0]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        compiled = lowered_with(program, module, [*operands.values(), *more]).compile()
+        given = [*operands.values(), *more]
+        compiled = lowered_with(program, module, given, outputs).compile()
 
     def call(*arrays: Any) -> list[np.ndarray]:
         with jax.default_device(jax.local_devices(backend="cpu")[0]):
@@ -99,21 +164,38 @@ def _compiled(
     return call
 
 
-def _reference(dtype: str, value: np.ndarray, moved: list[np.ndarray]) -> Reference:
+def _reference(
+    dtype: str,
+    value: np.ndarray,
+    moved: list[np.ndarray],
+    added: Callable[[], Sequential] | None,
+) -> Reference:
     """An output with its bounds. One that is no float is right where it is equal; where noise
     changes it, it is not judged.
     """
+    bounded, how = _moved(value, moved), _arithmetic(dtype)
+    spread = np.nan_to_num(np.sqrt(bounded.squared_spread), nan=np.inf)
+    if how.eps:
+        kept = resolved(Bounded(bounded.value, spread))
+    else:
+        kept, added = Bounded(bounded.value, np.where(spread == 0, 0.0, np.inf)), None
+    lost = np.isinf(kept.squared_spread) & np.isfinite(kept.value)
+    unresolved = int(np.count_nonzero(lost))
+    return Reference(kept.value, bound(kept, how), how.dtype, unresolved=unresolved, added=added)
+
+
+def _arithmetic(dtype: str) -> Arithmetic:
+    floats = jnp.issubdtype(jnp.dtype(dtype), jnp.floating) and dtype in EPS
+    return Arithmetic(dtype if floats else "int32")
+
+
+def _moved(value: np.ndarray, moved: list[np.ndarray]) -> Bounded:
+    """An output, spread by what noise moves it by; exact without noise."""
     exact = np.asarray(value).astype(np.float64)
+    if not moved:
+        return Bounded(exact)
     apart = np.zeros(exact.shape)
     with np.errstate(all="ignore"):
         for each in moved:
             apart += (np.asarray(each).astype(np.float64) - exact) ** 2
-        spread = np.sqrt(apart / len(moved))
-    if jnp.issubdtype(jnp.dtype(dtype), jnp.floating) and dtype in EPS:
-        how = Arithmetic(dtype)
-        kept = resolved(Bounded(exact, np.nan_to_num(spread, nan=np.inf)))
-    else:
-        how = Arithmetic("int32")
-        kept = Bounded(exact, np.where(spread == 0, 0.0, np.inf))
-    lost = np.isinf(kept.squared_spread) & np.isfinite(exact)
-    return Reference(exact, bound(kept, how), how.dtype, unresolved=int(np.count_nonzero(lost)))
+        return Bounded(exact, np.sqrt(apart / len(moved)))

@@ -1,18 +1,19 @@
 """Judges every trial's results by the reference, element by element."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import jax
 import numpy as np
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, refuse
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured.named_results import named_results, result_shapes
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.rounding_noise import Noise, spread
+from spmd_core.engine.measured.stepwise_sums import added_up
 from spmd_core.engine.measured.trial import Trial, failure_of
 from spmd_core.engine.members import Shards, gathered
 from spmd_core.experiment import Experiment, Program
@@ -20,8 +21,10 @@ from spmd_core.results import (
     Arithmetic,
     Bounded,
     Error,
+    Imprecise,
     Judgement,
     Reference,
+    Sequential,
     StoredFact,
     Wrong,
     WrongElement,
@@ -85,6 +88,7 @@ class Checker:
         )
         judged = {name: expected[name].judge(result) for name, result in results.items()}
         trial.wrong = _wrong(expected, results, judged)
+        trial.imprecise = None if trial.wrong else _imprecise(expected, judged)
         verdicts = {each.correct for each in judged.values()}
         trial.correct = True if True in verdicts else None
         trial.facts += [
@@ -122,6 +126,8 @@ class Checker:
             try:
                 expected = own_references(experiment, self.operands, how)
                 facts.append(StoredFact(kind="by the function itself"))
+            except RequestError as error:
+                return {}, [StoredFact(kind="not compared", values={"why": str(error)})]
             except Exception as error:  # whatever the user's function raises in float64 is reported; the timings stay
                 failure = failure_of(error)
                 return {}, [StoredFact(kind="function fails", values=failure.model_dump())]
@@ -149,13 +155,19 @@ def _judge_together(trial: Trial) -> None:
     """A result is right where every member holds right shards alone."""
     error = trial.error or Error(None, None)
     wrong = trial.wrong.model_dump() if trial.wrong else None
-    sent = gathered((error.max_abs, error.max_rel, wrong, trial.correct))
+    imprecise = trial.imprecise.model_dump() if trial.imprecise else None
+    sent = gathered((error.max_abs, error.max_rel, wrong, trial.correct, imprecise))
     trial.error = _largest([Error(*each[:2]) for each in sent])
     wrong_ones = [Wrong(**each[2]) for each in sent if each[2]]
     if wrong_ones:
         count = sum(each.count for each in wrong_ones)
         worst = max(wrong_ones, key=lambda each: each.count)
         trial.wrong = worst.model_copy(update={"count": count, "share": count / worst.of})
+    if loose := [Imprecise(**each[4]) for each in sent if each[4]]:
+        count, worst = sum(each.count for each in loose), max(loose, key=lambda each: each.off)
+        trial.imprecise = worst.model_copy(update={"count": count, "share": count / worst.of})
+    if trial.wrong:
+        trial.imprecise = None
     verdicts = [each[3] for each in sent]
     known = [each for each in verdicts if each is not None]
     trial.correct = all(known) if known else None
@@ -186,6 +198,27 @@ def _wrong(
     return Wrong(count=count, of=compared, share=count / compared, worst=worst)
 
 
+def _imprecise(
+    expected: Mapping[str, Reference], judged: Mapping[str, Judgement]
+) -> Imprecise | None:
+    """How imprecise all results together are: as far off as the worst of them."""
+    count = sum(each.imprecise for each in judged.values())
+    compared = sum(each.compared for each in judged.values())
+    if not count:
+        return None
+    name = max(judged, key=lambda name: judged[name].off)
+    added = expected[name].added
+    assert added is not None
+    return Imprecise(
+        count=count,
+        of=compared,
+        share=count / compared,
+        off=judged[name].off,
+        terms=added().terms or None,
+        dtype=added().dtype,
+    )
+
+
 def _number(value: np.floating) -> float | str:
     number = float(value)
     return number if math.isfinite(number) else str(number)
@@ -212,25 +245,26 @@ def own_references(
             jax.numpy.asarray(value if value.dtype.kind in "iub" else value.astype(np.float64))
             for value in operands.values()
         ]
-        results = named_results(experiment, names[function](*arguments), result_shapes(experiment))
+        # also where it returns Python's own numbers, as `jax.jit` does
+        returned = jax.tree.map(jax.numpy.asarray, names[function](*arguments))
+        results = named_results(experiment, returned, result_shapes(experiment))
+        if is_complex := [name for name, each in results.items() if each.dtype.kind == "c"]:
+            raise refuse(is_complex[0], "is complex", "return its real and imaginary parts")
         values = [np.asarray(array, np.float64) for array in results.values()]
-        spreads: list[np.ndarray] | list[None] = [None] * len(values)
-        if how.eps:
-            spreads = spread(
-                names[function],
-                arguments,
-                values,
-                Noise(how, experiment.device_count),
-                experiment.seed,
-            )
+        if not how.eps:
+            found = [Reference(value, bound(Bounded(value), how), how.dtype) for value in values]
+            return dict(zip(results, found, strict=True))
+        given = names[function], arguments, values, Noise(how, experiment.device_count)
+        spreads, sums = (way(*given, experiment.seed) for way in (spread, added_up))
         return {
-            name: _reference(Bounded(value, apart), how)
-            for name, value, apart in zip(results, values, spreads, strict=True)
+            name: _reference(Bounded(value, apart), how, added)
+            for name, value, apart, added in zip(results, values, spreads, sums, strict=True)
         }
 
 
-def _reference(bounded: Bounded, how: Arithmetic) -> Reference:
+def _reference(bounded: Bounded, how: Arithmetic, added: Callable[[], Sequential]) -> Reference:
     kept = resolved(bounded)
     lost = np.isinf(kept.squared_spread) & np.isfinite(bounded.squared_spread)
     unresolved = int(np.count_nonzero(lost))
-    return Reference(bounded.value, bound(kept, how), how.dtype, unresolved=unresolved)
+    allowed = bound(kept, how)
+    return Reference(bounded.value, allowed, how.dtype, unresolved=unresolved, added=added)

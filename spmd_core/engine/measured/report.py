@@ -54,6 +54,7 @@ def strategy_result(
         max_rel_error=error.max_rel if error else None,
         correct=trial.correct,
         wrong=trial.wrong,
+        imprecise=trial.imprecise,
     )
 
 

@@ -12,17 +12,19 @@ spread is infinite.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spmd_core.engine.noise import Noise, Signs, drawn_noise
+from spmd_core.engine.noise import Noise, Signs, Sums, drawn_noise
 from spmd_core.results import LARGEST
 
 Values = list[Any]
 RUNS = ((2**20, 16), (math.inf, 8))  # (elements up to, runs with noise): fewer where they take long
+_AS_IS = np.zeros(3)  # levels of sums that are rounded at every term
 UNLIMITED_RUNS = 2  # runs that are repeated as if the dtype had no largest number
 # Of few runs some of a million elements move by little: the share of them that sets what each
 # moves by at least, for its size.
@@ -83,6 +85,8 @@ _ADDING = frozenset(
         "scatter_add",
     )
 )
+# of which XLA may round every partial sum to the dtype
+_STEPWISE = frozenset(("reduce_window_sum", "scatter-add", "scatter_add"))
 _CALLING = frozenset(
     (
         "checkpoint",
@@ -109,37 +113,48 @@ def spread(
 ) -> list[np.ndarray]:
     """By how much `values`, which the function returns of the operands, move with noise:
     element by element, infinite where lost."""
-    traced = jax.make_jaxpr(function)(*operands)
-    run = jax.jit(
-        lambda row, largest, *values: _evaluate(
-            traced.jaxpr,
-            traced.consts,
-            values,
-            Signs(row),
-            Noise(noise.how, noise.devices, largest),
-        )
-    )
+    run = noisy(function, operands, noise)
     largest = LARGEST[noise.how.dtype]
     finite = [
         jnp.nan_to_num(operand, nan=np.nan, posinf=2 * largest, neginf=-2 * largest)
         for operand in operands
     ]
-    size = sum(np.size(operand) for operand in operands) + sum(value.size for value in values)
-    count = next(runs for most, runs in RUNS if size <= most)
+    rows = rows_of_noise(operands, values, seed)
     squares = [np.zeros(value.shape) for value in values]
     with np.errstate(all="ignore"):
-        for number, row in enumerate(drawn_noise(seed, count)):
-            results = run(row, largest, *operands)
-            free = run(row, np.inf, *finite) if number < UNLIMITED_RUNS else results
-            for sum_, value, moved, unlimited in zip(squares, values, results, free, strict=True):
-                moved = np.asarray(moved, np.float64)
+        for number, row in enumerate(rows):
+            results, _ = run(row, largest, _AS_IS, *operands)
+            free = run(row, np.inf, _AS_IS, *finite)[0] if number < UNLIMITED_RUNS else results
+            for at, value in enumerate(values):
+                moved = np.asarray(results[at], np.float64)
                 apart = np.nan_to_num((moved - value) ** 2, nan=np.inf, posinf=np.inf)
-                apart[~np.equal(moved, unlimited)] = np.inf  # what is beyond the dtype decides it
-                sum_ += np.where(np.isfinite(value), apart, 0.0)
+                # what is beyond the dtype decides it
+                apart = np.where(np.equal(moved, free[at]), apart, np.inf)
+                squares[at] = squares[at] + np.where(np.isfinite(value), apart, 0.0)
         return [
-            _not_too_still(np.sqrt(each / count), np.abs(value))
+            _not_too_still(np.sqrt(each / len(rows)), np.abs(value))
             for each, value in zip(squares, values, strict=True)
         ]
+
+
+def noisy(function: Callable[..., Any], operands: Sequence[Any], noise: Noise) -> Any:
+    """(row of noise, largest number, levels of sums, *operands) -> results, and how many terms the
+    longest sum has that may be rounded at every term."""
+    traced = jax.make_jaxpr(function)(*operands)
+
+    def run(row: Any, largest: Any, sums: Any, *values: Any) -> tuple[Values, Any]:
+        counts: list[Any] = []
+        changed = Noise(noise.how, noise.devices, largest, *sums, counts=counts)
+        results = _evaluate(traced.jaxpr, traced.consts, values, Signs(row), changed)
+        return results, jnp.stack([0.0, *(each.max(initial=0.0) for each in counts)]).max()
+
+    return jax.jit(run)
+
+
+def rows_of_noise(operands: Sequence[Any], values: Sequence[np.ndarray], seed: int) -> np.ndarray:
+    """A row of noise for each run, fewer runs of a large function."""
+    size = sum(np.size(operand) for operand in operands) + sum(value.size for value in values)
+    return drawn_noise(seed, next(runs for most, runs in RUNS if size <= most))
 
 
 def _not_too_still(spread: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -170,6 +185,8 @@ def _apply(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
     """What one equation returns: functions that it calls are gone through, loops and branches
     with noise in their bodies."""
     name, params = equation.primitive.name, equation.params
+    if name in ("scan", "while", "cond"):  # whose counts cannot leave them
+        noise = replace(noise, counts=None)
     if name == "scan":
         return _scan(equation, given, signs, noise)
     if name == "while":
@@ -178,18 +195,15 @@ def _apply(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
         branches = [_closed(branch, signs, noise) for branch in params["branches"]]
         return list(jax.lax.switch(given[0], branches, *given[1:]))
     if name in _CALLING:
-        return _closed(next(params[word] for word in _CALLED if word in params), signs, noise)(
-            *given
-        )
+        called = next(params[word] for word in _CALLED if word in params)
+        return _closed(called, signs, noise)(*given)
     if name in _ADDING:
         axes = _summed_axes(equation)
         multiplied = name in ("dot_general", "conv_general_dilated")
         given = [
-            noise.term(value, axes[at], multiplied, signs.other(2 + at))
-            if at < len(axes)
-            else value
-            for at, value in enumerate(given)
-        ]
+            noise.term(value, over, multiplied, signs.other(2 + at))
+            for at, (value, over) in enumerate(zip(given, axes, strict=False))
+        ] + given[len(axes) :]
     returned = _bound(equation, given)
     if name in _EXACT:
         return returned
@@ -199,12 +213,26 @@ def _apply(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
             noise.limited(value, by=part)
             for value, part in zip(returned, _bound(equation, [some, *given[1:]]), strict=True)
         ]
-    if name in ("cumlogsumexp", "cumprod", "cumsum"):
+    if name in _STEPWISE:
+        returned = [_stepwise(equation, given, returned[0], noise, signs.other(98))]
+    if name.startswith("cum"):
         way = params["axis"], params["reverse"], name == "cumprod"
         returned = [noise.running(returned[0], *way, signs.other(98))]
     if name == "logistic":  # 0 where the exponential in it is beyond the dtype
         returned[0] = returned[0] + signs.other(99).of(returned[0].shape) / LARGEST[noise.how.dtype]
     return [noise.rounded(value, signs.other(100 + at)) for at, value in enumerate(returned)]
+
+
+def _stepwise(equation: Any, given: Values, total: Any, noise: Noise, signs: Signs) -> Any:
+    """A sum of which every step may be rounded; its terms are the last operand."""
+    *rest, terms = given
+    start = rest[0] if rest else jnp.zeros((), total.dtype)
+    nothing = [jnp.zeros_like(start), *rest[1:]] if rest else []
+    changed = jnp.ones_like(terms), jnp.abs(terms), terms * terms
+    count, size, squares = (_bound(equation, [*nothing, each])[0] for each in changed)
+    if noise.counts is not None:
+        noise.counts.append(count)
+    return noise.stepwise(total, Sums(count, total - start, size, squares, start), signs)
 
 
 def _bound(equation: Any, given: Values) -> Values:

@@ -23,6 +23,7 @@ from spmd_core.results import (
     Error,
     Failure,
     HostTime,
+    Imprecise,
     MemoryBytes,
     Operation,
     Prediction,
@@ -66,6 +67,7 @@ class Trial:
     series: dict[str, list[float]] = field(default_factory=dict)
     error: Error | None = None
     wrong: Wrong | None = None
+    imprecise: Imprecise | None = None
     correct: bool | None = None
     failure: Failure | None = None
     has_met: bool = False  # the other members, ahead of its first run

@@ -136,8 +136,8 @@ def through(
     spread = np.zeros_like(value)
     if x.spread is not None:
         moved = [np.abs(function(x.value + sign * FACTOR * x.spread) - value) for sign in (1, -1)]
-        spread = np.fmax(*moved) / FACTOR
-        spread[np.isinf(x.spread)] = np.inf  # it may be no number at all
+        # of an infinite spread: it may be no number at all
+        spread = np.where(np.isinf(x.spread), np.inf, np.fmax(*moved) / FACTOR)
     bounded = Bounded(value, spread)
     return (
         bounded
@@ -223,47 +223,3 @@ def resolved(x: Bounded) -> Bounded:
     if not shown.any():
         kept = x.spread == 0
     return Bounded(x.value, np.where(kept, x.spread, np.inf))
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A result against the reference, element by element; `worst` is the flat index of the
-    element that is furthest beyond its bound."""
-
-    compared: int
-    wrong: int
-    worst: int | None
-    unjudged: int  # no verdict: what follows, and what has no bound
-    undefined: int  # of these: infinite, or no number, in float64 too
-    infinite: int  # right as infinity: the value itself is beyond the dtype's largest number
-
-    @property
-    def correct(self) -> bool | None:
-        """None: nothing of it can be judged."""
-        return None if self.compared and self.unjudged == self.compared else not self.wrong
-
-
-def judge(value: np.ndarray, allowed: np.ndarray, output: np.ndarray, dtype: str) -> Judgement:
-    """Whether each element of `output` is within `allowed` of `value`; arrays of one shape."""
-    value, allowed, output = (
-        np.asarray(array, np.float64).reshape(-1) for array in (value, allowed, output)
-    )
-    largest = LARGEST.get(dtype, np.inf)
-    undefined = ~np.isfinite(value)
-    with np.errstate(all="ignore"):
-        error = np.abs(output - value)
-        overflow = np.isinf(output) & (output * value > 0) & (np.abs(value) + allowed > largest)
-        right = (
-            (value == output) | (error <= allowed) & (np.abs(value) - allowed <= largest) | overflow
-        )
-        unjudged = np.isinf(allowed) | undefined
-        wrong = ~right & ~unjudged
-        beyond = np.where(wrong, np.nan_to_num(error / allowed, nan=np.inf, posinf=np.inf), -1.0)
-    return Judgement(
-        compared=value.size,
-        wrong=int(wrong.sum()),
-        worst=int(beyond.argmax()) if wrong.any() else None,
-        unjudged=int(unjudged.sum()),
-        undefined=int(undefined.sum()),
-        infinite=int((np.isinf(output) & ~wrong & ~unjudged).sum()),
-    )

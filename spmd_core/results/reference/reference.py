@@ -1,14 +1,15 @@
 """The right answer in NumPy float64, apart from every strategy, and which elements of an output are
 wrong by it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spmd_core.experiment import STRATEGIES, Experiment, element_count
-from spmd_core.results.reference.bounds import EPS, Arithmetic, Judgement, bound, judge
+from spmd_core.results.reference.bounds import EPS, Arithmetic, bound
 from spmd_core.results.reference.formulas import FORMULAS
+from spmd_core.results.reference.judging import Judgement, Sequential, judge
 from spmd_core.results.result import StoredFact
 
 FULL_FLOPS = 2_000_000_000  # above this, only SAMPLED_ROWS rows are computed
@@ -32,7 +33,8 @@ class Reference:
 
     `rows` are the indices along its dim `axis` that were computed, None where all were; `dtype`
     is the result's; `unresolved` counts the elements that rounding spreads as far as the values are
-    apart, whose bound is infinite.
+    apart, whose bound is infinite; `added` returns how far sums in
+    a dtype may be off.
     """
 
     values: np.ndarray
@@ -41,6 +43,7 @@ class Reference:
     rows: np.ndarray | None = None
     axis: int = 0
     unresolved: int = 0
+    added: Callable[[], Sequential] | None = None
 
     def picked(self, output: np.ndarray) -> np.ndarray:
         """The compared part of an output of the full shape, in float64."""
@@ -50,7 +53,7 @@ class Reference:
 
     def judge(self, output: np.ndarray) -> Judgement:
         """Which elements of an output of the full shape are right."""
-        return judge(self.values, self.bounds, self.picked(output), self.dtype)
+        return judge(self.values, self.bounds, self.picked(output), self.dtype, self.added)
 
     def place(self, flat: int) -> tuple[int, ...]:
         """Where in the output of the full shape an element of `values` is."""
@@ -188,7 +191,7 @@ def beyond_fact(name: str, judged: Judgement, expected: Reference) -> StoredFact
     """Counts of elements that are right because they are beyond the dtype's largest number, and of
     those that cannot be judged, by reason; None where there is neither.
     """
-    undefined, unresolved = judged.undefined, expected.unresolved
+    undefined, unresolved = judged.undefined, expected.unresolved + judged.unresolved
     counts = {
         "infinite": judged.infinite,
         "unjudged": judged.unjudged - undefined - unresolved,

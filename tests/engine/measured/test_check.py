@@ -75,6 +75,83 @@ def test_a_chaotic_function_is_not_judged_for_the_reason_that_it_has(own_functio
     assert all(fact.kind != "values alike" for fact in trial.facts)
 
 
+SUMMING = """
+import jax
+import jax.numpy as jnp
+from spmd_core.declare import workload
+
+SIZES = {"rows": 4096, "cols": 8, "groups": 8}
+
+
+@workload(operands={"x": ("rows", "cols")}, results={"y": ("groups", "cols")}, defaults=SIZES)
+def grouped(x):
+    return jax.ops.segment_sum(jnp.abs(x), jnp.arange(len(x)) % 8, 8)
+
+
+@workload(operands={"x": ("rows",)}, results={"y": ("rows",), "total": ()}, defaults=SIZES)
+def with_total(x):
+    return 2 * x, (x * x).sum()
+
+
+@workload(operands={"x": ("rows",)}, results={"y": ()}, defaults=SIZES)
+def number(x):
+    return 3.0
+
+
+@workload(operands={"x": ("rows",)}, results={"y": ()}, defaults=SIZES)
+def turned(x):
+    return x.sum() * 1j
+"""
+
+
+@pytest.fixture
+def summing(tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text(SUMMING, "utf-8")
+    monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(tmp_path / "own.py"))
+
+
+def own(workload, changes, **fields):
+    """Trials of a function of one's own, one for each change of its results."""
+    spec = {"workload": workload, "mesh": {"x": 8}, "target": "cpu:8", "strategies": ["single"]}
+    return list(Case(parse_experiment(spec | fields)).judged_with([None, *changes]))
+
+
+def test_a_long_sum_in_bfloat16_is_imprecise_and_not_wrong(summing):
+    def zeros(arrays):
+        arrays["y"][...] = 0
+
+    right, wrong = own("grouped", [zeros], dtype="bfloat16")
+    assert right.correct and right.imprecise.terms == 512 and 0.01 < right.imprecise.off < 0.3
+    assert right.imprecise.dtype == "bfloat16" and right.wrong is None
+    assert wrong.correct is False and wrong.wrong.share == 1 and wrong.imprecise is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_number_does_not_turn_the_check_off(summing, dtype):
+    """A fault in it is found, and one in the result beside it."""
+
+    def fault(name):
+        def change(arrays):
+            arrays[name].reshape(-1)[0] *= arrays[name].dtype.type(0.5)
+
+        return change
+
+    right, *wrong = own("with_total", [fault("total"), fault("y")], dtype=dtype)
+    assert right.correct
+    assert [(each.correct, each.wrong.count) for each in wrong] == [(False, 1)] * 2
+    assert [each.wrong.worst.result for each in wrong] == ["total", "y"]
+
+
+def test_what_python_returns_is_compared_and_what_is_complex_is_refused(summing):
+    (three,) = own("number", [])
+    assert three.correct
+    (turned,) = own("turned", [])
+    assert turned.correct is None
+    assert [fact_words(fact) for fact in turned.facts] == [
+        "not compared: y is complex: return its real and imaginary parts"
+    ]
+
+
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_operands_that_float16_cannot_hold_leave_nothing_to_judge():
     spec = {

@@ -43,10 +43,14 @@ def gate(app: ASGIApp) -> ASGIApp:
     """What serves nothing while the dashboard is closed."""
     if sys.version_info < (3, 11):  # noqa: UP036 - the screens report that Python is too old
         return app
+    from spmd_core.base import descriptors
+    from ui.entrance import connections
     from ui.entrance.downloads import Downloads
     from ui.entrance.gate import Gate
     from ui.entrance.short import ShortLinks
 
+    descriptors.raise_limit()
+    connections.bound()
     return Gate(Downloads(ShortLinks(app)))
 
 

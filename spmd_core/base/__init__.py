@@ -1,6 +1,6 @@
 """The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
-from spmd_core.base import held_folder, login, threads
+from spmd_core.base import descriptors, held_folder, login, threads
 from spmd_core.base.child import CLOCK_TIMES, ask_child, resident_bytes
 from spmd_core.base.errors import (
     AccessError,
@@ -71,6 +71,7 @@ __all__ = [
     "bytes_text",
     "count_text",
     "default_data_folder",
+    "descriptors",
     "held_folder",
     "imported",
     "is_confirmed",

@@ -6,7 +6,6 @@ import argparse
 import faulthandler
 import os
 import queue
-import select
 import socket
 import sys
 import threading
@@ -16,7 +15,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NoReturn
 
-from spmd_core.base import Alone, LabError, WorkerError, imported, member_words
+from spmd_core.base import Alone, LabError, WorkerError, descriptors, imported, member_words
 from spmd_core.machine import parse_target
 from spmd_core.results import (
     COMMANDS,
@@ -104,7 +103,7 @@ class Commands:
         second counts in which this process was stopped itself.
         """
         for _ in range(MOST_SILENT_S):
-            if select.select([self._channel], [], [], self._look_s)[0]:
+            if descriptors.readable([self._channel], self._look_s):
                 return self._channel.recv(READ_BYTES)
         return b""
 

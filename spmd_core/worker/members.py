@@ -6,7 +6,6 @@ does, so that none waits for a partner that is gone.
 """
 
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from spmd_core.base import Watched, WorkerError, member_words, shorten
+from spmd_core.base import Watched, WorkerError, descriptors, member_words, shorten
 from spmd_core.machine import parse_target
 from spmd_core.results import (
     EVENTS,
@@ -65,7 +64,7 @@ class Members:
         lines = [Lines[Event](EVENTS) for _ in self._channels]
         watched, pinged = [Watched(each.pid) for each in self._processes], 0.0
         while True:
-            ready = select.select(self._channels, [], [], PING_S)[0]
+            ready = descriptors.readable(self._channels, PING_S)
             for place, channel in enumerate(self._channels):
                 if channel in ready:
                     watched[place].answered()

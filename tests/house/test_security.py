@@ -101,7 +101,7 @@ HELD = {
         "experiment/plan/test_configs.py",
         "test_what_cannot_be_a_model_is_refused_in_one_sentence"),
     "is bounded before the server holds it": (
-        "ui/programs/test_programs.py", "test_uploads_are_bounded_before_they_are_held"),
+        "ui/entrance/test_uploads.py", "test_bytes_are_counted_as_they_come_and_not_as_they_are_announced"),
     "reads a bounded part of any file, and replaces only files of its own": (
         "commands/test_output.py", "test_what_somebody_else_wrote_is_replaced_only_by_force"),
     "list e-mail addresses that the provider confirms, or": (
@@ -180,7 +180,7 @@ HELD = {
     "none is taken, with `compile` none is run": (
         "lab/test_programs.py", "test_the_owner_says_what_is_done_with_programs"),
     "Where the dashboard listens beyond this machine without a login, none are taken": (
-        "ui/programs/test_programs.py", "test_uploads_are_refused_where_anybody_could_send_them"),
+        "ui/entrance/test_uploads.py", "test_uploads_are_refused_where_anybody_could_send_them"),
     "A program keeps the name that it was given first": (
         "lab/test_programs.py", "test_a_name_stays_with_who_handed_the_program_in"),
     "it makes no link, picture or icon": (

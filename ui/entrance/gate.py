@@ -5,10 +5,14 @@ import time
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spmd_core.base import read_settings
-from ui.entrance import door, hosts, token, uploads, version
+from spmd_core.base import descriptors, read_settings
+from ui.entrance import door, hosts, sessions, token, uploads, version
 
 UNAVAILABLE = 503
+FULL = (
+    "This dashboard has as many tabs open as its file descriptors allow: close some, or start it "
+    "with a higher `ulimit -n`.\n"
+)
 _POLICY_VIOLATION = 1008  # of websockets
 _CLOSE: Message = {"type": "websocket.close", "code": _POLICY_VIOLATION}
 _DISCONNECT: Message = {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
@@ -30,6 +34,8 @@ class Gate:
         if scope["type"] == "http":
             if answer := _instead(scope):
                 await answer(scope, receive, send)
+            elif uploads.is_upload(scope):
+                await uploads.take(self._app, scope, receive, send)
             else:
                 await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -72,7 +78,10 @@ class Gate:
             else:
                 await end()
 
-        await self._app(scope, received, sent)
+        try:
+            await self._app(scope, received, sent)
+        finally:
+            sessions.let_go()
 
     def _look(self, within: float) -> None:
         """How the door stands, as seen at most `within` seconds ago."""
@@ -82,17 +91,29 @@ class Gate:
             self._looked = now
 
 
+def _is_page(scope: Scope) -> bool:
+    """Returns True if a request is for a new tab, not for a part of an open one."""
+    return any(
+        name == b"accept" and b"text/html" in value for name, value in scope.get("headers", ())
+    )
+
+
 def _may_connect(scope: Scope) -> bool:
     """Returns True if a screen may open its connection."""
     asked = read_settings().token
     is_known = not asked or token.is_known(scope, asked)
-    return is_known and not (hosts.refusal(scope) or door.closed())
+    refused = hosts.refusal(scope) or door.closed()
+    return is_known and not refused and descriptors.left() >= descriptors.RESERVE
 
 
 def _instead(scope: Scope) -> Response | None:
     """What is answered instead of what was requested; None where that is served."""
     if answer := hosts.answer(scope):
         return answer
+    if _is_page(scope) and descriptors.left() < descriptors.RESERVE:
+        return PlainTextResponse(
+            FULL, UNAVAILABLE, {"cache-control": "no-store", "retry-after": "30"}
+        )
     if sentence := door.closed():
         return PlainTextResponse(f"{sentence}\n", UNAVAILABLE, {"cache-control": "no-store"})
     asked = read_settings().token

@@ -6,7 +6,14 @@ import threading
 import time
 from typing import Any
 
-from spmd_core.base import LabError, Settings, StorageError, UnreadableRun, WorkerError
+from spmd_core.base import (
+    LabError,
+    Settings,
+    StorageError,
+    UnreadableRun,
+    WorkerError,
+    descriptors,
+)
 from spmd_core.lab.store.queue import Which
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun
@@ -24,6 +31,8 @@ from spmd_core.results import (
     Started,
     lane_of_target,
 )
+
+WORKER_DESCRIPTORS = 10  # which this process takes to start a worker, and to follow it
 
 
 class Lane(Runner):
@@ -135,6 +144,8 @@ class Lane(Runner):
         """Answer this lane's requests, and work the run at its head; False: there is none."""
         self._answer_probes()
         status = self._next()
+        if status:
+            _check_room()
         if status and self._store.start(status.run):
             self._run(ActiveRun(status, self._settings, time.monotonic()))
         return status is not None
@@ -194,6 +205,17 @@ class Lane(Runner):
                     f"the worker of {target} did not name its devices in time: try it again"
                 )
         self.host.rest()
+
+
+def _check_room() -> None:
+    """StorageError, with which the queue waits, where no worker could be started: its run would
+    fail for the number of open tabs.
+    """
+    if (left := descriptors.left()) < WORKER_DESCRIPTORS:
+        raise StorageError(
+            f"queued runs wait for {WORKER_DESCRIPTORS} file descriptors, of which {left} are left: "
+            "close tabs and other programs, or start again with a higher `ulimit -n`"
+        )
 
 
 class TimingLane(Lane):

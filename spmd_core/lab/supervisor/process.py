@@ -4,7 +4,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -17,7 +16,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
 
-from spmd_core.base import Watched, WorkerError
+from spmd_core.base import Watched, WorkerError, descriptors
 from spmd_core.lab.supervisor.exit_message import failing_line
 from spmd_core.machine import dumps as dump_folder
 from spmd_core.results import (
@@ -100,7 +99,7 @@ class Child(Generic[T]):
     def receive(self) -> list[T]:
         """The events that have come, without waiting. WorkerError for junk in the stream."""
         events: list[T] = []
-        while not self.is_broken and select.select([self._reader], [], [], 0)[0]:
+        while not self.is_broken and descriptors.readable([self._reader], 0):
             try:
                 data = self._reader.recv(READ_BYTES)
             except OSError:
@@ -216,7 +215,7 @@ class Worker(Child[Event]):
         self.send(PingCommand())
         deadline = time.monotonic() + within_s
         while not self.is_broken and (left := deadline - time.monotonic()) > 0:
-            if select.select([self._reader], [], [], left)[0] and Pong() in self.receive():
+            if descriptors.readable([self._reader], left) and Pong() in self.receive():
                 return True
         return False
 

@@ -1,11 +1,10 @@
 """Wakes a thread that waits for a worker, for the time, or for another thread."""
 
 import os
-import select
 from contextlib import suppress
 from typing import Any
 
-from spmd_core.base import WorkerError
+from spmd_core.base import WorkerError, descriptors
 from spmd_core.lab.supervisor.process import Child
 
 
@@ -32,7 +31,7 @@ class Wakeup:
         """Wait for `set`, an event of the worker, or the time; whether it was `set`."""
         is_heard = worker is not None and not worker.is_broken
         sources = [self._out, worker] if is_heard else [self._out]
-        if self._out not in select.select(sources, [], [], timeout_s)[0]:
+        if self._out not in descriptors.readable(sources, timeout_s):
             return False
         os.read(self._out, 4096)
         return True

@@ -1,20 +1,15 @@
-"""The Programs screen: the example taken, its findings in front, fields that make experiments, and
-uploads that are refused before the server holds them.
-"""
+"""The Programs screen: the example taken, its findings in front, fields that make experiments."""
 
 import itertools
 import math
 
 import jax
 import pytest
-from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
-from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
 from bench.exported import written
 from spmd_core.experiment import Held, Leaf, Program, link, programs
 from tests.layers import ROOT
-from ui.entrance import door as entrance, uploads
 from ui.programs import door, treemap
 
 
@@ -130,53 +125,3 @@ def test_the_program_on_its_mesh_is_the_experiment(data_folder):
     experiment = door.experiment_of(described)
     assert (experiment.target, dict(experiment.mesh)) == ("tpu:v5e:2x4", {"fsdp": 4, "tensor": 2})
     assert experiment.exported == Program(described, experiment.mesh, (), {})
-
-
-def put(size, address="10.0.0.1", headers=None):
-    length = [(b"content-length", str(size).encode())] if headers is None else headers
-    scope = {
-        "path": f"{uploads.ROUTE}a/b",
-        "method": "PUT",
-        "headers": length,
-        "client": (address, 1),
-    }
-    refused = uploads.answer(scope)
-    return refused.status_code if refused else None
-
-
-@pytest.fixture
-def nobody_yet(monkeypatch):
-    monkeypatch.setattr(uploads, "_taken", type(uploads._taken)())
-
-
-def test_uploads_are_bounded_before_they_are_held(nobody_yet, monkeypatch):
-    monkeypatch.setattr(entrance, "is_exposed", lambda: False)
-    assert put(1000) is None
-    assert put(0, headers=[]) == 411
-    assert put(uploads.MOST_BYTES + 1) == 413
-    assert [put(uploads.MOST_BYTES - 1000) for _ in range(5)][-1] == 429
-    assert put(1000, "10.0.0.2") is None
-    many = [put(uploads.MOST_BYTES, f"10.0.1.{n}") for n in range(20)]
-    assert many.count(None) == 12
-    assert uploads.answer({"path": "/", "method": "PUT", "headers": []}) is None
-
-
-def test_uploads_that_no_screen_takes_are_let_go_of_oldest_first():
-    held = MemoryUploadedFileManager("/upload")
-    for number in range(5):
-        held.add_file(f"session {number}", UploadedFileRec("file", "a", "b", bytes(10)))
-    uploads.let_go(held, 25)
-    assert [name for name, files in held.file_storage.items() if files] == [
-        "session 3",
-        "session 4",
-    ]
-
-
-def test_uploads_are_refused_where_anybody_could_send_them(nobody_yet, monkeypatch):
-    monkeypatch.setattr(entrance, "is_exposed", lambda: True)
-    assert put(1000) == 403
-    monkeypatch.setenv("SPMD_LAB_UPLOADS", "compile")
-    assert put(1000) is None
-    monkeypatch.setattr(entrance, "is_exposed", lambda: False)
-    monkeypatch.setenv("SPMD_LAB_UPLOADS", "off")
-    assert put(1000) == 403

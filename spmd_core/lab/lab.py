@@ -458,7 +458,8 @@ class Lab:
     def _seen(self, status: RunStatus, in_progress: Sequence[RunStatus] | None = None) -> RunStatus:
         """A stored status as the lock corrects it; `in_progress` where it was read already."""
         read = self._store.in_progress if in_progress is None else lambda: in_progress
-        return as_seen(status, self._queue_lock, self._clients, self._stored, read)
+        locks = self._queue_lock, self._clients
+        return as_seen(status, *locks, self._stored, read, self._supervisor.problem)
 
     def _in_words(self, status: RunStatus) -> RunStatus:
         """With what it waits for, and what is timed meanwhile, in words, as the screens name it."""

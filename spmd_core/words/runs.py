@@ -42,6 +42,7 @@ _WAITS = {
     "cluster": "the cluster: {detail}",
     "Dask worker": "a worker of the Dask cluster",
     "Dask scheduler": "the Dask scheduler to answer again",
+    "stopped queue": "the queue to go on: {detail}",
     "earlier runs": "{detail} queued before it",
     "current run": "the current run",
     "timed run": "the run that is timed ({detail})",

@@ -206,6 +206,16 @@ HELD = {
     "also while its file is loaded": (
         "experiment/workloads/own/test_files.py",
         "test_a_file_that_eats_memory_while_it_loads_is_ended_and_named"),
+    "Uploads are counted as they come": (
+        "ui/entrance/test_uploads.py",
+        "test_bytes_are_counted_as_they_come_and_not_as_they_are_announced"),
+    "let go of with their session": (
+        "ui/entrance/test_uploads.py",
+        "test_a_closed_session_holds_no_upload_and_is_ended_after_a_while"),
+    "A connection without a request ends": (
+        "ui/entrance/test_connections.py", "test_half_of_a_head_ends"),
+    "beyond, new tabs are refused with a sentence": (
+        "ui/test_gate.py", "test_new_tabs_are_refused_while_few_descriptors_are_left"),
     "What viewers may queue and store is limited": (
         "lab/store/test_limits.py", "test_a_full_store_refuses_viewers_and_names_the_oldest"),
     "what the server keeps of their searches": (

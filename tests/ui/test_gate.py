@@ -8,7 +8,7 @@ import pytest
 import streamlit as st
 
 from bench.login_states import CLOSED, leave, set_up
-from spmd_core.base import login
+from spmd_core.base import descriptors, login
 from tests.loops import finished
 from ui.entrance import door
 from ui.entrance.gate import Gate
@@ -176,3 +176,23 @@ def test_secrets_as_folders_are_followed(secrets, data_folder, tmp_path, monkeyp
     assert "has no client_secret" in asked(Gate(served))[1]
     shutil.rmtree(folder / "auth")
     assert "has no [auth] any more" in asked(Gate(served))[1]
+
+
+def test_new_tabs_are_refused_while_few_descriptors_are_left(secrets, data_folder, monkeypatch):
+    def page(*headers):
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "path": "/", "headers": [*headers]}
+        finished(Gate(served)(scope, None, send))
+        return sent[0]["status"], sent[1]["body"].decode()
+
+    new_tab = (b"accept", b"text/html,*/*;q=0.8")
+    assert page(new_tab) == (200, "data")
+    monkeypatch.setattr(descriptors, "left", lambda: descriptors.RESERVE - 1)
+    status, sentence = page(new_tab)
+    assert status == 503 and sentence.count("\n") == 1 and "a higher `ulimit -n`" in sentence
+    assert connected(Gate(served)) == ["close"]
+    assert page() == (200, "data"), "a part of an open tab"

@@ -90,10 +90,11 @@ def as_seen(
     clients: Clients,
     stored: Callable[[str], RunStatus],
     in_progress: Callable[[], Iterable[RunStatus]],
+    problem: str | None,
 ) -> RunStatus:
     """A stored status, corrected by the locks: nobody works on it any more, or waits for it.
 
-    `in_progress`: the runs that have left the queue.
+    `in_progress`: the runs that have left the queue; `problem`: why this process does not work it.
     """
     if status.is_over:
         return status
@@ -107,6 +108,8 @@ def as_seen(
         waiting_for = "next process" if is_awaited else "process"
         return replace(status, state="queued", waiting_for=waiting_for, held_up=None)
     if status.state == "queued":
+        if problem:
+            return replace(status, waiting_for=f"stopped queue: {problem}")
         if status.held_up:
             return replace(status, waiting_for=f"cluster: {status.held_up}")
         ahead = (status.queue_position or 1) - 1

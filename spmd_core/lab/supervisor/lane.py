@@ -208,13 +208,13 @@ class Lane(Runner):
 
 
 def _check_room() -> None:
-    """StorageError, with which the queue waits, where no worker could be started: its run would
-    fail for the number of open tabs.
+    """StorageError, for which the queue waits, where no worker could be started: its run would fail
+    for the number of open tabs.
     """
     if (left := descriptors.left()) < WORKER_DESCRIPTORS:
         raise StorageError(
-            f"queued runs wait for {WORKER_DESCRIPTORS} file descriptors, of which {left} are left: "
-            "close tabs and other programs, or start again with a higher `ulimit -n`"
+            f"a worker takes {WORKER_DESCRIPTORS} file descriptors, and {left} are left: close tabs "
+            "and other programs, or start again with a higher `ulimit -n`"
         )
 
 

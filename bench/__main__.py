@@ -47,6 +47,7 @@ SLOW = {
     "kills",
     "many_clients",
     "many_runs",
+    "moved_folders",
     "odd_surroundings",
     "pictures",
     "planner_hour",

@@ -4,11 +4,13 @@ another.
 
 import contextlib
 import json
+import math
 import sqlite3
 from collections.abc import Callable
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment_text
+from spmd_core.lab.store.rows import origin_of
 from spmd_core.results import lane_of_target
 
 Step = str | Callable[[sqlite3.Connection], None]  # SQL, or what changes rows as SQL cannot
@@ -49,6 +51,21 @@ def give_lanes(db: sqlite3.Connection) -> None:
                 "(SELECT id FROM experiments WHERE target = ?)",
                 (lane_of_target(target), target),
             )
+
+
+def list_by_moment(db: sqlite3.Connection) -> None:
+    """Store the moment by which a list orders each run: no later than its import, and than the
+    submission of any run that was stored after it, whatever a clock showed that was ahead.
+    """
+    latest = math.inf
+    for row in list(db.execute("SELECT seq, submitted_at, origin FROM runs ORDER BY seq DESC")):
+        origin = origin_of(row)
+        with contextlib.suppress(ValueError, TypeError):  # a damaged row keeps 0
+            at = min(float(row["submitted_at"]), origin.imported_at if origin else latest)
+            if origin is None:
+                latest = at
+            moment = min(at, latest)
+            db.execute("UPDATE runs SET listed_at = ? WHERE seq = ?", (moment, row["seq"]))
 
 
 def apply(db: sqlite3.Connection, steps: tuple[Step, ...]) -> None:
@@ -179,6 +196,15 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
             """CREATE TABLE kept_searches (
                 id TEXT PRIMARY KEY, at REAL NOT NULL, is_foreign INTEGER NOT NULL,
                 body BLOB NOT NULL)""",
+        ),
+    ),
+    (
+        "0015 lists by a moment that no clock ahead of time leads",
+        (
+            "ALTER TABLE runs ADD COLUMN listed_at REAL NOT NULL DEFAULT 0",
+            list_by_moment,
+            "DROP INDEX runs_by_moment",
+            "CREATE INDEX runs_by_listing ON runs(listed_at, seq)",
         ),
     ),
 )

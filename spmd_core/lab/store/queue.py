@@ -4,7 +4,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
@@ -198,10 +198,16 @@ class RunQueue(Database):
         )
 
 
-def insert_run(
-    db: sqlite3.Connection, experiment: Experiment, columns: Mapping[str, object]
-) -> None:
-    """Store a run with its experiment, inside the caller's transaction."""
+def insert_run(db: sqlite3.Connection, experiment: Experiment, columns: Mapping[str, Any]) -> None:
+    """Store a run with its experiment, inside the caller's transaction.
+
+    No list leads with a run of a clock that was ahead: an imported one is listed at its import at
+    the latest, and what is stored already no later than what is stored now.
+    """
+    now = time.time()
+    columns = {**columns, "listed_at": min(columns["submitted_at"], now)}
+    latest = now if columns.get("origin") else columns["listed_at"]
+    db.execute("UPDATE runs SET listed_at = ? WHERE listed_at > ?", (latest, latest))
     spec = json.dumps(experiment.to_json(), separators=(",", ":"))
     db.execute(
         "INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",

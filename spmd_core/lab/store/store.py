@@ -227,7 +227,7 @@ class Store(ArchivedRuns):
                 values += any_of
         rows = self._rows(
             f"""{_SUMMARY} WHERE {" AND ".join(conditions)}
-                ORDER BY {"COALESCE(pinned, 0) DESC, " if pinned_first else ""}submitted_at DESC,
+                ORDER BY {"COALESCE(pinned, 0) DESC, " if pinned_first else ""}listed_at DESC,
                 seq DESC LIMIT ?""",
             (*values, limit if where is None else -1),
         )

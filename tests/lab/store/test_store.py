@@ -5,20 +5,24 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from spmd_core.base import StorageError
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab.store import database as store_module
+from spmd_core.lab.store.archived import Incoming
 from spmd_core.lab.store.database import FILE_NAME
-from spmd_core.lab.store.migrations import MIGRATIONS
+from spmd_core.lab.store.migrations import MIGRATIONS, list_by_moment
 from spmd_core.lab.store.store import Store
 from spmd_core.results import (
     TIMING,
     Comparison,
     Environment,
     Failure,
+    Labels,
     Result,
     RunStatus,
     StrategyResult,
@@ -453,3 +457,45 @@ def test_a_study_is_one_row_from_the_queue_to_the_history(tmp_path):
     # its first variant alone is another experiment
     assert store.latest(parse_experiment(STUDY.to_json() | {"variants": None}).id) is None
     store.close()
+
+
+# The order of a list --------------------------------------------------------------------------
+
+
+def test_a_clock_that_was_ahead_leads_no_list_once_it_is_right(store, monkeypatch):
+    now = time.time()
+    for run, at in (("a", now), ("ahead", now + 3600), ("b", now + 1), ("c", now + 2)):
+        clock = SimpleNamespace(time=lambda at=at: at)
+        monkeypatch.setattr("spmd_core.lab.store.queue.time", clock)
+        store.submit(run, experiment())
+    assert [each.run for each in store.history()] == ["c", "b", "ahead", "a"]
+    assert store.status("ahead").submitted_at == now + 3600  # which is what its row shows
+
+
+def test_a_foreign_run_of_a_clock_ahead_is_listed_at_its_import(store):
+    year_2223, year_2001 = 8e9, 1e9
+    for run, moment in (("foreign", year_2223), ("older", year_2001)):
+        columns = {"state": "failed", "submitted_at": moment}
+        incoming = Incoming(run, experiment(), columns, Labels(), None, ())
+        store.submit(f"before {run}", experiment())
+        store.import_runs([(incoming, "0123456789ab")])
+    listed = [each.run for each in store.history()]
+    assert listed == ["before older", "foreign", "before foreign", "older"]
+    store.submit("after", experiment())
+    assert store.history()[0].run == "after"
+
+
+def test_runs_that_a_version_of_before_stored_are_listed_in_that_order_too(store):
+    for run, moment in (("a", 10.0), ("ahead", 99.0), ("b", 11.0), ("c", 12.0)):
+        store.submit(run, experiment())
+        store._write("UPDATE runs SET submitted_at = ? WHERE id = ?", (moment, run))
+    store._write("UPDATE runs SET listed_at = 0")
+    with store._transaction() as db:
+        list_by_moment(db)
+    assert [each.run for each in store.history()] == ["c", "b", "ahead", "a"]
+    assert [row["listed_at"] for row in store._rows("SELECT listed_at FROM runs ORDER BY seq")] == [
+        10.0,
+        11.0,
+        11.0,
+        12.0,
+    ]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+END_S = 5  # from a SIGTERM to the end of answers that nobody reads
 # No other site may show these pages in a frame, where it could lead a click to a Run button; and no
 # text of a link or a run may fetch a picture from elsewhere, which would reveal who reads it
 _HEADERS = [
@@ -54,6 +59,17 @@ def gate(app: ASGIApp) -> ASGIApp:
     return Gate(Downloads(ShortLinks(app)))
 
 
+@contextlib.asynccontextmanager
+async def lifespan(app: object) -> AsyncIterator[None]:
+    """Have the server end within END_S of a SIGTERM: by default it waits, without end, for clients
+    that do not read what they requested, and Streamlit has no option for it.
+    """
+    server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+    if config := getattr(server, "config", None):  # uvicorn.Server.handle_exit
+        config.timeout_graceful_shutdown = END_S
+    yield
+
+
 def reported(error: Exception) -> bool:
     """A failure that no screen has caught: its sentence where it has one; whether it was shown."""
     from spmd_core.base import LabError
@@ -71,6 +87,6 @@ def reported(error: Exception) -> bool:
 
 # uvicorn believes any program of this machine about its address, unless configured otherwise
 os.environ["FORWARDED_ALLOW_IPS"] = os.environ.get("SPMD_LAB_PROXY", "")
-app = st.App("home.py", on_script_error=reported)
+app = st.App("home.py", on_script_error=reported, lifespan=lifespan)
 # around all of it: with secrets that cannot be read, Streamlit fails before its own middleware
 app = OwnFrames(gate(app))

@@ -29,6 +29,7 @@ from spmd_core.results.prediction import (
     PredictedMemory,
     Prediction,
     StoredFact,
+    possible,
 )
 from spmd_core.results.processes import next_process, with_process
 from spmd_core.results.ranking import (
@@ -297,6 +298,7 @@ __all__ = [
     "new_item",
     "next_process",
     "of_rows",
+    "possible",
     "predicted_verdict",
     "references",
     "resolved",

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from spmd_core.base import Frozen
+from spmd_core.results.prediction import possible
 
 Interval = tuple[float, float]
 
@@ -123,5 +124,5 @@ class Roofline(Frozen):
     def reached(self, median_s: float | None) -> "Roofline":
         """A copy with the share of the largest roof that a measured time reaches, and its MFU."""
         share = self.roofs_s[self.binds] / median_s if median_s else None
-        mfu = self.ideal_s / median_s if median_s and self.ideal_s else None
+        mfu = possible(self.ideal_s / median_s) if median_s and self.ideal_s else None
         return self.model_copy(update={"share": share, "mfu": mfu})

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, model_validator
 
 from spmd_core.base import Frozen
 from spmd_core.results.collective import Collective
@@ -13,6 +13,11 @@ Binds = Literal["compute", "memory", "interconnect", "host", "data centre networ
 
 SAME_PROGRAM = "same program"  # `row`, the first whose compiled program is the same
 RINGS = "may become rings"  # an estimate's: the compiler may split matmuls among few devices
+
+
+def possible(share: float | None) -> float | None:
+    """Returns a share of a peak; None for one above 1, whose FLOPs or peak are counted wrong."""
+    return None if share is not None and share > 1 else share
 
 
 class StoredFact(Frozen):
@@ -80,6 +85,7 @@ class Prediction(Frozen):
     predicted_s: Estimate | None = None
     bounds_s: Bounds | None = None
     mfu: float | None = None
+    impossible_mfu: float | None = None  # a share above 1, of wrong FLOPs or peak; then no `mfu`
     tflops_per_chip: float | None = None
     tokens_per_s_per_chip: float | None = None
     chip_seconds: float | None = None  # chips times the step's time
@@ -94,3 +100,14 @@ class Prediction(Frozen):
     facts: tuple[StoredFact, ...] | None = None  # what notes are made of; None: notes are stored
     before_compiling: dict[str, Any] = {}  # the estimate of memory without the compiler
     compile: dict[str, Any] = {}  # seconds, versions, flags
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_impossible(cls, given: Any) -> Any:
+        """No chip does more than its peak: what comes out above it, also in stored results, is no
+        utilization.
+        """
+        mfu = given.get("mfu") if isinstance(given, dict) else None
+        if not isinstance(mfu, float) or possible(mfu) == mfu:
+            return given
+        return given | {"mfu": None, "tflops_per_chip": None, "impossible_mfu": mfu}

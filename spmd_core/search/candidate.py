@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from spmd_core.experiment import Experiment, Plan, experiment_of
-from spmd_core.results import Estimate, StoredFact
+from spmd_core.results import Estimate, StoredFact, possible
 from spmd_core.search.policies import Policy
 from spmd_core.time import Fits, step_mfu
 
@@ -137,7 +137,7 @@ class Candidate:
         """Model FLOPs utilization of a plan's step; None without a plan or a time."""
         if self.plan is None or not self.seconds:
             return None
-        return step_mfu(self.plan, self.seconds)
+        return possible(step_mfu(self.plan, self.seconds))
 
     @property
     def tokens_per_s_per_chip(self) -> float | None:

@@ -12,6 +12,8 @@ from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 from spmd_core.time.cost import baseline
 from spmd_core.time.cost.attached import cluster_of
 from spmd_core.time.cost.clocks import Segment, Walk
+from spmd_core.time.cost.flops import valid_positions
+from spmd_core.time.cost.kernels import KERNELS
 from spmd_core.time.cost.links import AxisSpan, hops_between, host_s, route
 from spmd_core.time.cost.memory import Fits, estimate_memory
 from spmd_core.time.cost.mesh_axes import MeshAxis, mesh_axes
@@ -41,6 +43,7 @@ from spmd_core.time.model.time_model import TimeModel, data_sheet, link_s, time_
 __all__ = [
     "ALONE",
     "FEWEST_RANKED",
+    "KERNELS",
     "NOT_CALIBRATED",
     "TOO_HIGH",
     "AxisSpan",
@@ -102,6 +105,7 @@ __all__ = [
     "time_model",
     "times_where_run",
     "unexplained_s",
+    "valid_positions",
     "versions",
     "with_expected",
     "with_roofline",

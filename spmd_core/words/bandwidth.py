@@ -207,6 +207,9 @@ def roofline_words(roofline: Roofline) -> str | None:
         return f"{text}: more than there is, so that the ceiling is wrong; calibrate again"
     if roofline.mfu:
         text += f"; MFU {roofline.mfu:.1%}, by the matmul rate that was measured"
+    elif roofline.ideal_s:
+        text += "; no MFU: more than the matmul rate that was measured, so that FLOPs or this rate "
+        text += "are counted wrong"
     return text
 
 

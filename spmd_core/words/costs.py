@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.base import number_text, refuse, shorten
-from spmd_core.results import Prediction, StrategyResult
+from spmd_core.results import Prediction, StrategyResult, possible
 
 _HOUR_S, _BILLION = 3600.0, 1e9
 HIGHEST_PRICE = 1e6  # dollars for an hour of a chip
@@ -81,7 +81,7 @@ def mfu_of(outcome: StrategyResult) -> float | None:
             mfu *= outcome.predicted_s.estimate / outcome.median_s
         else:
             mfu = roofs.mfu if roofs else None
-    return mfu or None
+    return possible(mfu) or None
 
 
 def share_text(share: float) -> str:

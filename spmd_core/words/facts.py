@@ -95,6 +95,10 @@ _SENTENCES = {
     "may take longer": "plans that {what} may compile to {times:.2g} times their estimate: compile "
     "this one",
 }
+_IMPOSSIBLE = (
+    "no MFU is given, since its FLOPs are {share:.1%} of what the chips can do in this time: FLOPs or "
+    "peak are counted wrong"
+)
 _TPU_PASSES = {
     "default": ("bfloat16 passes", "default precision", "bfloat16 (precision=highest avoids it)"),
     "high": ("three bfloat16 passes", "precision=high", "these"),
@@ -140,11 +144,14 @@ def in_sentences(prediction: Prediction, plan: Plan | None = None) -> Prediction
     """A prediction with the notes that its facts make, and those on the sizes of its plan; notes
     that an older version stored stay.
     """
-    update: dict[str, object] = {}
+    notes = prediction.notes
+    if prediction.facts is not None:
+        notes = tuple(map(fact_words, prediction.facts))
+    if share := prediction.impossible_mfu:
+        notes = tuple(dict.fromkeys((*notes, _IMPOSSIBLE.format(share=share))))
+    update: dict[str, object] = {"notes": notes}
     if plan is not None and prediction.before_compiling:
         update["before_compiling"] = prediction.before_compiling | {"notes": plan_notes(plan)}
-    if prediction.facts is not None:
-        update["notes"] = tuple(map(fact_words, prediction.facts))
     return prediction.model_copy(update=update)
 
 

@@ -9,7 +9,7 @@ _CAUSES = {
         "Communication that is not hidden",
         "collectives on the chip's own line, with no matmul beside them",
     ),
-    "kernel": ("Attention kernels", "the time of splash attention kernels, and their block sizes"),
+    "kernel": ("Kernels", "the time of attention and other kernels, and their block sizes"),
     "matmul": ("Matmuls", "fusions with a dot or convolution: MFU of each, odd shapes"),
     "memory": ("Passes over memory", "loop fusions and copies between the matmuls"),
     "host": ("Copies to and from the host", "copy-start and copy-done of offloaded arrays"),

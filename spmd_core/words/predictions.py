@@ -8,7 +8,7 @@ from spmd_core.base import bytes_text, number_text, scaled_text, seconds_text, s
 from spmd_core.experiment import Plan
 from spmd_core.machine import Topology
 from spmd_core.results import Prediction, Result
-from spmd_core.time import data_sheet
+from spmd_core.time import KERNELS, data_sheet
 from spmd_core.words.costs import money_text, share_text
 from spmd_core.words.strategies import predicted
 
@@ -26,7 +26,7 @@ _BOUND = {
 # Kinds of time in a schedule, in the order of a legend.
 KINDS = {
     "matmul": "matrix products",
-    "kernel": "attention kernels",
+    "kernel": "kernels",
     "memory": "HBM-bound operations",
     "compute": "computation",
     "hidden": "hidden communication",
@@ -68,6 +68,7 @@ def headline(prediction: Prediction, step: bool = True) -> str:
     if not prediction.fits or time is None:
         return f"{memory_words(memory.peak, memory.capacity, False, memory.missing)}."
     at = f" at {share_text(prediction.mfu)} MFU" if prediction.mfu else ""
+    at += ", without MFU: FLOPs or peak are counted wrong" if prediction.impossible_mfu else ""
     bound = f", {bound_words(prediction.binds)}" if prediction.binds else ""
     what = "Step time" if step else "Time"
     fits = memory_words(memory.peak, memory.capacity, True)
@@ -211,7 +212,7 @@ def share_words(name: str) -> str:
     if name.startswith("wait: "):
         waited = name.removeprefix("wait: ")
         return _WAITS.get(waited, f"exposed {waited}")
-    return KINDS.get(name, name)
+    return KERNELS.get(name) or KINDS.get(name, name)
 
 
 def part_kind(words: str) -> str:
@@ -220,7 +221,9 @@ def part_kind(words: str) -> str:
     >>> part_kind("exposed all-gather"), part_kind("matrix products"), part_kind("waiting for the host")
     ('exposed', 'matmul', 'wait')
     """
-    known = {shown: kind for kind, shown in KINDS.items()}
+    known = {shown: kind for kind, shown in KINDS.items()} | dict.fromkeys(
+        KERNELS.values(), "kernel"
+    )
     if words in known:
         return known[words]
     communicates = words.startswith("exposed") or words == _WAITS["slices"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from spmd_core.results import Estimate
+from spmd_core.results import Estimate, Prediction
+from spmd_core.words import in_sentences
 from spmd_core.words.predictions import (
     answer,
     compiled_words,
@@ -10,10 +11,13 @@ from spmd_core.words.predictions import (
     headline,
     measured_words,
     off_words,
+    part_kind,
+    parts,
     run_words,
 )
 from tests.ui.predictions import MODEL, TOKENS, TOO_LARGE, predicted, prediction
 
+STORED = prediction().model_dump(mode="json") | {"mfu": 17.2, "tflops_per_chip": 3400.0}
 STEP_S = prediction().predicted_s.estimate
 
 
@@ -22,6 +26,22 @@ def test_the_answer_says_how_long_and_what_binds():
         "Step time 16.2 ms at 86.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits."
     )
     assert headline(prediction(), step=False).startswith("Time 16.2 ms at")
+
+
+@pytest.mark.parametrize(
+    "again", [lambda found: found, lambda found: Prediction.model_validate(STORED)]
+)
+def test_more_than_the_peak_is_no_utilization_and_says_so(again):
+    """FLOPs or peak are counted wrong: neither shown nor clamped, also of what was stored before."""
+    found = again(prediction(flops=20 * 256 * 40 * 4096**3))
+    assert (found.mfu, found.tflops_per_chip) == (None, None)
+    assert found.impossible_mfu == pytest.approx(17.2, rel=0.01)
+    assert headline(found).startswith(
+        "Step time 16.2 ms, without MFU: FLOPs or peak are counted wrong, compute-bound."
+    )
+    noted = in_sentences(in_sentences(found))
+    assert sum("of what the chips can do in this time" in note for note in noted.notes) == 1
+    assert Prediction.model_validate_json(found.model_dump_json()) == found
 
 
 def test_what_does_not_fit_says_by_how_much():
@@ -104,3 +124,10 @@ def test_what_compiling_changed_of_the_estimate_is_one_sentence():
 )
 def test_an_error_says_its_direction(error, words):
     assert off_words(error) == words
+
+
+def test_shares_of_kernels_are_named_by_what_they_are():
+    shares = {"kernel": 3.0, "grouped kernel": 2.0, "other kernel": 1.0}
+    shown = parts(prediction().model_copy(update={"shares_s": shares}))
+    assert list(shown) == ["attention kernels", "grouped matmuls", "other kernels"]
+    assert {part_kind(part) for part in shown} == {"kernel"}

@@ -20,21 +20,33 @@ def take_branches(module: ir.Module, chosen: ir.Value, number: int) -> None:
     waiting, seen = [(chosen, number)], set[ir.Value]()
     while waiting:
         value, known = waiting.pop()
+        while (case := _case_of(value)) is not None:
+            waiting += _unwrap(case, known)
         if value in seen:
             continue
         seen.add(value)
         for use in list(value.uses):
             op = use.owner.operation
-            if op.name == "func.call":
+            if op.name == "stablehlo.convert":
+                waiting.append((op.results[0], known))
+            elif _is_constant(value):
+                continue  # other calls of the function may pass another number
+            elif op.name == "func.call":
                 callee: Any = functions[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
                 waiting.append((callee.entry_block.arguments[use.operand_number], known))
             elif op.name == "sdy.manual_computation":
                 block = op.regions[0].blocks[0]
                 waiting.append((block.arguments[use.operand_number], known))
-            elif op.name == "stablehlo.convert":
-                waiting.append((op.results[0], known))
-            elif op.name == "stablehlo.case":
-                waiting += _unwrap(op, known)
+
+
+def _case_of(value: ir.Value) -> ir.Operation | None:
+    """A `case` whose index is a value; one at a time, since its branches may have others."""
+    users = (use.owner.operation for use in value.uses)
+    return next((op for op in users if op.name == "stablehlo.case"), None)
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return getattr(getattr(value.owner, "operation", None), "name", "") == "stablehlo.constant"
 
 
 def _unwrap(case: ir.Operation, number: int) -> Iterator[tuple[ir.Value, int]]:
@@ -49,6 +61,6 @@ def _unwrap(case: ir.Operation, number: int) -> Iterator[tuple[ir.Value, int]]:
         result.replace_all_uses_with(value)
     case.erase()
     for value in values:
-        made = getattr(value.owner, "operation", None)
-        if made is not None and made.name == "stablehlo.constant" and str(value.type) == _NUMBER:
+        if _is_constant(value) and str(value.type) == _NUMBER:
+            made = value.owner.operation
             yield value, int(np.array(ir.DenseIntElementsAttr(made.attributes["value"])))

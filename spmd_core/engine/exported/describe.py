@@ -123,7 +123,7 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
         _check_shardings(exported, symbols["main"])
         mesh = _mesh(module, exported.nr_devices)
         manual = _manual_axes(module, mesh)
-        flops = flops_of(module)
+        flops = flops_of(module, exported.platforms)
         arguments, outputs = leaves(exported, module, mesh)  # changes the module
         described = Described(
             program="",

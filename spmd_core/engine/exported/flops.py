@@ -1,42 +1,59 @@
-"""The floating-point operations of a program's matrix products and convolutions, read off its
-module.
+"""The floating-point operations of a program's products, convolutions, FFTs and kernels, read off
+its module.
 """
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
+
+from spmd_core.engine.exported.kernel_flops import kernel_flops
+from spmd_core.engine.exported.module import Main
+from spmd_core.engine.exported.products import (
+    Symbolic,
+    convolution_flops,
+    dot_flops,
+    fft_flops,
+    made_by,
+    ragged_flops,
+)
 
 _TRIPS = 1  # of a loop whose count the module does not give
 
 
-def flops_of(module: ir.Module) -> int:
-    """Those of one call over all devices, a multiply-add as two, in loops as often as they run; of
-    branches the largest, of kernels what they state. 0 where sizes are symbols.
+def flops_of(module: ir.Module, platforms: Sequence[str] = ()) -> int:
+    """Returns the FLOPs of one call over all devices, a multiply-add as two, in loops as often as
+    they run; 0 where sizes are symbols.
+
+    Args:
+        module: the program. It is not changed.
+        platforms: those that it has branches for: counted are those of an accelerator's. Of
+            other branches the largest is counted.
     """
+    counted: Any = module.operation
+    if len(platforms) > 1:
+        counted = counted.clone()
+        best = next((each for each in platforms if each != "cpu"), platforms[0])
+        Main(counted).choose_platform(platforms, best)
+    body = counted.regions[0].blocks[0]
+    every = [each.operation for each in body.operations]
     functions = {
-        ir.StringAttr(op.attributes["sym_name"]).value: op
-        for op in (each.operation for each in module.body.operations)
-        if op.name == "func.func"
+        ir.StringAttr(op.attributes["sym_name"]).value: op for op in every if op.name == "func.func"
     }
     meshes = {
         ir.StringAttr(op.attributes["sym_name"]).value: sdy.MeshAttr(op.attributes["mesh"])
-        for op in (each.operation for each in module.body.operations)
+        for op in every
         if op.name == "sdy.mesh"
     }
     counter = _Counter(functions, meshes)
     try:
         return counter.function("main")
-    except _Symbolic:
+    except Symbolic:
         return 0
-
-
-class _Symbolic(Exception):
-    """A size that the module does not know."""
 
 
 @dataclass
@@ -44,11 +61,15 @@ class _Counter:
     functions: Mapping[str, Any]
     meshes: Mapping[str, Any]
     known: dict[str, int] = field(default_factory=dict)
+    given: dict[Any, Any] = field(default_factory=dict)  # of arguments, at a function's first call
 
-    def function(self, name: str) -> int:
+    def function(self, name: str, operands: Sequence[Any] = ()) -> int:
         """Of a function by name; 0 of one that is not there, or calls itself."""
         if name not in self.known:
             self.known[name] = 0
+            if name in self.functions and operands:
+                block = self.functions[name].regions[0].blocks[0]
+                self.given |= dict(zip(block.arguments, operands, strict=True))
             if name in self.functions:
                 self.known[name] = self.regions(self.functions[name])
         return self.known[name]
@@ -65,20 +86,39 @@ class _Counter:
         """Of an operation with its regions."""
         match op.name:
             case "stablehlo.dot_general":
-                return _dot(op)
+                return dot_flops(op)
             case "stablehlo.convolution":
-                return _convolution(op)
+                return convolution_flops(op)
+            case "stablehlo.fft":
+                return fft_flops(op)
+            case "chlo.ragged_dot":
+                return ragged_flops(op)
+            case "stablehlo.composite":
+                if ir.StringAttr(op.attributes["name"]).value == "chlo.ragged_dot":
+                    return ragged_flops(op)
+                return self.function(_symbol(op, "decomposition"))
             case "stablehlo.custom_call":
-                return _kernel(op)
+                return kernel_flops(op, [self.table(each) for each in op.operands])
             case "func.call":
-                return self.function(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+                return self.function(_symbol(op, "callee"), list(op.operands))
             case "stablehlo.while":
                 return trips(op) * self.regions(op)
             case "stablehlo.case" | "stablehlo.if":
                 return max((self.region(region) for region in op.regions), default=0)
             case "sdy.manual_computation":
+                inside = op.regions[0].blocks[0].arguments
+                self.given |= dict(zip(inside, op.operands, strict=True))
                 return self._manual(op) * self.regions(op)
         return self.regions(op) if len(op.regions) else 0
+
+    def table(self, value: Any) -> np.ndarray | None:
+        """The integers of a constant, also one that is passed to a function; None of others."""
+        while value in self.given:
+            value = self.given[value]
+        made = made_by(value, "stablehlo.constant")
+        if made is None or "i" not in str(ir.RankedTensorType(value.type).element_type):
+            return None
+        return np.array(ir.DenseIntElementsAttr(made.attributes["value"]))
 
     def _manual(self, op: Any) -> int:
         """How many devices each carry out what `shard_map` has for one of them."""
@@ -99,6 +139,10 @@ class _Counter:
                 sizes = [sdy.MeshAxisAttr(axis) for axis in mesh.axes]
                 return math.prod(axis.size for axis in sizes if axis.name in names)
         return 1
+
+
+def _symbol(op: Any, name: str) -> str:
+    return ir.FlatSymbolRefAttr(op.attributes[name]).value
 
 
 def trips(op: Any) -> int:
@@ -146,48 +190,3 @@ def _constant(value: Any, loop: Any) -> int | None:
         return None
     elements: Any = ir.DenseIntElementsAttr(op.attributes["value"])
     return int(elements[0]) if len(elements) == 1 else None
-
-
-def _dot(op: Any) -> int:
-    numbers = str(op.attributes["dot_dimension_numbers"])
-    dims = _listed(numbers, "lhs_contracting_dimensions")
-    left = _shape(op.operands[0])
-    return 2 * math.prod(_shape(op.results[0])) * math.prod(left[dim] for dim in dims)
-
-
-def _convolution(op: Any) -> int:
-    """Each element of the result adds up the kernel's elements of one output feature; of a dilated
-    input those that are no zeros between its elements.
-    """
-    numbers = str(op.attributes["dimension_numbers"])
-    kernel, result = _shape(op.operands[1]), _shape(op.results[0])
-    labels = numbers.partition("x[")[2].partition("]")[0].replace(" ", "").split(",")
-    features = kernel[labels.index("o")]
-    dilated = math.prod(_numbers(op, "lhs_dilation"))
-    return 2 * math.prod(result) * math.prod(kernel) // max(features * dilated, 1)
-
-
-def _numbers(op: Any, name: str) -> list[int]:
-    """An attribute that is an array of numbers; [] where it is left out."""
-    return list(ir.DenseI64ArrayAttr(op.attributes[name])) if name in op.attributes else []
-
-
-def _kernel(op: Any) -> int:
-    """The FLOPs that a Pallas kernel states in `cost_estimate`; 0 where it has none."""
-    try:
-        config = json.loads(ir.StringAttr(op.attributes["backend_config"]).value)
-        return int(config["custom_call_config"]["cost_estimate"]["flops"])
-    except (KeyError, TypeError, ValueError):
-        return 0
-
-
-def _listed(text: str, name: str) -> list[int]:
-    listed = text.partition(f"{name} = [")[2].partition("]")[0]
-    return [int(number) for number in listed.replace(" ", "").split(",") if number]
-
-
-def _shape(value: Any) -> list[int]:
-    shaped = ir.RankedTensorType(value.type)
-    if not shaped.has_static_shape:
-        raise _Symbolic
-    return list(shaped.shape)

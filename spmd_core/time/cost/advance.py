@@ -8,6 +8,7 @@ from spmd_core.machine import Chip, Gpu
 from spmd_core.program import HOST_MEMORY_SPACE, Computation, Instruction, kind_of, rendezvous
 from spmd_core.time.cost.clocks import Busy, ReadyAt, Segment, State, cause_of, latest
 from spmd_core.time.cost.comm import Communication
+from spmd_core.time.cost.kernels import kernel_kind
 from spmd_core.time.cost.links import NCCL, host_s
 from spmd_core.time.cost.ops import OperationCost
 from spmd_core.time.cost.traffic import async_copy_bytes
@@ -172,7 +173,7 @@ def hold(work: OperationCost, instruction: Instruction, place: str, state: State
     state.tally.flops += work.flops
     state.tally.nbytes += work.nbytes
     if work.kind == "kernel":
-        state.tally.kernels[instruction.name.rstrip("0123456789.")] += work.seconds
+        state.tally.kernels[kernel_kind(instruction)] += work.seconds
     state.segments.append(
         Segment(
             instruction.name,

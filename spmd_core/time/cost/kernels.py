@@ -56,6 +56,12 @@ class KernelCost:
     fastest: float
 
 
+# kinds of kernels -> what they are called
+KERNELS = {
+    "kernel": "attention kernels",
+    "grouped kernel": "grouped matmuls",
+    "other kernel": "other kernels",
+}
 GROUP_SIDE = 1024  # of a block of a grouped matmul, columns and what is summed over
 # how the compiler writes the blocks of its own, and how a Pallas kernel is named
 _TILING = re.compile(r'ragged_dot_tiling="(\d+),(\d+),(\d+)"')
@@ -83,9 +89,13 @@ def grouped_cost(
     return KernelCost(max(matrix, streaming), 2 * rows * inner * columns, fastest)
 
 
-def is_grouped(name: str) -> bool:
-    """Whether an instruction of this name is a grouped matmul."""
-    return _GROUPED.match(name) is not None
+def kernel_kind(instruction: Instruction) -> str:
+    """The share of a step that a kernel counts to: `kernel` of attention, `grouped kernel` of
+    grouped matmuls, else `other kernel`.
+    """
+    if _GROUPED.match(instruction.name):
+        return "grouped kernel"
+    return "kernel" if _is_attention(instruction) else "other kernel"
 
 
 def _grouped(
@@ -99,7 +109,7 @@ def _grouped(
     arrays = [o.shape.dims for o in operands if o.shape.element in ("bf16", "f32")]
     flat = [dims for dims in arrays if len(dims) == 2]
     of_groups = [dims for dims in (*arrays, instruction.shape.dims) if len(dims) == 3]
-    if not is_grouped(instruction.name) or not flat or not of_groups:
+    if not _GROUPED.match(instruction.name) or not flat or not of_groups:
         return None
     groups, inner, columns = of_groups[0]
     rows = next((side for side in flat[0] if side not in (inner, columns)), max(flat[0]))
@@ -169,6 +179,12 @@ def attention_cost(
     steps = batch * heads * rows * columns / cores * KERNEL_STEP_S
     bundles = cycles / chip.clock_hz + steps
     return KernelCost(bundles * KERNEL_STALLS, flops, bundles)
+
+
+def _is_attention(instruction: Instruction) -> bool:
+    target = instruction.attributes.get("custom_call_target") or ""
+    text = f"{instruction.name} {instruction.op_name or ''} {target}"
+    return any(word in text for word in ("splash", "flash", "fmha", "attention"))
 
 
 def _attention_kind(instruction: Instruction, query_dims: int) -> str | None:

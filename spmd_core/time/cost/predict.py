@@ -1,6 +1,5 @@
 """From a compiled program to a prediction: fits, interval, what binds, collectives, facts."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ from spmd_core.time.cost.clocks import Tally, Walk
 from spmd_core.time.cost.comm import Cluster, Communication
 from spmd_core.time.cost.constants import NEARLY_FULL
 from spmd_core.time.cost.interval import bounds, interval
-from spmd_core.time.cost.kernels import is_grouped
+from spmd_core.time.cost.kernels import KERNELS
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.schedule import Walker
@@ -117,7 +116,8 @@ def walked(costs: ModuleCosts) -> tuple[Walk, float]:
 def shares(tally: Tally) -> dict[str, float]:
     """Where the estimate goes, seconds: kinds of work, and waits by what is waited for."""
     waits = {f"wait: {name}": time for name, time in tally.waits.items() if time > 0}
-    return {name: time for name, time in {**tally.work, **waits}.items() if time > 0}
+    work = {name: time for name, time in tally.work.items() if name != "kernel"}
+    return {name: time for name, time in {**work, **tally.kernels, **waits}.items() if time > 0}
 
 
 def binds(tally: Tally, late: float = 0.0) -> Binds | None:
@@ -235,14 +235,10 @@ def _facts(
 
 
 def _of_kernels(walk: Walk) -> Iterator[StoredFact]:
-    """The shares of kernels, for which XLA gives no cost: of attention and, of experts, of
-    grouped matmuls.
-    """
-    shares: dict[str, float] = defaultdict(float)
-    for name, seconds in walk.tally.kernels.items():
-        shares["grouped matmuls" if is_grouped(name) else "attention kernels"] += seconds
-    for what, seconds in shares.items():
-        yield StoredFact(kind="no cost", values={"what": what, "share": seconds / walk.seconds})
+    """The shares of kernels, for which XLA gives no cost."""
+    for kind, seconds in walk.tally.kernels.items():
+        values = {"what": KERNELS[kind], "share": seconds / walk.seconds}
+        yield StoredFact(kind="no cost", values=values)
 
 
 def priced(

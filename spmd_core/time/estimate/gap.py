@@ -10,6 +10,7 @@ from spmd_core.time.cost.constants import (
     MEMORY_HIGH,
     UNMODELLED,
 )
+from spmd_core.time.cost.kernels import KERNELS
 
 Cause = Literal["communication", "kernel", "matmul", "memory", "host", "slices", "input"]
 
@@ -42,7 +43,7 @@ def gap_parts(prediction: Prediction, measured_s: float) -> tuple[Explained, ...
     )
     bounds: dict[Cause, float] = {
         "communication": hidden,
-        "kernel": shares.get("kernel", 0.0) * (KERNEL_HIGH - 1),
+        "kernel": sum(shares.get(kind, 0.0) for kind in KERNELS) * (KERNEL_HIGH - 1),
         "matmul": shares.get("matmul", 0.0) * (MATMUL_OFF - 1),
         "memory": shares.get("memory", 0.0) * (MEMORY_HIGH - 1),
         "host": shares.get("wait: host", 0.0),

@@ -9,7 +9,7 @@ import pytest
 from spmd_core.machine import CHIPS
 from spmd_core.program.hlo.text import parse_instruction
 from spmd_core.time.cost.constants import KERNEL_STALLS
-from spmd_core.time.cost.kernels import kernel_cost
+from spmd_core.time.cost.kernels import kernel_cost, kernel_kind
 
 
 def kernel(name, length, block, heads=2, fused="false", batch="1,"):
@@ -119,6 +119,22 @@ def test_a_grouped_matmul_multiplies_shared_blocks_for_each_expert(name):
     done = cost.flops * 47 / 32  # blocks, and one more for each expert but the first
     assert done / CHIPS["v5e"].device_flops <= cost.fastest < cost.seconds
     assert cost.seconds < 3 * done / CHIPS["v5e"].device_flops
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("splash_mha_fwd_segmented_residuals", "kernel"),
+        ("flash_attention", "kernel"),
+        ("gmm", "grouped kernel"),
+        ("ragged-dot-none", "grouped kernel"),
+        ("rms_norm", "other kernel"),
+        ("custom-call", "other kernel"),
+    ],
+)
+def test_a_kernel_counts_to_what_it_is(name, kind):
+    call, _ = kernel(name, 512, 128)
+    assert kernel_kind(call) == kind
 
 
 def test_an_unknown_kernel_has_no_cost_of_its_own():

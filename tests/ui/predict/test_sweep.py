@@ -208,8 +208,8 @@ CASES = {
     ),
     "mesh": ("mesh=fsdp=64;fsdp=16,tensor=4", [predicted(1.0), Outcome("not compiled")]),
     "generation": ("generation=v5p,v5e", [predicted(1.0), predicted(2.0)]),
-    "one": ("sequence=2048", [predicted(1e-3)]),
-    "steep": ("batch-per-device=1,64", [predicted(1e-3), predicted(0.5)]),
+    "one": ("sequence=2048", [predicted(1e-3, 64, 8e12)]),
+    "steep": ("batch-per-device=1,64", [predicted(1e-3, 64, 8e12), predicted(0.5)]),
 }
 
 

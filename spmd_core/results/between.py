@@ -40,6 +40,7 @@ class Between(Frozen):
     faster: str | None = None  # the run that is, where the verdict is `faster`
     per_token: bool = False
     rounds: tuple[int, int] | None = None  # of the run, and of the baseline
+    is_few: bool = False  # rounds of one of them are too few to judge by
     why_none: str | None = None
     apart: tuple[str, ...] = ()
 
@@ -128,7 +129,7 @@ def _measured(
     ratio = (one.median_s or math.nan) / (other.median_s or math.nan) * math.exp(shift)
     interval = (min(math.exp(low), ratio), max(math.exp(high), ratio))
     judged = verdict(interval, MARGIN)
-    if min(rounds) < FEWEST_ROUNDS:
+    if is_few := min(rounds) < FEWEST_ROUNDS:
         judged = "cannot tell"
     return {
         "basis": "measured",
@@ -136,6 +137,7 @@ def _measured(
         "interval": interval,
         "verdict": judged,
         "rounds": rounds,
+        "is_few": is_few,
     }
 
 

@@ -305,7 +305,8 @@ def _ratio(name: str, logs: Sequence[np.ndarray], count: int, margin: float) -> 
         center, low, high = over_processes([standard_error(each) for each in logs], alpha)
     interval = (math.exp(low), math.exp(max(high, 0.0)))  # the order of the medians denies less
     judged = verdict(interval, margin)
-    if len(logs) == 1 and _critical_rank_sum(len(logs[0]), alpha) is None:
+    is_few = len(logs) == 1 and _critical_rank_sum(len(logs[0]), alpha) is None
+    if is_few:  # whatever their interval: they have none at this confidence
         judged = "cannot tell"
     return Ratio(
         strategy=name,
@@ -313,7 +314,7 @@ def _ratio(name: str, logs: Sequence[np.ndarray], count: int, margin: float) -> 
         interval=interval,
         verdict=judged,
         differs=judged == "faster",
-        settles=_settles(logs) if judged == "cannot tell" else None,
+        settles=_settles(logs, is_few) if judged == "cannot tell" else None,
         rounds=sum(map(len, logs)),
         processes=len(logs),
     )
@@ -325,10 +326,12 @@ def standard_error(logs: np.ndarray) -> tuple[float, float]:
     return estimate, (high - low) / 2
 
 
-def _settles(logs: Sequence[np.ndarray]) -> Settles:
-    """What would settle a comparison: the machine where rounds scatter by more than SPREAD_NOTICE,
-    else more of what there is least of.
+def _settles(logs: Sequence[np.ndarray], is_few: bool) -> Settles:
+    """What would settle a comparison: more rounds where there are too few to judge by, the machine
+    where they scatter by more than SPREAD_NOTICE, else more of what there is least of.
     """
+    if is_few:
+        return "more rounds"
     spread = max(float(np.subtract(*np.percentile(each, [75, 25]))) for each in logs)
     if spread > SPREAD_NOTICE:
         return "a quieter machine"

@@ -43,6 +43,11 @@ BY_INTERVALS = (
     "called slower only where that excludes 1."
 )
 _SETTLES: tuple[Settles, ...] = ("a quieter machine", "more processes", "more rounds")
+_UNSETTLED: dict[Settles, str] = {
+    "a quieter machine": "rounds scatter",
+    "more processes": "too few processes",
+    "more rounds": "too few rounds",
+}
 _WIDE = 1000.0  # the ends of an interval over one another, from which on it gives no information
 LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
 
@@ -365,8 +370,11 @@ def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) 
 
 
 def against_words(ratio: Ratio) -> str:
-    """That ratio to the first row, and its verdict where that is not that the first is faster."""
-    return ratio_words(ratio) + ("" if ratio.differs else f", {ratio.verdict}")
+    """That ratio to the first row; its verdict, and why it is open, where the first is not faster."""
+    if ratio.differs:
+        return ratio_words(ratio)
+    why = f": {_UNSETTLED[ratio.settles]}" if ratio.settles else ""
+    return f"{ratio_words(ratio)}, {ratio.verdict}{why}"
 
 
 def is_same_program(result: Result | None, one: str, other: str) -> bool:

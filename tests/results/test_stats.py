@@ -18,7 +18,7 @@ from spmd_core.results.stats import (
     two_best,
 )
 from spmd_core.results.verdicts import CONFIDENCE, over_processes, verdict, wants_more
-from spmd_core.words.strategies import ratio_words
+from spmd_core.words.strategies import against_words, ratio_words
 
 pytestmark = pytest.mark.slow
 
@@ -322,5 +322,9 @@ def test_what_cannot_be_told_names_what_would_settle_it():
     assert compare(noisy).ratios[0].settles == "a quieter machine"
     few = {"a": rounds(1e-3, 4, seed=1), "b": rounds(1.02e-3, 4, seed=2)}
     assert compare(few).ratios[0].settles == "more rounds"
+    scattered = {"a": rounds(1e-3, 2, noise=0.3, seed=1), "b": rounds(8.8e-3, 2, noise=0.3, seed=2)}
+    (ratio,) = compare(scattered).ratios
+    assert (ratio.verdict, ratio.settles) == ("cannot tell", "more rounds")
+    assert against_words(ratio).endswith(", cannot tell: too few rounds")
     first, *again = processes(1.0, 0.03, 3, seed=3)
     assert compare(first, 20, again).ratios[0].settles == "more processes"

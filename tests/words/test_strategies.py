@@ -204,7 +204,7 @@ def test_the_same_time_and_what_would_settle_the_rest():
     assert texts(strategies_table(found, "screen"), "Paired ratio") == [
         "lowest median",
         "1.00× (0.99 to 1.01), the same",
-        "1.04× (0.98 to 1.10), cannot tell",
+        "1.04× (0.98 to 1.10), cannot tell: too few processes",
     ]
 
 

@@ -56,7 +56,7 @@ def finding_words(finding: Finding, program: Program) -> str:
                 "give it a spec that shards its largest dim"
             )
         case "resharded_state":
-            return _resharded(finding, program)
+            return _resharded(finding)
         case "missing_donation":
             count = f"{len(others)} arrays" if len(others) > 1 else "".join(others)
             return (
@@ -72,17 +72,12 @@ def finding_words(finding: Finding, program: Program) -> str:
             return _rule(finding, program)
 
 
-def _resharded(finding: Finding, program: Program) -> str:
+def _resharded(finding: Finding) -> str:
     held, others = bytes_text(finding.bytes_per_device), finding.others
     where = (
         f"{finding.path} enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)} in "
         f"{''.join(others)}"
     )
-    if any(leaf.path in others and leaf.spec is None for leaf in program.described.outputs):
-        return (
-            f"{where}, as the compiler chooses, {held} a device: the next call compiles again or "
-            "reshards it; name it in out_shardings"
-        )
     return f"{where}, {held} a device: each call reshards it; give both one sharding"
 
 
@@ -106,7 +101,7 @@ def _rule(finding: Finding, program: Program) -> str:
 def held_spec(held: Held) -> str:
     """The spec of an argument or output, or why it has none."""
     if held.spec is not None:
-        return spec_text(held.spec)
+        return spec_text(held.spec) + (", propagated" if held.is_propagated else "")
     return "by the compiler" if held.leaf.is_kept else "not used"
 
 
@@ -143,6 +138,7 @@ def _held_json(held: Held) -> dict[str, object]:
         "bytes": held.bytes,
         "bytes_per_device": held.bytes_per_device,
         "copies": held.copies,
+        "propagated": held.is_propagated,
     }
 
 

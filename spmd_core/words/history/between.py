@@ -56,7 +56,8 @@ def _verdict(pair: Between, mine: str, theirs: str) -> str:
     if pair.verdict == "the same":
         return f"{mine} takes the same time{per} as {theirs}"
     if pair.verdict == "cannot tell":
-        return f"Cannot tell whether {mine} or {theirs} is faster{per}"
+        few = ", with too few rounds" if pair.is_few else ""
+        return f"Cannot tell whether {mine} or {theirs} is faster{per}{few}"
     verb = "faster" if pair.faster == pair.run else "slower"
     return f"{mine} is {verb}{per} than {theirs}"
 

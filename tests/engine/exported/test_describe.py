@@ -14,6 +14,7 @@ from bench.exported import MESH, SPECS, abstract_mesh, sgd_step, written
 from spmd_core.base import RequestError
 from spmd_core.engine.exported import describe, module
 from spmd_core.experiment import Program, findings, programs
+from spmd_core.words import held_spec, program_json
 
 HERE = pytest.mark.usefixtures("read_here")
 
@@ -234,6 +235,30 @@ def test_what_is_not_used_has_no_sharding_and_is_no_finding():
     assert (unused.spec, unused.bytes_per_device, unused.copies) == (None, None, None)
     assert held["params/layers/1/norm"].copies == 2
     assert findings(program) == ()
+
+
+@HERE
+@pytest.mark.parametrize("is_stated", [True, False])
+def test_an_output_is_judged_by_what_its_file_states_and_not_by_propagation(is_stated):
+    """Of what is left to the compiler, propagation gives other specs than the compiler."""
+    mesh = abstract_mesh(MESH)
+    placed = lambda *spec: jax.ShapeDtypeStruct(  # noqa: E731
+        (512, 512), "float32", sharding=NamedSharding(mesh, P(*spec))
+    )
+    stated = {"": NamedSharding(mesh, P("fsdp", None))} if is_stated else None
+    step = lambda w, x: w + x  # noqa: E731
+    arguments = {"w": placed("tensor"), "x": placed("fsdp")}
+    described = programs.take(written(step, arguments, outputs=stated))
+    output = described.outputs[0].model_copy(
+        update={"replaces": "w", "propagated": (("fsdp",), ())}
+    )
+    program = Program(described.model_copy(update={"outputs": (output,)}), described.mesh)
+    kinds = [each.kind for each in findings(program)]
+    assert ("resharded_state" in kinds) == is_stated
+    assert [held_spec(each) for each in program.outputs()] == [
+        "P('fsdp', None)" + ("" if is_stated else ", propagated")
+    ]
+    assert program_json(program)["outputs"][0]["propagated"] == (not is_stated)
 
 
 @HERE

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -29,6 +29,8 @@ Kind = Literal["replicated", "resharded_state", "missing_donation", "float32_lea
 class Held:
     """An argument or output on a mesh. `spec`, `bytes_per_device` and `copies` are None where the
     compiler decides, and of an argument that the program does not use: its file has no sharding.
+    `is_propagated`: the file leaves it to the compiler, and Shardy's propagation alone, before any
+    compile, gives this spec: the compiler's may be another.
     """
 
     leaf: Leaf
@@ -37,6 +39,7 @@ class Held:
     bytes: int
     bytes_per_device: int | None
     copies: int | None
+    is_propagated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,14 @@ class Program:
 
     def outputs(self) -> tuple[Held, ...]:
         """The same of each output."""
-        return tuple(self._held(leaf, self.output_spec(leaf)) for leaf in self.described.outputs)
+        is_left = self.described.mesh != ()
+        return tuple(
+            replace(
+                self._held(leaf, self.output_spec(leaf)),
+                is_propagated=is_left and leaf.spec is None,
+            )
+            for leaf in self.described.outputs
+        )
 
     def spec(self, leaf: Leaf) -> Spec:
         """The spec of an argument: the first pattern's that matches it, else its file's, else what
@@ -197,8 +207,12 @@ def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]
 
 
 def _resharded(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
-    """Outputs that are sharded otherwise than the arguments they replace."""
+    """Outputs that the file shards otherwise than the arguments they replace. One that it leaves to
+    the compiler is not judged: propagation alone gives other specs than the compiler.
+    """
     for output in program.outputs():
+        if output.is_propagated:
+            continue
         of = held.get(output.leaf.replaces or "")
         if of is None or of.spec is None or output.spec is None or not output.bytes_per_device:
             continue

@@ -1,0 +1,160 @@
+"""What the goldens render of the stored runs: commands, documents and screens, by name."""
+
+import contextlib
+import io
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from spmd_core.__main__ import main as command
+from spmd_core.experiment import link, screen_of
+from spmd_core.lab import Lab
+from spmd_core.search import AnyQuestion, link as search_link
+from spmd_core.trials import searches
+from tests.golden import screens
+from tests.golden.folder import opened
+from tests.golden.runs import SPECS
+from tests.golden.values import READERS, Line, of_terminal
+
+Door = Callable[[], list[Line]]
+_ENOUGH = 3  # runs of one kind whose samples are written as CSV
+_SPENT = re.compile(r'(?<="spent_s": )[\d.e-]+|(?<=, in )\d[\d.]* m?s\b')  # of a search
+
+
+def printed(form: str, *words: str) -> list[Line]:
+    """The standard output of a command in one form; where it refuses, the sentence."""
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = command(list(words))
+    texts = [_text(stream) for stream in (out, err)]
+    lines = READERS[form](texts[0]) if texts[0].strip() else []
+    return [*lines, *([["code", str(code)]] if code else []), *of_terminal(texts[1])]
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return _SPENT.sub("0", stream.read())
+
+
+def doors(lab: Lab) -> Iterator[tuple[str, Door]]:
+    """Name and rendering of each, in order. A name begins with the kind of its renderer."""
+    runs = lab.history(limit=1000, over=True)[::-1]
+    yield from _of_runs(runs)
+    yield from _of_experiments(runs)
+    yield from _of_several([each.run for each in runs if each.state == "succeeded"])
+    yield from _of_searches(lab)
+    for form in ("text", "json"):
+        yield f"history/{form}", partial(printed, form, "history", "--searches", *_json(form))
+    yield "screen/overview", partial(screens.lines_of, None, {})
+    yield "screen/history", partial(screens.lines_of, "history", {})
+    yield "screen/notebook", partial(screens.lines_of, "notebook", {})
+    yield "screen/recipes", partial(screens.lines_of, "recipes", {})
+
+
+def _json(form: str) -> tuple[str, ...]:
+    return ("--json",) if form == "json" else ()
+
+
+def _of_runs(runs) -> Iterator[tuple[str, Door]]:
+    sampled: dict[str, int] = {}
+    for each in runs:
+        run, what = each.run, each.experiment.workload
+        name = f"{run} {what} {each.experiment.target}"
+        sampled[what] = sampled.get(what, 0) + 1
+        for form in ("text", "json"):
+            yield (
+                f"run-{form}/{name}",
+                partial(printed, form, "history", "--run", run, *_json(form)),
+            )
+        if sampled[what] <= _ENOUGH:
+            yield f"run-csv/{name}", partial(printed, "csv", "history", "--run", run, "--csv")
+        for form in ("md", "html"):
+            yield f"run-{form}/{name}", partial(printed, form, "report", run, "--format", form)
+        query = {"experiment": link.encode(each.experiment), "run": run}
+        yield f"screen/{name}", partial(screens.lines_of, screen_of(each.experiment), query)
+
+
+def _of_experiments(runs) -> Iterator[tuple[str, Door]]:
+    """What is said of an experiment before it runs: estimates of plans, layouts of arrays."""
+    for experiment in dict.fromkeys(each.experiment for each in runs):
+        name, word = f"{experiment.workload} {experiment.target} {experiment.id[:8]}", ""
+        if experiment.variants:
+            continue
+        word = link.encode(experiment)
+        if experiment.plan:
+            yield from _both(
+                f"estimate/{name}", "predict", word, "--estimate", "--price-per-chip-hour", "1.2"
+            )
+            for sweep in ("chips=8,16,64", "batch-per-device=1,2,4,64"):
+                yield from _both(
+                    f"sweep/{name} {sweep}", "predict", word, "--estimate", "--sweep", sweep
+                )
+        if experiment.dims and not experiment.plan:
+            yield from _both(f"layout/{name}", "layout", word)
+
+
+def _both(name: str, *words: str) -> Iterator[tuple[str, Door]]:
+    yield f"{name} text", partial(printed, "text", *words)
+    yield f"{name} json", partial(printed, "json", *words, "--json")
+
+
+def _of_several(runs: list[str]) -> Iterator[tuple[str, Door]]:
+    """Comparisons of neighbors and of eight."""
+    groups = [runs[at : at + 2] for at in range(0, len(runs) - 1, 3)]
+    groups += [runs[at : at + 8] for at in range(0, len(runs) - 7, 20)]
+    for number, group in enumerate(groups):
+        name = f"{group[0]} and {len(group) - 1}"
+        for form in ("text", "md", "csv"):
+            yield (
+                f"compare-{form}/{name}",
+                partial(printed, form, "compare", *group, "--format", form),
+            )
+        yield f"compare-json/{name}", partial(printed, "json", "compare", *group, "--json")
+        if number % 4 == 0:
+            yield (
+                f"compare-html/{name}",
+                partial(printed, "html", "report", *group, "--format", "html"),
+            )
+
+
+def _of_searches(lab: Lab) -> Iterator[tuple[str, Door]]:
+    kept = lab.searches.listed()[::-1]
+    for each in kept:
+        for form in ("md", "html"):
+            yield (
+                f"search-{form}/{each.id}",
+                partial(printed, form, "report", each.id, "--format", form),
+            )
+        stored = searches.stored(lab).find(each.search)
+        if stored is not None:
+            question = search_link.question_of(stored.question)
+            yield f"screen-search/{each.id}", partial(_search_screen, question)
+    for words in SPECS["commands"]["searches"]:
+        if words[1] == "--model":
+            again = [*words, *(() if "--no-compile" in words else ("--no-compile",))]
+            yield f"search-text/{words}", partial(_searched, "text", *again, "--axis-rules")
+            yield f"search-json/{words}", partial(_searched, "json", *again, "--json")
+    ids = [each.id for each in kept]
+    if len(ids) > 1:
+        for form in ("text", "md", "csv"):
+            yield f"searches-{form}", partial(printed, form, "compare", *ids[:8], "--format", form)
+        yield "searches-json", partial(printed, "json", "compare", *ids[:8], "--json")
+
+
+def _searched(form: str, *words: str) -> list[Line]:
+    """What a search prints, in a folder of its own: it stores that it was opened."""
+    with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data"):
+        return [line for line in printed(form, *words) if line[0] != ".seconds"]
+
+
+def _search_screen(question: AnyQuestion) -> list[Line]:
+    """The screen of a stored search, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data") as lab:
+        search = searches.start(lab, question, None)
+        while not search.is_over:
+            time.sleep(0.01)
+        return screens.lines_of("search", {"search": search_link.encode(question)})

@@ -1,0 +1,55 @@
+"""The data folder of stored runs that the goldens are rendered from."""
+
+import contextlib
+import os
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import ui.lab
+from spmd_core.lab import Lab
+from tests.golden.runs import PACKED
+
+_ENVIRONMENT = {
+    "TZ": "UTC",
+    "SPMD_LAB_TARGET": "cpu:8",
+    "SPMD_LAB_EXAMPLES": "off",
+    "SPMD_LAB_WORKLOADS": "",
+}
+_CORES = 2  # of the machine whose runs are stored: estimates of simulated devices depend on it
+
+
+@contextlib.contextmanager
+def opened(folder: Path) -> Iterator[Lab]:
+    """A Lab on the stored runs that works no queue, in an environment that is the same anywhere."""
+    folder.mkdir(mode=0o700, parents=True)
+    with tarfile.open(PACKED) as archive:
+        archive.extractall(folder, filter="data")
+    (folder / "lab.sqlite3").chmod(0o600)
+    with (
+        mock.patch.dict(os.environ, _ENVIRONMENT | {"SPMD_LAB_DATA": str(folder)}),
+        mock.patch("os.sched_getaffinity", lambda _: set(range(_CORES)), create=True),
+    ):
+        time.tzset()
+        _forget()
+        lab = Lab.open(folder, serve=False)
+        try:
+            with mock.patch.object(ui.lab, "Lab", SimpleNamespace(open=lambda *_: lab)):
+                yield lab
+        finally:
+            lab.close()
+            _forget()
+    time.tzset()
+
+
+def _forget() -> None:
+    """Screens keep what they read of a run by its id."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("ui."):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()

@@ -1,0 +1,48 @@
+"""Records the goldens again: `python -m tests.golden.record [--values]`.
+
+Texts are recorded as they are now. Where a number, a flag or the order of rows changed, nothing is
+written and the changes are printed; with `--values` they are printed and recorded, for the commit's
+message to list.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from tests.golden import changes as stored, folder
+from tests.golden.doors import doors
+
+MOST = 200  # changes that are printed
+
+
+def main() -> int:
+    """Record; 1 where values changed and may not."""
+    ask = argparse.ArgumentParser(prog="python -m tests.golden.record", description=__doc__)
+    ask.add_argument("--values", action="store_true", help="record changed values, too")
+    may_change = ask.parse_args().values
+    with tempfile.TemporaryDirectory() as temporary, folder.opened(Path(temporary) / "data") as lab:
+        now = {name: door() for name, door in doors(lab)}
+    before = {name: lines for texts in stored.recorded().values() for name, lines in texts.items()}
+    changes = [
+        each
+        for name in before
+        for each in stored.changed_values(name, before[name], now.get(name, []))
+    ]
+    print("\n".join(changes[:MOST]))
+    print(f"{len(changes)} values changed", file=sys.stderr)
+    if changes and not may_change:
+        return 1
+    kinds = defaultdict(dict)
+    for name, lines in now.items():
+        kinds[stored.kind_of(name)][name] = lines
+    for path in stored.RECORDED.glob("*.xz"):
+        path.unlink()
+    for kind, texts in kinds.items():
+        stored.write(kind, texts)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

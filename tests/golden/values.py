@@ -1,0 +1,172 @@
+"""Values of a rendering: its numbers with their units, its flags, and its rows in order."""
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+from typing import Any
+
+Line = list[str]  # the cells of a row; one cell: prose
+
+_UNITS = (
+    r"[kKMGTP]i?B(?:/s)?|B(?:/s)?|[mµun]?s|min|h|d|%|×|x|[kMGTPE]?FLOP(?:/s|s)?|[kMGT]?FLOP/B|"
+    r"tokens?(?:/s(?:/chip)?)?|chip-(?:seconds|hours|s)|chips?|devices?|rows?|GHz|\$"
+)
+_NUMBER = re.compile(
+    r"(?<![\w.])[-−+$]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?![\d])(?:\s?(?:" + _UNITS + r")(?![\w/]))?"
+)
+_FLAG = re.compile(
+    r"does not fit|do not fit|not fit|too much|\bfits?\b|\bnot \w+|\bno\b|\byes\b|\bnone\b|\bwrong\b|"
+    r"\bright\b|\bfastest\b|\bfaster\b|\bslower\b|\bbest\b|\bmatch(?:es)?\b|\bsame\b|\bfail(?:ed|s)?\b|"
+    r"\blowest\b|\bmore\b|\bless\b|\bcancelled\b|\bover\b|\bhidden\b|\bexposed\b|✓|✗|–",
+    re.IGNORECASE,
+)
+_AGO = re.compile(
+    r"(?:just now|\b(?:an?|\d+) (?:second|minute|hour|day|week|month|year)s? ago|\b\d+ \w+ ago)"
+)
+_LONG = 4  # numbers of a list in JSON: of longer ones the sum is held
+_SHORT = 40  # characters of a cell that is a name or a flag
+
+
+def normal(text: str) -> str:
+    """A text without what depends on the moment or on the width of a column."""
+    return " ".join(_AGO.sub("AGO", text).replace("\\", "").split())
+
+
+def numbers(text: str) -> list[str]:
+    """The numbers of a text with their units, in order."""
+    return [each.replace("−", "-").replace(" ", "") for each in _NUMBER.findall(text)]
+
+
+def cell(text: str) -> str:
+    """The value of a cell: its numbers; a short text without any as it is."""
+    found = numbers(text)
+    flags = [each.casefold() for each in _FLAG.findall(text)]
+    if found or len(text) > _SHORT:
+        return " ".join(found + flags)
+    return text.casefold()
+
+
+def rows(lines: Sequence[Line]) -> list[str]:
+    """The rows of tables in order, by the values of their cells."""
+    return [" | ".join(map(cell, line)) for line in lines if len(line) > 1]
+
+
+def prose(lines: Sequence[Line]) -> Counter[str]:
+    """Numbers and flags of sentences, each with how often it occurs."""
+    texts = [line[0] for line in lines if len(line) == 1]
+    found = (each for text in texts for each in numbers(text))
+    flags = (each.casefold() for text in texts for each in _FLAG.findall(text))
+    return Counter([*found, *flags])
+
+
+# Readers of a rendering
+# ------------------------------------------------------------------------------------------------
+
+
+def of_terminal(text: str) -> list[Line]:
+    """Lines of the terminal; columns stand two spaces apart."""
+    lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line.strip()]
+    return [[normal(each) for each in line] for line in lines]
+
+
+def of_markdown(text: str) -> list[Line]:
+    """Lines of Markdown, its tables as rows."""
+    lines = []
+    for line in filter(str.strip, text.splitlines()):
+        cells = re.split(r"(?<!\\)\|", line.strip().strip("|")) if line.startswith("|") else [line]
+        if not all(set(each.strip()) <= set("-:") for each in cells):
+            lines.append([normal(each) for each in cells])
+    return lines
+
+
+def of_csv(text: str) -> list[Line]:
+    """Rows of CSV."""
+    return [[normal(each) for each in row] for row in csv.reader(io.StringIO(text))]
+
+
+def of_json(text: str) -> list[Line]:
+    """Every leaf of JSON, behind its path; sentences as prose."""
+    return [line for each in text.splitlines() for line in _leaves("", json.loads(each))]
+
+
+def _leaves(path: str, value: Any) -> Iterator[Line]:
+    if isinstance(value, dict):
+        for name in value:
+            yield from _leaves(f"{path}.{name}", value[name])
+    elif isinstance(value, list) and len(value) > _LONG and all(map(_is_number, value)):
+        yield [path, f"{len(value)} numbers", f"{sum(value):.9g}", str(value[0]), str(value[-1])]
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from _leaves(f"{path}.{number}", each)
+    elif isinstance(value, str) and " " in value:
+        yield [f"{path}: {normal(value)}"]
+    else:
+        yield [path, json.dumps(value, ensure_ascii=False)]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+class _Html(HTMLParser):
+    """Collects rows of tables, and the texts between them."""
+
+    _BREAKS = frozenset(
+        ["p", "h1", "h2", "h3", "h4", "div", "tr", "table", "pre", "summary", "text", "title", "li"]
+    )
+
+    def __init__(self):
+        super().__init__()
+        self.lines: list[Line] = []
+        self._row: Line | None = None
+        self._text: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._hidden += tag in ("style", "script")
+        if tag in self._BREAKS or tag in ("td", "th"):
+            self._end()
+        if tag == "tr":
+            self._row = []
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in ("style", "script")
+        if tag in ("td", "th") and self._row is not None:
+            self._row.append(normal("".join(self._text)))
+            self._text = []
+        if tag == "tr" and self._row is not None:
+            self.lines.append(self._row)
+            self._row = None
+        if tag in self._BREAKS:
+            self._end()
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self._text.append(data)
+
+    def _end(self) -> None:
+        if self._row is None:
+            if text := normal("".join(self._text)):
+                self.lines.append([text])
+            self._text = []
+
+
+def of_html(text: str) -> list[Line]:
+    """Rows of tables of a document, and its texts."""
+    reader = _Html()
+    reader.feed(text)
+    reader.close()
+    return reader.lines
+
+
+READERS = {
+    "text": of_terminal,
+    "md": of_markdown,
+    "csv": of_csv,
+    "json": of_json,
+    "html": of_html,
+}

@@ -6,12 +6,16 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from spmd_core.__main__ import main as command
-from spmd_core.experiment import link, screen_of
+from spmd_core.experiment import link, parse_experiment, screen_of
 from spmd_core.lab import Lab
+from spmd_core.machine import read_hardware
 from spmd_core.search import AnyQuestion, link as search_link
 from spmd_core.trials import searches
 from tests.golden import screens
@@ -20,6 +24,8 @@ from tests.golden.runs import SPECS
 from tests.golden.values import READERS, Line, of_terminal
 
 Door = Callable[[], list[Line]]
+_MACHINE = {"memory_bytes": 2**30, "available_bytes": 2**30, "accelerator": None}
+_SEARCHED = 4  # runs of searches
 _ENOUGH = 3  # runs of one kind whose samples are written as CSV
 _SPENT = re.compile(r'(?<="spent_s": )[\d.e-]+|(?<=, in )\d[\d.]* m?s\b')  # of a search
 
@@ -42,8 +48,11 @@ def _text(stream: io.TextIOWrapper) -> str:
 
 def doors(lab: Lab) -> Iterator[tuple[str, Door]]:
     """Name and rendering of each, in order. A name begins with the kind of its renderer."""
-    runs = lab.history(limit=1000, over=True)[::-1]
+    searched = lab.history(limit=1000, over=True, searched=True)[:_SEARCHED]
+    runs = [*lab.history(limit=1000, over=True, searched=False)[::-1], *searched]
     yield from _of_runs(runs)
+    for number, spec in enumerate(SPECS["refused"]):
+        yield f"refused/{number} {spec['workload']}", partial(_refused, spec)
     yield from _of_experiments(runs)
     yield from _of_several([each.run for each in runs if each.state == "succeeded"])
     yield from _of_searches(lab)
@@ -53,6 +62,12 @@ def doors(lab: Lab) -> Iterator[tuple[str, Door]]:
     yield "screen/history", partial(screens.lines_of, "history", {})
     yield "screen/notebook", partial(screens.lines_of, "notebook", {})
     yield "screen/recipes", partial(screens.lines_of, "recipes", {})
+
+
+def _refused(spec: dict[str, Any]) -> list[Line]:
+    """The sentence that refuses a run which needs more than a machine of a fixed size has."""
+    with mock.patch.object(Lab, "hardware", lambda _: replace(read_hardware(), **_MACHINE)):
+        return printed("text", "run", link.encode(parse_experiment(spec)))
 
 
 def _json(form: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,7 @@ _FLAG = re.compile(
 _AGO = re.compile(
     r"(?:just now|\b(?:an?|\d+) (?:second|minute|hour|day|week|month|year)s? ago|\b\d+ \w+ ago)"
 )
-_LONG = 4  # numbers of a list in JSON: of longer ones the sum is held
+_LONG = 4  # items of a list in JSON: of others the sum of their numbers is held
 _SHORT = 40  # characters of a cell that is a name or a flag
 
 
@@ -97,10 +98,11 @@ def _leaves(path: str, value: Any) -> Iterator[Line]:
     if isinstance(value, dict):
         for name in value:
             yield from _leaves(f"{path}.{name}", value[name])
-    elif isinstance(value, list) and len(value) > _LONG and all(map(_is_number, value)):
-        yield [path, f"{len(value)} numbers", f"{sum(value):.9g}", str(value[0]), str(value[-1])]
     elif isinstance(value, list):
-        for number, each in enumerate(value):
+        if len(value) > _LONG:
+            held = list(_numbers(value))
+            yield [path, f"{len(value)} items", f"{len(held)} numbers", f"{math.fsum(held):.9g}"]
+        for number, each in enumerate(value[:_LONG]):
             yield from _leaves(f"{path}.{number}", each)
     elif isinstance(value, str) and " " in value:
         yield [f"{path}: {normal(value)}"]
@@ -108,8 +110,13 @@ def _leaves(path: str, value: Any) -> Iterator[Line]:
         yield [path, json.dumps(value, ensure_ascii=False)]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float)
+def _numbers(value: Any) -> Iterator[float]:
+    """The numbers anywhere in a value of JSON."""
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(each)
+    elif isinstance(value, int | float):
+        yield value
 
 
 class _Html(HTMLParser):

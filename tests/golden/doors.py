@@ -137,7 +137,7 @@ def _of_several(runs: list[str]) -> Iterator[tuple[str, Door]]:
 
 
 def _of_searches(lab: Lab) -> Iterator[tuple[str, Door]]:
-    kept = lab.searches.listed()[::-1]
+    kept, beside = lab.searches.listed()[::-1], lab.folder.parent
     for each in kept:
         for form in ("md", "html"):
             yield (
@@ -147,12 +147,12 @@ def _of_searches(lab: Lab) -> Iterator[tuple[str, Door]]:
         stored = searches.stored(lab).find(each.search)
         if stored is not None:
             question = search_link.question_of(stored.question)
-            yield f"screen-search/{each.id}", partial(_search_screen, question)
+            yield f"screen-search/{each.id}", partial(_search_screen, beside, question)
     for words in SPECS["commands"]["searches"]:
         if words[1] == "--model":
             again = [*words, *(() if "--no-compile" in words else ("--no-compile",))]
-            yield f"search-text/{words}", partial(_searched, "text", *again, "--axis-rules")
-            yield f"search-json/{words}", partial(_searched, "json", *again, "--json")
+            yield f"search-text/{words}", partial(_searched, beside, "text", *again, "--axis-rules")
+            yield f"search-json/{words}", partial(_searched, beside, "json", *again, "--json")
     ids = [each.id for each in kept]
     if len(ids) > 1:
         for form in ("text", "md", "csv"):
@@ -160,15 +160,20 @@ def _of_searches(lab: Lab) -> Iterator[tuple[str, Door]]:
         yield "searches-json", partial(printed, "json", "compare", *ids[:8], "--json")
 
 
-def _searched(form: str, *words: str) -> list[Line]:
+def _searched(beside: Path, form: str, *words: str) -> list[Line]:
     """What a search prints, in a folder of its own: it stores that it was opened."""
-    with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data"):
+    with opened(_folder(beside)):
         return [line for line in printed(form, *words) if line[0] != ".seconds"]
 
 
-def _search_screen(question: AnyQuestion) -> list[Line]:
+def _folder(beside: Path) -> Path:
+    """A new folder, which stays: a search that is over is still being stored."""
+    return Path(tempfile.mkdtemp(dir=beside)) / "data"
+
+
+def _search_screen(beside: Path, question: AnyQuestion) -> list[Line]:
     """The screen of a stored search, in a folder of its own."""
-    with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data") as lab:
+    with opened(_folder(beside)) as lab:
         search = searches.start(lab, question, None)
         while not search.is_over:
             time.sleep(0.01)

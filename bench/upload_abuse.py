@@ -30,12 +30,12 @@ PATH = "/_stcore/upload_file/{session}/{file}"
 
 
 class Form(NamedTuple):
-    """A request: headers of its length, the bytes that follow, and where they differ from an upload
-    of a browser: method, path, version and type of its content.
+    """A request: headers of its length, the size of its file, and where they differ from an upload of
+    a browser: method, path, version and type of its content.
     """
 
     lengths: tuple[str, ...]
-    bytes: int = LARGE
+    size: int = LARGE
     chunk: int = 0  # bytes of each chunk of a chunked body; 0: not chunked
     method: str = "PUT"
     path: str = PATH
@@ -97,7 +97,7 @@ FORMS = {
 
 def body(form: Form) -> Iterator[bytes]:
     """The bytes of a request after its head."""
-    parts = [form.head, *([bytes(2**20)] * (form.bytes // 2**20)), TAIL]
+    parts = [form.head, *([bytes(2**20)] * (form.size // 2**20)), TAIL]
     if not form.chunk:
         yield from parts
         return
@@ -120,7 +120,7 @@ def send(port: int, number: int, form: Form, session: str, token: str) -> int:
         try:
             for part in ("\r\n".join([*lines, "", ""]).encode(), *body(form)):
                 sent.sendall(part)
-            sent.settimeout(5 if form.bytes < LARGE else 60)
+            sent.settimeout(5 if form.size < LARGE else 60)
             return int((sent.recv(64).split() or [b"", b"0"])[1])
         except OSError:  # it was ended before all was sent
             return 0
@@ -145,7 +145,9 @@ async def attacked(server: Server, forms: Iterable[Form]) -> tuple[list[int], fl
         request.rerun_script.query_string = ""
         await screen.send(request.SerializeToString())
         while not message.HasField("new_session"):
-            message.ParseFromString(await screen.recv())
+            received = await screen.recv()
+            assert isinstance(received, bytes)
+            message.ParseFromString(received)
         session = message.new_session.initialize.session_id
         statuses = [
             await asyncio.to_thread(send, server.port, number, form, session, token[1])

@@ -15,6 +15,7 @@ from spmd_core.lab import Asker, Lab
 from spmd_core.lab.archive import container
 from spmd_core.time import calibration, calibration_of
 from tests.labs import HASTY
+from tests.results.test_study import RESULT as STUDIED
 from tests.ui.predictions import predicted, store
 
 RUN, PREDICTED = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb"
@@ -225,3 +226,19 @@ def test_a_viewer_imports_no_more_than_the_server_has_room_for(there, here):
         take(here, packed(there), asker=Asker("somebody"))
     assert here.history() == ()
     assert take(here, packed(there)).imported  # the command line has no limit
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, 1e-320], ids=["none", "below zero", "1e628 times"])
+def test_times_that_no_clock_measures_are_refused_without_a_warning(here, seconds):
+    """Warnings are errors here: NumPy's were printed, and the run was taken."""
+    body = STUDIED.model_dump(mode="json")
+    for number, each in enumerate(body["strategies"].values()):
+        each["samples_s"] = [seconds if number else 1e308] * len(each["samples_s"])
+        each["turns_s"] = [[at] for at in each["samples_s"]]
+    fields = {"run": STUDIED.run, "experiment": body["experiment"], "state": "succeeded"}
+    fields |= {"submitted_at": 1.0, "started_at": 1.0, "finished_at": 2.0, "result": body}
+    file = io.BytesIO()
+    member = (f"runs/{STUDIED.run}.json", json.dumps(fields).encode())
+    container.write(file, "another", 1.0, [member])
+    (refused,) = take(here, file.getvalue()).refused
+    assert "has a result that cannot be shown" in refused.reason

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import ValidationError
 
 from spmd_core.base import Frozen, refuse, shorten
@@ -107,16 +108,22 @@ def _check(run: str, read: ArchivedRun) -> None:
     if len(read.stderr_tail or "") > _MOST_TAIL or len(read.owner_name or "") > 200:
         raise refuse(f"run {run}", "has a text that is too long", "export it again")
     read.labels.labels()
-    try:
-        experiment_words(read.experiment)
-        if result:
-            shown = in_words(result)
-            run_headline(shown)
-            csv_text(shown)
-            json_text(shown)
+    try:  # NumPy, which otherwise warns and goes on, refuses times that no clock measures
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            _show(read)
     except _UNSHOWN as error:
         rule = f"has a result that cannot be shown ({shorten(str(error), 60)})"
         raise refuse(f"run {run}", rule, "export it again") from error
+
+
+def _show(read: ArchivedRun) -> None:
+    """Write a run as screens and files do."""
+    experiment_words(read.experiment)
+    if read.result:
+        shown = in_words(read.result)
+        run_headline(shown)
+        csv_text(shown)
+        json_text(shown)
 
 
 class _ArchivedItem(Frozen):

@@ -49,6 +49,7 @@ COPIED = (
     "home.py",
     "app.py",
     "pyproject.toml",
+    ".streamlit",
     "docs",
 )
 PROCESSES = 2

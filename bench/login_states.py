@@ -1,13 +1,31 @@
-"""States of secrets.toml: one that describes a login, and twelve that somebody may leave behind."""
+"""States of secrets.toml: one that describes a login, and twelve that somebody may leave behind; and
+the cookies of a login.
+"""
 
+import json
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-LOGIN = """
+from itsdangerous import TimestampSigner, URLSafeTimedSerializer
+
+COOKIE = "_streamlit_user"
+SECRET = "a secret of thirty-two characters"
+ANN: dict[str, Any] = {
+    "iss": "https://accounts.example",
+    "sub": "ann",
+    "email": "ann@example.com",
+    "email_verified": True,
+    "provider": "default",
+    "origin": "http://localhost:8501",
+    "is_logged_in": True,
+}
+LOGIN = f"""
 [auth]
 redirect_uri = "http://localhost:8501/oauth2callback"
-cookie_secret = "a secret of thirty-two characters"
+cookie_secret = "{SECRET}"
 client_id = "lab"
 client_secret = "hidden"
 server_metadata_url = "https://accounts.example/.well-known/openid-configuration"
@@ -57,3 +75,20 @@ def leave(path: Path, make: Callable[[Path], None]) -> None:
 def set_up(path: Path) -> None:
     """The state that describes a login."""
     leave(path, _written(LOGIN))
+
+
+def signed(
+    claims: Mapping[str, Any] = ANN, secret: str = SECRET, age_s: float = -2.0
+) -> dict[str, str]:
+    """The cookie that Streamlit signs for whom a provider has logged in, made so long ago; by default
+    a moment ahead: what ends logins ends those of the same second too.
+    """
+    made_at = int(time.time() - age_s)
+    signer = type("Signer", (TimestampSigner,), {"get_timestamp": lambda _: made_at})
+    serializer = URLSafeTimedSerializer(secret, salt=COOKIE, signer=signer)
+    return {COOKIE: str(serializer.dumps(json.dumps(claims)))}
+
+
+def cookie_header(cookies: Mapping[str, str]) -> str:
+    """Cookies as a browser sends them."""
+    return "; ".join(f"{name}={value}" for name, value in cookies.items())

@@ -55,12 +55,7 @@ def open_page(screen: str) -> DeltaGenerator:
     )
     style.draw()
     _require_login()
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
-        st.markdown("**SPMD Lab**", width="content")
-        for script, label, icon in PAGES.values():
-            st.page_link(script, label=label, icon=icon)
-        st.space("stretch")
-        share = st.container(width="content")
+    share = _menu()
     _address_banner()
     if version.source.has_changed():
         st.warning(version.START_AGAIN, icon=":material/restart_alt:")
@@ -81,6 +76,17 @@ def open_page(screen: str) -> DeltaGenerator:
         links.from_query(screen)
         _link_notice(screen)
     return share
+
+
+def _menu() -> DeltaGenerator:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
+        st.markdown("**SPMD Lab**", width="content")
+        for script, label, icon in PAGES.values():
+            st.page_link(script, label=label, icon=icon)
+        st.space("stretch")
+        if door.is_login_set_up():
+            _log_out()
+        return st.container(width="content")
 
 
 def _own_files() -> None:
@@ -192,20 +198,16 @@ def _require_login() -> None:
     entry = door.entry()
     if entry.may_enter:
         return
-    if sentence := entry.closed or entry.turned_away:
-        refusal(sentence)
-    for provider in entry.providers:
-        named = "" if provider == "default" else f" with {plain(provider)}"
-        st.button(
-            "Log in" + named,
-            on_click=st.login,
-            args=(provider,),
-            icon=":material/login:",
-            key=f"login:{provider}",
-        )
-    if entry.turned_away:
-        st.button("Log out", on_click=st.logout, icon=":material/logout:", key="logout")
+    refusal(entry.closed or entry.turned_away or door.FIRST)
+    if not entry.closed:
+        _log_out()
     st.stop()
+
+
+def _log_out() -> None:
+    st.button(
+        "Log out", on_click=st.logout, icon=":material/logout:", key="logout", type="tertiary"
+    )
 
 
 def draw_table(

@@ -1,6 +1,6 @@
 """The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
-from spmd_core.base import descriptors, held_folder, login, threads
+from spmd_core.base import descriptors, held_folder, login, logins, threads
 from spmd_core.base.child import CLOCK_TIMES, ask_child, resident_bytes
 from spmd_core.base.errors import (
     AccessError,
@@ -76,6 +76,7 @@ __all__ = [
     "imported",
     "is_confirmed",
     "login",
+    "logins",
     "member_words",
     "mesh_text",
     "number_text",

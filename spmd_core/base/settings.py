@@ -87,6 +87,7 @@ class Settings:
     anonymous: str = (
         ""  # the role of who has not logged in; "": admin on loopback, viewer elsewhere
     )
+    login_s: float = 12 * 3600.0  # how long a login lasts
     examples: bool = True  # a new data folder takes in the results that came with the program
     token: str = ""  # that a link carries once, before anything is served
     # what may be done with programs that others hand in: off, compile, run or kernels; "": run,
@@ -148,6 +149,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         admins=_words(environ, "SPMD_LAB_ADMINS", *_PEOPLE),
         runners=_words(environ, "SPMD_LAB_RUNNERS", *_PEOPLE),
         anonymous=_choice(environ, "SPMD_LAB_ANONYMOUS", ROLES),
+        login_s=_seconds(environ, "SPMD_LAB_LOGIN_S", defaults.login_s),
         uploads=_choice(environ, "SPMD_LAB_UPLOADS", UPLOADS),
         examples=_choice(environ, "SPMD_LAB_EXAMPLES", ("on", "off")) != "off",
         token=_token(environ, "SPMD_LAB_TOKEN"),

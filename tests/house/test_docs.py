@@ -213,7 +213,7 @@ def test_every_import_is_a_requirement_and_every_requirement_is_imported():
         if name != "a computed name"
     }
     ours = {"app", "home", "pages", "ui", "spmd_core", "tests", "bench", "sitecustomize"}
-    brought = {"jaxlib", "uvicorn", "packaging"}  # by jax, streamlit and pytest
+    brought = {"itsdangerous", "jaxlib", "uvicorn", "packaging"}  # by jax, streamlit and pytest
     outside = modules - set(sys.stdlib_module_names) - ours - brought
     required = (requirements("requirements.txt") | requirements("requirements-dev.txt")) - TOOLS
     assert outside - TOOLS == {MODULES.get(name, name) for name in required}

@@ -60,6 +60,20 @@ HELD = {
         "ui/entrance/test_login.py", "test_an_open_address_without_login_is_pointed_out"),
     "Without a list nobody comes in": ("base/login/test_login.py", "test_others_are_turned_away"),
     "with `*`, whoever the provider knows": ("base/login/test_login.py", "test_members_come_in"),
+    "Before a login nothing is served but": (
+        "ui/entrance/test_before.py", "test_nothing_is_served_before_a_login"),
+    "each message of an open tab is checked anew": (
+        "ui/entrance/test_before.py", "test_a_login_is_over_at_once_for_each_tab_and_copy"),
+    "A login lasts twelve hours": (
+        "ui/entrance/test_before.py", "test_what_is_no_login_opens_nothing"),
+    "in every open tab and for every copy of its cookie": (
+        "ui/entrance/test_before.py", "test_a_login_is_over_at_once_for_each_tab_and_copy"),
+    "all of the member's logins end": (
+        "ui/entrance/test_before.py", "test_a_login_is_over_at_once_for_each_tab_and_copy"),
+    "the member is no longer on the list of a dashboard that was started again": (
+        "ui/entrance/test_before.py", "test_who_is_no_member_may_log_out"),
+    "A run that was submitted before goes on": (
+        "lab/store/test_roles.py", "test_a_run_outlasts_the_role_of_who_submitted_it"),
     "A login that was once seen is remembered in the data folder": (
         "base/login/test_login.py", "test_only_the_command_ends_a_login"),
     "where Authlib is missing": (
@@ -226,6 +240,7 @@ HELD = {
 }  # fmt: skip
 # what says how to set something up, where it stands, or how browsers are
 NO_CLAIM = (
+    "The provider is not asked again while a login lasts",
     "Tunnel to it",
     "Whoever reaches the dashboard can run programs",
     "Before binding it to another address",

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import streamlit as st
 
-from bench.login_states import CLOSED, leave, set_up
+from bench.login_states import CLOSED, cookie_header, leave, set_up, signed
 from spmd_core.base import descriptors, login
 from tests.loops import finished
 from ui.entrance import door
@@ -23,6 +23,7 @@ def secrets(tmp_path, data_folder, monkeypatch):
         st, "get_option", lambda name: [str(path)] if name == "secrets.files" else option(name)
     )
     monkeypatch.setattr(door, "_has_library", lambda: True)
+    monkeypatch.setenv("SPMD_LAB_MEMBERS", "example.com")
     return path
 
 
@@ -37,7 +38,13 @@ async def served(scope, receive, send):
         await send({"type": f"websocket.{kind}", "text": "data"})
 
 
-def asked(gate, path="/"):
+def scope(kind, path="/", cookies=None):
+    """A request of a member, or with these cookies."""
+    headers = [(b"cookie", cookie_header(signed() if cookies is None else cookies).encode())]
+    return {"type": kind, "method": "GET", "path": path, "headers": headers}
+
+
+def asked(gate, path="/", cookies=None):
     """Status and body of a request."""
     sent = []
 
@@ -47,11 +54,11 @@ def asked(gate, path="/"):
     async def send(message):
         sent.append(message)
 
-    finished(gate({"type": "http", "path": path}, receive, send))
+    finished(gate(scope("http", path, cookies), receive, send))
     return sent[0]["status"], sent[1]["body"].decode()
 
 
-def connected(gate, *between):
+def connected(gate, *between, cookies=None):
     """What a connection answers: to being opened, and to a message after each of `between`."""
     sent, steps = [], iter(between)
 
@@ -67,7 +74,7 @@ def connected(gate, *between):
     async def send(message):
         sent.append(message["type"].partition(".")[2])
 
-    finished(gate({"type": "websocket", "path": "/_stcore/stream"}, receive, send))
+    finished(gate(scope("websocket", "/_stcore/stream", cookies), receive, send))
     return sent
 
 
@@ -119,14 +126,15 @@ def test_an_answer_that_comes_late_is_not_sent(secrets, data_folder, monkeypatch
     async def send(message):
         sent.append(message["type"].partition(".")[2])
 
-    finished(Gate(slow)({"type": "websocket"}, receive, send))
+    finished(Gate(slow)(scope("websocket"), receive, send))
     assert sent == ["accept", "close"]
 
 
 def test_a_login_that_is_set_up_while_it_runs_ends_the_connections_of_before(secrets, data_folder):
     gate = Gate(served)
-    assert connected(gate, lambda: None) == ["accept", "send"]
-    assert connected(gate, lambda: set_up(secrets)) == ["accept", "close"]
+    assert connected(gate, lambda: None, cookies={}) == ["accept", "send"]
+    assert connected(gate, lambda: set_up(secrets), cookies={}) == ["accept", "close"]
+    assert connected(gate, lambda: None, cookies={}) == ["close"]
     assert connected(gate, lambda: None) == ["accept", "send"]
 
 

@@ -10,8 +10,10 @@ from functools import lru_cache
 from importlib.util import find_spec
 
 import streamlit as st
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
 from streamlit.errors import StreamlitSecretNotFoundError
-from streamlit.runtime.secrets import Secrets as SecretsReader
+from streamlit.runtime.secrets import Secrets as SecretsReader, secrets_singleton
 
 from spmd_core.base import (
     AccessError,
@@ -21,13 +23,16 @@ from spmd_core.base import (
     default_data_folder,
     held_folder,
     login,
+    logins,
     read_settings,
 )
+from ui.entrance import cookies
 
 # of Streamlit's reader: it does not parse, cannot be opened, is no text, is nested too deep
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # A screen is hundreds of messages: a look at the files for each took a quarter of a rerun's time.
 LOOK_S = 0.25
+FIRST = "Log in first: load the page again."
 _entered = threading.local()  # when this thread's visitor was last let in
 _UNREADABLE = (StreamlitSecretNotFoundError, OSError, ValueError, RecursionError)
 
@@ -68,9 +73,36 @@ def _visitor() -> Entry:
         return Entry(closed=sentence)
     if secrets.auth is None:
         return Entry()
-    if st.user.get("is_logged_in") is not True:
+    sent = dict(st.context.cookies)  # of when the tab was opened
+    is_over = cookies.COOKIE in sent and member_of(sent) is None
+    if st.user.get("is_logged_in") is not True or is_over:
         return Entry(providers=login.providers(secrets.auth))
     return Entry(turned_away=login.turned_away(st.user, read_settings().members))
+
+
+def entry_of(scope: Scope) -> Entry:
+    """How the visitor stands whom a request comes from."""
+    secrets = _secrets()
+    if sentence := _closed(secrets):
+        return Entry(closed=sentence)
+    if secrets.auth is None:
+        return Entry()
+    if (visitor := member_of(HTTPConnection(scope).cookies)) is None:
+        return Entry(providers=login.providers(secrets.auth))
+    return Entry(turned_away=login.turned_away(visitor.claims, read_settings().members))
+
+
+def member_of(sent: Mapping[str, str]) -> cookies.Login | None:
+    """Whose login the cookies of a request hold; None where it is none, or over."""
+    auth = _secrets().auth
+    if not isinstance(auth, Mapping) or not isinstance(secret := auth.get("cookie_secret"), str):
+        return None
+    found, lasts_s = cookies.login_of(sent, secret), read_settings().login_s
+    if found is None or found.claims.get("provider") not in login.providers(auth):
+        return None
+    folder = default_data_folder()
+    is_over = logins.is_over(folder, auth, found.person, found.made_at, lasts_s)
+    return None if is_over else found
 
 
 def check() -> None:
@@ -82,9 +114,7 @@ def check() -> None:
         return
     visitor = entry()
     if not visitor.may_enter:
-        raise AccessError(
-            visitor.closed or visitor.turned_away or "Log in first: load the page again."
-        )
+        raise AccessError(visitor.closed or visitor.turned_away or FIRST)
     _entered.at = now
 
 
@@ -118,7 +148,13 @@ def _closed(secrets: login.Secrets) -> str | None:
         except StorageError as error:
             return str(error)
     has_library = secrets.auth is None or _has_library()  # a search of files, at every look
-    return login.closed(secrets, kept, has_library)
+    if (sentence := login.closed(secrets, kept, has_library)) or secrets.auth is None:
+        return sentence
+    try:
+        logins.end_before(folder, secrets.auth)
+    except StorageError as error:
+        return str(error)
+    return None
 
 
 def _has_library() -> bool:
@@ -159,7 +195,10 @@ def _read_once(paths: tuple[str, ...], _: tuple[object, ...]) -> login.Secrets:
 
 
 def _read(paths: tuple[str, ...]) -> login.Secrets:
-    """As Streamlit reads them: a later file's section replaces that of one before."""
+    """As Streamlit reads them: a later file's section replaces that of one before. Streamlit is to
+    read them again too, whose own look may be seconds late.
+    """
+    secrets_singleton._reset()
     sections: dict[str, object] = {}
     problems = []
     for path in paths:

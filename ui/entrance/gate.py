@@ -1,4 +1,6 @@
-"""Serves nothing but a sentence while the dashboard is closed, on every path and open connection."""
+"""Serves nothing but a sentence while the dashboard is closed, and a page to log in before a login:
+on every path and open connection.
+"""
 
 import time
 
@@ -6,7 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spmd_core.base import descriptors, read_settings
-from ui.entrance import door, hosts, sessions, token, uploads, version
+from ui.entrance import before, door, hosts, sessions, token, uploads, version
 
 UNAVAILABLE = 503
 FULL = (
@@ -23,7 +25,6 @@ class Gate:
 
     def __init__(self, app: ASGIApp):
         self._app = app
-        self._looked, self._is_closed, self._has_login = float("-inf"), False, False
         # a login is remembered, and the source is stamped, from the start on, not from the first
         # visitor on
         door.closed()
@@ -32,7 +33,7 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it with the sentence."""
         if scope["type"] == "http":
-            if answer := _instead(scope):
+            if answer := _instead(scope) or await before.answer(scope) or uploads.answer(scope):
                 await answer(scope, receive, send)
             elif uploads.is_upload(scope):
                 await uploads.take(self._app, scope, receive, send)
@@ -47,11 +48,10 @@ class Gate:
             await self._app(scope, receive, send)
 
     async def _connection(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A connection that ends with the browser's next message once the dashboard is closed, or
-        once a login is required that was not when it began; with the server's within `door.LOOK_S`.
+        """A connection that ends with the browser's next message once its visitor may not come in
+        any more, such as after a log-out elsewhere; with the server's within `door.LOOK_S`.
         """
-        had_login = door.is_login_set_up()
-        is_ended = False
+        looked, may_enter, is_ended = float("-inf"), True, False
 
         async def end() -> None:
             nonlocal is_ended
@@ -60,8 +60,10 @@ class Gate:
                 await send(_CLOSE)
 
         def may_go_on(within: float) -> bool:
-            self._look(within)
-            return not (is_ended or self._is_closed) and self._has_login == had_login
+            nonlocal looked, may_enter
+            if (now := time.monotonic()) - looked >= within:
+                looked, may_enter = now, door.entry_of(scope).may_enter
+            return may_enter and not is_ended
 
         async def received() -> Message:
             message = await receive()
@@ -83,13 +85,6 @@ class Gate:
         finally:
             sessions.let_go()
 
-    def _look(self, within: float) -> None:
-        """How the door stands, as seen at most `within` seconds ago."""
-        now = time.monotonic()
-        if now - self._looked >= within:
-            self._is_closed, self._has_login = bool(door.closed()), door.is_login_set_up()
-            self._looked = now
-
 
 def _is_page(scope: Scope) -> bool:
     """Returns True if a request is for a new tab, not for a part of an open one."""
@@ -102,8 +97,8 @@ def _may_connect(scope: Scope) -> bool:
     """Returns True if a screen may open its connection."""
     asked = read_settings().token
     is_known = not asked or token.is_known(scope, asked)
-    refused = hosts.refusal(scope) or door.closed()
-    return is_known and not refused and descriptors.left() >= descriptors.RESERVE
+    may_enter = is_known and not hosts.refusal(scope) and door.entry_of(scope).may_enter
+    return may_enter and descriptors.left() >= descriptors.RESERVE
 
 
 def _instead(scope: Scope) -> Response | None:
@@ -117,6 +112,4 @@ def _instead(scope: Scope) -> Response | None:
     if sentence := door.closed():
         return PlainTextResponse(f"{sentence}\n", UNAVAILABLE, {"cache-control": "no-store"})
     asked = read_settings().token
-    if asked and (answer := token.answer(scope, asked)):
-        return answer
-    return uploads.answer(scope)
+    return token.answer(scope, asked) if asked else None

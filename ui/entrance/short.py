@@ -44,7 +44,7 @@ def _answer(scope: Scope) -> Response | None:
     if scope.get("method") not in ("GET", "HEAD"):
         return None
     short = _SHORT.search(scope["path"])
-    if _is_previewing(scope):
+    if is_previewing(scope):
         query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
         if short or "experiment" in query:
             words = _short_words(short) if short else _experiment(query["experiment"][0])
@@ -61,7 +61,8 @@ def _short_words(short: re.Match[str]) -> str:
     return f"{'Collection' if short[1] == 'c' else 'Run'} {short[2]}"
 
 
-def _is_previewing(scope: Scope) -> bool:
+def is_previewing(scope: Scope) -> bool:
+    """Returns True if a program fetches a link to show a preview of it."""
     agents = [value for name, value in scope["headers"] if name == b"user-agent"]
     return any(_PREVIEWING.search(agent.decode("latin-1")) for agent in agents)
 

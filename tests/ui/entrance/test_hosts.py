@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit import config
 
 from bench.foreign_hosts import BELOW, FOREIGN, NAMED, OWN, PATHS, Form
-from bench.login_states import LOGIN
+from bench.login_states import LOGIN, cookie_header, signed
 from tests.loops import finished
 from ui.entrance import hosts
 from ui.entrance.gate import Gate
@@ -38,6 +38,7 @@ def sent(form: Form, path: str, method="GET"):
     target = form.target.format(path)
     headers = [(b"host", host.encode()) for host in form.hosts]
     headers += [(b"origin", origin.encode()) for origin in form.origins]
+    headers += [(b"cookie", cookie_header(signed()).encode())]
     kind = "websocket" if path.endswith("/stream") else "http"
     scope = {"type": kind, "path": target, "headers": headers, "method": method}
     messages = []
@@ -83,6 +84,7 @@ def test_foreign_names_are_refused_and_own_ones_served(options, names, settings)
 def test_with_a_login_the_host_of_its_address_is_served(settings, tmp_path, monkeypatch):
     settings({"server.address": "0.0.0.0"})
     monkeypatch.setattr("ui.entrance.door._has_library", lambda: True)
+    monkeypatch.setenv("SPMD_LAB_MEMBERS", "example.com")
     (tmp_path / "secrets.toml").write_text(
         LOGIN.replace("http://localhost:8501", "https://lab.example.com")
     )

@@ -1,5 +1,5 @@
-"""Where a login is set up, a screen shows nothing before it; where none is, and others can reach the
-address, each screen says so.
+"""Where a login is set up, a screen shows nothing to a tab without one; where none is, and others can
+reach the address, each screen says so.
 """
 
 from pathlib import Path
@@ -9,6 +9,7 @@ from streamlit.config import get_option, set_option
 from streamlit.testing.v1 import AppTest
 
 from ui.entrance import door
+from ui.markdown import plain
 
 ROOT = Path(__file__).resolve().parents[3]
 AUTH = {
@@ -37,16 +38,11 @@ def opened(data_folder, monkeypatch):
     return opened
 
 
-def test_a_screen_asks_for_the_login_first(opened):
+def test_a_tab_without_a_login_shows_nothing(opened):
+    """Such as one that Streamlit does not take for logged in, being at another address."""
     page = opened()
-    assert [button.label for button in page.button] == ["Log in"] and not page.title
-
-
-def test_each_provider_has_a_button(opened):
-    common = {key: AUTH[key] for key in ("redirect_uri", "cookie_secret")}
-    one = {key: value for key, value in AUTH.items() if key not in common}
-    page = opened(common | {"google": one, "okta": one})
-    assert [button.label for button in page.button] == ["Log in with google", "Log in with okta"]
+    assert [button.label for button in page.button] == ["Log out"] and not page.title
+    assert page.error[0].value == plain(door.FIRST)
 
 
 def test_members_come_in_and_others_may_log_out(opened):

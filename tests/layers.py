@@ -56,6 +56,7 @@ UI_FLOORS = (
         "tables",
         "run_tables",
         "inputs",
+        "forms",
         "mesh_fields",
         "links",
         "cards",

@@ -28,7 +28,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     """A valid experiment of any workload, with a mesh of up to three axes and 8 devices."""
     workload = draw(st.sampled_from(COMPUTATIONS))
     words = {
-        name: draw(st.sampled_from(option.words))
+        name: draw(st.sampled_from(option.choices))
         for name, option in workload.options.items()
         if isinstance(option, Choice)
     }

@@ -12,7 +12,7 @@ from spmd_core.base import RequestError, WorkerError, read_file, refuse, shorten
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.config import config_from
 from spmd_core.commands.output import check_output, write_output
-from spmd_core.commands.predict_arguments import ARGUMENTS
+from spmd_core.commands.predict_arguments import ARGUMENTS, given_fields
 from spmd_core.commands.printed.predict_lines import (
     PredictAnswer,
     only,
@@ -24,7 +24,7 @@ from spmd_core.commands.run import ended_words
 from spmd_core.commands.spec import read_one
 from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import (
-    CHOICES,
+    PLAN_FIELDS,
     VARIABLE,
     Config,
     Experiment,
@@ -53,28 +53,7 @@ _NOT_OF_BASELINE = {
     "trace",
     "remedies",
 }
-_PLAN_OPTIONS = (
-    "model",
-    "mesh",
-    "batch_per_device",
-    "sequence",
-    "remat",
-    "save",
-    "offload",
-    "attention_blocks",
-    "attention_backward",
-    "state_dtype",
-    "second_moment_dtype",
-    "parameter_dtype",
-    "device_order",
-    "activation",
-    "gated",
-    "tied",
-    "capacity_factor",
-    "imbalance",
-    *VARIABLE,
-)
-_SWITCHES = ("fused_qkv", "fused_mlp", "dropless")
+_PLAN_OPTIONS = {"model", "mesh", "batch_per_device", "sequence", *PLAN_FIELDS, *VARIABLE}
 
 
 def main(arguments: Namespace) -> int:
@@ -99,7 +78,7 @@ def _meaningless(
     arguments: Namespace, given: set[str]
 ) -> tuple[tuple[object, str, set[str], str], ...]:
     """(whether it holds, beside what, which of the given arguments mean nothing then, the fix)."""
-    described = given & {*_PLAN_OPTIONS, *_SWITCHES, "config"}
+    described = given & {*_PLAN_OPTIONS, "config"} - {"compiler_flags"}
     scaling = {"scaling"} if arguments.scaling == "strong" else set()
     return (
         (
@@ -139,7 +118,7 @@ def _check_together(arguments: Namespace) -> None:
     given = {
         name
         for name, value in vars(arguments).items()
-        if value is not None and (value is not False or name in CHOICES)
+        if value is not None and (value is not False or name in PLAN_FIELDS)
     }
     for holds, beside, names, fix in _meaningless(arguments, given):
         if holds and names:
@@ -210,27 +189,12 @@ def plan_from(arguments: Namespace) -> Plan:
                 "is incomplete",
                 "name a target, a model, a mesh and a batch per device, or a spec",
             )
-    given = {
-        name: getattr(arguments, name)
-        for name in _PLAN_OPTIONS
-        if getattr(arguments, name) is not None
-    }
-    given["sizes"] = {name: given.pop(name) for name in VARIABLE if name in given}
-    given["mesh"] = parse_mesh(arguments.mesh)
-    for name in ("save", "offload"):
-        if name in given:
-            given[name] = tuple(part for part in given[name].split(",") if part)
-    if arguments.compiler_flags:
-        given["compiler_flags"] = tuple(
-            flag.removeprefix("--") for flag in arguments.compiler_flags.split()
-        )
-    return parse_plan(
-        given
-        | {
-            "target": arguments.target,
-            **{name: getattr(arguments, name) for name in _SWITCHES},
-        }
-    )
+    given: dict[str, object] = {"target": arguments.target, "model": arguments.model}
+    given |= {"mesh": parse_mesh(arguments.mesh), "batch_per_device": arguments.batch_per_device}
+    given |= {"sequence": arguments.sequence} if arguments.sequence is not None else {}
+    sizes = {name: getattr(arguments, name) for name in VARIABLE}
+    given["sizes"] = {name: size for name, size in sizes.items() if size is not None}
+    return parse_plan(given | given_fields(arguments, PLAN_FIELDS))
 
 
 def _predicted(experiment: Experiment, arguments: Namespace) -> "PredictAnswer":

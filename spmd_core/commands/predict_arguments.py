@@ -1,7 +1,8 @@
-"""The arguments of `python -m spmd_core predict`."""
+"""The arguments of `python -m spmd_core predict`; the flags that a table of fields draws."""
 
 import math
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Mapping
 
 from spmd_core.base import RequestError, Settings
 from spmd_core.commands import predict_sweep
@@ -9,13 +10,42 @@ from spmd_core.commands.config import CONFIG
 from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
-from spmd_core.experiment import ACTIVATIONS, NAMES, VARIABLE
+from spmd_core.experiment import PLAN_FIELDS, VARIABLE, Choice, Field, Switch, Words
 from spmd_core.words import read_price
 
+HELD = {name: row for name, row in PLAN_FIELDS.items() if not row.searched}  # of every candidate
 
-def _blocks(text: str) -> tuple[int, ...]:
-    """One whole number, or three."""
-    return tuple(int(part) for part in text.split(","))
+
+def flags_of(fields: Mapping[str, Field]) -> dict[str, dict[str, object]]:
+    """The arguments of the command line that set these fields, as `add_argument` takes them."""
+    return {flag: words for row in fields.values() for flag, words in _flags(row).items()}
+
+
+def _flags(row: Field) -> dict[str, dict[str, object]]:
+    text = row.help or f"{row.label[0].lower()}{row.label[1:]}"
+    if isinstance(row, Switch):
+        return {row.flag: {"action": "store_const", "const": True, "help": text}}
+    if isinstance(row, Choice) and row.meanings:
+        return {
+            f"--{word}": {"action": "store_const", "dest": row.name, "const": value, "help": text}
+            for word, value in row.meanings.items()
+        }
+    words = {Choice: "choices", Words: "known"}.get(type(row), "")
+    listed = ", ".join(filter(None, getattr(row, words, ())))
+    usual = row.text(row.value) if row.value else ""
+    text += f": {listed}" if listed else ""
+    text += f" (default {usual})" if usual else ""
+    return {row.flag: {"metavar": row.metavar, "help": text}}
+
+
+def given_fields(arguments: Namespace, fields: Mapping[str, Field]) -> dict[str, object]:
+    """The values of the fields whose flags were given; RequestError for a text that has none."""
+    given = {name: getattr(arguments, name) for name in fields}
+    return {
+        name: fields[name].decode(name, value) if isinstance(value, str) else value
+        for name, value in given.items()
+        if value is not None
+    }
 
 
 def _price(text: str) -> float:
@@ -34,15 +64,10 @@ def _seconds(text: str) -> float:
     return value
 
 
-# which argparse puts into its sentences
-_blocks.__name__, _seconds.__name__ = "list of blocks", "number of seconds"
+_seconds.__name__ = "number of seconds"  # which argparse puts into its sentences
 
 
 _OPTIONS = {
-    "--compiler-flags": {
-        "metavar": '"xla_…=true …"',
-        "help": "added to those of the published runs",
-    },
     "--strategy": {"metavar": "NAME", "help": "of a spec; default: its first that uses a mesh"},
     "--timeout": {
         "type": _seconds,
@@ -91,58 +116,8 @@ _PLAN = {
     },
     "--batch-per-device": {"type": float, "metavar": "N", "help": "sequences per device and step"},
     "--sequence": {"type": int, "metavar": "N", "help": "tokens of a sequence (default 2048)"},
-    "--remat": {
-        "metavar": "POLICY",
-        "help": "rematerialization: none, minimal (save projections) or full (default)",
-    },
-    "--save": {"metavar": "NAMES", "help": f"saved on the device, of {','.join(NAMES)}"},
-    "--offload": {"metavar": "NAMES", "help": "offloaded to host memory, of the same"},
-    "--fused-qkv": {"action": "store_true", "help": "one matmul for query, key and value"},
-    "--fused-mlp": {"action": "store_true", "help": "one matmul for gate and up"},
-    "--attention-blocks": {
-        "type": _blocks,
-        "metavar": "Q,KV,COMPUTE",
-        "help": "blocks of the attention kernel: queries, keys, keys per matmul; or one number for all",
-    },
-    "--attention-backward": {
-        "metavar": "KERNELS",
-        "help": "fused: one kernel for all gradients of attention; split: two; by default as in "
-        "the chip's published runs",
-    },
-    "--state-dtype": {
-        "metavar": "DTYPE",
-        "help": "of the optimizer's moments: float32 or bfloat16",
-    },
-    "--second-moment-dtype": {"metavar": "DTYPE", "help": "of the second moment alone, the same"},
-    "--parameter-dtype": {"metavar": "DTYPE", "help": "of the parameters: float32 or bfloat16"},
-    "--device-order": {
-        "metavar": "ORDER",
-        "help": "topology (mesh_utils places the axes) or plain",
-    },
 }
 
-
-# what experts do with tokens
-EXPERTS = {
-    "--dropless": {
-        "action": "store_true",
-        "help": "experts take every token, by a grouped matmul",
-    },
-    "--capacity-factor": {
-        "type": float,
-        "metavar": "FACTOR",
-        "help": "rows that an expert takes, over an even share (default 1.25)",
-    },
-    "--imbalance": {
-        "type": float,
-        "metavar": "FACTOR",
-        "help": "dropless: rows that a device takes, over an even share (default 1)",
-    },
-}
-
-
-_YES = {"action": "store_const", "const": True, "default": None}
-_NO = {"action": "store_const", "const": False}
 
 # in place of the model's
 SIZES = {
@@ -155,20 +130,11 @@ SIZES = {
 }
 
 
-_LAYERS = {
-    "--activation": {"metavar": "NAME", "help": f"of the mlp: {', '.join(ACTIVATIONS)}"},
-    "--gated": _YES | {"help": "an mlp of three matmuls, whatever the model has"},
-    "--ungated": _NO | {"dest": "gated", "help": "of two"},
-    "--tied": _YES | {"help": "one vocabulary table, whatever the model has"},
-    "--untied": _NO | {"dest": "tied", "help": "two"},
-}
-
 ARGUMENTS = {
     **_PLAN,
     **CONFIG,
-    **EXPERTS,
+    **flags_of(PLAN_FIELDS),
     **SIZES,
-    **_LAYERS,
     **_OPTIONS,
     **predict_sweep.ARGUMENTS,
 }

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from spmd_core.base import refuse
 from spmd_core.commands.config import CONFIG, config_from
-from spmd_core.commands.predict_arguments import EXPERTS, SIZES
+from spmd_core.commands.predict_arguments import HELD, SIZES, flags_of, given_fields
 from spmd_core.commands.spec import HELP, read_open_spec
 from spmd_core.experiment import AXES, VARIABLE, parse_mesh
 from spmd_core.lab import Lab
@@ -39,8 +39,6 @@ _OF_MODELS = (
     "no_compile",
     "slices",
 )
-_DTYPES = ("state_dtype", "second_moment_dtype", "parameter_dtype")
-_FIXED = (*_DTYPES, "dropless", "capacity_factor", "imbalance", *VARIABLE)
 
 
 ARGUMENTS = {
@@ -80,13 +78,6 @@ ARGUMENTS = {
         "metavar": "v5p=4.2,v5e=1.2",
         "help": "per chip and hour, by generation; of one generation 4.2 alone",
     },
-    **{
-        f"--{name.replace('_', '-')}": {
-            "metavar": "DTYPE",
-            "help": f"as predict has it: {name.replace('_', ' ')}",
-        }
-        for name in _DTYPES
-    },
     "--budget": {
         "type": float,
         "metavar": "SECONDS",
@@ -113,7 +104,7 @@ ARGUMENTS = {
         "help": "print the winner's axis rules as MaxText and Flax write them",
     },
     **CONFIG,
-    **EXPERTS,
+    **flags_of(HELD),
     **SIZES,
 }
 
@@ -146,13 +137,14 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
         given["price"] = read_prices(arguments.price, asked)
     if arguments.memory is not None:
         given["memory_bytes"] = bytes_of(arguments.memory)
-    fixed = {name: getattr(arguments, name) for name in _FIXED if getattr(arguments, name)}
+    sizes = {name: getattr(arguments, name) for name in VARIABLE}
+    fixed = given_fields(arguments, HELD) | {name: size for name, size in sizes.items() if size}
     return read_question(given | {"offload": not arguments.no_offload, "plan": fixed})
 
 
 def _of_spec(arguments: Namespace, lab: Callable[[], Lab]) -> ArrayQuestion:
-    for name in (*_OF_MODELS, *_FIXED):
-        if getattr(arguments, name):
+    for name in (*_OF_MODELS, *HELD, *VARIABLE):
+        if getattr(arguments, name) not in (None, False):
             raise refuse(
                 f"--{name.replace('_', '-')} with a spec",
                 "means nothing",

@@ -13,6 +13,7 @@ from spmd_core.experiment.experiment import (
     parse_experiment_text,
     study_of,
 )
+from spmd_core.experiment.fields import Choice, Field, Integer, Number, Switch, Words
 from spmd_core.experiment.json_text import load_json
 from spmd_core.experiment.layout import (
     Layout,
@@ -24,20 +25,20 @@ from spmd_core.experiment.layout import (
     read_element,
     shape_text,
 )
-from spmd_core.experiment.link import check_flags, encode, link_path, screen_of
+from spmd_core.experiment.link import encode, link_path, screen_of
 from spmd_core.experiment.mapped import AXIS_NAME, MapPlan, read_plan
-from spmd_core.experiment.nearest import shrink
-from spmd_core.experiment.newest import has_newer, newest
+from spmd_core.experiment.nearest import has_newer, newest, shrink
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_code
 from spmd_core.experiment.pasted_shapes import PastedArray
 from spmd_core.experiment.plan import sharding
 from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
+from spmd_core.experiment.plan.fields import NAMES, PLAN_FIELDS
 from spmd_core.experiment.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
 from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
-from spmd_core.experiment.plan.model_size import ACTIVATIONS, CHOICES, VARIABLE, ModelSize
+from spmd_core.experiment.plan.model_size import VARIABLE, ModelSize
 from spmd_core.experiment.plan.models import get_model
-from spmd_core.experiment.plan.plan import NAMES, Plan
+from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.presets import PRESETS
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
 from spmd_core.experiment.plan.sharding import (
@@ -49,7 +50,7 @@ from spmd_core.experiment.plan.sharding import (
     parameter_share,
     plan_notes,
 )
-from spmd_core.experiment.plans import compiler_flags, experiment_of, own_flags
+from spmd_core.experiment.plans import check_flags, compiler_flags, experiment_of, own_flags
 from spmd_core.experiment.resized import axes_left, on_topology, resized
 from spmd_core.experiment.rules import (
     MAX_MESH_AXES,
@@ -75,7 +76,7 @@ from spmd_core.experiment.workloads.catalog import (
     named_axes,
     workload_names,
 )
-from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, GATES, NAME, TABLES
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, NAME
 from spmd_core.experiment.workloads.exported import programs
 from spmd_core.experiment.workloads.exported.description import (
     NAME as PROGRAM_FILE,
@@ -104,7 +105,6 @@ from spmd_core.experiment.workloads.machine import (
     chosen_kinds,
     ladder,
 )
-from spmd_core.experiment.workloads.options import Choice, Integer
 from spmd_core.experiment.workloads.own import files
 from spmd_core.experiment.workloads.own.declare import workload
 from spmd_core.experiment.workloads.own.files import check_present, newer, version_words
@@ -131,21 +131,18 @@ from spmd_core.experiment.workloads.workload import (
 )
 
 __all__ = [
-    "ACTIVATIONS",
     "ALL",
     "ARRAY_DIMS",
     "AXES",
     "AXIS_NAME",
     "BY_POSITION",
     "CALIBRATION",
-    "CHOICES",
     "COLLECTIVES",
     "COLLECTIVES_SWEEP",
     "DATA_AXES",
     "DEFAULT_SPEC",
     "DTYPE_BYTES",
     "FLOATS",
-    "GATES",
     "MARGIN",
     "MAX_CONFIG_BYTES",
     "MAX_MESH_AXES",
@@ -155,12 +152,12 @@ __all__ = [
     "NAME",
     "NAMES",
     "OPTIONAL_FLAGS",
+    "PLAN_FIELDS",
     "PRESETS",
     "PROGRAM_FILE",
     "RULES",
     "STRATEGIES",
     "STUDY_PROCESSES",
-    "TABLES",
     "TRANSFERS",
     "USUAL_POINTS",
     "VARIABLE",
@@ -174,6 +171,7 @@ __all__ = [
     "Described",
     "Divides",
     "Experiment",
+    "Field",
     "Finding",
     "Held",
     "Integer",
@@ -182,6 +180,7 @@ __all__ = [
     "MapPlan",
     "Mesh",
     "ModelSize",
+    "Number",
     "Pasted",
     "PastedArray",
     "Plan",
@@ -190,8 +189,10 @@ __all__ = [
     "Sharded",
     "ShardedArray",
     "Spec",
+    "Switch",
     "Timing",
     "Variant",
+    "Words",
     "Workload",
     "array_bytes",
     "arrays",

@@ -13,12 +13,11 @@ from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.experiment.experiment import MAX_TEXT_BYTES, Experiment, parse_experiment
 from spmd_core.experiment.json_text import load_json
 from spmd_core.experiment.nearest import nearest
-from spmd_core.experiment.plan.flags import link_refusal
+from spmd_core.experiment.plans import check_flags
 
 __all__ = [
     "MAX_LINK_CHARACTERS",
     "Link",
-    "check_flags",
     "decode",
     "encode",
     "link_path",
@@ -109,13 +108,6 @@ def decode(text: str) -> Experiment:
     experiment = parse_experiment(payload(text))
     check_flags(experiment)
     return experiment
-
-
-def check_flags(experiment: Experiment) -> None:
-    """RequestError for a compiler flag that only a command line or a spec file may set."""
-    for flag in str(dict(experiment.options).get("compiler_flags", "")).split():
-        if sentence := link_refusal(flag):
-            raise RequestError(sentence)
 
 
 def payload(text: str) -> Any:

@@ -10,18 +10,19 @@ from spmd_core.base import RequestError, mesh_text, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.nearest_fields import (
+    Form,
     Report,
-    choices,
+    accepted,
     drop_unknown,
     kept,
-    options,
     plain_fields,
     sentence,
+    strategies,
     workload,
 )
-from spmd_core.experiment.nearest_plan import repair_decoder
-from spmd_core.experiment.types import Axes
-from spmd_core.experiment.workloads.decoder import DECODER
+from spmd_core.experiment.nearest_plan import repaired_plan
+from spmd_core.experiment.plans import check_flags
+from spmd_core.experiment.workloads.own import files
 from spmd_core.experiment.workloads.workload import Workload
 from spmd_core.machine import default_target, parse_target
 
@@ -43,7 +44,7 @@ def nearest(data: Any, device_count: int | None = None, target: str | None = Non
     version.
     """
     try:
-        asked = parse_experiment(data)
+        asked = _checked(data)
     except RequestError:
         asked = None
     if (
@@ -58,14 +59,20 @@ def nearest(data: Any, device_count: int | None = None, target: str | None = Non
         or data.get("mesh") is None
         or data.get("version", 1) != 1
     ):
-        return Nearest(parse_experiment(data), ())  # raises: there is nothing to start from
+        return Nearest(_checked(data), ())  # raises: there is nothing to start from
     sentences: list[str] = []
     if "variants" in data:
         sentences.append("A study is not changed variant by variant: its first one is left.")
     first = {name: value for name, value in data.items() if name != "variants"}
-    return Nearest(
-        parse_experiment(_repair(first, device_count, target, sentences.append)), tuple(sentences)
-    )
+    repaired = _repair(first, device_count, target, sentences.append)
+    return Nearest(_checked(repaired), tuple(sentences))
+
+
+def _checked(fields: Any) -> Experiment:
+    """The experiment; RequestError where there is none, or where a link may not carry it."""
+    experiment = parse_experiment(fields)
+    check_flags(experiment)
+    return experiment
 
 
 def _available(target: str, device_count: int | None) -> float:
@@ -73,34 +80,52 @@ def _available(target: str, device_count: int | None) -> float:
     return math.inf if known is None else known
 
 
-def _repair(
-    data: dict[str, Any], device_count: int | None, target: str | None, say: Report
-) -> dict[str, Any]:
-    if data["workload"] == DECODER.name:
-        return repair_decoder(data, say)
-    what = workload(data, say)
-    data["options"] = options(what, data.get("options"), say)
-    what = what.chosen(data["options"])
-    drop_unknown(data, say)
-    data["target"] = _target(data.get("target"), target, say)
-    mesh = data["mesh"] = _mesh(
-        data["mesh"], _available(data["target"], device_count), data["target"], say
-    )
-    if what.artifact:  # whose axes and specs are its own
-        return data
-    sizes = _dims(what, data.get("dims"), say)
-    table = _sharding(what, data, mesh, sizes, say)
-    overrides = _overrides(what, data, mesh, sizes, say)
-    _disentangle(what, table, overrides, sizes, say)
-    _divide(what, table, overrides, mesh, sizes, say)
-    data |= {"dims": sizes, "sharding": table, "overrides": overrides}
-    for field, arrays in (("memory", () if what.moves else what.arrays), ("data", what.operands)):
-        data[field] = choices(field, data.get(field), arrays, say)
-    plain_fields(what, data, say)
-    return data
+def _repair(data: Form, device_count: int | None, target: str | None, report: Report) -> Form:
+    what = workload(data, report)
+    drop_unknown(data, report)
+    if what.named_axes:
+        fields, parse = repaired_plan(data, _checked, report), _checked
+    else:
+        fields = _placed(what, data, device_count, target, report)
+        what = what.chosen(fields["options"])
+        if what.artifact:  # whose axes and specs are its own
+            return data | fields
+        fields["dims"] = _dims(what, data.get("dims"), report)
+
+        def parse(fields: Form) -> Experiment:
+            return parse_experiment(fields | {"dims": _divided(what, fields)})
+
+    for field in ("sharding", "overrides", "memory", "data"):
+        given = kept(field, data.get(field), report)
+        fields[field] = accepted(field, given, fields, parse, report)
+    fields = plain_fields(data, ("specs", "dtype", "timing", "seed"), fields, parse, report)
+    if data.get("strategies") is not None:
+        fields["strategies"] = strategies(what, data["strategies"], fields, parse, report)
+    return fields if what.named_axes else fields | {"dims": _divided(what, fields, report)}
 
 
-def _target(given: Any, wanted: str | None, say: Report) -> str:
+def _placed(
+    what: Workload,
+    data: Mapping[str, Any],
+    device_count: int | None,
+    target: str | None,
+    report: Report,
+) -> Form:
+    """Workload, target, mesh and options of an experiment with arrays."""
+    place = _target(data.get("target"), target, report)
+    mesh = _mesh(data["mesh"], _available(place, device_count), place, report)
+    fields = {"workload": what.name, "target": place, "mesh": mesh}
+    fields |= {"program": data["program"]} if what.artifact else {}
+    given = kept("options", data.get("options"), report)
+    if given.pop("source", None) is not None and what.source is not None:
+        fields["options"] = {"source": what.source}
+    start = {"program": given.pop("program", None)} if what.is_small_program else {}
+    start |= fields.pop("options", {})
+    fields["options"] = accepted("options", given, fields, parse_experiment, report, start)
+    return fields
+
+
+def _target(given: Any, wanted: str | None, report: Report) -> str:
     if given is None and wanted is None:
         return default_target()
     try:
@@ -109,20 +134,20 @@ def _target(given: Any, wanted: str | None, say: Report) -> str:
         ).text
     except RequestError as error:
         asked = wanted or default_target()
-        say(f"{sentence(error)} Here it runs on {asked}.")
+        report(f"{sentence(error)} Here it runs on {asked}.")
         return asked
     if wanted is not None and asked != wanted:
-        say(f"The target {asked} is not on this machine: {wanted} is used.")
+        report(f"The target {asked} is not on this machine: {wanted} is used.")
         return wanted
     return asked
 
 
-def _mesh(given: Any, available: float, target: str, say: Report) -> dict[str, int]:
+def _mesh(given: Any, available: float, target: str, report: Report) -> dict[str, int]:
     mesh = dict(reading.read_sizes("mesh", given))
     if math.prod(mesh.values()) <= available:
         return mesh
     smaller = shrink(mesh, int(available))
-    say(
+    report(
         f"Mesh {mesh_text(mesh)} has {math.prod(mesh.values())} devices and {target} has "
         f"{int(available)}: {mesh_text(smaller)} is used."
     )
@@ -145,141 +170,88 @@ def shrink(mesh: Mapping[str, int], available: int) -> dict[str, int]:
     return smaller
 
 
-def _dims(what: Workload, given: Any, say: Report) -> dict[str, int]:
+def _dims(what: Workload, given: Any, report: Report) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for dim, size in kept("dims", given, say).items():
+    for dim, size in kept("dims", given, report).items():
         if dim not in what.dims:
-            say(f"{what.name} has no dim {shorten(dim)}: left out.")
+            report(f"{what.name} has no dim {shorten(dim)}: left out.")
         elif reading.is_integer(size) and 1 <= size <= reading.MAX_SIZE:
             sizes[dim] = size
         else:
             sizes[dim] = what.defaults.get(dim, 1)
-            say(f"{dim}={shorten(size)} is not a size: {dim}={sizes[dim]} is used.")
+            report(f"{dim}={shorten(size)} is not a size: {dim}={sizes[dim]} is used.")
     if not sizes:
         return dict(what.defaults)
     for dim, fitting, rule, _ in list(what.amended(sizes)):
-        say(f"{dim}={sizes[dim]} {rule}: {dim}={fitting} is used.")
+        report(f"{dim}={sizes[dim]} {rule}: {dim}={fitting} is used.")
         sizes[dim] = fitting
     if what.is_bare_array:  # d0, d1, … without a gap
-        return _without_gaps(sizes, what, say)
+        return _without_gaps(sizes, what, report)
     for dim in what.dims:
         if dim not in sizes and dim not in what.optional_dims:
             sizes[dim] = what.default_size(dim, sizes)
-            say(f"{dim} has no size: {dim}={sizes[dim]} is used.")
+            report(f"{dim} has no size: {dim}={sizes[dim]} is used.")
     return {dim: sizes[dim] for dim in what.dims if dim in sizes}
 
 
-def _without_gaps(sizes: dict[str, int], what: Workload, say: Report) -> dict[str, int]:
+def _without_gaps(sizes: dict[str, int], what: Workload, report: Report) -> dict[str, int]:
     last = max(what.dims.index(dim) for dim in sizes)
     for dim in what.dims[:last]:
         if dim not in sizes:
             sizes[dim] = 1
-            say(f"{dim} is skipped: {dim}=1 is used.")
+            report(f"{dim} is skipped: {dim}=1 is used.")
     return {dim: sizes[dim] for dim in what.dims[: last + 1]}
 
 
-def _axes(where: str, given: Any, mesh: Mapping[str, int], say: Report) -> Axes:
-    """The axes that the mesh has, each once."""
-    try:
-        named = reading.read_axes(where, given)
-    except RequestError as error:
-        say(f"{sentence(error)} It is unsharded here.")
-        return ()
-    for axis in dict.fromkeys(named):
-        if axis not in mesh:
-            say(f"The mesh has no axis {shorten(axis)}: {where} leaves it out.")
-        elif named.count(axis) > 1:
-            say(f"{where} names mesh axis {axis} twice: once is kept.")
-    return tuple(axis for axis in dict.fromkeys(named) if axis in mesh)
+def _divided(
+    what: Workload, fields: Mapping[str, Any], report: Report = lambda sentence: None
+) -> dict[str, int]:
+    """The sizes, each the nearest that divides over the axes that shard it.
 
-
-def _sharding(
-    what: Workload,
-    data: Mapping[str, Any],
-    mesh: Mapping[str, int],
-    sizes: Mapping[str, int],
-    say: Report,
-) -> dict[str, Axes]:
-    table: dict[str, Axes] = {}
-    for dim, axes in kept("sharding", data.get("sharding"), say).items():
-        if dim in sizes:
-            table[dim] = _axes(f"the sharding of {dim}", axes, mesh, say)
-        else:
-            say(f"{what.name} has no dim {shorten(dim)} here: its sharding is left out.")
-    return table
-
-
-def _overrides(
-    what: Workload,
-    data: Mapping[str, Any],
-    mesh: Mapping[str, int],
-    sizes: Mapping[str, int],
-    say: Report,
-) -> dict[str, list[Axes]]:
-    fitting: dict[str, list[Axes]] = {}
-    for name, spec in kept("overrides", data.get("overrides"), say).items():
-        array = next((array for array in what.arrays if array.name == name), None)
-        if array is None:
-            say(f"{what.name} has no array {shorten(name)}: its override is left out.")
-        elif not isinstance(spec, list | tuple) or len(spec) != len(array.shape(sizes)):
-            say(
-                f"The override of {name} does not fit its rank {len(array.shape(sizes))}: left out."
-            )
-        else:
-            fitting[name] = [_axes(f"the override of {name}", axes, mesh, say) for axes in spec]
-    return fitting
-
-
-def _disentangle(
-    what: Workload,
-    table: dict[str, Axes],
-    overrides: dict[str, list[Axes]],
-    sizes: Mapping[str, int],
-    say: Report,
-) -> None:
-    """Where a mesh axis shards two dims of one array, the later dim loses it."""
-    for array in what.arrays:
-        used: dict[str, str] = {}
-        for place, dim in enumerate(array.present(sizes)):
-            axes = (
-                overrides[array.name][place] if array.name in overrides else array.axes(dim, table)
-            )
-            taken = [axis for axis in axes if axis in used]
-            for axis in taken:
-                say(
-                    f"Mesh axis {axis} shards both {used[axis]} and {dim} of {array.name}: {dim} "
-                    f"leaves it out."
-                )
-            left = tuple(axis for axis in axes if axis not in taken)
-            if array.name in overrides:
-                overrides[array.name][place] = left
-            elif taken:
-                table[dim] = left
-            used |= dict.fromkeys(left, dim)
-
-
-def _divide(
-    what: Workload,
-    table: Mapping[str, Axes],
-    overrides: Mapping[str, list[Axes]],
-    mesh: Mapping[str, int],
-    sizes: dict[str, int],
-    say: Report,
-) -> None:
-    """Sizes that do not divide move to the nearest that do."""
+    RequestError where the sharding cannot be read.
+    """
+    sizes, mesh = dict(fields["dims"]), fields["mesh"]
+    table = dict(reading.read_sharding(fields.get("sharding", {})))
+    overrides = dict(reading.read_overrides(fields.get("overrides", {})))
     for dim, size in list(sizes.items()):
-        holders = [array for array in what.arrays if dim in array.present(sizes)]
         sharded = [
-            overrides[array.name][array.present(sizes).index(dim)]
-            if array.name in overrides
-            else array.axes(dim, table)
-            for array in holders
+            spec[present.index(dim)]
+            for array in what.arrays
+            if dim in (present := array.present(sizes))
+            for spec in [overrides.get(array.name, array.spec(sizes, table))]
+            if len(spec) == len(present)
         ]
-        parts = math.lcm(*(math.prod(mesh[axis] for axis in axes) for axes in sharded))
+        parts = math.lcm(*(math.prod(mesh.get(axis, 1) for axis in axes) for axes in sharded))
         if size % parts:
             sizes[dim] = max(parts, (size + parts // 2) // parts * parts)
-            over = " and ".join(
-                f"{axis}={mesh[axis]}"
-                for axis in dict.fromkeys(axis for axes in sharded for axis in axes)
-            )
-            say(f"{dim}={size} does not divide over {over}: {dim}={sizes[dim]} is used.")
+            axes = dict.fromkeys(axis for axes in sharded for axis in axes)
+            over = " and ".join(f"{axis}={mesh[axis]}" for axis in axes if axis in mesh)
+            report(f"{dim}={size} does not divide over {over}: {dim}={sizes[dim]} is used.")
+    return sizes
+
+
+def has_newer(experiment: Experiment) -> bool:
+    """Whether a file that declares one of its workloads declares it otherwise now; a file that is
+    being loaded is not waited for.
+    """
+    return any(files.newer(each.experiment.what, 0.0) for each in experiment.members)
+
+
+def newest(experiment: Experiment) -> Experiment:
+    """The experiment of the versions of the files that are there now: of its fields those stay that
+    the new version has. RequestError where a file declares its workload no longer.
+    """
+    if not any(files.newer(each.experiment.what) for each in experiment.members):
+        return experiment
+    members = [_as_now(each.experiment.to_json()) for each in experiment.members]
+    if not experiment.variants:
+        return parse_experiment(members[0])
+    named = zip(experiment.variants, members, strict=True)
+    return parse_experiment(
+        {"study": [{"name": each.name, "experiment": member} for each, member in named]}
+    )
+
+
+def _as_now(form: Mapping[str, Any]) -> dict[str, object]:
+    options = {name: value for name, value in form["options"].items() if name != "source"}
+    return nearest({**form, "options": options}).experiment.to_json()

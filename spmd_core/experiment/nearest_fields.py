@@ -1,5 +1,5 @@
-"""The repairs that every experiment needs: fields of pairs, options, and fields that fall back to
-their default.
+"""What remains of an experiment that is refused: each field that the rules accept beside the fields
+before it, and a sentence for each that falls to its default.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -8,13 +8,29 @@ from typing import Any
 from spmd_core.base import RequestError, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.options import BY_POSITION, fill_options, read_in_axes, source_of
-from spmd_core.experiment.workloads.catalog import Array, Workload, get_workload
+from spmd_core.experiment.options import source_of
+from spmd_core.experiment.workloads.catalog import Workload, get_workload
 
+Form = dict[str, Any]  # fields of an experiment, or entries of one
 Report = Callable[[str], None]
+Parse = Callable[[Form], Experiment]  # RequestError where it refuses
+MAX_TRIED = 64  # entries of a field: each parses an experiment, and a link may have thousands
+_ENTRIES = {
+    "dims": "the size {}",
+    "options": "option {}",
+    "sharding": "the sharding of {}",
+    "overrides": "the override of {}",
+    "memory": "the memory of {}",
+    "data": "the data of {}",
+}
 
 
-def kept(field: str, given: Any, report: Report) -> dict[str, Any]:
+def sentence(error: RequestError) -> str:
+    """An error as a sentence of its own."""
+    return _capital(f"{error}.")
+
+
+def kept(field: str, given: Any, report: Report) -> Form:
     """The pairs of a field; none, with a sentence, where it cannot be read."""
     try:
         return dict(reading.read_pairs(field, given if given is not None else {}))
@@ -23,21 +39,79 @@ def kept(field: str, given: Any, report: Report) -> dict[str, Any]:
         return {}
 
 
-def sentence(error: RequestError) -> str:
-    """An error as a sentence of its own."""
-    return f"{str(error)[0].upper()}{str(error)[1:]}."
+def accepted(
+    field: str,
+    given: Mapping[str, Any],
+    fields: Form,
+    parse: Parse,
+    report: Report,
+    start: Mapping[str, Any] | None = None,
+) -> Form:
+    """The entries of a field that are accepted beside other `fields`: all of them, or each in turn.
 
-
-def choices(field: str, given: Any, arrays: Iterable[Array], report: Report) -> dict[str, Any]:
-    """Array -> word of a field, of those that are known."""
-    names = [array.name for array in arrays]
-    chosen = {}
-    for name, word in kept(field, given, report).items():
-        if name not in names or word not in reading.CHOICES[field]:
-            report(f"{field} of {shorten(name)}={shorten(word)} is not known here: left out.")
+    Args:
+        field: the field of the experiment, an object.
+        given: its entries.
+        fields: fields that are accepted.
+        parse: makes an experiment of fields, or refuses them.
+        report: takes a sentence for each entry that is left out.
+        start: entries that are accepted.
+    """
+    chosen = dict(start or {})
+    if refusal(parse, fields | {field: chosen | dict(given)}) is None:
+        return chosen | dict(given)
+    for number, (name, value) in enumerate(given.items()):
+        if number == MAX_TRIED:
+            report(f"{_capital(field)} have {len(given)} entries: all after {name} are left out.")
+            break
+        error = refusal(parse, fields | {field: chosen | {name: value}})
+        if error is None:
+            chosen[name] = value
         else:
-            chosen[name] = word
+            what = _capital(_ENTRIES[field].format(shorten(name)[1:-1]))
+            report(f"{sentence(error)} {what} is left out.")
     return chosen
+
+
+def plain_fields(
+    data: Mapping[str, Any],
+    names: Iterable[str],
+    fields: Form,
+    parse: Parse,
+    report: Report,
+) -> Form:
+    """The fields of these names that are accepted beside others; else they are at their default."""
+    found = dict(fields)
+    for name in names:
+        if data.get(name) is None:
+            continue
+        if error := refusal(parse, found | {name: data[name]}):
+            report(f"{sentence(error)} The default is used.")
+        else:
+            found[name] = data[name]
+    return found
+
+
+def strategies(what: Workload, given: Any, fields: Form, parse: Parse, report: Report) -> list[str]:
+    """The strategies that are accepted, each once; the usual ones where none is."""
+    found: list[str] = []
+    for name in given[:MAX_TRIED] if isinstance(given, list | tuple) else [given]:
+        if error := refusal(parse, fields | {"strategies": [*found, name]}):
+            report(f"{sentence(error)} It is left out.")
+        else:
+            found.append(name)
+    if not found:
+        report(f"No strategy is left: {', '.join(what.default_strategies)} are used.")
+    return found or list(what.default_strategies)
+
+
+def refusal(parse: Parse, fields: Form) -> RequestError | None:
+    """Why fields are refused; None where they are accepted."""
+    try:
+        parse(fields)
+    except RequestError as error:
+        return error
+    return None
 
 
 def workload(data: Mapping[str, Any], report: Report) -> Workload:
@@ -57,67 +131,12 @@ def workload(data: Mapping[str, Any], report: Report) -> Workload:
     return what
 
 
-def options(what: Workload, given: Any, report: Report) -> dict[str, Any]:
-    """The options that the workload has, at values that they may have."""
-    chosen = {}
-    pairs = kept("options", given, report)
-    for name, value in pairs.items():
-        if name == "source":
-            chosen |= {name: what.source} if what.source is not None else {}
-        elif _is_option(what, pairs, name, value):
-            chosen[name] = value
-        else:
-            report(f"Option {shorten(name)}={shorten(value)} is not one of {what.name}: left out.")
-    return chosen
-
-
-def _is_option(what: Workload, pairs: Mapping[str, Any], name: str, value: Any) -> bool:
-    """Whether the workload has this option, and the option this value."""
-    try:
-        fill_options(
-            what,
-            ({"program": pairs.get("program")} if what.is_small_program else {}) | {name: value},
-        )
-    except RequestError:
-        return False
-    return (
-        name != "in_axes"
-        or value == BY_POSITION
-        or len(read_in_axes(value) or ()) == len(what.chosen(pairs).operands)
-    )
-
-
-def plain_fields(what: Workload, data: dict[str, Any], report: Report) -> None:
-    """Dtype, strategies, timing and seed: unknown values fall back to the default."""
-    if data.get("dtype") is not None and data["dtype"] not in what.dtypes:
-        report(
-            f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: {what.dtypes[0]} "
-            f"is used."
-        )
-        data["dtype"] = what.dtypes[0]
-    named = data.get("strategies")
-    if named is not None:
-        listed = named if isinstance(named, list | tuple) else [named]
-        data["strategies"] = list(dict.fromkeys(name for name in listed if name in what.strategies))
-        for name in listed:
-            if name not in what.strategies:
-                report(f"Strategy {shorten(name)} is not one of {what.name}: left out.")
-        if len(data["strategies"]) < sum(name in what.strategies for name in listed):
-            report("A strategy was listed twice: once is kept.")
-        if not data["strategies"]:
-            data["strategies"] = list(what.default_strategies)
-            report(f"No strategy is left: {', '.join(what.default_strategies)} are used.")
-    for field in ("timing", "seed"):
-        try:
-            if data.get(field) is not None:
-                reading.READERS[field](data[field])
-        except RequestError as error:
-            report(f"{sentence(error)} The default is used.")
-            del data[field]
-
-
-def drop_unknown(data: dict[str, Any], report: Report) -> None:
+def drop_unknown(data: Form, report: Report) -> None:
     """Removes fields that no experiment has."""
     for field in [field for field in data if field not in Experiment.model_fields]:
         report(f"The field {shorten(field)} is not part of an experiment: left out.")
         del data[field]
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from spmd_core.base import refuse, shorten
-from spmd_core.experiment.workloads.options import Choice, Flag, Option
+from spmd_core.experiment.fields import Choice, Field, Switch
+from spmd_core.experiment.plan.fields import PLAN_FIELDS
 from spmd_core.experiment.workloads.small_programs import check_sizes, program_names, program_sizes
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
 from spmd_core.experiment.workloads.workload import Workload
 
-PRECISION = Choice(("default", "high", "highest"))
-DEVICE_ORDER = Choice(("topology", "plain"))
-SHARDINGS = Flag()  # those of every step are read after the timing, by compiling again
-TRACE = Flag()  # a few calls are traced after the timing
+PRECISION = Choice(
+    ("default", "high", "highest"),
+    label="Matmul precision",
+    help="a TPU multiplies float32 in bfloat16 passes by default",
+)
+DEVICE_ORDER = replace(PLAN_FIELDS["device_order"], later=False)  # written at its default, too
+SHARDINGS = Switch(
+    label="Read the shardings of every step",
+    help="after the timing, compile the program once more and read how the compiler shards each "
+    "value between operands and results",
+    line="shardings of every step",
+)
+TRACE = Switch(
+    label="Trace a step",
+    help="after the timing, record a few calls with JAX's profiler: what each device did when, "
+    "operation by operation",
+    line="traced",
+)
 BY_POSITION = "by position"  # in_axes derived from the dims of the operands
 
 
@@ -24,13 +40,13 @@ def source_of(options: Mapping[str, Any]) -> str | None:
     return source if isinstance(source, str) else None
 
 
-def option_choices(workload: Workload) -> dict[str, Option]:
+def option_choices(workload: Workload) -> dict[str, Field]:
     """The options of a workload that an experiment may choose, by name."""
     precision = {"precision": PRECISION} if workload.uses_precision else {}
     return {"device_order": DEVICE_ORDER} | precision | dict(workload.options) | _looks(workload)
 
 
-def _looks(workload: Workload) -> dict[str, Option]:
+def _looks(workload: Workload) -> dict[str, Field]:
     """Inspections after the timing, if requested."""
     return {"trace": TRACE, "shardings": SHARDINGS} if workload.is_traceable else {}
 

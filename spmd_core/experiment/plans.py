@@ -1,6 +1,8 @@
 """The experiment of a plan, and the flags that the compiler is given for it."""
 
+from spmd_core.base import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.experiment.plan.flags import link_refusal
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.workloads.decoder import NAME, fields_of_plan
 
@@ -31,6 +33,13 @@ def own_flags(experiment: Experiment, study: Experiment) -> dict[str, str]:
     """
     shared = compiler_flags(study)
     return {name: value for name, value in _flags(experiment).items() if name not in shared}
+
+
+def check_flags(experiment: Experiment) -> None:
+    """RequestError for a compiler flag that only a command line or a spec file may set."""
+    for flag in str(dict(experiment.options).get("compiler_flags", "")).split():
+        if sentence := link_refusal(flag):
+            raise RequestError(sentence)
 
 
 def _flags(experiment: Experiment) -> dict[str, str]:

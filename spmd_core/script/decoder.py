@@ -45,25 +45,14 @@ def decoder_text(plan: Plan) -> str:
 
 def configuration(plan: Plan) -> dict[str, object]:
     """Arguments of the decoder's configuration that differ from their defaults."""
-    size = plan.size
-    given = asdict(size) | {
+    size, fields = plan.size, _fields()
+    given = {name: getattr(plan, name) for name in fields if hasattr(plan, name)}
+    given |= asdict(size) | {
         "windows": size.layer_windows[: len(size.windows)],
-        "remat": plan.remat,
-        "dropless": plan.dropless,
-        "capacity_factor": plan.capacity_factor,
-        "imbalance": plan.imbalance,
         "group_rows": group_rows(plan) if plan.dropless else 512,
-        "save": plan.save,
-        "offload": plan.offload,
-        "fused_qkv": plan.fused_qkv,
-        "fused_mlp": plan.fused_mlp,
         "attention_blocks": plan.kernel_blocks,
-        "fused_attention_backward": plan.fused_attention_backward,
         "gpu": plan.topology.chip.is_gpu,
-        "moment_dtypes": plan.moment_dtypes,
-        "parameter_dtype": plan.parameter_dtype,
     }
-    fields = _fields()
     return {
         name: given[name]
         for name, default in fields.items()

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
 
 from spmd_core.base import AsObject, Frozen, PairsOf, RequestError, refuse, shorten
-from spmd_core.experiment import AXES, VARIABLE, ModelSize, get_model
+from spmd_core.experiment import AXES, PLAN_FIELDS, VARIABLE, ModelSize, get_model
 from spmd_core.machine import CHIPS, Topology
 from spmd_core.search.chips import check_slices, read_chips
 
@@ -29,23 +29,7 @@ _RULES = (
     ("too_long", "names too many", "name at most {max_length}"),
     ("extra_forbidden", "is not part of a search", "leave it out"),
 )
-_PLAN_FIELDS = (
-    "fused_qkv",
-    "fused_mlp",
-    "state_dtype",
-    "second_moment_dtype",
-    "parameter_dtype",
-    "attention_blocks",
-    "attention_backward",
-    "device_order",
-    "compiler_flags",
-    "activation",
-    "gated",
-    "tied",
-    "dropless",
-    "capacity_factor",
-    "imbalance",
-)
+_HELD = (*(name for name, row in PLAN_FIELDS.items() if not row.searched), *VARIABLE)
 
 
 Prices = Sequence[tuple[str, float]]
@@ -113,18 +97,11 @@ class ModelQuestion(Question):
         if self.minimize == "price":
             require_prices(self.price, wanted)
         for name, value in self.plan:
-            if name == "compiler_flags" and not _is_flags(value):
-                raise refuse(
-                    f"compiler_flags={shorten(value)}",
-                    "is not a list of flags",
-                    'write for example ["xla_tpu_scoped_vmem_limit_kib=1024"]',
-                )
-            if name not in (*_PLAN_FIELDS, *VARIABLE):
-                raise refuse(
-                    f"plan field {shorten(name)}",
-                    "is not one that a search holds fixed",
-                    f"use {', '.join((*_PLAN_FIELDS, *VARIABLE))}",
-                )
+            if name not in _HELD:
+                rule = "is not one that a search holds fixed"
+                raise refuse(f"plan field {shorten(name)}", rule, f"use {', '.join(_HELD)}")
+            if name in PLAN_FIELDS and value is not None:
+                PLAN_FIELDS[name].take(name, value)
         return self
 
     def _check_fixed(self) -> None:
@@ -160,10 +137,13 @@ class ModelQuestion(Question):
     @property
     def size(self) -> ModelSize:
         """The model, with sizes of its own."""
+        names = dict.fromkeys(VARIABLE) | {
+            name: row.of_model for name, row in PLAN_FIELDS.items() if row.of_model
+        }
         given = {
-            name: value
+            names[name] or name: value
             for name, value in self.plan
-            if name in (*VARIABLE, "activation", "gated", "tied") and value is not None
+            if name in names and value is not None
         }
         return get_model(self.model).varied(**given) if given else get_model(self.model)
 
@@ -176,12 +156,6 @@ class ModelQuestion(Question):
             for topology in read_chips(text, self.slices)
         }
         return tuple(sorted(topologies.values(), key=lambda each: (each.chips, each.target)))
-
-
-def _is_flags(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, (list, tuple)) and all(isinstance(flag, str) for flag in value)
-    )
 
 
 def read_prices(text: str, wanted: Sequence[str] = ()) -> tuple[tuple[str, float], ...]:

@@ -6,6 +6,7 @@ from typing import Any
 from spmd_core.base import bytes_text, scaled_text
 from spmd_core.experiment import (
     MARGIN,
+    PLAN_FIELDS,
     Experiment,
     Plan,
     Program,
@@ -24,9 +25,6 @@ from spmd_core.words.names import (
     titles,
     workload_title,
 )
-
-# Options that look into a run, when they are on
-_LOOKS = {"trace": "traced", "shardings": "shardings of every step"}
 
 
 def experiment_words(experiment: Experiment) -> str:
@@ -99,8 +97,8 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
         if name == "source":
             yield version_words(str(value))
         elif name != "program" and value != default:
-            text = name.replace("_", " ")
-            yield _LOOKS.get(name) or f"{text} {value}"
+            line = option.line if option else ""
+            yield line or f"{name.replace('_', ' ')} {value}"
     if experiment.strategies != experiment.what.default_strategies:
         yield titles(experiment.strategies)
     timing, usual = experiment.timing, Timing()
@@ -162,25 +160,8 @@ def _of_plan(plan: Plan) -> Iterator[str]:
     yield model_words(plan)
     yield f"{plan.batch_per_device:g} × {plan.sequence:,} tokens per device"
     yield f"mesh {mesh_words(plan.mesh)} on {plan.target}"
-    yield f"remat {plan.remat}"
-    kept = (("save", plan.save), ("offload", plan.offload))
-    yield from (f"{verb} {' '.join(names)}" for verb, names in kept if names)
-    yield from (f"fused {part}" for part in ("qkv", "mlp") if getattr(plan, f"fused_{part}"))
-    if plan.dropless:
-        yield "dropless experts"
-    for name in ("capacity_factor", "imbalance"):
-        if (factor := getattr(plan, name)) != Plan.model_fields[name].default:
-            yield f"{name.replace('_', ' ')} {factor:g}"
-    if plan.attention_blocks:
-        yield f"attention blocks of {plan.attention_blocks}"
-    if plan.attention_backward != "published":
-        yield f"{plan.attention_backward} attention backward"
-    for what in ("state", "parameter"):
-        if (dtype := getattr(plan, f"{what}_dtype")) != "float32":
-            yield f"{what} dtype {dtype}"
-    if plan.device_order != "topology":
-        yield f"device order {plan.device_order}"
-    yield from plan.compiler_flags
+    rows = (row.named(getattr(plan, name)) for name, row in PLAN_FIELDS.items())
+    yield from filter(None, rows)
 
 
 def experiment_size_words(experiment: Experiment) -> str:

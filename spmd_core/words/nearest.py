@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
-from spmd_core.experiment import Plan
+from spmd_core.experiment import PLAN_FIELDS, Plan
 from spmd_core.time import NearestFit, estimate_step, host_s, nearest_fit
 from spmd_core.words.names import listed
 from spmd_core.words.predictions import fit_verb, memory_words, parts
@@ -70,40 +70,35 @@ def _batch(plan: Plan, near: Plan) -> str:
 
 def arguments(plan: Plan, near: Plan) -> str:
     """The arguments of `predict` that the nearest plan changes."""
-    arguments = {
-        "target": (plan.target, near.target),
-        "mesh": (mesh_text(plan.mesh, ","), mesh_text(near.mesh, ",")),
-        "batch-per-device": (f"{plan.batch_per_device:.15g}", f"{near.batch_per_device:.15g}"),
-        "remat": (plan.remat, near.remat),
-        "save": (plan.save, near.save),
-        "offload": (plan.offload, near.offload),
+    changed = {
+        flag: text for flag, text in _placed(near).items() if text != _placed(plan).get(flag)
     }
-    texts = {
-        name: value if isinstance(value, str) else ",".join(value) or '""'
-        for name, (before, value) in arguments.items()
-        if value != before
-    }
-    return " ".join(f"--{name} {text}" for name, text in texts.items())
+    words = [f"{flag} {text}" for flag, text in changed.items()]
+    for name, row in PLAN_FIELDS.items():
+        if row.searched and (value := getattr(near, name)) != getattr(plan, name):
+            words.append(" ".join(each or '""' for each in row.arguments(value)))
+    return " ".join(words)
 
 
 def predict_command(plan: Plan) -> str:
-    """The command that predicts a plan, with the flags of its policy."""
-    given = {
-        "target": plan.target,
-        "model": plan.model,
-        "mesh": mesh_text(plan.mesh, ","),
-        "batch-per-device": f"{plan.batch_per_device:.15g}",
-        "sequence": str(plan.sequence),
-        "remat": plan.remat,
-        "save": ",".join(plan.save),
-        "offload": ",".join(plan.offload),
-        **{name.replace("_", "-"): str(size) for name, size in plan.sizes},
-        "layers": str(plan.layers or ""),
+    """The command that predicts a plan."""
+    given = _placed(plan) | {"--model": plan.model, "--sequence": str(plan.sequence)}
+    sizes = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
+    given |= {f"--{name.replace('_', '-')}": str(size) for name, size in sizes.items()}
+    words = [word for pair in given.items() for word in pair]
+    for name, row in PLAN_FIELDS.items():
+        if (value := getattr(plan, name)) != row.value or row.always:
+            words += row.arguments(value)
+    return shlex.join(["python", "-m", "spmd_core", "predict", *words])
+
+
+def _placed(plan: Plan) -> dict[str, str]:
+    """The arguments of target, mesh and batch."""
+    return {
+        "--target": plan.target,
+        "--mesh": mesh_text(plan.mesh, ","),
+        "--batch-per-device": f"{plan.batch_per_device:.15g}",
     }
-    words = [f"--{name} {shlex.quote(value)}" for name, value in given.items() if value]
-    if plan.dropless:
-        words.append("--dropless")
-    return f"python -m spmd_core predict {' '.join(words)}"
 
 
 def nearest_json(plan: Plan) -> dict[str, Any]:

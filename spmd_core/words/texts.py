@@ -27,11 +27,6 @@ STEPS_ABOUT = (
     "As the compiler shards each value, before it divides the program among the devices. "
     "Shapes are logical; bytes are per device."
 )
-READ_SHARDINGS = "Read the shardings of every step"
-READ_HELP = (
-    "After the timing, compile the program once more and read how the compiler shards each "
-    "value between operands and results."
-)
 NEVER_READ = (
     "The shardings of this run's steps were not read. Reading them compiles the program "
     "once more, after the timing."

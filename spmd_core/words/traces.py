@@ -23,10 +23,6 @@ NEVER_TRACED = (
     "This run was not traced. Trace a step to see what each device did when; it is "
     "done after the timing."
 )
-TRACE_HELP = (
-    "After the timing, record a few calls with JAX's profiler: what each device did "
-    "when, operation by operation."
-)
 PREDICTED_ABOVE = "Predicted, by the cost model:"
 TRACED_BELOW = "Traced on the devices:"
 _KINDS = {
@@ -125,7 +121,6 @@ def no_events(platform: str) -> str:
     )
 
 
-ASK = "Trace a step"
 NOTHING = "JAX's profiler recorded nothing, neither of the devices nor of the host"
 ENDED = (
     "JAX's profiler ended the worker process while it recorded (on GPUs stop_trace can, jax issue "

@@ -268,5 +268,7 @@ def test_experts_pass_through_an_experiment_and_back():
     assert experiment.plan == plan
     assert {"dropless": True, "imbalance": "1.5"}.items() <= dict(experiment.options).items()
     wrong = experiment.to_json() | {"options": dict(experiment.options) | {"imbalance": "much"}}
-    with pytest.raises(RequestError, match="imbalance='much' is no factor: use a number such as"):
+    with pytest.raises(
+        RequestError, match="imbalance='much' is not a number from 1 to 64: use for example 1"
+    ):
         parse_experiment(wrong)

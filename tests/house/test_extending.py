@@ -88,6 +88,7 @@ FILES = {
     "A GPU": 2,
     "A screen": 3,
     "A sweep variable": 2,
+    "A plan option": 2,
 }
 
 

@@ -165,8 +165,8 @@ def test_a_search_that_is_opened_is_the_one_that_was_stored(lab, changes):
     ("changes", "words"),
     [
         ({"memory_bytes": 10**400}, "memory_bytes="),
-        ({"plan": {"compiler_flags": 5}}, "compiler_flags=5 is not a list of flags: write"),
-        ({"plan": {"compiler_flags": [5]}}, "is not a list of flags"),
+        ({"plan": {"compiler_flags": 5}}, "compiler_flags=5 is not a list of names: write"),
+        ({"plan": {"compiler_flags": [5]}}, "is not a list of names"),
     ],
 )
 def test_a_question_that_is_none_is_a_sentence(lab, changes, words):

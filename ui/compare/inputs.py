@@ -10,8 +10,6 @@ from spmd_core.experiment import (
     STRATEGIES,
     STUDY_PROCESSES,
     WORKLOADS,
-    Choice,
-    Integer,
     Workload,
     get_workload,
     later_options,
@@ -22,8 +20,8 @@ from spmd_core.experiment import (
 )
 from spmd_core.machine import parse_target
 from spmd_core.recipes import RECIPES
-from spmd_core.words import own_specs_words, texts, traces, workload_title
-from ui import inputs, mesh_fields, state
+from spmd_core.words import own_specs_words, workload_title
+from ui import forms, inputs, mesh_fields, state
 from ui.compare import changed, variants
 from ui.markdown import code, plain
 from ui.predict import plan_inputs
@@ -39,18 +37,6 @@ for _recipe in RECIPES.values():
         _PROGRAMS[_name] = (
             _name.replace("_", " ").capitalize() if _name in _PROGRAMS else _recipe.title
         )
-_OPTION_WORDS = {
-    "device_order": (
-        "Device order",
-        "topology: as jax.make_mesh puts them; plain: in jax.devices() order.",
-    ),
-    "precision": ("Matmul precision", "A TPU multiplies float32 in bfloat16 passes by default."),
-}
-# what a run records besides times: option, label, help
-_RECORDED = (
-    ("trace", traces.ASK, traces.TRACE_HELP),
-    ("shardings", texts.READ_SHARDINGS, texts.READ_HELP),
-)
 
 
 def compare_fields() -> Form:
@@ -209,10 +195,7 @@ def _measuring(what: Workload, options: Form) -> Form:
     if "in_axes" in later:
         options |= {"in_axes": _in_axes(what, options.get("in_axes", BY_POSITION))}
     if what.is_traceable:
-        options |= {
-            name: inputs.toggle_input(_SCREEN, name, label, bool(options.get(name)), text)
-            for name, label, text in _RECORDED
-        }
+        options |= {name: _option(name, what) for name in ("trace", "shardings")}
     return fields | {"options": _changed(what, options)}
 
 
@@ -276,15 +259,6 @@ def _in_axes(what: Workload, now: str) -> str:
 
 def _option(name: str, what: Workload) -> Any:
     """An option of a workload: one of its words, or a whole number."""
-    option, now = option_choices(what)[name], state.draft(_SCREEN)["options"].get(name)
-    label, text = _OPTION_WORDS.get(name, (name.replace("_", " ").capitalize(), None))
-    if isinstance(option, Integer):
-        words = f"A whole number from {option.low:,} to {option.high:,}."
-        return inputs.number_input(
-            _SCREEN, name, label, option.default if now is None else now, text=words
-        )
-    # texts and switches belong to a workload that has a screen of its own
-    assert isinstance(option, Choice)
-    return inputs.choice_input(
-        _SCREEN, name, label, option.words, option.default if now is None else now, text
-    )
+    option = option_choices(what)[name]
+    now = state.draft(_SCREEN)["options"].get(name, option.default)
+    return forms.draw_option(_SCREEN, name, option, now)

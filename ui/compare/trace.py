@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.base import RequestError, seconds_text
+from spmd_core.experiment import option_choices
 from spmd_core.pictures import text
 from spmd_core.results import Trace
 from spmd_core.words import title, traces as words
@@ -57,7 +58,9 @@ def _ask(view: View) -> None:
     """A button that runs the same experiment again, with a trace."""
     experiment = view.result.experiment
     st.caption(words.NEVER_TRACED)
-    if st.button(words.ASK, key="trace:ask", icon=":material/timeline:", help=words.TRACE_HELP):
+    option = option_choices(experiment.what)["trace"]
+    label, text = plain(option.label), plain(option.help)
+    if st.button(label, key="trace:ask", icon=":material/timeline:", help=text):
         traced = experiment.vary(options=dict(experiment.options) | {"trace": True})
         state.replace("compare", traced)
         live.ask("compare", traced)

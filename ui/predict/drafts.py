@@ -157,18 +157,6 @@ def as_integer(number: float) -> int | float:
     return int(number) if float(number).is_integer() else float(number)
 
 
-def factor(text: Any) -> float | None:
-    """A factor of an option's text; None for another text.
-
-    >>> factor("1.5"), factor(""), factor("much")
-    (1.5, None, None)
-    """
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return None
-
-
 def filled(draft: Form, topology: Topology) -> Mesh:
     """The draft's mesh as it fills a topology, by the one rule; a size that is none counts as 1."""
     mesh = [(name, max(1, int(size))) for name, size in draft["mesh"]]

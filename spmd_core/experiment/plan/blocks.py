@@ -1,9 +1,12 @@
 """Blocks of the attention kernel: queries, keys, and keys per matmul."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import bytes_text, refuse, shorten
+from spmd_core.experiment.fields import Field, Integer
 
 # Values of the published runs. Sources: base.yml of MaxText, its v6e configurations, and the recipe
 # training/ironwood/llama3.1-70b/8k-bf16-tpu7x-4x4x4 of AI-Hypercomputer/tpu-recipes.
@@ -116,3 +119,59 @@ def too_large(blocks: Blocks, head_dim: int, limit_kib: int | None) -> str | Non
         f"vector memory, {bytes_text(needed - limit)} more than the {bytes_text(limit)} that a "
         f"kernel may take: use {use}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksField(Field):
+    """Blocks of the attention kernel: one number, or three; an option for each, 0 where it follows
+    from the one before.
+    """
+
+    @property
+    def options(self) -> dict[str, Field]:
+        """Of queries, keys, and keys per matmul."""
+        labels = (
+            ("Block of queries", "published"),
+            ("Block of keys", "as queries"),
+            ("Keys per matmul", "all"),
+        )
+        return {
+            name: Integer(0, 0, MAX_BLOCK, placeholder, label=label)
+            for name, (label, placeholder) in zip(_OPTIONS, labels, strict=True)
+        }
+
+    def take(self, name: str, value: Any) -> int | Blocks | None:
+        """Blocks as one number or as three."""
+        return read_blocks(value)
+
+    def decode(self, name: str, option: Any) -> int | Blocks | None:
+        """The blocks of a flag's text: `512`, or `2048,1024,512`."""
+        parts = str(option).split(",")
+        are_numbers = all(part.strip().isascii() and part.strip().isdigit() for part in parts)
+        return read_blocks([int(part) for part in parts] if are_numbers else option)
+
+    def read(self, options: Mapping[str, Any]) -> int | Blocks | None:
+        """The blocks of the three options."""
+        for name, part in self.options.items():
+            part.check(name, options[name])
+        queries, keys, part = (options[name] for name in _OPTIONS)
+        if not queries and (keys or part):
+            raise refuse(
+                f"keys_block={keys}" if keys else f"compute_block={part}",
+                "has no block of queries beside it",
+                "give attention_blocks too",
+            )
+        return read_blocks((queries, keys or queries, part or keys or queries) if queries else None)
+
+    def encode(self, value: Any) -> Mapping[str, object]:
+        """The three options."""
+        queries, keys, part = value if isinstance(value, tuple) else (value or 0,) * 3
+        parts = queries, keys if keys != queries else 0, part if part != keys else 0
+        return dict(zip(_OPTIONS, parts, strict=True))
+
+    def text(self, value: Any) -> str:
+        """`512`, or `2048,1024,512`."""
+        return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+_OPTIONS = ("attention_blocks", "keys_block", "compute_block")

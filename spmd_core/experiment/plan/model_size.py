@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from spmd_core.base import refuse, shorten
@@ -46,12 +46,9 @@ class ModelSize:
     def varied(self, **changes: Any) -> "ModelSize":
         """A copy with other sizes or choices; RequestError if they make no valid decoder."""
         for name in changes:
-            if name not in (*VARIABLE, *CHOICES):
-                raise refuse(
-                    f"size {shorten(name)}",
-                    "is not one of a decoder's",
-                    f"use {', '.join((*VARIABLE, *CHOICES))}",
-                )
+            if name not in _VARIED:
+                rule = "is not one of a decoder's"
+                raise refuse(f"size {shorten(name)}", rule, f"use {', '.join(VARIABLE)}")
         if "heads" in changes:
             changes = {"kv_heads": self.keys_of(changes["heads"])} | changes
         model = replace(self, **changes)
@@ -150,7 +147,6 @@ def _kept_pairs(window: int | None, sequence: int) -> int:
     return width * (width + 1) // 2 + (sequence - width) * width
 
 
-CHOICES = ("activation", "gated", "tied")  # other fields of a decoder that a user may change
 ACTIVATIONS = ("relu", "gelu", "silu")
 
 
@@ -210,7 +206,7 @@ def _inconsistent_experts(size: ModelSize) -> Iterator[tuple[set[str], str, str,
         )
     if size.experts > 1 and not size.gated:
         yield (
-            {"experts", *CHOICES},
+            {"experts", "gated"},
             f"experts={size.experts}",
             "have a gate in this program",
             "leave gated out, or use experts=1",
@@ -233,3 +229,4 @@ VARIABLE = (
     "experts_per_token",
     "shared_mlp",
 )
+_VARIED = {each.name for each in fields(ModelSize)} - {"name", "source"}

@@ -8,29 +8,21 @@ import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    StrictInt,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import ValidationInfo, field_validator, model_validator
 
-from spmd_core.base import AsObject, Frozen, PairsOf, bytes_text, refuse, shorten
+from spmd_core.base import bytes_text, refuse, shorten
 from spmd_core.experiment.plan.blocks import (
     VMEM_FLAG,
     VMEM_LIMITS_KIB,
     Blocks,
     check_blocks,
     kernel_blocks,
-    read_blocks,
     smaller_blocks,
     too_large,
 )
+from spmd_core.experiment.plan.fields import OF_MODEL, PLAN_FIELDS, PlanFields
 from spmd_core.experiment.plan.flags import (
     GENERATION_FLAGS,
     GPU_FLAGS,
@@ -38,23 +30,11 @@ from spmd_core.experiment.plan.flags import (
     PUBLISHED_FLAGS,
     RING_FLAG,
     WITHOUT_RINGS,
-    flag_refusal,
 )
 from spmd_core.experiment.plan.meshes import DATA_AXES, check_mesh
-from spmd_core.experiment.plan.model_size import CHOICES, VARIABLE, ModelSize
+from spmd_core.experiment.plan.model_size import VARIABLE, ModelSize
 from spmd_core.experiment.plan.models import get_model
 from spmd_core.machine import Topology, get_topology
-
-NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
-MAX_SEQUENCE = 2**20
-
-
-def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of saved arrays in the order of the block, each once; unknown ones remain, to be
-    refused.
-    """
-    known = tuple(name for name in NAMES if name in names)
-    return known + tuple(name for name in names if name not in NAMES)
 
 
 def _pairs(value: Any) -> list[Any]:
@@ -68,67 +48,27 @@ def _pairs(value: Any) -> list[Any]:
     return list(listed) if is_pairs else []
 
 
-def _flag(flag: str) -> str:
-    if rule := flag_refusal(flag):
-        raise refuse(
-            f"compiler flag {shorten(flag)}",
-            rule,
-            "write for example xla_enable_async_all_gather=false",
-        )
-    return flag.removeprefix("--")
-
-
-_Names = Annotated[tuple[str, ...], AfterValidator(_in_order)]
-_Dtype = Literal["float32", "bfloat16"]
-
 AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
 
 
 @lru_cache(maxsize=256)  # requested many times for each of a search's plans
 def _sized(
-    model: str, sizes: tuple[tuple[str, int], ...], layers: int | None, choices: tuple[Any, ...]
+    model: str,
+    sizes: tuple[tuple[str, int], ...],
+    layers: int | None,
+    choices: tuple[tuple[str, Any], ...],
 ) -> ModelSize:
-    """The model of that name with these sizes and choices, None of which is the model's own."""
-    changes: dict[str, Any] = dict(sizes) | ({"layers": layers} if layers else {})
-    changes |= {name: own for name, own in zip(CHOICES, choices, strict=True) if own is not None}
+    """The model of that name with these sizes and choices, each (name, value)."""
+    changes: dict[str, Any] = dict(sizes) | ({"layers": layers} if layers else {}) | dict(choices)
     return get_model(model).varied(**changes) if changes else get_model(model)
 
 
-class Plan(Frozen):
+class Plan(PlanFields):
     """A training plan: one training step to compile. `batch_per_device` counts sequences per chip;
     None for blocks means the generation's default.
 
     Fields are canonical: plans of the same program have equal ids.
     """
-
-    version: Literal[1] = 1
-    target: Annotated[str, AfterValidator(lambda text: get_topology(text).target)]
-    model: Annotated[str, AfterValidator(lambda name: get_model(name).name)]
-    mesh: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf]
-    batch_per_device: float = Field(gt=0, le=65536)
-    sequence: StrictInt = Field(2048, ge=128, le=MAX_SEQUENCE)
-    remat: Literal["none", "minimal", "full"] = "full"
-    save: _Names = ()
-    offload: _Names = ()
-    fused_qkv: bool = False
-    fused_mlp: bool = False
-    attention_blocks: Annotated[int | Blocks | None, BeforeValidator(read_blocks)] = None
-    # one kernel for all gradients of attention, or one for queries and one for keys and values
-    attention_backward: Literal["published", "fused", "split"] = "published"
-    state_dtype: _Dtype = "float32"  # of both moments, unless the second has its own
-    second_moment_dtype: _Dtype | None = None
-    parameter_dtype: _Dtype = "float32"
-    compiler_flags: tuple[Annotated[str, AfterValidator(_flag)], ...] = ()
-    device_order: Literal["topology", "plain"] = "topology"
-    layers: StrictInt | None = Field(None, ge=1, le=1024)  # None: the model's own
-    # sizes that differ from the model's own, layers left out
-    sizes: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()
-    activation: Literal["relu", "gelu", "silu"] | None = None  # None: the model's own, as below
-    gated: bool | None = None
-    tied: bool | None = None
-    dropless: bool = False  # experts; else what is past the capacity is dropped
-    capacity_factor: float = Field(1.25, ge=1, le=64, allow_inf_nan=False)
-    imbalance: float = Field(1.0, ge=1, le=64, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -169,34 +109,32 @@ class Plan(Frozen):
         if "model" not in info.data:
             return sizes
         own, given = get_model(info.data["model"]), dict(sizes)
-        own.varied(**given)  # refuses the name of a size that no model has
+        for name in given.keys() - {*VARIABLE}:
+            rule = "is not one of a decoder's"
+            raise refuse(f"size {shorten(name)}", rule, f"use {', '.join(VARIABLE)}")
+        own.varied(**given)  # refuses sizes that make no decoder
         usual = {name: getattr(own, name) for name in VARIABLE}
         usual["kv_heads"] = own.keys_of(given.get("heads", own.heads))
         return tuple(
             (name, given[name]) for name in VARIABLE if name in given and given[name] != usual[name]
         )
 
-    @field_validator(*CHOICES)
+    @field_validator("*", mode="before")
     @classmethod
-    def _other_choice(cls, value: Any, info: ValidationInfo) -> Any:
-        """None for the model's own."""
-        own = get_model(info.data["model"]) if "model" in info.data else None
-        return None if own and value == getattr(own, info.field_name or "") else value
+    def _take(cls, value: Any, info: ValidationInfo) -> Any:
+        """The value of a row of the table, which refuses others."""
+        row = PLAN_FIELDS.get(info.field_name or "")
+        return row.take(row.name, value) if row else value
 
-    @field_validator("attention_backward")
+    @field_validator(*PLAN_FIELDS)
     @classmethod
-    def _other_backward(cls, way: str, info: ValidationInfo) -> str:
-        """`published` for that of the generation's published runs."""
-        if "target" not in info.data:
-            return way
-        usual = get_topology(info.data["target"]).chip.matrix_unit == 256
-        return "published" if way == ("fused" if usual else "split") else way
-
-    @field_validator("second_moment_dtype")
-    @classmethod
-    def _other_dtype(cls, dtype: str | None, info: ValidationInfo) -> str | None:
-        """None for that of the first moment."""
-        return None if dtype == info.data.get("state_dtype") else dtype
+    def _without_usual(cls, value: Any, info: ValidationInfo) -> Any:
+        """The default for a value that means the same beside the fields before it."""
+        row, given = PLAN_FIELDS[info.field_name or ""], info.data
+        if row.of_model and "model" in given:
+            return None if value == getattr(get_model(given["model"]), row.of_model) else value
+        known = row.usual is not None and given.keys() >= {"target", "model"}
+        return row.value if row.usual and known and value == row.usual(given) else value
 
     @model_validator(mode="after")
     def _check(self) -> "Plan":
@@ -204,24 +142,19 @@ class Plan(Frozen):
         self._check_batch_and_mesh(self.size)
         self._check_weights(self.topology, self.size)
         check_blocks(self.kernel_blocks, self.sequence)
-        self._check_names()
-        self._check_experts()
+        self._check_rows()
         return self
 
-    def _check_experts(self) -> None:
-        """RequestError for a choice of experts' that this plan's program does not make."""
-        has = self.size.experts > 1
-        if self.topology.chip.is_gpu and (self.dropless or self.size.sinks):
-            what = "dropless" if self.dropless else f"attention of {self.size.title}, with sinks,"
+    def _check_rows(self) -> None:
+        """RequestError for a row of the table that means nothing beside the others."""
+        for name, row in PLAN_FIELDS.items():
+            if getattr(self, name) != row.value:
+                if rule := row.unfit(self.size):
+                    raise refuse(name, rule, "leave it out")
+                row.rule(self)
+        if self.topology.chip.is_gpu and self.size.sinks:
+            what = f"attention of {self.size.title}, with sinks,"
             raise refuse(what, "is a kernel for TPUs", "choose a TPU topology, or leave it out")
-        for name, meant, beside in (
-            ("dropless", has, "a model without experts"),
-            ("capacity_factor", has and not self.dropless, "experts that drop no token"),
-            ("imbalance", has and self.dropless, "experts that drop tokens"),
-        ):
-            if not meant and getattr(self, name) != type(self).model_fields[name].default:
-                beside = beside if has else "a model without experts"
-                raise refuse(f"{name} of {beside}", "means nothing", "leave it out")
 
     def _check_batch_and_mesh(self, model: ModelSize) -> None:
         axes = self.axis_sizes
@@ -250,19 +183,6 @@ class Plan(Frozen):
                     f"does not divide {what}={size} of {model.title}",
                     f"use {math.gcd(size, tensor)}",
                 )
-        if self.fused_qkv and model.kv_heads != model.heads:
-            raise refuse(
-                "fused_qkv",
-                f"needs as many key heads as heads, and {model.title} has {model.kv_heads} of "
-                f"{model.heads}",
-                "leave it out",
-            )
-        if self.fused_mlp and not model.gated:
-            raise refuse(
-                "fused_mlp",
-                f"is one matmul for gate and up, and {model.title} here has no gate",
-                "leave it out",
-            )
 
     def _check_weights(self, topology: Topology, model: ModelSize) -> None:
         """RequestError if one weight, which a matmul needs gathered over all axes except `tensor`,
@@ -279,28 +199,12 @@ class Plan(Frozen):
                 "make one of them smaller, or tensor larger",
             )
 
-    def _check_names(self) -> None:
-        for field, names in (("save", self.save), ("offload", self.offload)):
-            for name in names:
-                if name not in NAMES:
-                    raise refuse(
-                        f"{field} {shorten(name)}",
-                        "is not saved by a decoder's block",
-                        f"use {', '.join(NAMES)}",
-                    )
-        if both := set(self.save) & set(self.offload):
-            raise refuse(f"{sorted(both)[0]!r}", "is both saved and offloaded", "choose one")
-        if self.remat == "none" and (self.save or self.offload):
-            raise refuse(
-                "remat none",
-                "keeps everything, so that save and offload mean nothing",
-                "use remat full",
-            )
-
     @property
     def size(self) -> ModelSize:
         """The model with the plan's own sizes."""
-        return _sized(self.model, self.sizes, self.layers, (self.activation, self.gated, self.tied))
+        own = ((to, getattr(self, name)) for name, to in OF_MODEL.items())
+        choices = tuple((to, value) for to, value in own if value is not None)
+        return _sized(self.model, self.sizes, self.layers, choices)
 
     @property
     def topology(self) -> Topology:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from spmd_core.experiment.workloads.options import Choice
+from spmd_core.experiment.fields import Choice
 from spmd_core.experiment.workloads.strategies import ALL_STRATEGIES, WITH_MAP
 from spmd_core.experiment.workloads.workload import FLOATS, Array, AtMost, Dims, Program, Workload
 

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 from spmd_core.base import mesh_text, refuse, shorten
-from spmd_core.experiment.workloads.options import Integer, Text
+from spmd_core.experiment.fields import Integer, Text
 from spmd_core.experiment.workloads.workload import FLOATS, Workload
 from spmd_core.machine import get_topology, mesh_places, parse_target
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from spmd_core.experiment.workloads.options import Choice, Integer
+from spmd_core.experiment.fields import Choice, Integer
 from spmd_core.experiment.workloads.strategies import ALL_STRATEGIES
 from spmd_core.experiment.workloads.workload import FLOATS, Array, Dims, Program, Training, Workload
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spmd_core.experiment.fields import Field
 from spmd_core.experiment.plan.plan import Plan
-from spmd_core.experiment.workloads.options import Option
 from spmd_core.experiment.workloads.strategies import SHARDING_STRATEGIES
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int32": 4, "int8": 1}
@@ -142,7 +142,7 @@ class Workload:
     canonical: Callable[[Mapping[str, Any]], dict[str, object]] | None = field(
         default=None, repr=False
     )
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, Field] = field(default_factory=dict)
     variants: Mapping[str, Workload] = field(default_factory=dict, repr=False)  # by first option
     source: str | None = None  # hash of the file that declares it, where it is the user's own
     artifact: str | None = None  # hash of the file of jax.export that it is

@@ -62,7 +62,7 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
         ({"save": ["query", "colour"]}, "save 'colour' is not saved by a decoder's block"),
         ({"save": ["query"], "offload": ["query"]}, "'query' is both saved and offloaded"),
         ({"remat": "none", "save": ["query"]}, "remat none keeps everything"),
-        ({"remat": "some"}, "remat='some' is not valid"),
+        ({"remat": "some"}, "remat='some' is not a choice: use full, minimal, none"),
         (
             {"model": "llama-3.1-8b", "fused_qkv": True},
             "fused_qkv needs as many key heads as heads",
@@ -276,8 +276,14 @@ EXPERTS = GOOD | {"model": "mixtral-8x7b", "mesh": {"fsdp": 8, "expert": 2}}
         ({"dropless": True, "model": "scaled:1"}, "dropless of a model without experts means"),
         ({"capacity_factor": 2.0, "dropless": True}, "capacity_factor of experts that drop no"),
         ({"imbalance": 2.0}, "imbalance of experts that drop tokens means nothing: leave it out"),
-        ({"capacity_factor": 0.5}, "capacity_factor=0.5 is not valid"),
-        ({"imbalance": float("nan"), "dropless": True}, "imbalance=nan is not valid"),
+        (
+            {"capacity_factor": 0.5},
+            "capacity_factor=0.5 is not a number from 1 to 64: use for example 1.25",
+        ),
+        (
+            {"imbalance": float("nan"), "dropless": True},
+            "imbalance=nan is not a number from 1 to 64",
+        ),
     ],
 )
 def test_what_experts_do_not_do_is_refused(change, words):

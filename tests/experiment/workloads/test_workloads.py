@@ -87,7 +87,9 @@ def test_what_the_compiler_partitions_wrongly_is_called_wrong_and_not_ranked(lab
 def test_the_tables_name_every_workload_and_every_word_of_its_options():
     covered = {(case[0], *case[1].values()) for case in (*MAPPED, *SHARDED)}
     for workload in WORKLOADS.values():
-        words = [option.words for option in workload.options.values() if isinstance(option, Choice)]
+        words = [
+            option.choices for option in workload.options.values() if isinstance(option, Choice)
+        ]
         wanted = [(workload.name, word) for word in words[0]] if words else [(workload.name,)]
         has_cases = workload.kind in ("computation", "transfer")
         assert not has_cases or set(wanted) <= covered, workload.name

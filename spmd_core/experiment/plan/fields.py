@@ -1,0 +1,252 @@
+"""The table of a training plan's fields: one row each, read by link, command line, search, screen
+and words.
+
+To add an option of a plan, add its row: a value of the program's `Decoder` of the same name is set
+from it. `docs/extending.md` has an example.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, StrictInt
+
+from spmd_core.base import AsObject, Frozen, PairsOf, refuse
+from spmd_core.experiment.fields import Choice, Number, Switch, Words, fields_of
+from spmd_core.experiment.plan.blocks import Blocks, BlocksField
+from spmd_core.experiment.plan.flags import flag_refusal
+from spmd_core.experiment.plan.model_size import ModelSize
+from spmd_core.experiment.plan.models import get_model
+from spmd_core.machine import get_topology
+
+NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
+MAX_SEQUENCE = 2**20
+_Dtype = Literal["float32", "bfloat16"]
+
+
+def _not_saved(name: str) -> str | None:
+    return None if name in NAMES else "is not saved by a decoder's block"
+
+
+def _check_saved(plan: Any) -> None:
+    if both := set(plan.save) & set(plan.offload):
+        raise refuse(f"{sorted(both)[0]!r}", "is both saved and offloaded", "choose one")
+    if plan.remat == "none" and (plan.save or plan.offload):
+        rule = "keeps everything, so that save and offload mean nothing"
+        raise refuse("remat none", rule, "use remat full")
+
+
+def _unequal_heads(size: ModelSize) -> str:
+    if size.kv_heads == size.heads:
+        return ""
+    has = f"{size.title} has {size.kv_heads} of {size.heads}"
+    return f"needs as many key heads as heads, and {has}"
+
+
+def _no_gate(size: ModelSize) -> str:
+    return "" if size.gated else f"is one matmul for gate and up, and {size.title} here has no gate"
+
+
+def _no_experts(size: ModelSize) -> str:
+    return "" if size.experts > 1 else "of a model without experts means nothing"
+
+
+def _check_dropless(plan: Any) -> None:
+    if plan.topology.chip.is_gpu:
+        raise refuse("dropless", "is a kernel for TPUs", "choose a TPU topology, or leave it out")
+
+
+def _check_capacity(plan: Any) -> None:
+    if plan.dropless:
+        raise refuse(
+            "capacity_factor of experts that drop no token", "means nothing", "leave it out"
+        )
+
+
+def _check_imbalance(plan: Any) -> None:
+    if not plan.dropless:
+        raise refuse("imbalance of experts that drop tokens", "means nothing", "leave it out")
+
+
+def _published_backward(given: Mapping[str, Any]) -> str:
+    is_wide = get_topology(given["target"]).chip.matrix_unit == 256
+    return "fused" if is_wide else "split"
+
+
+class PlanFields(Frozen):
+    """What a plan is made of: topology, model, mesh and batch, then the rows of the table."""
+
+    version: Literal[1] = 1
+    target: Annotated[str, AfterValidator(lambda text: get_topology(text).target)]
+    model: Annotated[str, AfterValidator(lambda name: get_model(name).name)]
+    mesh: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf]
+    batch_per_device: float = Field(gt=0, le=65536)
+    sequence: StrictInt = Field(2048, ge=128, le=MAX_SEQUENCE)
+    layers: StrictInt | None = Field(None, ge=1, le=1024)  # None: the model's own
+    # sizes that differ from the model's own, layers left out
+    sizes: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()
+    remat: Annotated[
+        Literal["full", "minimal", "none"],
+        Choice(
+            label="Rematerialization",
+            help="what the backward pass computes again instead of saving it",
+            metavar="POLICY",
+            titles={
+                "none": "none: save everything",
+                "minimal": "minimal: save projections",
+                "full": "full: save only block inputs",
+            },
+            always=True,
+            searched=True,
+        ),
+    ] = "full"
+    device_order: Annotated[
+        Literal["topology", "plain"],
+        Choice(
+            label="Device order",
+            help="topology: axes are where jax.make_mesh puts them; plain: as jax.devices() lists "
+            "them",
+            metavar="ORDER",
+        ),
+    ] = "topology"
+    save: Annotated[
+        tuple[str, ...],
+        Words(
+            NAMES,
+            refusal=_not_saved,
+            label="Saved on the device",
+            help="saved as well, by name",
+            metavar="NAMES",
+            searched=True,
+            rule=_check_saved,
+        ),
+    ] = ()
+    offload: Annotated[
+        tuple[str, ...],
+        Words(
+            NAMES,
+            refusal=_not_saved,
+            label="Offloaded to the host",
+            help="moved to host memory in the forward pass, and back",
+            metavar="NAMES",
+            searched=True,
+            rule=_check_saved,
+        ),
+    ] = ()
+    fused_qkv: Annotated[
+        bool, Switch(label="One matmul for query, key and value", unfit=_unequal_heads)
+    ] = False
+    fused_mlp: Annotated[bool, Switch(label="One matmul for gate and up", unfit=_no_gate)] = False
+    attention_blocks: Annotated[
+        int | Blocks | None,
+        BlocksField(
+            help="blocks of the attention kernel: queries, keys, keys per matmul; or one number "
+            "for all",
+            metavar="Q,KV,COMPUTE",
+            line="attention blocks of {}",
+        ),
+    ] = None
+    attention_backward: Annotated[
+        Literal["published", "fused", "split"],
+        Choice(
+            label="Attention backward",
+            help="kernels of the gradients of attention",
+            metavar="KERNELS",
+            titles={
+                "published": "as published for the chip",
+                "fused": "one kernel",
+                "split": "two kernels",
+            },
+            line="{} attention backward",
+            usual=_published_backward,
+        ),
+    ] = "published"
+    state_dtype: Annotated[
+        _Dtype, Choice(label="Optimizer state", help="of the optimizer's moments", metavar="DTYPE")
+    ] = "float32"
+    second_moment_dtype: Annotated[
+        _Dtype | None,
+        Choice(
+            label="Second moment",
+            help="of the optimizer's second moment alone",
+            metavar="DTYPE",
+            titles={"": "as the optimizer state"},
+            usual=lambda given: given.get("state_dtype"),
+        ),
+    ] = None
+    parameter_dtype: Annotated[
+        _Dtype, Choice(label="Parameters", help="of the parameters", metavar="DTYPE")
+    ] = "float32"
+    compiler_flags: Annotated[
+        tuple[str, ...],
+        Words(
+            separator=" ",
+            refusal=flag_refusal,
+            label="Compiler flags",
+            help="added to those of the published runs",
+            metavar="xla_enable_async_all_gather=false",
+            line="{}",
+        ),
+    ] = ()
+    activation: Annotated[
+        Literal["relu", "gelu", "silu"] | None,
+        Choice(label="Activation", help="of the mlp", of_model="activation"),
+    ] = None
+    gated: Annotated[
+        bool | None,
+        Choice(
+            option="gate",
+            meanings={"gated": True, "ungated": False},
+            label="Mlp",
+            help="an mlp of three matmuls, or of two, whatever the model has",
+            of_model="gated",
+        ),
+    ] = None
+    tied: Annotated[
+        bool | None,
+        Choice(
+            option="tables",
+            meanings={"tied": True, "untied": False},
+            label="Vocabulary tables",
+            help="one vocabulary table, or two, whatever the model has",
+            of_model="tied",
+        ),
+    ] = None
+    dropless: Annotated[
+        bool,
+        Switch(
+            label="Experts drop no token",
+            help="experts take every token, by a grouped matmul",
+            line="dropless experts",
+            unfit=_no_experts,
+            rule=_check_dropless,
+        ),
+    ] = False
+    capacity_factor: Annotated[
+        float,
+        Number(
+            1,
+            64,
+            label="Capacity factor",
+            help="rows that an expert takes, over an even share",
+            metavar="FACTOR",
+            unfit=_no_experts,
+            rule=_check_capacity,
+        ),
+    ] = 1.25
+    imbalance: Annotated[
+        float,
+        Number(
+            1,
+            64,
+            label="Imbalance, dropless",
+            help="dropless: rows that a device takes, over an even share",
+            metavar="FACTOR",
+            unfit=_no_experts,
+            rule=_check_imbalance,
+        ),
+    ] = 1.0
+    # Add a plan option above this line.
+
+
+PLAN_FIELDS = fields_of(PlanFields)
+OF_MODEL = {name: row.of_model for name, row in PLAN_FIELDS.items() if row.of_model}

@@ -102,8 +102,11 @@ def test_a_link_is_the_question_and_cannot_set_the_compiler_s_files():
         }
     )
     assert decode(encode(array)).id == array.id
-    harmful = read_question(SMALL | {"plan": {"compiler_flags": ["xla_dump_to=/tmp/x"]}})
     with pytest.raises(ValueError, match="xla_dump_to"):
+        read_question(SMALL | {"plan": {"compiler_flags": ["xla_dump_to=/tmp/x"]}})
+    flags = ["xla_tpu_wait_for_debugger=true"]  # a command line may set it
+    harmful = read_question(SMALL | {"plan": {"compiler_flags": flags}})
+    with pytest.raises(ValueError, match="xla_tpu_wait_for_debugger"):
         decode(encode(harmful))
 
 

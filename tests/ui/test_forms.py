@@ -1,0 +1,54 @@
+"""The widgets of a table of fields hold the options that they are given, and give them back."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.experiment import PLAN_FIELDS
+
+OPTIONS = {name: each.default for row in PLAN_FIELDS.values() for name, each in row.options.items()}
+OTHERS = {
+    "remat": "minimal",
+    "save": "query,key",
+    "fused_qkv": True,
+    "attention_blocks": 512,
+    "keys_block": 256,
+    "second_moment_dtype": "bfloat16",
+    "gate": "ungated",
+    "dropless": True,
+    "imbalance": "1.5",
+    "compiler_flags": "xla_a=1 xla_b=2",
+}
+
+
+def page():
+    import streamlit as st
+
+    from spmd_core.experiment import PLAN_FIELDS
+    from ui import forms
+
+    st.session_state["drawn"] = forms.draw_fields(
+        "predict", PLAN_FIELDS.values(), st.session_state["now"]
+    )
+
+
+@pytest.mark.parametrize("options", [OPTIONS, OPTIONS | OTHERS])
+def test_options_are_drawn_and_read_back(options):
+    test = AppTest.from_function(page, default_timeout=60)
+    test.session_state["now"] = options
+    test.run()
+    assert not test.exception
+    assert test.session_state["drawn"] == options
+
+
+def test_a_change_of_a_widget_is_the_change_of_its_option():
+    test = AppTest.from_function(page, default_timeout=60)
+    test.session_state["now"] = OPTIONS
+    test.run()
+    find = {each.label: each for each in (*test.toggle, *test.selectbox, *test.number_input)}
+    find["Experts drop no token"].set_value(True)
+    find["Mlp"].set_value("gated")
+    find["Imbalance, dropless"].set_value(2.5)
+    find["Block of queries"].set_value(256)
+    test.run()
+    drawn = {"dropless": True, "gate": "gated", "imbalance": "2.5", "attention_blocks": 256}
+    assert test.session_state["drawn"] == OPTIONS | drawn

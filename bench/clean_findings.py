@@ -1,0 +1,74 @@
+"""Findings of programs as other libraries write them, which nobody meant otherwise: none is false.
+
+    python -m bench.clean_findings [--part K/N]
+
+40 clean training steps of plain JAX, Flax (linen and NNX), Equinox and Optax: the state is placed by
+rules, donated, and leaves as it came. Each is exported by the lines of docs/your_program.md and
+taken. Add a program to PROGRAMS; planted accidents belong beside it, as a second table and figure.
+"""
+
+import os
+from collections.abc import Callable
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import optax
+from flax import nnx
+
+from bench import exported_steps as steps
+from bench.exported_steps import STEPS
+from bench.figures import Asked, Figures, measure, of_part
+from spmd_core.engine.exported.describe import describe, read
+from spmd_core.experiment import Program, findings
+from spmd_core.words.advice.programs import finding_words
+
+WIDTH = 512  # matrices of 1 MiB: findings begin at 64 KiB
+steps.WIDTH, steps._ROWS, steps._TOKENS = WIDTH, steps._x(32, WIDTH), steps._x(32, 16, WIDTH)
+_ROWS, _TOKENS, _IMAGES = steps._ROWS, steps._TOKENS, steps._x(16, 16, 16, 3)
+OPTIMIZERS = {
+    "adam": optax.adam(1e-3),
+    "adamw": optax.adamw(1e-3),
+    "sgd, momentum": optax.sgd(0.1, 0.9),
+    "rmsprop": optax.rmsprop(1e-3),
+    "lion": optax.lion(1e-4),
+}
+MODELS: dict[str, Callable[[object], bytes]] = {
+    "linen, vision": lambda optimizer: steps._linen(steps._Vision(), _IMAGES, optimizer),
+    "linen, transformer": lambda optimizer: steps._linen(steps._Block(), _TOKENS, optimizer),
+    "nnx, mlp": lambda optimizer: steps._nnx(steps._transformer, _ROWS, optimizer),
+    "nnx, layers": lambda optimizer: steps._nnx(
+        lambda rngs: nnx.Sequential(*(nnx.Linear(WIDTH, WIDTH, rngs=rngs) for _ in range(4))),
+        _ROWS,
+        optimizer,
+    ),
+    "equinox, mlp": lambda optimizer: steps._equinox(steps._mlp, _ROWS, optimizer),
+    "equinox, attention": lambda optimizer: steps._equinox(steps._Attention, _TOKENS, optimizer),
+}
+_REFUSED = "plain, debug.print"  # a callback cannot be exported
+PROGRAMS: dict[str, Callable[[], bytes]] = {
+    name: step for name, step in STEPS.items() if name != _REFUSED
+} | {
+    f"{model}, {name}": lambda make=make, optimizer=optimizer: make(optimizer)
+    for model, make in MODELS.items()
+    for name, optimizer in OPTIMIZERS.items()
+}
+COUNT = 40
+
+
+def main(asked: Asked, figures: Figures) -> None:
+    """Take each, and count its findings."""
+    chosen, false = of_part(list(PROGRAMS.items())[:COUNT], asked.part), []
+    for name, step in chosen:
+        described, _ = describe(read(step()))
+        program = Program(described, described.mesh)
+        false += [f"{name}: {finding_words(each, program)}" for each in findings(program)]
+    figures.add(
+        f"false findings, of {len(chosen)} clean programs",
+        len(false),
+        most=0,
+        note="; ".join(false),
+    )
+
+
+if __name__ == "__main__":
+    measure(main, __doc__, part=("1/1", "K/N: every Nth, from the Kth on"))

@@ -18,6 +18,7 @@ import websockets
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from bench.login_states import ORIGIN, cookie_header
 from bench.server import Server
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
@@ -102,6 +103,7 @@ class Viewer:
 
     def __init__(self, socket: Any, page: str, query: str):
         self._socket, self._page, self._query = socket, page, query
+        self._session = ""  # its id, as the server names it
         self._fragment: str | None = None  # the one that the screen wants run now and then
 
     async def rerun(self) -> int:
@@ -172,6 +174,7 @@ class Viewer:
         """Press the button of a download: the address that the server names; None where it fails."""
         request = BackMsg()
         request.backend_operation_request.request_id = file
+        request.backend_operation_request.session_id = self._session
         request.backend_operation_request.deferred_file.file_id = file
         await self._socket.send(request.SerializeToString())
         while True:
@@ -215,6 +218,8 @@ class Viewer:
             if message.HasField("auto_rerun"):
                 self._fragment = message.auto_rerun.fragment_id
             whole = not message.metadata.run.fragment_ids
+            if identity := message.new_session.initialize.session_id:
+                self._session = identity
             if message.HasField("new_session") and whole:
                 self._fragment = None
             if message.WhichOneof("type") == "script_finished":
@@ -225,17 +230,29 @@ class Viewer:
 
 @asynccontextmanager
 async def viewer(
-    server: Server, page: str, query: str, address: str | None = None, forwarded: str | None = None
+    server: Server,
+    page: str,
+    query: str,
+    address: str | None = None,
+    forwarded: str | None = None,
+    login: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Viewer]:
     """A viewer who has just opened a screen, from an address of this machine. `forwarded`: the
-    address that it says to come from.
+    address that it says to come from; `login`: its cookies.
     """
     options: dict[str, Any] = {"local_addr": (address, 0)} if address else {}
+    subprotocols = ["streamlit"]
     if forwarded:
         options["additional_headers"] = {"X-Forwarded-For": forwarded}
+    if login is not None:  # Streamlit reads a login where its own token of the page agrees
+        options["origin"], token = ORIGIN, "5ee1" * 8
+        options["additional_headers"] = {
+            "Cookie": cookie_header({**login, "_streamlit_xsrf": token})
+        }
+        subprotocols.append(token)
     async with websockets.connect(
         f"ws://127.0.0.1:{server.port}/_stcore/stream",
-        subprotocols=["streamlit"],  # type: ignore[list-item]
+        subprotocols=subprotocols,  # type: ignore[arg-type]
         max_size=None,
         open_timeout=PATIENCE_S,
         ping_interval=None,  # a busy machine answers late: PATIENCE_S is for each message

@@ -12,6 +12,7 @@ from typing import Any
 from itsdangerous import TimestampSigner, URLSafeTimedSerializer
 
 COOKIE = "_streamlit_user"
+ORIGIN = "http://localhost:8501"
 SECRET = "a secret of thirty-two characters"
 ANN: dict[str, Any] = {
     "iss": "https://accounts.example",
@@ -19,12 +20,12 @@ ANN: dict[str, Any] = {
     "email": "ann@example.com",
     "email_verified": True,
     "provider": "default",
-    "origin": "http://localhost:8501",
+    "origin": ORIGIN,
     "is_logged_in": True,
 }
 LOGIN = f"""
 [auth]
-redirect_uri = "http://localhost:8501/oauth2callback"
+redirect_uri = "{ORIGIN}/oauth2callback"
 cookie_secret = "{SECRET}"
 client_id = "lab"
 client_secret = "hidden"

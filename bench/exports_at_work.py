@@ -1,0 +1,108 @@
+"""Downloads of every kind by visitors who are at work at the same time, under a login: those that
+come, and those whose address is served without its cookie.
+
+    python -m bench.exports_at_work [--visitors 12] [--each 1000] [--json]
+"""
+
+import asyncio
+import os
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+from bench.closed_doors import standin
+from bench.dashboard import Viewer, viewer
+from bench.figures import Asked, Figures, measure
+from bench.login_states import ANN, cookie_header, set_up, signed
+from bench.server import Server
+from bench.values import result, strategy
+from tests.browser.stored import MEASURED, PREDICTED, WALKED, fill
+from tests.ui.predictions import store
+
+OTHER = "20260101-000000-dddddd"
+SCREENS = (
+    *(("history", ""), ("history", f"runs={MEASURED}"), ("history", f"runs={MEASURED},{OTHER}")),
+    *(("predict", f"run={WALKED}"), ("predict", f"run={PREDICTED}")),
+)
+
+
+def status(url: str, cookies: dict[str, str]) -> int:
+    """Status of a request; 0 for an answer without content."""
+    request = urllib.request.Request(url, headers={"Cookie": cookie_header(cookies)})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status if answer.read() else 0
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+class Tally:
+    """Downloads by kind: pressed, come, and served to nobody in particular."""
+
+    def __init__(self) -> None:
+        self.pressed, self.come, self.leaked = Counter[str](), Counter[str](), Counter[str]()
+
+    async def take(self, server: Server, session: Viewer, kind: str, file: str) -> None:
+        """Press a button, and request what it leads to, with the login and without."""
+        self.pressed[kind] += 1
+        if (address := await session.press_download(file)) is None:
+            return
+        url = f"{server.url}/{address.lstrip('/')}"
+        self.leaked[kind] += await asyncio.to_thread(status, url, {}) == 200
+        self.come[kind] += await asyncio.to_thread(status, url, signed(age_s=0)) == 200
+
+
+async def work(server: Server, number: int, each: int, tally: Tally) -> None:
+    """One visitor, who opens a screen after the other and presses every download there."""
+    while True:
+        page, query = SCREENS[number % len(SCREENS)]
+        number += 1
+        async with viewer(server, page, query, login=signed(age_s=0)) as session:
+            drawn = await session.open(page, query)
+            kinds = {
+                f"{page} {query.count(',')} {label}": file
+                for (label, _), file in drawn.downloads.items()
+            }
+            for kind, file in kinds.items():
+                if tally.pressed[kind] < each:
+                    await tally.take(server, session, kind, file)
+        if len(tally.pressed) > len(SCREENS) and min(tally.pressed.values()) >= each:
+            return
+
+
+async def visits(server: Server, asked: Asked, tally: Tally) -> None:
+    await asyncio.gather(*(work(server, each, asked.each, tally) for each in range(asked.visitors)))
+
+
+def main(asked: Asked, figures: Figures) -> None:
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="spmd-lab-exports-") as name:
+        folder, secrets = Path(name), Path(name) / "secrets.toml"
+        standin(folder / "packages")
+        os.environ["PYTHONPATH"] = str(folder / "packages")
+        os.environ["SPMD_LAB_MEMBERS"] = str(ANN["email"])
+        set_up(secrets)
+        fill(folder / "data")
+        store(folder / "data", result({"auto": strategy(2e-5)}, run=OTHER))
+        server = Server(folder, "--secrets.files", str(secrets))
+        server.start()
+        time.sleep(1.0)  # a login of the second in which it was set up would be over
+        try:
+            asyncio.run(visits(server, asked, tally))
+        finally:
+            server.stop()
+    missing = ", ".join(sorted((tally.pressed - tally.come).keys()))
+    pressed = tally.pressed.total()
+    figures.add("kinds of downloads", len(tally.pressed), least=12)
+    figures.add(
+        "downloads that come", tally.come.total(), f"of {pressed}", least=pressed, note=missing
+    )
+    figures.add("addresses served without the cookie", tally.leaked.total(), most=0)
+
+
+if __name__ == "__main__":
+    measure(main, __doc__, visitors=12, each=1000)

@@ -10,6 +10,8 @@ from jax._src.export import _export
 from jaxlib.mlir import ir
 
 from spmd_core.base import refuse, shorten
+from spmd_core.engine.exported.calls import KNOWN, check_call
+from spmd_core.experiment import Mesh
 
 # Its own list, and never what a file permits itself: `disabled_safety_checks` are ignored.
 # A call into TensorFlow runs a graph that nobody has looked at.
@@ -22,6 +24,7 @@ DIALECTS = frozenset(("stablehlo", "chlo", "func", "sdy", "builtin", "mhlo", "sh
 REFUSED = frozenset(("stablehlo.infeed", "stablehlo.outfeed", "stablehlo.send", "stablehlo.recv"))
 
 MOST_PATH = 500  # characters
+MOST_AXIS = 100  # the same, of a mesh axis
 MOST_BYTES = 2**62  # of an array, over all devices
 MOST_RANK = 32
 
@@ -53,9 +56,22 @@ def check_paths(paths: Sequence[str]) -> None:
         )
 
 
-def check_module(module: ir.Module) -> tuple[str, ...]:
-    """The targets of its kernels. RequestError for an operation, in any region, that is not
-    allowed.
+def check_axes(mesh: Mesh) -> None:
+    """RequestError for a mesh that no screen could show."""
+    longest = max((name for name, _ in mesh), key=len, default="")
+    if len(longest) > MOST_AXIS or len(mesh) > MOST_RANK:
+        raise refuse(
+            f"a mesh of {len(mesh)} axes, such as {shorten(longest)},",
+            f"has more than {MOST_RANK}, or a name of more than {MOST_AXIS} characters",
+            "use fewer axes, or shorter names",
+        )
+
+
+def check_module(module: ir.Module, is_final: bool = False) -> tuple[str, ...]:
+    """Returns the targets of its kernels. `is_final`: no size is dynamic, since this is compiled.
+
+    Raises:
+        RequestError: an operation, in any region, is not allowed, or no call that JAX writes.
     """
     kernels: dict[str, None] = {}
     for op in operations(module.operation):
@@ -81,7 +97,22 @@ def check_module(module: ir.Module) -> tuple[str, ...]:
                     if callback
                     else "write that part in jax.numpy or jax.lax",
                 )
+            check_call(op, target, is_final)
     return tuple(kernels)
+
+
+def check_runs(module: ir.Module) -> None:
+    """RequestError for a call that may not run: it has no signature, and is no kernel."""
+    for op in operations(module.operation):
+        if not op.name.endswith(".custom_call"):
+            continue
+        target = _target(op)
+        if target not in KNOWN and target not in KERNELS and target != TRITON:
+            raise refuse(
+                f"custom call {shorten(target)} of this program",
+                "is compiled, and not run: the sizes of its results are not checked",
+                "use a topology such as tpu:v5e:4x4",
+            )
 
 
 def operations(op: ir.Operation) -> Iterator[ir.Operation]:

@@ -12,10 +12,10 @@ import numpy as np
 from jax import export
 from jax._src.interpreters import mlir
 from jax._src.lax import linalg
-from jaxlib.mlir import ir
+from jaxlib.mlir import ir, passmanager
 
 from spmd_core.engine.exported import module as modules
-from spmd_core.engine.exported.allowed import check_module
+from spmd_core.engine.exported.allowed import check_module, check_runs
 from spmd_core.engine.exported.by_hand import renumber
 from spmd_core.experiment import Experiment, Leaf, Program, Spec, programs
 from spmd_core.program import file_name
@@ -53,7 +53,7 @@ class _Traced(ProgramFile):
             linalg.initialize_lapack()  # as tracing would, for calls of its functions
         return lowered_with(
             program,
-            meshed(program, platform),
+            meshed(program, platform, runs=not self.experiment.place.is_absent),
             self.arguments,
             donate_argnums=[at for at, leaf in enumerate(_kept(program)) if leaf.is_donated],
             out_shardings=tuple(self.outputs),
@@ -142,9 +142,10 @@ def quoted_files(experiment: Experiment, strategy: str) -> str | tuple[str, ...]
     return file_name(experiment.workload, strategy)
 
 
-def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
+def meshed(program: Program, platform: str, inlined: bool = False, runs: bool = True) -> ir.Module:
     """The module of a program on its mesh, with its specs and sizes, for one platform; `inlined`:
-    as a single function. RequestError for one that is not allowed, or not exported for it.
+    as a single function; `runs`: to be run, not only compiled. RequestError for one that is not
+    allowed, or not exported for it.
     """
     described = program.described
     programs.check_platform(described, platform)
@@ -163,8 +164,13 @@ def meshed(program: Program, platform: str, inlined: bool = False) -> ir.Module:
         main.shard_results([_output_spec(program, leaf) for leaf in described.outputs])
         if described.symbols:
             main.resize([program.shape(leaf) for leaf in kept])
+        # without the functions of other platforms
+        passmanager.PassManager.parse("builtin.module(symbol-dce)").run(module.operation)
         if inlined or described.symbols:  # which JAX refines too
             module = mlir.refine_polymorphic_shapes(module)
+        check_module(module, is_final=True)
+        if runs:
+            check_runs(module)
         return module
 
 

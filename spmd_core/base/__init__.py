@@ -1,7 +1,13 @@
 """The foundations of every wing: refusals, units, frozen values, threads, settings."""
 
 from spmd_core.base import descriptors, held_folder, login, logins, threads
-from spmd_core.base.child import CLOCK_TIMES, ask_child, resident_bytes
+from spmd_core.base.child import (
+    CLOCK_TIMES,
+    MOST_OUTPUT_BYTES,
+    ChildAnswer,
+    ask_child,
+    resident_bytes,
+)
 from spmd_core.base.errors import (
     AccessError,
     Alone,
@@ -49,9 +55,11 @@ from spmd_core.base.watched import Watched, unhindered, waited_s
 __all__ = [
     "CLEAR",
     "CLOCK_TIMES",
+    "MOST_OUTPUT_BYTES",
     "AccessError",
     "Alone",
     "AsObject",
+    "ChildAnswer",
     "Frozen",
     "Inexpressible",
     "LabError",

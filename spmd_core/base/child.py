@@ -11,11 +11,13 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 TAIL_CHARACTERS = 300
+TAIL_BYTES = 2**12  # of what it printed that is read
+MOST_OUTPUT_BYTES = 64 * 2**20  # that it may print, or answer, which the server then holds
 LOOK_S = 0.02  # between two looks at what it has taken
 # seconds of the clock for each second of a core: a child that waits, on a machine with other work
 CLOCK_TIMES = 6
@@ -29,7 +31,7 @@ class ChildAnswer:
     text: str
     status: int
     errors: str
-    stopped: str = ""  # "time" or "memory": the limit that ended it
+    stopped: str = ""  # "time", "memory" or "output": the limit that ended it
 
     @property
     def ending(self) -> str:
@@ -49,7 +51,7 @@ class AnsweringChild:
         """Start it. `environ` is its full environment, to which this project's path is added."""
         path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
         self._open = contextlib.ExitStack()
-        temporary = partial(tempfile.TemporaryFile, "w+", errors="replace")
+        temporary = tempfile.TemporaryFile
         self._answer = self._open.enter_context(temporary())
         self._errors = self._open.enter_context(temporary())
         number = self._answer.fileno()
@@ -80,22 +82,41 @@ class AnsweringChild:
 
     def ask(self, question: bytes, seconds: float, most_bytes: int | None) -> ChildAnswer:
         """Wait for its answer and its end. `seconds` of a core end it, and CLOCK_TIMES as many of the
-        clock; `most_bytes` bounds its resident memory (a limit of address space breaks XLA).
+        clock; `most_bytes` bounds its resident memory (a limit of address space breaks XLA), and
+        MOST_OUTPUT_BYTES what it prints, or answers.
         """
         assert self._process.stdin is not None
         with self._open:
             with contextlib.suppress(BrokenPipeError), self._process.stdin as asked:
                 asked.write(question)  # small enough for a pipe; broken: it has ended
-            stopped = _watch(self._process, seconds, most_bytes)
+            stopped = self._watch(seconds, most_bytes)
             self._kill()
             status = self._process.wait()
-            self._answer.seek(0)
-            self._errors.seek(0)
-            return ChildAnswer(self._answer.read(), status, self._errors.read(), stopped)
+            if self._has_too_much_output():  # a limit may be passed between two looks
+                stopped = stopped or "output"
+            answer = "" if stopped else _tail(self._answer, MOST_OUTPUT_BYTES)
+            return ChildAnswer(answer, status, _tail(self._errors, TAIL_BYTES), stopped)
 
     def end(self) -> None:
         """End it, and let go of what it wrote."""
         self._open.close()
+
+    def _watch(self, seconds: float, most_bytes: int | None) -> str:
+        """Wait for its end, or for the limit that it passes first."""
+        until, child = time.monotonic() + CLOCK_TIMES * seconds, self._process
+        while time.monotonic() < until and core_s(child.pid) < seconds:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(LOOK_S)
+                return ""
+            if most_bytes and resident_bytes(child.pid) > most_bytes:
+                return "memory"
+            if self._has_too_much_output():
+                return "output"
+        return "time"
+
+    def _has_too_much_output(self) -> bool:
+        files = (self._answer, self._errors)
+        return max(os.fstat(file.fileno()).st_size for file in files) > MOST_OUTPUT_BYTES
 
     def _kill(self) -> None:
         if self.is_there:
@@ -113,16 +134,10 @@ def ask_child(
     return AnsweringChild(module, arguments, environ).ask(b"", seconds, most_bytes)
 
 
-def _watch(child: subprocess.Popen[bytes], seconds: float, most_bytes: int | None) -> str:
-    """Wait for its end, or for the limit that it passes first."""
-    until = time.monotonic() + CLOCK_TIMES * seconds
-    while time.monotonic() < until and core_s(child.pid) < seconds:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(LOOK_S)
-            return ""
-        if most_bytes and resident_bytes(child.pid) > most_bytes:
-            return "memory"
-    return "time"
+def _tail(file: IO[bytes], most_bytes: int) -> str:
+    size = os.fstat(file.fileno()).st_size
+    start = max(0, size - most_bytes)
+    return os.pread(file.fileno(), most_bytes, start).decode(errors="replace")
 
 
 def core_s(pid: int) -> float:

@@ -25,6 +25,7 @@ _KNOWN = (
     ),
 )
 MAX_WARNING_CHARACTERS = 600
+MOST_BYTES = 2**20  # of a log, the last of which are read: what is traced may print as well
 
 
 @contextmanager
@@ -45,6 +46,7 @@ def captured() -> Iterator[list[str]]:
             sys.stderr.flush()
             size = os.fstat(2).st_size
             start = before if before <= size else 0  # its owner has truncated it
+            start = max(start, size - MOST_BYTES)
             text.append(os.pread(2, size - start, start).decode(errors="replace"))
         return
     saved = os.dup(2)
@@ -56,7 +58,7 @@ def captured() -> Iterator[list[str]]:
             sys.stderr.flush()
             os.dup2(saved, 2)
             os.close(saved)
-            aside.seek(0)
+            aside.seek(max(0, os.fstat(aside.fileno()).st_size - MOST_BYTES))
             data = aside.read()
             if data:
                 os.write(2, data)

@@ -20,7 +20,7 @@ from spmd_core.base import (
     resolved,
     shorten,
 )
-from spmd_core.experiment import Described, Experiment, programs, take_declared
+from spmd_core.experiment import Described, Experiment, Listed, programs, take_declared
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.collections import Collections
@@ -370,7 +370,7 @@ class Lab:
         check_may_act(self._settings, asker)
         return take_declared()
 
-    def programs(self) -> tuple[Described, ...]:
+    def programs(self) -> tuple[Listed, ...]:
         """The programs that are held, the one taken last first."""
         return programs.held()
 

@@ -1,4 +1,4 @@
-"""A child process ends by what it takes of a core, not by how busy the machine is; one that is kept
+"""A child process ends by what it takes of a core and prints, not by how busy the machine is; one that is kept
 ready is asked once.
 """
 
@@ -39,6 +39,16 @@ def test_one_that_waits_has_many_times_as_long(module, monkeypatch):
 def test_one_that_waits_for_ever_is_ended(module, monkeypatch):
     monkeypatch.setattr(child, "CLOCK_TIMES", 0.01)
     assert ask_child("asked", [], module("time.sleep(3600)"), 30.0).stopped == "time"
+
+
+@pytest.mark.parametrize("descriptor", ["1", "2", "int(sys.argv[1])"])
+@pytest.mark.parametrize("waits", ["", "time.sleep(60)"])
+def test_one_that_writes_without_end_is_ended_and_not_read(descriptor, waits, module, monkeypatch):
+    monkeypatch.setattr(child, "MOST_OUTPUT_BYTES", 2**20)
+    text = f"for _ in range(40): os.write({descriptor}, b'x' * 2**16)\n{waits}"
+    answer = ask_child("asked", [], module(text), 30.0)
+    assert answer.stopped == "output"
+    assert answer.text == "" and len(answer.errors) <= child.TAIL_BYTES
 
 
 def test_seconds_of_a_core_are_those_of_the_process():
@@ -98,4 +108,4 @@ def test_a_spare_ends_with_the_process_that_keeps_it(ready):
     _, child = ready
     child._process.stdin.close()
     child._process.wait(30)
-    assert (child._process.returncode, child._answer.read()) == (0, "")
+    assert (child._process.returncode, child._answer.read()) == (0, b"")

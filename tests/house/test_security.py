@@ -338,7 +338,7 @@ def test_the_first_paragraph_says_what_one_visitor_can_do_to_others(lab):
     programs.folder().mkdir()
     (programs.folder() / f"{of_ann.program}.json").write_text(of_ann.model_dump_json())
     (programs.folder() / f"{of_ann.program}.jaxexport").write_bytes(b"its file")
-    assert lab.programs() == (of_ann,)
+    assert lab.programs() == (of_ann.listed,)
     lab.delete_program(of_ann.program, eve)
     assert lab.programs() == ()
     assert lab._store.requests()[-1].kind == "release"

@@ -97,6 +97,28 @@ def test_programs_that_vanish_or_are_damaged_are_left_out(experiment):
         (folder / "aside").rename(kept)
 
 
+def test_a_list_of_programs_reads_no_description(experiment, monkeypatch):
+    """Of megabytes, where a program has thousands of long paths."""
+    program, listed = experiment["program"], programs.held()
+    assert len((programs.folder() / f"{program}.listed").read_bytes()) < 1000
+    with monkeypatch.context() as patched:
+        patched.setattr(programs, "_described", None)
+        assert programs.held() == listed
+
+
+def test_a_description_that_another_version_wrote_is_listed(experiment):
+    program = experiment["program"]
+    described, path = programs.find(program), programs.folder() / f"{program}.json"
+    try:
+        path.write_text(described.model_copy(update={"name": "renamed"}).model_dump_json())
+        (found,) = (each for each in programs.held() if each.program == program)
+        assert found.name == "renamed"
+        (programs.folder() / f"{program}.listed").write_text("{")
+        assert found in programs.held()
+    finally:
+        path.write_text(described.model_dump_json())
+
+
 def test_what_a_killed_process_left_behind_is_cleared_away(experiment, monkeypatch):
     folder, kept = programs.folder(), programs.artifact(experiment["program"])
     left = [folder / f"{'d' * 64}.jaxexport", folder / f"{'e' * 64}.12.34"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from spmd_core.base import LabError, bytes_text, count_text, mesh_text, refuse
-from spmd_core.experiment import Described, Experiment, files, parse_experiment, programs
+from spmd_core.experiment import Described, Experiment, Listed, files, parse_experiment, programs
 from spmd_core.machine import nearest_of_chips
 from ui import shell, state
 from ui.lab import as_viewer, lab, prepare_parser
@@ -136,7 +136,7 @@ def held(chosen: str) -> None:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             mesh = mesh_text(described.mesh) if described.mesh else "not given"
             st.markdown(
-                f"**{plain(described.name)}**  \n:small[{count_text(len(described.arguments))} arguments · "
+                f"**{plain(described.name)}**  \n:small[{count_text(described.argument_count)} arguments · "
                 f"mesh {plain(mesh)} · {plain(', '.join(described.platforms))} · "
                 f"{bytes_text(described.bytes)} · {coded(described.program[:12])}]",
                 width="stretch",
@@ -144,7 +144,7 @@ def held(chosen: str) -> None:
             if described.program != chosen and st.button(
                 "Open", key=f"programs:open:{described.program}"
             ):
-                if sentence := shell.attempt(open_program, described):
+                if sentence := shell.attempt(_open_held, described.program):
                     state.set_aside(SCREEN, "refused", sentence)
                 st.rerun()
             if st.button(
@@ -156,7 +156,11 @@ def held(chosen: str) -> None:
                 _delete(described, chosen)
 
 
-def _delete(described: Described, chosen: str) -> None:
+def _open_held(program: str) -> None:
+    open_program(programs.find(program))
+
+
+def _delete(described: Listed, chosen: str) -> None:
     if not shell.done(as_viewer, lab().delete_program, described.program):
         return
     if described.program == chosen:

@@ -18,7 +18,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
 from spmd_core.base import RequestError, asked, imported, refuse
-from spmd_core.engine.exported.allowed import check_arrays, check_module, check_paths
+from spmd_core.engine.exported.allowed import check_arrays, check_axes, check_module, check_paths
 from spmd_core.engine.exported.by_hand import fixed_axes
 from spmd_core.engine.exported.flops import flops_of
 from spmd_core.engine.exported.leaves import leaves, paths
@@ -169,7 +169,9 @@ def _check_shardings(exported: export.Exported, main: Any) -> None:
 def _mesh(module: ir.Module, devices: int) -> Mesh:
     """The mesh of the program: the first one of all its devices; () of one without shardings."""
     fitting = (mesh for mesh in _meshes(module) if math.prod(size for _, size in mesh) == devices)
-    return next(fitting, ())
+    mesh = next(fitting, ())
+    check_axes(mesh)
+    return mesh
 
 
 def _meshes(module: ir.Module) -> Iterator[Mesh]:

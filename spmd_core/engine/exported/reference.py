@@ -19,6 +19,7 @@ from spmd_core.engine.exported.allowed import operations
 from spmd_core.engine.exported.flops import flops_of
 from spmd_core.engine.exported.lower import lowered_with, meshed
 from spmd_core.engine.exported.noisy import Levels, add_noise
+from spmd_core.engine.room import check_room
 from spmd_core.experiment import Program
 from spmd_core.results import (
     EPS,
@@ -156,6 +157,7 @@ def _compiled(
         warnings.simplefilter("ignore")
         given = [*operands.values(), *more]
         compiled = lowered_with(program, module, given, outputs).compile()
+    check_room(compiled, 1)
 
     def call(*arrays: Any) -> list[np.ndarray]:
         with jax.default_device(jax.local_devices(backend="cpu")[0]):

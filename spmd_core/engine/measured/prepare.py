@@ -22,6 +22,7 @@ from spmd_core.engine.measured.place import array_report
 from spmd_core.engine.measured.timing import Timed, block
 from spmd_core.engine.measured.trial import Trial, device_order
 from spmd_core.engine.members import MEET_S, alike, nothing, on_host, shared_failure
+from spmd_core.engine.room import check_room
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import Coordinates
@@ -133,6 +134,7 @@ def _compile(
         trial.fingerprint = f"{fingerprint(lowered.compiled.as_text())} {len(order)}"
         read_program(trial, experiment, lowered.compiled, order)
         price(trial, experiment, lowered.compiled, order)
+        check_room(lowered.compiled, max(1, len(order) // jax.process_count()))
     with _together(trial):
         for name, array in zip(operands, lowered.arguments, strict=True):
             trial.operands[name] = array_report(array, order, mesh)

@@ -15,6 +15,7 @@ from spmd_core.experiment.workloads.exported.state import (
 
 NAME = "program_file"
 SYMBOL_SIZE = 64  # of a dim that is not given
+MOST_PLATFORMS, MOST_PLATFORM = 8, 20  # that a list has of a program, and characters of each
 
 
 class Leaf(Frozen):
@@ -41,6 +42,19 @@ class Leaf(Frozen):
         return self.propagated if self.spec is None else self.spec
 
 
+class Listed(Frozen):
+    """What a list of programs has of one: few bytes, whatever its file holds."""
+
+    program: str
+    name: str
+    viewer: str
+    address: str
+    platforms: tuple[str, ...]
+    mesh: Mesh
+    bytes: int
+    argument_count: int
+
+
 class Described(Frozen):
     """A program as its file describes it; `name` is what its owner calls it."""
 
@@ -60,6 +74,20 @@ class Described(Frozen):
     address: str = ""  # and from which network address, without a login
     flops: int = 0  # of its matrix products and convolutions, over all devices
     files: tuple[str, ...] = ()  # its author's source files, by the last two parts of their paths
+
+    @property
+    def listed(self) -> Listed:
+        """What a list of programs has of this one."""
+        return Listed(
+            program=self.program,
+            name=self.name,
+            viewer=self.viewer,
+            address=self.address,
+            platforms=tuple(each[:MOST_PLATFORM] for each in self.platforms[:MOST_PLATFORMS]),
+            mesh=self.mesh,
+            bytes=self.bytes,
+            argument_count=len(self.arguments),
+        )
 
     @cached_property
     def leaves(self) -> Mapping[str, Leaf]:

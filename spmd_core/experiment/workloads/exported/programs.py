@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from pydantic import ValidationError
 
 from spmd_core.base import (
+    MOST_OUTPUT_BYTES,
     RequestError,
     Spare,
     StorageError,
@@ -23,7 +24,7 @@ from spmd_core.base import (
     refuse,
     shorten,
 )
-from spmd_core.experiment.workloads.exported.description import Described
+from spmd_core.experiment.workloads.exported.description import Described, Listed
 
 MOST_BYTES = 64 * 2**20  # of one file
 MOST_BYTES_HELD = 2 * 2**30  # of all files of a data folder
@@ -38,7 +39,7 @@ GPUS = ("cuda", "rocm")  # as a file calls them
 HOW = "docs/your_program.md shows the lines that write one"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _READING = "reading-"
-_KINDS = (".json", ".jaxexport")
+_KINDS = (".json", ".jaxexport", ".listed")
 _taking = threading.Lock()
 _parser = Spare(
     "spmd_core.engine.exported.describe",
@@ -75,6 +76,7 @@ def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> De
         elif viewer in ("", described.viewer):
             described = described.model_copy(update={"name": name})
         _write(_path(program, "json"), described.model_dump_json().encode())
+        _write(_path(program, "listed"), described.listed.model_dump_json().encode())
     return described
 
 
@@ -114,10 +116,10 @@ def _not_held(program: str) -> RequestError:
     )
 
 
-def held() -> tuple[Described, ...]:
+def held() -> tuple[Listed, ...]:
     """Every program that is held, the one taken last first."""
     files = [file.stem for file in folder().glob("*.jaxexport")]
-    listed = [(_changed_ns(_path(each, "json")), _described(each)) for each in files]
+    listed = [(_changed_ns(_path(each, "json")), _listed(each)) for each in files]
     listed.sort(key=lambda each: each[0], reverse=True)
     return tuple(each for _, each in listed if each)
 
@@ -206,11 +208,13 @@ def _parse(program: str, data: bytes) -> Described:
         given.write_bytes(data)
         answer = _parser.ask((str(given), str(kept)), PARSE_S, PARSE_BYTES)
         if answer.stopped or not answer.text:
-            limit = (
-                f"{PARSE_S:g} s of a core" if answer.stopped == "time" else f"{PARSE_BYTES} bytes"
-            )
+            limits = {
+                "time": f"{PARSE_S:g} s of a core",
+                "memory": f"{PARSE_BYTES} bytes",
+                "output": f"{MOST_OUTPUT_BYTES} bytes of text",
+            }
             rule = (
-                f"takes more than {limit} to be read"
+                f"takes more than {limits[answer.stopped]} to be read"
                 if answer.stopped
                 else "ends the process that reads it, so it is damaged"
             )
@@ -237,6 +241,26 @@ def _write(path: Path, data: bytes) -> None:
 @lru_cache(maxsize=32)
 def _read(path: Path, changed_ns: int) -> Described:
     return Described.model_validate_json(path.read_bytes())
+
+
+@lru_cache(maxsize=2 * MOST_HELD)
+def _read_listed(path: Path, changed_ns: int) -> Listed:
+    return Listed.model_validate_json(path.read_bytes())
+
+
+def _listed(program: str) -> Listed | None:
+    """What a list has of a program: its description may be of megabytes, and is read only where
+    another version wrote it.
+    """
+    path, changed_ns = _path(program, "listed"), _changed_ns(_path(program, "json"))
+    with suppress(OSError, ValidationError):
+        if changed_ns and (own_ns := path.stat().st_mtime_ns) >= changed_ns:
+            return _read_listed(path, own_ns)
+    if (described := _described(program)) is None:
+        return None
+    with suppress(OSError):  # of a folder that is full, or another's
+        _write(path, described.listed.model_dump_json().encode())
+    return described.listed
 
 
 def _described(program: str) -> Described | None:

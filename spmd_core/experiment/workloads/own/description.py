@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from spmd_core.base import Frozen, ask_child, bytes_text, refuse
+from spmd_core.base import MOST_OUTPUT_BYTES, ChildAnswer, Frozen, ask_child, bytes_text, refuse
 from spmd_core.experiment.workloads.workload import Array, Workload
 from spmd_core.machine import spare_bytes
 
@@ -65,25 +65,7 @@ def describe(path: Path, text: str) -> tuple[Description, ...]:
     """The workloads that a file declares, as a child process finds them. RequestError, in one
     sentence, if it finds none or fails.
     """
-    spare = spare_bytes()
-    answer = ask_child(_DESCRIBE, [str(path)], child_environ(), LOAD_S, spare)
-    if answer.stopped == "memory":
-        raise refuse(
-            path.name,
-            f"took more than {bytes_text(spare)} of memory, nearly all that was free, while it was "
-            "loaded, and was ended",
-            "move what takes memory into the function, or make it smaller",
-        )
-    if answer.stopped:
-        raise refuse(
-            path.name, f"did not load within {LOAD_S:g} s", "move what takes long into the function"
-        )
-    if not answer.text:
-        raise refuse(
-            path.name,
-            f"ended the process that loaded it {answer.ending}",
-            "correct it, and reload the page",
-        )
+    answer = _answer(path)
     try:
         declared = json.loads(answer.text)
         if "problem" in declared:
@@ -99,6 +81,36 @@ def describe(path: Path, text: str) -> tuple[Description, ...]:
             "was not described in the expected form",
             "see that it writes to no file descriptor that it has not opened",
         ) from None
+
+
+def _answer(path: Path) -> ChildAnswer:
+    """What the child process that loads a file answers; RequestError where it gives no answer."""
+    spare = spare_bytes()
+    answer = ask_child(_DESCRIBE, [str(path)], child_environ(), LOAD_S, spare)
+    if answer.stopped == "memory":
+        raise refuse(
+            path.name,
+            f"took more than {bytes_text(spare)} of memory, nearly all that was free, while it was "
+            "loaded, and was ended",
+            "move what takes memory into the function, or make it smaller",
+        )
+    if answer.stopped == "output":
+        raise refuse(
+            path.name,
+            f"printed more than {bytes_text(MOST_OUTPUT_BYTES)} while it was loaded, and was ended",
+            "print less where nothing calls it",
+        )
+    if answer.stopped:
+        raise refuse(
+            path.name, f"did not load within {LOAD_S:g} s", "move what takes long into the function"
+        )
+    if not answer.text:
+        raise refuse(
+            path.name,
+            f"ended the process that loaded it {answer.ending}",
+            "correct it, and reload the page",
+        )
+    return answer
 
 
 def child_environ() -> dict[str, str]:

@@ -69,7 +69,9 @@ def _of_file(path: Path) -> list[Described]:
         )
         if answer.stopped or not answer.text:
             raise refuse(
-                path.name, "was not exported in time, or ended its process", "make it smaller"
+                path.name,
+                "was not exported in time, printed too much, or ended its process",
+                "make it smaller",
             )
         report = json.loads(answer.text)
         if "problem" in report:

@@ -304,6 +304,16 @@ def test_a_file_that_eats_memory_while_it_loads_is_ended_and_named(files, monkey
     assert "weighted" in workload_names()
 
 
+def test_a_file_that_prints_without_end_is_ended_and_named(files, monkeypatch):
+    monkeypatch.setattr("spmd_core.experiment.workloads.own.description.LOAD_S", PATIENCE_S)
+    files(loud="while True:\n    print('x' * 2**20)\n", weighted=WEIGHTED)
+    assert own.problems() == (
+        "loud.py printed more than 64.0 MiB while it was loaded, and was ended: print less where "
+        "nothing calls it",
+    )
+    assert "weighted" in workload_names()
+
+
 def test_a_file_that_hangs_is_given_up(files, monkeypatch):
     # counted from the child's start
     monkeypatch.setattr("spmd_core.experiment.workloads.own.description.LOAD_S", 1.5)

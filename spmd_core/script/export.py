@@ -47,7 +47,7 @@ def measure(strategy, program, placed, arrange=dict, ahead_of_time=True):
     report(strategy, compiled(*arguments), median_seconds(compiled, arguments))
 
 
-def report(strategy, output, seconds):
+def report(strategy, output, seconds, rows=ROWS, axis=AXIS, judge=judge):
     """Print time, sharding and values (up to 256 of them), and whether the values are right."""
     print(f"{{strategy}}: {{seconds * 1e6:.1f}} µs")
     arrays = output if isinstance(output, tuple) else (output,)
@@ -59,7 +59,7 @@ def report(strategy, output, seconds):
         if name in RUN.get(strategy, {{}}):
             same = np.array_equal(np.asarray(RUN[strategy][name]).astype(values.dtype), values.reshape(-1), equal_nan=values.dtype.kind not in "iub")
             print(f"{{strategy}}: {{name}}: {{'the very values of the run' if same else 'other values than those of the run'}}")
-        compared = values.reshape(shape) if ROWS is None else np.take(values.reshape(shape), ROWS, AXIS)
+        compared = values.reshape(shape) if rows is None else np.take(values.reshape(shape), rows, axis)
         judged = judge(expected, allowed, compared.astype(np.float64), HOW[strategy].dtype, added)
         print(f"{{strategy}}: {{name}}: " + {{True: "right", False: "WRONG", None: "not judged: beyond what the dtype holds or resolves"}}[judged.correct])
         if judged.imprecise:

@@ -59,11 +59,12 @@ def judging_cell(experiment: Experiment, strategies: list[str], platform: str) -
         "# %% what is right: NumPy in float64, and how far rounding may go",
         *_IMPORTS.splitlines(),
         "",
-        f"ROWS, AXIS = {'None' if rows is None else f'np.array({rows.tolist()})'}, {axis}  # of a "
-        f"large result, what is compared",
         *_own_function(experiment),
         *lines,
         "",
+        # below a function of one's own, whose file may have constants of these names
+        f"ROWS, AXIS = {'None' if rows is None else f'np.array({rows.tolist()})'}, {axis}  # of a "
+        f"large result, what is compared",
         "HOW = {",
         *(f"    {strategy!r}: {how!r}," for strategy, how in hows.items()),
         "}",

@@ -66,7 +66,7 @@ def program_references(
             leaf.dtype,
             exact[at],
             [each[at] for each in moved],
-            dtype and _sums(leaf.dtype, at, dtype, ends),
+            _sums(leaf.dtype, at, dtype, ends) if dtype else None,
         )
         for at, leaf in enumerate(program.described.outputs)
     }
@@ -117,6 +117,8 @@ def _check(program: Program) -> None:
     described = program.described
     if "cpu" not in described.platforms:
         raise refuse("the program", "was exported without the platform cpu", "add it, to compare")
+    if found := [leaf.path for leaf in described.outputs if leaf.dtype.startswith("complex")]:
+        raise refuse(found[0], "is complex", "return its real and imaginary parts, to compare")
     leaves = (*described.arguments, *described.outputs)
     if (count := sum(math.prod(program.shape(leaf)) for leaf in leaves)) > MOST_ELEMENTS:
         raise refuse(f"{count:,} elements", f"are more than {MOST_ELEMENTS:,}", "use smaller sizes")

@@ -254,8 +254,9 @@ def own_references(
         if not how.eps:
             found = [Reference(value, bound(Bounded(value), how), how.dtype) for value in values]
             return dict(zip(results, found, strict=True))
-        given = names[function], arguments, values, Noise(how, experiment.device_count)
-        spreads, sums = (way(*given, experiment.seed) for way in (spread, added_up))
+        noise = Noise(how, experiment.device_count)
+        given = names[function], arguments, values, noise, experiment.seed
+        spreads, sums = spread(*given), added_up(*given)
         return {
             name: _reference(Bounded(value, apart), how, added)
             for name, value, apart, added in zip(results, values, spreads, sums, strict=True)

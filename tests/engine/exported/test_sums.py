@@ -7,6 +7,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import abstract_mesh, written
+from bench.small_shapes import STEPS, of_program
 from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.exported.reference import program_references
@@ -104,3 +105,10 @@ def test_float32_sums_of_many_terms_are_a_match():
     found = of(np.array)
     assert found.correct and not found.imprecise
     assert of(lambda each: each * np.float32(1.0001)).wrong == found.compared
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int32", "bool"])
+@pytest.mark.parametrize("name", STEPS)
+def test_results_of_few_elements_are_judged(name, dtype):
+    """Of none, what is returned is right."""
+    assert of_program(name, dtype) == (True, False)

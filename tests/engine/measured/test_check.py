@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from bench import small_shapes
 from bench.judging import Case
 from bench.own_faults import OWN, OWN_FUNCTIONS, passed
 from bench.planted_faults import DTYPES, FAULTS, caught
@@ -140,6 +141,14 @@ def test_a_number_does_not_turn_the_check_off(summing, dtype):
     assert right.correct
     assert [(each.correct, each.wrong.count) for each in wrong] == [(False, 1)] * 2
     assert [each.wrong.worst.result for each in wrong] == ["total", "y"]
+
+
+def test_a_script_judges_a_number_too(tmp_path, monkeypatch):
+    """Of a function beside a constant that has the name of one of the script's own."""
+    (tmp_path / "own.py").write_text(small_shapes.OWN, "utf-8")
+    monkeypatch.setenv("SPMD_LAB_WORKLOADS", str(tmp_path / "own.py"))
+    fields = {"workload": "own_both", "dtype": "bfloat16", "strategies": ["auto"]}
+    assert small_shapes.of_script(fields) == (True, False)
 
 
 def test_what_python_returns_is_compared_and_what_is_complex_is_refused(summing):

@@ -28,7 +28,8 @@ import types
     ENDS_AGAIN,
     STOPS_AGAIN,
     FAILS_ALONE,
-) = range(18)
+    FAILS_AT_LENGTH,
+) = range(19)
 # rounds: ten minutes, so that no machine is too slow to find such a run at work
 LONG = int(os.environ.get("STANDIN_LONG", 30_000))
 
@@ -65,6 +66,7 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
         NOISY: _noisy,
         HALF_LINE: _half_line,
         FAILS_ALONE: _fail_alone,
+        FAILS_AT_LENGTH: _fail_at_length,
     }
     if experiment.seed in behave:
         behave[experiment.seed](emit)
@@ -226,11 +228,16 @@ def _raise(emit):
     raise RuntimeError("a mistake in the engine")
 
 
-def _fail_alone(emit):
+def _fail_alone(emit, words="a mistake in this member"):
     """In the second member of a run on several hosts; the others wait for it."""
     if "--member=1" in "=".join(sys.argv):
-        raise RuntimeError("a mistake in this member")
+        raise RuntimeError(words)
     _endless(emit)
+
+
+def _fail_at_length(emit):
+    """With an error whose line is fetched, since it is too long to be sent."""
+    _fail_alone(emit, f"a mistake in this member {'of many words ' * 2000}")
 
 
 def _noisy(emit):

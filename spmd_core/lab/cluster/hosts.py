@@ -65,6 +65,10 @@ class MemberFailed(WorkerError):
         self.kind = kind
 
 
+class MemberLost(WorkerError):
+    """A member is gone, or silent, and has not reported why: its run ends as crashed."""
+
+
 class MembersWanted(NamedTuple):
     """What members are to run, and a hash of the lab's own workloads, which hosts must have too."""
 
@@ -120,19 +124,20 @@ class Hosts(Connection):
                     task.cancel()
         except* WorkerError as errors:
             ended = [each for each in errors.exceptions if isinstance(each, WorkerError)]
-            self._tell_end(ended[0])  # the tasks are of one group
+            self._tell_end(min(ended, key=lambda each: not isinstance(each, MemberFailed)))
         finally:
             if self._futures:
                 await quietly(self._client.cancel(self._futures))
             await self._drop()
 
     def _tell_end(self, error: WorkerError) -> None:
-        """Report an error to the lab: as an event while the lab waits for the devices, or where a
-        member has reported the cause. Otherwise the runs in progress end as crashed, with the last
+        """Report an error to the lab: as an event where a member has reported the cause, or where
+        the members cannot be started. Otherwise the runs in progress end as crashed, with the last
         line that this process prints.
         """
         kind = error.kind if isinstance(error, MemberFailed) else "WorkerError"
-        if isinstance(error, MemberFailed) or not self._is_ready.is_set():
+        is_start = not (self._is_ready.is_set() or isinstance(error, MemberLost))
+        if isinstance(error, MemberFailed) or is_start:
             self._write(encode(Failed(error=Failure(kind=kind, message=str(error)))))
         print(f"WorkerError: {error}", file=sys.stderr, flush=True)
 
@@ -192,20 +197,35 @@ class Hosts(Connection):
 
     async def _follow(self, number: int, future: Any) -> None:
         """Raise how a member's task ended: it does so only where its member did."""
-        how, tail = "has lost its task", ""
+        how, tail, kind = "has lost its task", "", None
         try:
             error = await future.exception()
             if error is None:
                 ended = json.loads(await future)
                 how, tail = str(ended["how"])[:1000], str(ended["tail"])[:20_000]
+                kind = ended.get("kind")
             else:
                 how = f"failed in its task: {words(error, 300)}"
         except Exception as error:  # whatever a worker's bytes lead to
             if has_lost_scheduler(error):
                 raise self._scheduler_gone() from None
             how = f"sent what cannot be read ({type(error).__name__})"
+        await self._all_read()
         print(tail, file=sys.stderr)
-        raise WorkerError(self._named_member(number, how))
+        raise self._failed(number, kind, how) if kind else self._lost(number, how)
+
+    async def _all_read(self) -> None:
+        """Wait until every line that has come is handled: a member that reports an error and ends
+        has failed, and is not lost.
+        """
+        with suppress(TimeoutError):
+            await within(SEND_S, self._sent.join())
+
+    def _lost(self, number: int, how: str) -> MemberLost:
+        return MemberLost(self._named_member(number, how))
+
+    def _failed(self, number: int, kind: object, how: str) -> MemberFailed:
+        return MemberFailed(str(kind)[:100], self._named_member(number, f"failed: {how}"))
 
     def _scheduler_gone(self) -> WorkerError:
         return WorkerError(f"{self._named} is gone: start it, and the workers, again")
@@ -245,25 +265,33 @@ class Hosts(Connection):
     async def _pass_up(self) -> None:
         while True:
             sent = await self._sent.get()
-            line = sent.line
-            if line is None:
-                worker = self._hosts[sent.member].worker
-                fetched = await self._client.run(remote.fetched, self._topic, workers=[worker])
-                line = str(fetched[worker])
+            line = await self._fetched(sent.member) if sent.line is None else sent.line
             if sent.member:
                 self._take_failure(sent.member, line)
-                continue
-            if line.startswith('{"event":"ready"'):
-                self._is_ready.set()
-            self._is_idle |= line.startswith('{"event":"finished"')
-            if not line.startswith('{"event":"started"'):  # this process has sent its own
-                self._write(line.encode().replace(b"\n", b"") + b"\n")
+            else:
+                self._take_line(line)
+            self._sent.task_done()
+
+    async def _fetched(self, number: int) -> str:
+        """A long line of a member; none where its Dask worker is gone, which the watch reports."""
+        worker = self._hosts[number].worker
+        with suppress(OSError, KeyError):
+            asked = self._client.run(remote.fetched, self._topic, workers=[worker])
+            return str((await asked)[worker])
+        return ""
+
+    def _take_line(self, line: str) -> None:
+        """Hand on a line of the first member."""
+        if line.startswith('{"event":"ready"'):
+            self._is_ready.set()
+        self._is_idle |= line.startswith('{"event":"finished"')
+        if line and not line.startswith('{"event":"started"'):  # this process has sent its own
+            self._write(line.encode().replace(b"\n", b"") + b"\n")
 
     def _take_failure(self, number: int, line: str) -> None:
         with suppress(ValidationError):
-            failed = Failed.model_validate_json(line)
-            words = self._named_member(number, f"failed: {failed.error.message}")
-            raise MemberFailed(failed.error.kind, words)
+            error = Failed.model_validate_json(line).error
+            raise self._failed(number, error.kind, error.message)
 
     def _heard(self, event: Any) -> None:
         self._silent_s = 0.0  # it came by the scheduler
@@ -301,11 +329,14 @@ class Hosts(Connection):
                 raise WorkerError(f"{len(joined)} more have joined {self._target}: run it again")
             for number, host in enumerate(self._hosts):
                 host.silent_s += 0.0 if self._silent_s else passed  # all are silent where it is
+                how = None
                 if workers is not None and host.worker not in workers:
-                    raise WorkerError(self._named_member(number, "is gone with its Dask worker"))
-                if host.silent_s > host.limit_s:
+                    how = "is gone with its Dask worker"
+                elif host.silent_s > host.limit_s:
                     how = f"has not been heard of for {host.limit_s:.0f} s"
-                    raise WorkerError(self._named_member(number, how))
+                if how:
+                    await self._all_read()
+                    raise self._lost(number, how)
 
     async def _seen(self) -> set[str] | None:
         """The workers that the scheduler knows now; None where it does not answer."""
@@ -332,5 +363,6 @@ async def serve(
     """Be the worker of a named cluster until the lab is gone."""
     reader, writer = await asyncio.open_connection(sock=channel)
     await Hosts(asked, address, files, writer.write).serve(reader)
+    writer.transport.set_write_buffer_limits(0)  # so that drain waits for the last byte
     with suppress(OSError):
         await writer.drain()

@@ -54,13 +54,17 @@ class Member:
         shown = kept if self.number == 0 else [each for each in kept if each.event == "failed"]
         return [encode(event).decode() for event in shown]
 
-    def ending(self) -> str | None:
-        """Why its process ended, or the problem that it reports; None while it works."""
-        if not self.worker.is_gone():
-            return self.watched.problem()
+    def look(self) -> tuple[list[str], str | None]:
+        """Returns the lines that have come, and why the process ended, or must be ended; None
+        while it works.
+        """
+        is_gone = self.worker.is_gone()  # first: of a process that is gone every line is read
+        lines = _read(self)
+        if not (is_gone or self.worker.is_broken):
+            return lines, self.watched.problem()
         words = ending_text(self.worker.reap())
         line = self.worker.failing_line()
-        return words if line == SILENT else f"{words}: {line}"
+        return lines, words if line == SILENT else f"{words}: {line}"
 
 
 async def carried(
@@ -70,13 +74,13 @@ async def carried(
     target: str,
     place: tuple[int, int, str],
 ) -> str:
-    """Carry a member's lines until it ends, or the task is wanted no longer; how it ended, and the
-    last that it wrote, as JSON.
+    """Carry a member's lines until it ends, or the task is wanted no longer; how it ended, the
+    last that it wrote, and the kind of the error that kept it from starting, as JSON.
     """
     try:
         member = Member(target, place)
     except WorkerError as error:
-        return json.dumps({"how": str(error), "tail": ""})
+        return json.dumps({"how": str(error), "tail": "", "kind": "WorkerError"})
 
     def say(**words: object) -> None:
         dask.log_event(topic, {"member": member.number, **words})
@@ -84,7 +88,9 @@ async def carried(
     _here[topic, dask.address] = member
     say(process=member.worker.pid)
     try:
-        how = await _followed(member, say, partial(_holds, dask, key), _until_unwanted(dask, key))
+        holds = partial(_holds, dask, key)
+        how = await _followed(member, say, holds, _until_unwanted(dask, key))
+        await _until_fetched(member, holds)
         return json.dumps({"how": how, "tail": member.worker.stderr_tail()})
     finally:
         _here.pop((topic, dask.address), None)
@@ -108,8 +114,8 @@ async def _followed(
             with suppress(TimeoutError):
                 await asyncio.wait_for(is_there.wait(), BEAT_S / 2)
             is_there.clear()
-            ending = member.ending()  # first, so that its last lines are still read
-            for line in _read(member):
+            lines, ending = member.look()
+            for line in lines:
                 is_short = len(line) <= MOST_SENT
                 if not is_short:
                     member.fetched.append(line)
@@ -123,6 +129,13 @@ async def _followed(
     finally:
         wanted.cancel()
         loop.remove_reader(stream)
+
+
+async def _until_fetched(member: Member, holds: Callable[[], bool]) -> None:
+    """Wait until the long lines of an ended member are fetched: its end is reported after them."""
+    until = unhindered() + WANTED_S
+    while member.fetched and holds() and unhindered() < until:
+        await asyncio.sleep(BEAT_S / 20)
 
 
 def _read(member: Member) -> list[str]:

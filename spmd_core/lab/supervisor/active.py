@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from spmd_core.base import Settings, bytes_text, seconds_text
+from spmd_core.machine import parse_target
 from spmd_core.results import (
     OUT_OF_MEMORY,
     Environment,
@@ -209,9 +210,11 @@ class ActiveRun:
             else ""
         )
         cause = f": {words}" if words else ""
+        target = parse_target(self.status.experiment.target)
+        is_of_many = target.is_cluster or target.hosts > 1  # the words name the member
         message = (
             f"the worker process {ending}{phase}{strategy}{cause}{'; ' if cause else ': '}"
-            f"{own}run it again, or make it smaller"
+            f"{own}run it again{'' if is_of_many else ', or make it smaller'}"
         )
         if self._is_compiling:
             message = f"{self._compiler}'s process {ending}{phase}{strategy}{cause}"

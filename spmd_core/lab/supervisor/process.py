@@ -90,9 +90,11 @@ class Child(Generic[T]):
         return self._reader.fileno()
 
     def send(self, command: BaseModel) -> None:
-        """Send a command. Where the process is gone, the stream ends."""
+        """Send a command. Where the process is gone, the stream ends once it has been read."""
         try:
             self._reader.sendall(encode(command))
+        except ConnectionError:
+            pass  # the process is gone: what it sent before is still to be read
         except OSError:
             self.is_broken = True
 

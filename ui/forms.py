@@ -54,7 +54,7 @@ def draw_option(screen: str, name: str, option: Field, now: Any) -> Any:
         size = st.number_input(value=None, step=128, placeholder=usual, key=key, **words)
         return size or 0
     if isinstance(option, Number):
-        key = state.seed(state.key(screen, name), float(now) if now else None)
+        key = state.seed(state.key(screen, name), None if now == "" else float(now))
         usual = plain(option.text(option.value) or "as the model")
         number = st.number_input(
             value=None, step=0.25, format="%g", placeholder=usual, key=key, **words

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.base import refuse
+from spmd_core.commands.predict_arguments import flags_of, given_fields
 from spmd_core.commands.run import print_run
 from spmd_core.commands.spec import HELP, read_one
 from spmd_core.commands.waiting import interrupt, run_to_end
-from spmd_core.experiment import TRANSFERS, Experiment, parse_experiment, parse_mesh
+from spmd_core.experiment import COLLECTIVES_SWEEP, Experiment, parse_experiment, parse_mesh
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, get_topology, parse_target
 from spmd_core.results import Result
@@ -25,11 +26,7 @@ ARGUMENTS = {
     "spec": {"metavar": "SPEC", "nargs": "?", "help": f"{HELP}; else as the options say"},
     "--target": {"help": "a target such as cpu:8 or tpu:v5e:4x4"},
     "--mesh": {"help": "axes and sizes, for example x=2,y=4; else one axis of all"},
-    "--kinds": {"help": f"all, or some of {', '.join(TRANSFERS)}"},
-    "--axes": {"help": "all, or groups of axes such as x,y,x+y"},
-    "--smallest": {"type": int, "metavar": "BYTES", "help": "else 1024"},
-    "--largest": {"type": int, "metavar": "BYTES", "help": "else 16 MiB"},
-    "--points": {"type": int, "metavar": "N", "help": "sizes of each; else 12"},
+    **flags_of(COLLECTIVES_SWEEP.options),
     "--dtype": {"help": "float32, bfloat16 or float16"},
 }
 
@@ -80,11 +77,7 @@ def _experiment(arguments: Namespace) -> Experiment:
                 f"use {WORKLOAD}, or `run` for this one",
             )
         given = experiment.to_json()
-    options = given.get("options", {}) | {
-        name: value
-        for name in ("kinds", "axes", "smallest", "largest", "points")
-        if (value := getattr(arguments, name)) is not None
-    }
+    options = given.get("options", {}) | given_fields(arguments, COLLECTIVES_SWEEP.options)
     return parse_experiment(
         given
         | {"workload": WORKLOAD, "options": options}

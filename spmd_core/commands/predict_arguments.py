@@ -10,7 +10,7 @@ from spmd_core.commands.config import CONFIG
 from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
-from spmd_core.experiment import PLAN_FIELDS, VARIABLE, Choice, Field, Switch, Words
+from spmd_core.experiment import PLAN_FIELDS, VARIABLE, Choice, Field, Integer, Switch, Words
 from spmd_core.words import read_price
 
 HELD = {name: row for name, row in PLAN_FIELDS.items() if not row.searched}  # of every candidate
@@ -32,10 +32,11 @@ def _flags(row: Field) -> dict[str, dict[str, object]]:
         }
     words = {Choice: "choices", Words: "known"}.get(type(row), "")
     listed = ", ".join(filter(None, getattr(row, words, ())))
-    usual = row.text(row.value) if row.value else ""
+    usual = row.text(row.value or row.default) if row.value or row.default else ""
     text += f": {listed}" if listed else ""
     text += f" (default {usual})" if usual else ""
-    return {row.flag: {"metavar": row.metavar, "help": text}}
+    number: dict[str, object] = {"type": int} if isinstance(row, Integer) else {}
+    return {row.flag: number | {"metavar": row.metavar, "help": text}}
 
 
 def given_fields(arguments: Namespace, fields: Mapping[str, Field]) -> dict[str, object]:

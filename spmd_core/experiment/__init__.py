@@ -51,6 +51,7 @@ from spmd_core.experiment.plan.sharding import (
     plan_notes,
 )
 from spmd_core.experiment.plans import check_flags, compiler_flags, experiment_of, own_flags
+from spmd_core.experiment.reading import TIMING
 from spmd_core.experiment.resized import axes_left, on_topology, resized
 from spmd_core.experiment.rules import (
     MAX_MESH_AXES,
@@ -159,6 +160,7 @@ __all__ = [
     "RULES",
     "STRATEGIES",
     "STUDY_PROCESSES",
+    "TIMING",
     "TRANSFERS",
     "USUAL_POINTS",
     "VARIABLE",

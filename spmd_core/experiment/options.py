@@ -80,7 +80,7 @@ def fill_options(workload: Workload, given: Any) -> dict[str, object]:
                 f"use {' or '.join({**defaults, **later})}",
             )
         if name in choices:
-            choices[name].check(name, value)
+            choices[name].decode(name, value)
     if "in_axes" in given:  # it becomes part of programs: one text per meaning
         given["in_axes"] = in_axes_text(read_in_axes(given["in_axes"]))
     chosen = {

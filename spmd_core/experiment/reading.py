@@ -4,11 +4,12 @@ rule and a fix.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
 from spmd_core.base import refuse, shorten, suffixed_sizes
+from spmd_core.experiment.fields import Field, Integer, Number
 from spmd_core.experiment.types import MemoryKind
 from spmd_core.experiment.workloads.workload import DRAWS
 
@@ -26,8 +27,7 @@ _EXAMPLES = {
     "timing": '{"samples": 20, "min_seconds": 0.2}',
 }
 CHOICES = {"memory": get_args(MemoryKind), "data": DRAWS}
-MAX_SAMPLES, MAX_SECONDS, MAX_SEED = 1000, 60, 2**32 - 1
-MAX_PROCESSES, MAX_MARGIN = 12, 0.5
+MAX_SEED = 2**32 - 1
 
 
 def is_integer(value: Any) -> bool:
@@ -153,49 +153,49 @@ def read_strategies(given: Any) -> tuple[str, ...]:
 def read_timing(given: Any) -> dict[str, object]:
     """Samples per strategy, seconds spent sampling each, processes, and the margin of a tie."""
     timing = dict(read_pairs("timing", given))
-    for name, value in timing.items():
-        if name not in _TIMING:
-            raise refuse(
-                f"timing field {shorten(name)}",
-                "is not known here",
-                f"use {', '.join(_TIMING)}",
-            )
-        field = _TIMING[name]
-        is_number = is_integer(value) or (isinstance(value, float) and not field.is_count)
-        if not (is_number and field.least <= value <= field.most):
-            raise refuse(f"{name}={shorten(value)}", f"is not {field.what}", field.fix)
-    # + 0.0: no minus zero
-    return {
-        name: value if _TIMING[name].is_count else float(value) + 0.0
-        for name, value in timing.items()
-    }
+    for name in timing:
+        if name not in TIMING:
+            rule = "is not known here"
+            raise refuse(f"timing field {shorten(name)}", rule, f"use {', '.join(TIMING)}")
+    return {name: TIMING[name].take(name, value) for name, value in timing.items()}
 
 
-class _Number(NamedTuple):
-    what: str
-    least: int
-    most: float
-    is_count: bool
-    fix: str
-
-
-_TIMING = {
-    "samples": _Number(
-        "a number of samples",
-        1,
-        MAX_SAMPLES,
-        True,
-        f"use a whole number from 1 to {MAX_SAMPLES}",
-    ),
-    "min_seconds": _Number("a duration", 0, MAX_SECONDS, False, f"use 0 to {MAX_SECONDS} seconds"),
-    "processes": _Number(
-        "a number of processes",
-        0,
-        MAX_PROCESSES,
-        True,
-        f"use 1 to {MAX_PROCESSES}, or 0 for as many as usual",
-    ),
-    "margin": _Number("a share of a time", 0, MAX_MARGIN, False, f"use 0 to {MAX_MARGIN}"),
+TIMING: dict[str, Field] = {
+    row.name: row
+    for row in (
+        Integer(
+            20,
+            1,
+            1000,
+            name="samples",
+            label="Samples",
+            help="rounds: each times every strategy once",
+        ),
+        Number(
+            0,
+            60,
+            name="min_seconds",
+            value=0.2,
+            label="At least (s)",
+            help="seconds spent sampling each strategy",
+        ),
+        Integer(
+            0,
+            0,
+            12,
+            name="processes",
+            label="Processes",
+            help="processes that time the best in turn; 0: one, and 3 of a study",
+        ),
+        Number(
+            0,
+            0.5,
+            name="margin",
+            value=0.03,
+            label="Margin",
+            help="share within which two times count as the same",
+        ),
+    )
 }
 
 

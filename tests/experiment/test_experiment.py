@@ -261,22 +261,25 @@ REFUSED = [
     ({"options": 0}, 'options=0 is not an object: write for example {"precision": "highest"}'),
     (
         {"timing": {"samples": 0}},
-        "samples=0 is not a number of samples: use a whole number from 1 to 1000",
+        "samples=0 is not a whole number from 1 to 1000: use for example 20",
     ),
     (
         {"timing": {"samples": True}},
-        "samples=True is not a number of samples: use a whole number from 1 to 1000",
+        "samples=True is not a whole number from 1 to 1000: use for example 20",
     ),
     (
         {"timing": {"min_seconds": float("nan")}},
-        "min_seconds=nan is not a duration: use 0 to 60 seconds",
+        "min_seconds=nan is not a number from 0 to 60: use for example 0.2",
     ),
-    ({"timing": {"min_seconds": "1"}}, "min_seconds='1' is not a duration: use 0 to 60 seconds"),
+    (
+        {"timing": {"min_seconds": "1"}},
+        "min_seconds='1' is not a number from 0 to 60: use for example 0.2",
+    ),
     (
         {"timing": {"processes": 13}},
-        "processes=13 is not a number of processes: use 1 to 12, or 0 for as many as usual",
+        "processes=13 is not a whole number from 0 to 12: use for example 12",
     ),
-    ({"timing": {"margin": 3}}, "margin=3 is not a share of a time: use 0 to 0.5"),
+    ({"timing": {"margin": 3}}, "margin=3 is not a number from 0 to 0.5: use for example 0.03"),
     (
         {"timing": {"rounds": 3}},
         "timing field 'rounds' is not known here: use samples, min_seconds, processes, margin",

@@ -244,7 +244,7 @@ def test_another_target_is_said():
             0,
             "Option precision is left out.",
         ),
-        ({"timing": {"samples": 0}}, "seed", 0, "Samples=0 is not a number of samples"),
+        ({"timing": {"samples": 0}}, "seed", 0, "Samples=0 is not a whole number from 1 to 1000"),
         ({"seed": -1}, "seed", 0, "Seed=-1 is not a seed"),
         ({"colour": "red"}, "seed", 0, "The field 'colour' is not part of an experiment"),
         ({"target": "moon"}, "workload", "layer", "Target 'moon' is not a place to run"),

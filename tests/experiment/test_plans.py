@@ -223,7 +223,10 @@ def test_an_experiment_is_varied():
             {"options": {"fused_qkv": "yes"}},
             "fused_qkv='yes' is neither on nor off: use true or false",
         ),
-        ({"options": {"attention_blocks": -1}}, "attention_blocks=-1 is not a number of it"),
+        (
+            {"options": {"attention_blocks": -1}},
+            "attention_blocks=-1 is not a whole number from 0 to 8192",
+        ),
         (
             {"options": {"attention_blocks": 5}},
             "attention_blocks=5 is not between 128 and 8192: use 128",

@@ -9,14 +9,13 @@ from spmd_core.experiment import (
     COLLECTIVES,
     COLLECTIVES_SWEEP,
     TRANSFERS,
-    USUAL_POINTS,
     Experiment,
     chosen_kinds,
     get_workload,
 )
 from spmd_core.machine import default_target
 from spmd_core.words import workload_title
-from ui import inputs, mesh_fields, state
+from ui import forms, inputs, mesh_fields, state
 from ui.markdown import plain
 from ui.state import Form
 
@@ -82,36 +81,31 @@ def _sweep_options(now: Form) -> Form:
         format_func=lambda kind: plain(TRANSFERS[kind].title),
         key=state.seed(state.key(SCREEN, "kinds"), list(chosen_kinds(now))),
     )
-    axes = inputs.text_input(
-        SCREEN,
-        "axes",
-        "Over mesh axes",
-        str(now.get("axes", ALL)),
-        "all: each axis, each pair, and all of them; or for example x, y, x+y.",
-    )
+    rows = COLLECTIVES_SWEEP.options
+    drawn = forms.draw_fields(SCREEN, (rows["axes"], rows["points"]), now)
     left, right = st.columns(2, gap="small")
     with left:
-        smallest = _size_input("smallest", "From", now)
+        smallest = _size_input("smallest", now)
     with right:
-        largest = _size_input("largest", "To", now)
-    points = inputs.number_input(SCREEN, "points", "Sizes of each", now.get("points", USUAL_POINTS))
+        largest = _size_input("largest", now)
     usual = tuple(kinds) == COLLECTIVES or set(kinds) == set(COLLECTIVES)
     return {
         "kinds": ALL if usual else ",".join(kinds),
-        "axes": axes,
         "smallest": smallest,
         "largest": largest,
-        "points": points,
-    }
+    } | drawn
 
 
-def _size_input(name: str, label: str, now: Form) -> int:
+def _size_input(name: str, now: Form) -> int:
     """One of the sizes offered, or the one of a link."""
-    default = COLLECTIVES_SWEEP.options[name].default
-    value = now.get(name, default)
+    row = COLLECTIVES_SWEEP.options[name]
+    value = now.get(name, row.default)
     options = sorted({*SIZES, value} if isinstance(value, int) else SIZES)
     return st.selectbox(
-        label, options, format_func=bytes_text, key=state.seed(state.key(SCREEN, name), value)
+        plain(row.label),
+        options,
+        format_func=bytes_text,
+        key=state.seed(state.key(SCREEN, name), value),
     )
 
 

@@ -8,7 +8,7 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import (
     BY_POSITION,
     STRATEGIES,
-    STUDY_PROCESSES,
+    TIMING,
     WORKLOADS,
     Workload,
     get_workload,
@@ -212,42 +212,14 @@ def _changed(what: Workload, options: Form) -> Form:
 def _timing() -> Form:
     """How often and how long each strategy is timed, and the seed of the operands."""
     draft = state.draft(_SCREEN)
-    now = draft["timing"]
-    left, right = st.columns(2, gap="small")
-    with left:
-        samples = inputs.number_input(
-            _SCREEN,
-            "samples",
-            "Samples",
-            now["samples"],
-            text="Rounds: each times every strategy once.",
-        )
-        seed = inputs.number_input(
-            _SCREEN,
-            "seed",
-            "Seed",
-            draft["seed"],
-            text="Of NumPy's generator that draws the operands.",
-        )
-    with right:
-        min_seconds = inputs.number_input(
-            _SCREEN,
-            "min_seconds",
-            "At least (s)",
-            float(now["min_seconds"]),
-            step=0.1,
-            text="Seconds spent sampling each strategy.",
-        )
-        processes = inputs.number_input(
-            _SCREEN,
-            "processes",
-            "Processes",
-            now.get("processes", 0),
-            text=f"That time the best in turn. 0: one, or {STUDY_PROCESSES} and more of a study.",
-        )
-    timing = {name: value for name, value in now.items() if name != "processes"}
-    timing |= {"samples": samples, "min_seconds": min_seconds}
-    return {"timing": timing | ({"processes": processes} if processes else {}), "seed": seed}
+    now, rows = draft["timing"], [row for name, row in TIMING.items() if name != "margin"]
+    drawn = forms.draw_fields(_SCREEN, rows, now)
+    timing = now | {row.name: row.decode(row.name, drawn[row.name]) for row in rows}
+    if not timing["processes"]:
+        del timing["processes"]
+    text = "Of NumPy's generator that draws the operands."
+    seed = inputs.number_input(_SCREEN, "seed", "Seed", draft["seed"], text=text)
+    return {"timing": timing, "seed": seed}
 
 
 def _in_axes(what: Workload, now: str) -> str:

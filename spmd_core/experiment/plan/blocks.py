@@ -130,15 +130,7 @@ class BlocksField(Field):
     @property
     def options(self) -> dict[str, Field]:
         """Of queries, keys, and keys per matmul."""
-        labels = (
-            ("Block of queries", "published"),
-            ("Block of keys", "as queries"),
-            ("Keys per matmul", "all"),
-        )
-        return {
-            name: Integer(0, 0, MAX_BLOCK, placeholder, label=label)
-            for name, (label, placeholder) in zip(_OPTIONS, labels, strict=True)
-        }
+        return _OPTIONS
 
     def take(self, name: str, value: Any) -> int | Blocks | None:
         """Blocks as one number or as three."""
@@ -146,21 +138,16 @@ class BlocksField(Field):
 
     def decode(self, name: str, option: Any) -> int | Blocks | None:
         """The blocks of a flag's text: `512`, or `2048,1024,512`."""
-        parts = str(option).split(",")
-        are_numbers = all(part.strip().isascii() and part.strip().isdigit() for part in parts)
-        return read_blocks([int(part) for part in parts] if are_numbers else option)
+        parts = [part for each in str(option).split(",") if (part := each.strip())]
+        are_numbers = all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts)
+        return read_blocks([int(part) for part in parts] if parts and are_numbers else option)
 
     def read(self, options: Mapping[str, Any]) -> int | Blocks | None:
         """The blocks of the three options."""
-        for name, part in self.options.items():
-            part.check(name, options[name])
-        queries, keys, part = (options[name] for name in _OPTIONS)
+        queries, keys, part = (each.decode(name, options[name]) for name, each in _OPTIONS.items())
         if not queries and (keys or part):
-            raise refuse(
-                f"keys_block={keys}" if keys else f"compute_block={part}",
-                "has no block of queries beside it",
-                "give attention_blocks too",
-            )
+            named = f"keys_block={keys}" if keys else f"compute_block={part}"
+            raise refuse(named, "has no block of queries beside it", "give attention_blocks too")
         return read_blocks((queries, keys or queries, part or keys or queries) if queries else None)
 
     def encode(self, value: Any) -> Mapping[str, object]:
@@ -174,4 +161,8 @@ class BlocksField(Field):
         return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-_OPTIONS = ("attention_blocks", "keys_block", "compute_block")
+_OPTIONS: dict[str, Field] = {
+    "attention_blocks": Integer(0, 0, MAX_BLOCK, "published", label="Block of queries"),
+    "keys_block": Integer(0, 0, MAX_BLOCK, "as queries", label="Block of keys"),
+    "compute_block": Integer(0, 0, MAX_BLOCK, "all", label="Keys per matmul"),
+}

@@ -195,6 +195,7 @@ class PlanFields(Frozen):
         bool | None,
         Choice(
             option="gate",
+            line="{}",
             meanings={"gated": True, "ungated": False},
             label="Mlp",
             help="an mlp of three matmuls, or of two, whatever the model has",
@@ -205,6 +206,7 @@ class PlanFields(Frozen):
         bool | None,
         Choice(
             option="tables",
+            line="{}",
             meanings={"tied": True, "untied": False},
             label="Vocabulary tables",
             help="one vocabulary table, or two, whatever the model has",

@@ -108,7 +108,7 @@ DECODER = Workload(
     stages=("trace", "lower", "partition", "optimize", "schedule", "code", "price"),
     canonical=lambda fields: fields_of_plan(plan_of_fields(fields)),
     options={
-        "model": Text("scaled:1", later=False),
+        "model": Text(default="scaled:1", later=False),
         **{
             name: option
             for row in PLAN_FIELDS.values()

@@ -153,8 +153,31 @@ def _parts(text: str) -> Iterator[str]:
     yield from (word.strip() for word in text.split(",") if word.strip())
 
 
-_SIZES = {"smallest": 1024, "largest": 16 * 2**20}
-_RANGE = {name: Integer(default, LEAST_BYTES, MOST_BYTES) for name, default in _SIZES.items()}
+_OPTIONS = (
+    Text(name="kinds", default=ALL, help=f"{ALL}, or some of {', '.join(TRANSFERS)}"),
+    Text(
+        name="axes",
+        default=ALL,
+        label="Over mesh axes",
+        help=f"{ALL}: each axis, each pair, and all of them; or for example x, y, x+y",
+    ),
+    *(
+        Integer(
+            default,
+            LEAST_BYTES,
+            MOST_BYTES,
+            name=name,
+            metavar="BYTES",
+            label=label,
+            help=f"{name} number of bytes per device",
+        )
+        for name, default, label in (("smallest", 1024, "From"), ("largest", 16 * 2**20, "To"))
+    ),
+    Integer(
+        USUAL_POINTS, 1, 64, name="points", metavar="N", label="Sizes of each", help="sizes of each"
+    ),
+)
+_SIZES = {row.name: row.default for row in _OPTIONS if row.metavar == "BYTES"}
 
 COLLECTIVES_SWEEP = Workload(
     name="collectives",
@@ -170,12 +193,7 @@ COLLECTIVES_SWEEP = Workload(
     strategies=("as_written",),
     default_strategies=("as_written",),
     canonical=_canonical,
-    options={
-        "kinds": Text(ALL),
-        "axes": Text(ALL),
-        **_RANGE,
-        "points": Integer(USUAL_POINTS, 1, 64),
-    },
+    options={row.name: row for row in _OPTIONS},
 )
 CALIBRATION = Workload(
     name="calibrate",

@@ -53,10 +53,10 @@ def test_equal_sweeps_have_one_form_and_one_id():
     [
         ({"kinds": "all-reduce,scatter"}, None, "kind 'scatter' is not measured: use all, or"),
         ({"axes": "x,q"}, None, "axes 'q' are not axes of the mesh: use all, or some of x, y such"),
-        ({"smallest": 0}, None, "smallest=0 is not a number of it: use a whole number from 1"),
+        ({"smallest": 0}, None, "smallest=0 is not a whole number from 1"),
         ({"smallest": 4096, "largest": 1024}, None, "smallest=4096 is more than largest=1024"),
         ({}, {"x": 1}, "mesh x=1 has no axis of two devices to communicate over"),
-        ({"points": 65}, None, "points=65 is not a number of it"),
+        ({"points": 65}, None, "points=65 is not a whole number from 1 to 64"),
     ],
 )
 def test_what_cannot_be_swept_is_refused_in_a_sentence(options, mesh, words):

@@ -226,15 +226,6 @@ def choice_input(
     )
 
 
-def toggle_input(screen: str, field: str, label: str, now: bool, text: str | None = None) -> bool:
-    """Something that is on or off."""
-    return st.toggle(
-        plain(label),
-        key=state.seed(state.key(screen, field), now),
-        help=plain(text) if text else None,
-    )
-
-
 def strategies_input(
     screen: str, field: str, offered: Sequence[str], now: Sequence[str]
 ) -> list[str]:

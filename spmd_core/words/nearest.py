@@ -82,7 +82,7 @@ def arguments(plan: Plan, near: Plan) -> str:
 
 def predict_command(plan: Plan) -> str:
     """The command that predicts a plan."""
-    given = _placed(plan) | {"--model": plan.model, "--sequence": str(plan.sequence)}
+    given = _placed(plan) | {"--sequence": str(plan.sequence)}
     sizes = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
     given |= {f"--{name.replace('_', '-')}": str(size) for name, size in sizes.items()}
     words = [word for pair in given.items() for word in pair]
@@ -93,9 +93,10 @@ def predict_command(plan: Plan) -> str:
 
 
 def _placed(plan: Plan) -> dict[str, str]:
-    """The arguments of target, mesh and batch."""
+    """The arguments of target, model, mesh and batch."""
     return {
         "--target": plan.target,
+        "--model": plan.model,
         "--mesh": mesh_text(plan.mesh, ","),
         "--batch-per-device": f"{plan.batch_per_device:.15g}",
     }

@@ -27,7 +27,7 @@ def page():
     from ui import forms
 
     st.session_state["drawn"] = forms.draw_fields(
-        "predict", PLAN_FIELDS.values(), st.session_state["now"]
+        forms.keyed("predict"), PLAN_FIELDS.values(), st.session_state["now"]
     )
 
 

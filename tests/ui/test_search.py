@@ -154,6 +154,8 @@ def test_what_is_fixed_of_a_computation_is_in_its_fields_and_bad_words_leave_the
         {"memory_bytes": 2 * 2**40},
         {"price": {"v5e": 1.2}},
         {"plan": {"tied": True}},
+        {"plan": {"state_dtype": "float32", "attention_blocks": [512, 256, 128]}},
+        {"plan": {"compiler_flags": ["xla_tpu_dot_dot_fusion=true"], "layers": 2}},
     ],
 )
 def test_a_search_that_is_opened_is_the_one_that_was_stored(lab, changes):
@@ -177,3 +179,13 @@ def test_a_question_that_is_none_is_a_sentence(lab, changes, words):
 
     shown = opened("search", search=code_of(SMALL | changes))
     assert words in said(shown) and "This link cannot be opened as it is" in said(shown)
+
+
+def test_a_field_of_plans_is_one_of_the_question(lab):
+    shown = opened("search", search=encode(read_question(SMALL | {"plan": {"fused_mlp": True}})))
+    fields = {each.label: each for each in (*shown.selectbox, *shown.toggle)}
+    assert fields["One matmul for gate and up"].value is True
+    assert "Experts drop no token" not in fields
+    fields["Optimizer state"].set_value("bfloat16").run()
+    asked = decode(shown.query_params["search"])
+    assert dict(asked.plan) == {"fused_mlp": True, "state_dtype": "bfloat16"}

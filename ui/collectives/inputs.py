@@ -82,7 +82,7 @@ def _sweep_options(now: Form) -> Form:
         key=state.seed(state.key(SCREEN, "kinds"), list(chosen_kinds(now))),
     )
     rows = COLLECTIVES_SWEEP.options
-    drawn = forms.draw_fields(SCREEN, (rows["axes"], rows["points"]), now)
+    drawn = forms.draw_fields(forms.keyed(SCREEN), (rows["axes"], rows["points"]), now)
     left, right = st.columns(2, gap="small")
     with left:
         smallest = _size_input("smallest", now)

@@ -213,7 +213,7 @@ def _timing() -> Form:
     """How often and how long each strategy is timed, and the seed of the operands."""
     draft = state.draft(_SCREEN)
     now, rows = draft["timing"], [row for name, row in TIMING.items() if name != "margin"]
-    drawn = forms.draw_fields(_SCREEN, rows, now)
+    drawn = forms.draw_fields(forms.keyed(_SCREEN), rows, now)
     timing = now | {row.name: row.decode(row.name, drawn[row.name]) for row in rows}
     if not timing["processes"]:
         del timing["processes"]
@@ -233,4 +233,4 @@ def _option(name: str, what: Workload) -> Any:
     """An option of a workload: one of its words, or a whole number."""
     option = option_choices(what)[name]
     now = state.draft(_SCREEN)["options"].get(name, option.default)
-    return forms.draw_option(_SCREEN, name, option, now)
+    return forms.draw_option(forms.keyed(_SCREEN), name, option, now)

@@ -9,7 +9,6 @@ from spmd_core.experiment import (
     PLAN_FIELDS,
     PRESETS,
     VARIABLE,
-    Field,
     ModelSize,
     get_model,
     get_workload,
@@ -65,16 +64,14 @@ def _model_fields(screen: str, draft: Form, devices: int) -> Form:
     parameters = st.empty()
     config.box(screen)
     batch, sequence = _batch(screen, draft, devices)
-    chosen = forms.draw_fields(screen, (PLAN_FIELDS[name] for name in _FIRST), options)
+    keyed = forms.keyed(screen)
+    chosen = forms.draw_fields(keyed, (PLAN_FIELDS[name] for name in _FIRST), options)
     size = _size(model, dims, options)
-    folded = [row for name, row in PLAN_FIELDS.items() if name not in _FIRST]
-    rows = [row for row in folded if _is_set(row, options) or not (size and row.unfit(size))]
-    with st.expander("More of the model", expanded=any(_is_set(row, options) for row in folded)):
-        more = forms.draw_fields(screen, rows, options)
+    rows = [row for name, row in PLAN_FIELDS.items() if name not in _FIRST]
+    with st.expander("More of the model", expanded=any(forms.is_set(row, options) for row in rows)):
+        more = forms.draw_fields(keyed, rows, options, size)
         st.caption("Sizes of the model, where they are to differ from the preset's")
-        sizes = inputs.size_inputs(
-            model, dims, lambda name, now: state.seed(state.key(screen, name), now)
-        )
+        sizes = inputs.size_inputs(model, dims, keyed)
     own = _size(model, sizes, more)
     parameters.caption(plain(sizes_words(own) if own else ""))
     defaults = {name: option.default for row in rows for name, option in row.options.items()}
@@ -84,13 +81,6 @@ def _model_fields(screen: str, draft: Form, devices: int) -> Form:
         | {"model": model}
         | {name: value for name, value in more.items() if value != defaults[name]},
     }
-
-
-def _is_set(row: Field, options: Form) -> bool:
-    """Whether one of its options is not at its default."""
-    return any(
-        options.get(name, each.default) != each.default for name, each in row.options.items()
-    )
 
 
 def _size(model: str, dims: Form, options: Form) -> ModelSize | None:
@@ -159,5 +149,6 @@ def _workload_fields(screen: str, draft: Form, mesh: Mesh) -> Form:
                 overrides[array.name] = spec
     return fields | {
         "overrides": overrides,
-        "options": options | forms.draw_fields(screen, (PLAN_FIELDS["device_order"],), options),
+        "options": options
+        | forms.draw_fields(forms.keyed(screen), (PLAN_FIELDS["device_order"],), options),
     }

@@ -1,19 +1,32 @@
-"""A model's sizes on the Search screen: its own config, or sizes in place of the preset's."""
+"""A model on the Search screen: its own config, sizes in place of the preset's, and the fields of
+its plans that a search holds.
+"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment import MAX_CONFIG_BYTES, VARIABLE, read_config
+from spmd_core.base import RequestError
+from spmd_core.experiment import (
+    MAX_CONFIG_BYTES,
+    PLAN_FIELDS,
+    VARIABLE,
+    ModelSize,
+    get_model,
+    read_config,
+)
 from spmd_core.words import parameters_words
+from ui import forms
 from ui.inputs import size_inputs
 from ui.markdown import plain
 
-Keyed = Callable[[str, Any], str]
+_HELD = {name: row for name, row in PLAN_FIELDS.items() if not row.searched}
 
 
-def fields(model: str, plan: Mapping[str, Any], keyed: Keyed) -> tuple[str, Mapping[str, object]]:
+def fields(
+    model: str, plan: Mapping[str, Any], keyed: forms.Keyed
+) -> tuple[str, Mapping[str, object]]:
     """The model that is searched, and the fields of its plans that stay, sizes among them.
 
     `plan`: those of the question so far. `keyed`: the key of a widget with its first value.
@@ -33,4 +46,29 @@ def fields(model: str, plan: Mapping[str, Any], keyed: Keyed) -> tuple[str, Mapp
             model = config.size.name
             st.caption(plain(f"{config.architecture}: {parameters_words(config.size)}"))
         chosen = size_inputs(model, sizes, keyed)
-    return model, {name: each for name, each in plan.items() if name not in VARIABLE} | chosen
+    found = chosen | _held(model, plan, keyed)
+    return model, {name: found[name] for name in (*plan, *found) if name in found}
+
+
+def _held(model: str, plan: Mapping[str, Any], keyed: forms.Keyed) -> dict[str, object]:
+    """The fields that every candidate has: as the question has them where they are unchanged."""
+    options: dict[str, object] = {}
+    for name, row in _HELD.items():
+        options |= row.encode(
+            row.take(name, plan[name]) if plan.get(name) is not None else row.value
+        )
+    with st.expander("More of the model", expanded=bool(plan.keys() & _HELD.keys())):
+        drawn = options | forms.draw_fields(keyed, _HELD.values(), options, _size(model))
+    read = {name: row.read(drawn) for name, row in _HELD.items()}
+    same = {
+        name for name, row in _HELD.items() if row.encode(read[name]).items() <= options.items()
+    }
+    changed = {name: value for name, value in read.items() if name not in same}
+    return {name: plan[name] for name in plan if name in same} | changed
+
+
+def _size(model: str) -> ModelSize | None:
+    try:
+        return get_model(model)
+    except RequestError:
+        return None

@@ -54,6 +54,11 @@ ROUTINES: Mapping[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] =
 CPU_ONLY = ("schur", "schur, values", "hessenberg", "eig", "eig, left")
 
 
-def arguments(name: str, dtype: str, batch: tuple[int, ...] = ()) -> list[jax.ShapeDtypeStruct]:
-    """Abstract arguments of a routine; `batch` are the sizes of dims before its own."""
-    return [jax.ShapeDtypeStruct((*batch, *shape), dtype) for shape in ROUTINES[name][1]]
+def arguments(
+    name: str, dtype: str, batch: tuple[int, ...] = (), scale: int = 1
+) -> list[jax.ShapeDtypeStruct]:
+    """Abstract arguments of a routine; `batch` are the sizes of dims before its own, which are
+    `scale` times as large.
+    """
+    shapes = (tuple(scale * size for size in shape) for shape in ROUTINES[name][1])
+    return [jax.ShapeDtypeStruct((*batch, *shape), dtype) for shape in shapes]

@@ -41,10 +41,16 @@ def draw_fields(
         if size and field.unfit(size) and not is_set(field, now):
             continue
         for name, option in field.options.items():
-            is_short = isinstance(option, Choice | Integer | Number)
-            with next(columns) if is_short else nullcontext():
+            with next(columns) if _is_short(option) else nullcontext():
                 chosen[name] = draw_option(keyed, name, option, now.get(name, option.default))
     return chosen
+
+
+def _is_short(option: Field) -> bool:
+    """Whether half of a side bar has room for its values."""
+    if isinstance(option, Choice):
+        return max(map(len, map(option.title, option.choices))) < 10
+    return isinstance(option, Number) or (isinstance(option, Integer) and not option.placeholder)
 
 
 def is_set(field: Field, options: Mapping[str, Any]) -> bool:

@@ -65,9 +65,10 @@ class Field:
         return dict.fromkeys(self.options, self.default if value == self.value else written)
 
     def read(self, options: Mapping[str, Any]) -> Any:
-        """The value of an experiment's options, which have their defaults filled in."""
-        (name,) = self.options
-        return self.decode(name, options[name])
+        """The value of an experiment's options."""
+        name = self.option or self.name
+        option = options.get(name, self.default)
+        return self.value if option == self.default else self.decode(name, option)
 
     def text(self, value: Any) -> str:
         """The value as a flag takes it."""

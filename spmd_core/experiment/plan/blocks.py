@@ -144,7 +144,8 @@ class BlocksField(Field):
 
     def read(self, options: Mapping[str, Any]) -> int | Blocks | None:
         """The blocks of the three options."""
-        queries, keys, part = (each.decode(name, options[name]) for name, each in _OPTIONS.items())
+        given = (options.get(name, 0) for name in _OPTIONS)
+        queries, keys, part = map(Field.decode, _OPTIONS.values(), _OPTIONS, given)
         if not queries and (keys or part):
             named = f"keys_block={keys}" if keys else f"compute_block={part}"
             raise refuse(named, "has no block of queries beside it", "give attention_blocks too")

@@ -47,7 +47,7 @@ def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
     sizes, devices = dict(fields["dims"]), 1
     for _, size in fields["mesh"]:
         devices *= size
-    options = {"device_order": "topology"} | DECODER.option_defaults | dict(fields["options"])
+    options, rows = dict(fields["options"]), PLAN_FIELDS.items()
     return parse_plan(
         {
             "target": target.text,
@@ -56,8 +56,8 @@ def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
             "batch_per_device": sizes["batch"] / devices,
             "layers": sizes.get("layers"),
             "sizes": {name: sizes[name] for name in VARIABLE if name in sizes and name != "layers"},
-            "model": options["model"],
-            **{name: row.read(options) for name, row in PLAN_FIELDS.items()},
+            "model": options.get("model", DECODER.options["model"].default),
+            **{name: value for name, row in rows if (value := row.read(options)) != row.value},
         }
     )
 
@@ -75,12 +75,13 @@ def _options(plan: Plan) -> tuple[tuple[str, Any], ...]:
     """Options in the order of an experiment, without defaults."""
     values: dict[str, object] = {"device_order": plan.device_order, "model": plan.model}
     for name, row in PLAN_FIELDS.items():
-        values |= row.encode(getattr(plan, name))
+        if (value := getattr(plan, name)) != row.value or row.always:
+            values |= row.encode(value)
     written = ("device_order", "remat", "model")  # whatever their value
     later = [
         name
         for name, option in DECODER.options.items()
-        if name not in written and values[name] != option.default
+        if name not in written and values.get(name, option.default) != option.default
     ]
     return tuple((name, values[name]) for name in (*written, *later))
 

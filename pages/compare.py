@@ -70,7 +70,7 @@ if status := live.follow("compare", experiment, run, at_work):
         curve.draw_result(view.result)
         next_step.draw(view.result)
         comparison.notes(view.result)
-        if len(view.collectives):
+        if view.collectives.rows:
             communication.draw(view)
             remedies.draw(view.result)
         comparison.details(view)

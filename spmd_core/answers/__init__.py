@@ -1,5 +1,11 @@
 """Sheets of results: the columns of each kind of row, for every renderer."""
 
+from spmd_core.answers.collectives import (
+    COLLECTIVES,
+    collectives_table,
+    program_lines,
+    step_collectives,
+)
 from spmd_core.answers.measuring import (
     errors_table,
     hosts_table,
@@ -35,6 +41,7 @@ from spmd_core.answers.strategies import (
 )
 
 __all__ = [
+    "COLLECTIVES",
     "EMPTY",
     "NONE",
     "STRATEGIES",
@@ -45,6 +52,7 @@ __all__ = [
     "StrategyRow",
     "Table",
     "chosen_columns",
+    "collectives_table",
     "communicated",
     "errors_table",
     "hosts_table",
@@ -53,9 +61,11 @@ __all__ = [
     "parts_table",
     "peak_bytes",
     "phases_table",
+    "program_lines",
     "roofs_table",
     "samples_table",
     "series_table",
+    "step_collectives",
     "strategies_table",
     "strategy_rows",
     "strategy_words",

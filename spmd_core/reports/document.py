@@ -7,7 +7,7 @@ import io
 import json
 import re
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spmd_core.answers import EMPTY, Cell, Table
 from spmd_core.base import bytes_text, seconds_text
@@ -131,6 +131,12 @@ def reported(text: str) -> str:
         if len(name) >= _LEAST_HOST and name != "localhost":
             short = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "[host]", short)
     return short
+
+
+def reported_table(table: Table) -> Table:
+    """Returns a table whose texts do not name this machine."""
+    rows = [tuple(replace(cell, text=reported(cell.text)) for cell in row) for row in table.rows]
+    return replace(table, rows=tuple(rows))
 
 
 def csv_of(table: Table) -> str:

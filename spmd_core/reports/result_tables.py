@@ -1,15 +1,13 @@
 """Tables and charts of one result: every number with its exact value."""
 
 from spmd_core.answers import NONE, Cell, Table, table_of
-from spmd_core.program import SMALL_WORDS, CollectiveRow, rows
-from spmd_core.reports.document import Bar, Chart, bytes_cell, reported, seconds_cell
+from spmd_core.reports.document import Bar, Chart, bytes_cell, seconds_cell
 from spmd_core.results import Result
 from spmd_core.words import (
     interval_words,
     rate_words,
     row_title,
     value_words,
-    why_words,
 )
 
 _MOST_BARS = 40
@@ -38,35 +36,6 @@ def times_chart(result: Result) -> Chart | None:
     many = len(bars) > _MOST_BARS
     what = f"Time of the {_MOST_BARS} fastest rows" if many else "Time per call or step"
     return Chart(f"{what}, with its interval", tuple(bars[:_MOST_BARS])) if bars else None
-
-
-def collectives_table(result: Result) -> Table:
-    """The collectives of each program, in the rows of the screens: count, bytes per device, seconds,
-    and why they are there.
-    """
-    return table_of(
-        [
-            {"Strategy": Cell(row_title(result, name))} | _collective(row)
-            for name, outcome in result.ordered
-            for row in rows(outcome.collectives or ())
-        ]
-    )
-
-
-def _collective(row: CollectiveRow) -> dict[str, Cell]:
-    sizes, lines = ({getattr(each, of) for each in row.members} for of in ("bytes", "source"))
-    over = f" over {' and '.join(row.axes)}" if row.axes else ""
-    why = SMALL_WORDS if row.rest else why_words(row.first)
-    line = f" ({row.first.source})" if row.first.source and len(lines) == 1 else ""
-    return {
-        "Collective": Cell(f"{row.what}{over}"),
-        "Count": Cell(NONE if row.count is None else f"{row.count:,}", row.count),
-        "Bytes": Cell(row.size) if len(sizes) > 1 else bytes_cell(row.first.bytes),
-        "In total": bytes_cell(row.bytes_total),
-        "Time in total": seconds_cell(row.seconds or None),
-        "Exposed in total": seconds_cell(row.exposed_s if row.seconds else None),
-        "Why": Cell(reported(f"{why or NONE}{line}")),
-    }
 
 
 def ceilings_table(result: Result) -> Table:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from spmd_core.answers import (
+    collectives_table,
     parts_table,
     phases_table,
     samples_table,
@@ -21,10 +22,10 @@ from spmd_core.reports.document import (
     Heading,
     Paragraph,
     reported,
+    reported_table,
 )
 from spmd_core.reports.result_tables import (
     ceilings_table,
-    collectives_table,
     points_table,
     times_chart,
 )
@@ -147,7 +148,7 @@ def _times(result: Result) -> list[Block]:
 
 
 def _communication(result: Result) -> list[Block]:
-    table = collectives_table(result)
+    table = reported_table(collectives_table(result))
     return [Heading("Collectives", 3), table] if table.rows else []
 
 

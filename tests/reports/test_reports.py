@@ -9,7 +9,7 @@ import pytest
 
 from bench.hostile_links import hold_example
 from bench.values import result, strategy
-from spmd_core.answers import Table, chosen_columns
+from spmd_core.answers import Table, chosen_columns, collectives_table
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.lab import Lab
@@ -26,7 +26,6 @@ from spmd_core.reports import (
     table_markdown,
 )
 from spmd_core.reports.document import csv_of, json_of, reported
-from spmd_core.reports.result_tables import collectives_table
 from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Failure
 from spmd_core.search import KeptCandidate, KeptSearch
@@ -189,8 +188,8 @@ def test_a_report_has_the_rows_of_collectives_that_the_screen_has(lab, data_fold
     table = collectives_table(found)
     row = dict(zip(table.columns, table.rows[0], strict=True))
     assert len(table.rows) == 1 and row["Count"].value == 80 and row["In total"].value == 80 * 512
-    assert row["Time in total"].value == pytest.approx(80e-3)
-    assert row["Why"].text == "a matmul needs `weights` replicated (a.py:3)"
+    assert row["Time"].value == pytest.approx(80e-3)
+    assert row["Why, and where"].text == "a matmul needs weights replicated. a.py:3"
 
 
 def test_a_step_is_compiled_for_devices_and_has_no_strategy(lab):

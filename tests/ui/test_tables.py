@@ -7,16 +7,6 @@ from spmd_core.answers import NONE, samples_table
 from spmd_core.results import RunSummary
 from spmd_core.words import runs
 from ui import hardware, run_tables, tables
-from ui.compare.view import collectives_table, program_lines, summed
-
-ALL_REDUCE = {
-    "kind": "all-reduce",
-    "axes": ["x"],
-    "bytes": 16,
-    "count": 1,
-    "source": "layer_auto.py:2",
-    "reason": "the parts are added over x",
-}
 
 
 def row(frame, number):
@@ -24,54 +14,6 @@ def row(frame, number):
         name: value.replace("\u00a0", " ") if isinstance(value, str) else value
         for name, value in frame.iloc[number].items()
     }
-
-
-def test_collectives_name_axes_bytes_and_the_line_that_is_shown():
-    uncounted = ALL_REDUCE | {"count": None, "source": None}
-    found = result(
-        {
-            "single": strategy(1e-5, collectives=[]),
-            "auto": strategy(1e-5, collectives=[ALL_REDUCE, uncounted]),
-        }
-    )
-    frame = collectives_table(found)
-    second_line = program_lines(found.experiment, "auto")[1].strip()
-    assert row(frame, 0)["Collective, bytes per device"] == "no communication"
-    assert row(frame, 1)["Collective, bytes per device"] == "all-reduce over x, 16 B"
-    assert row(frame, 1)["Why, and where"] == f"the parts are added over x. Line 2: `{second_line}`"
-    assert row(frame, 2)["Collective, bytes per device"] == "all-reduce over x, 16 B, count unknown"
-
-
-def test_strategies_that_communicate_alike_share_a_row():
-    later = ALL_REDUCE | {"source": "layer_explicit.py:4"}
-    by_hand = ALL_REDUCE | {"source": "layer_shard_map.py:9", "reason": "the program adds them"}
-    found = result(
-        {
-            "auto": strategy(1e-5, collectives=[ALL_REDUCE]),
-            "explicit": strategy(1e-5, collectives=[later]),
-            "shard_map": strategy(1e-5, collectives=[by_hand, by_hand]),
-        }
-    )
-    frame = collectives_table(found)
-    assert frame["Strategy"].tolist() == ["Automatic, Explicit", "shard_map"]
-    assert row(frame, 0)["Why, and where"].startswith(
-        "the parts are added over x. Line 2 (Automatic)"
-    )
-    assert row(frame, 0)["Why, and where"].count("the parts are added") == 1
-    assert row(frame, 1)["Collective, bytes per device"] == "all-reduce over x, 16 B × 2"
-    assert row(frame, 1)["Why, and where"].startswith("the program adds them. Line 9: ")
-
-
-def test_a_count_that_is_unknown_is_not_added_up():
-    found = result(
-        {
-            "auto": strategy(
-                1e-5,
-                collectives=[ALL_REDUCE, ALL_REDUCE | {"count": None}, ALL_REDUCE | {"count": 3}],
-            )
-        }
-    )
-    assert [item.count for item in summed(found.strategies["auto"].collectives or ())] == [4, None]
 
 
 def test_notes_that_differ_in_a_percentage_alone_are_one():

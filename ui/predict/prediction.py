@@ -4,7 +4,7 @@ the details behind tabs that load when opened.
 
 import streamlit as st
 
-from spmd_core.answers import strategies_table
+from spmd_core.answers import step_collectives, strategies_table
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
 from spmd_core.experiment import Experiment, Plan, link, plan_notes
 from spmd_core.machine import get_topology, mesh_places
@@ -369,7 +369,7 @@ def _collectives(result: Result, name: str, prediction: Prediction) -> None:
         st.caption("The compiled program has no communication.")
         return
     with st.container(key="collectives"):
-        draw_table(tables.collectives_table(prediction))
+        draw_table(step_collectives(prediction))
     st.caption(
         "Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for."
     )

@@ -1,37 +1,12 @@
 """Predictions to tables for the screen; no Streamlit here."""
 
 from spmd_core.answers import NONE
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.base import bytes_text
 from spmd_core.experiment import Plan, sharding
-from spmd_core.program import SMALL_WORDS, rows
 from spmd_core.results import Prediction
 from spmd_core.words import (
     operation,
-    route_words,
-    why_words,
 )
-
-
-def collectives_table(prediction: Prediction) -> dict[str, list[str]]:
-    """Collectives alike in kind, axes, bytes and reason are one row, the longest first, and all
-    that is small is the last.
-    """
-    table: dict[str, list[str]] = {
-        name: [] for name in ("Collective", "Bytes", "Times", "Total", "Exposed", "Why")
-    }
-    for row in rows(prediction.collectives):
-        axes = ", ".join(row.axes)
-        route = "" if row.rest else route_words(row.first.route or "")
-        hidden = row.exposed_s <= 0.005 * max(row.seconds, 1e-12)
-        over = ": ".join(part for part in (axes, route) if part)
-        table["Collective"].append(f"{row.what}, over {over}" if over else row.what)
-        table["Bytes"].append(" to ".join(map(nowrap, row.size.split(" to "))))
-        table["Times"].append(NONE if row.count is None else f"{row.count:,}")
-        table["Total"].append(nowrap(seconds_text(row.seconds)))
-        table["Exposed"].append("hidden" if hidden else nowrap(seconds_text(row.exposed_s)))
-        why = SMALL_WORDS if row.rest else why_words(row.first) or NONE
-        table["Why"].append(why.replace("`", ""))
-    return table
 
 
 def buffers_table(prediction: Prediction) -> dict[str, list[str]]:

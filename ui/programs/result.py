@@ -160,6 +160,6 @@ def after(status: RunStatus) -> None:
     if view.times:
         draw_table(view.times_table)
     comparison.notes(lab().result(status.run) or view.result)
-    if len(view.collectives):
+    if view.collectives.rows:
         communication.draw(view)
     comparison.details(view)

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from spmd_core.answers import step_collectives
 from spmd_core.base import WorkerError, bytes_text, seconds_text
 from spmd_core.commands import remedies
-from spmd_core.commands.printed.table import table
+from spmd_core.commands.printed.table import sheet_lines
 from spmd_core.experiment import Plan
-from spmd_core.program import SMALL_WORDS, rows
 from spmd_core.results import Prediction, Result
 from spmd_core.time import estimate_step, nearest_fit
 from spmd_core.words import (
@@ -24,7 +24,6 @@ from spmd_core.words import (
     parameters_words,
     parts,
     predictions,
-    why_words,
 )
 
 
@@ -103,7 +102,7 @@ def _lines(prediction: Prediction, plan: Plan | None, price: float | None) -> li
         ]
         lines.append(f"where: {', '.join(large)}")
     if prediction.collectives:
-        lines += ["", *table(_collectives(prediction), numbers=(2, 3, 4, 5))]
+        lines += ["", *sheet_lines(step_collectives(prediction))]
     return lines + [f"note: {note}" for note in prediction.notes]
 
 
@@ -117,29 +116,6 @@ def ignored(model: Mapping[str, object]) -> list[str]:
     """A note on the fields of a config that were not needed."""
     names = cast(Sequence[str], model.get("ignored"))
     return [f"note: {ignored_words(names)}"] if names else []
-
-
-def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
-    """A line for each row of the screen's table."""
-    lines: list[tuple[str, ...]] = [
-        ("collective", "axes", "bytes", "count", "total", "exposed", "over", "why")
-    ]
-    for row in rows(prediction.collectives):
-        route = "" if row.rest else predictions.route_words(row.first.route or "")
-        why = SMALL_WORDS if row.rest else why_words(row.first).replace("`", "")
-        lines.append(
-            (
-                row.what,
-                " ".join(row.axes),
-                row.size,
-                "–" if row.count is None else f"{row.count:,}",
-                seconds_text(row.seconds),
-                seconds_text(row.exposed_s),
-                route,
-                why,
-            )
-        )
-    return lines
 
 
 def print_estimate(
@@ -173,7 +149,7 @@ def print_estimate(
         f"per device: {predictions.parts_words(words['parts'])}",
         *([exposed] if exposed else []),
         "",
-        *table(_collectives(estimate), numbers=(2, 3, 4, 5)),
+        *sheet_lines(step_collectives(estimate)),
     ]
     notes = [f"note: {note}" for note in (*words["notes"], *estimate.notes)]
     print("\n".join(lines + notes + ignored(model)))

@@ -1,5 +1,6 @@
 """Groups collectives into rows of a table: equal ones share a row, those that take little time share the last."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,8 @@ from spmd_core.results import Collective, CollectiveKind
 
 SMALL = 0.01  # rows that together take less than this share of the communication are merged
 SMALL_WORDS = "together under 1 % of the communication"
+# the number of a repeated layer in the path of an array: `blocks/3/up`, `block_3/up`
+_LAYER = re.compile(r"(?<=[/_])\d+(?=/)")
 RING = ("all-gather", "reduce-scatter")  # what a ring of permutes beside a matmul implements
 
 
@@ -25,6 +28,19 @@ class CollectiveRow:
     def first(self) -> Collective:
         """The first member, as a representative."""
         return self.members[0]
+
+    @property
+    def named(self) -> Collective:
+        """The first member; its reason has `*` for the layer where members are of several."""
+        reasons = {each.reason for each in self.members}
+        if len(reasons) == 1 or self.first.reason is None:
+            return self.first
+        return self.first.model_copy(update={"reason": _LAYER.sub("*", self.first.reason)})
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What its members have in common: rows of several programs with equal keys are alike."""
+        return _key(self.first)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -83,21 +99,27 @@ def kind_words(collective: CollectiveKind) -> str:
 
 
 def rows(collectives: Sequence[Collective]) -> tuple[CollectiveRow, ...]:
-    """Rows of equal kind, axes, bytes, route and reason, the longest total first.
+    """Rows of equal kind, axes, bytes, route and reason, the longest total first; the layers of a
+    model have one reason.
 
     All steps of collective matmuls that implement the same collective over the same axes share a
     row. Rows that together take less than 1 % of the communication are merged into the last.
     """
     alike: dict[tuple[object, ...], list[Collective]] = {}
     for each in collectives:
-        key = (each.kind, each.asked, each.axes)
-        if not is_ring(each):
-            key = (*key, each.bytes, each.route, each.reason, each.warning)
-        alike.setdefault(key, []).append(each)
+        alike.setdefault(_key(each), []).append(each)
     by_seconds = sorted(
         (CollectiveRow(tuple(group)) for group in alike.values()), key=lambda row: -row.seconds
     )
     return _folded(by_seconds)
+
+
+def _key(each: Collective) -> tuple[object, ...]:
+    key = (each.kind, each.asked, each.axes, each.count is None)
+    if is_ring(each):
+        return key
+    reason = each.reason and _LAYER.sub("*", each.reason)
+    return (*key, each.bytes, each.route, reason, each.warning)
 
 
 def _folded(rows: list[CollectiveRow]) -> tuple[CollectiveRow, ...]:

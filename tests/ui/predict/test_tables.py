@@ -2,11 +2,11 @@
 
 import pytest
 
-from spmd_core.answers import strategies_table
+from spmd_core.answers import step_collectives, strategies_table
 from spmd_core.results import Collective, Estimate
-from tests.answers import texts
+from tests.answers import records, texts
 from tests.ui.predictions import MODEL, predicted, prediction
-from ui.predict import beside, keep, tables
+from ui.predict import beside, keep
 
 GATHER = Collective(
     kind="all-gather",
@@ -49,13 +49,13 @@ def test_strategies_are_compared():
 
 
 def test_collectives_have_their_axes_and_a_reason():
-    table = plain_spaces(tables.collectives_table(prediction()))
-    assert table["Collective"] == ["all-gather, over fsdp: torus of x (16, ring) and y (16, ring)"]
-    assert table["Times"] == ["10"]
-    assert table["Exposed"] == ["hidden"]
-    assert table["Why"] == [
+    (row,) = records(step_collectives(prediction()))
+    assert (row["Collective"], row["Over"]) == ("all-gather", "fsdp")
+    assert row["Route"] == "torus of x (16, ring) and y (16, ring)"
+    assert (row["Count"], row["Exposed"]) == ("10", "0 s")
+    assert row["Why, and where"] == (
         "parameters are stored sharded over fsdp, but a matmul needs them replicated"
-    ]
+    )
 
 
 def test_two_predictions_side_by_side():

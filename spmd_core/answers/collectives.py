@@ -1,0 +1,180 @@
+"""The sheet of collectives: one folding of those that are alike, for every renderer."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from spmd_core.answers.sheet import Cell, Column, Sheet, Table, seconds, size, text
+from spmd_core.base import Inexpressible, count_text
+from spmd_core.experiment import Experiment
+from spmd_core.program import SMALL_WORDS, CollectiveRow, file_name, rows
+from spmd_core.results import Collective, Prediction, Result
+from spmd_core.script import program_text
+from spmd_core.words import predictions, row_title, whose, why_words
+
+_CODE_CHARACTERS = 72  # of a line of a program in a table
+_HIDDEN = 0.005  # a smaller share of a collective's time that is exposed is noise of the schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Communication:
+    """Collectives that share a row of the sheet, and the strategies that have them alike.
+
+    Attributes:
+      row: the collectives of the first of these strategies; None where they communicate nothing.
+      strategies: their names, as the table writes them.
+      places: where they are in the programs, in words.
+    """
+
+    row: CollectiveRow | None
+    strategies: str | None = None
+    places: tuple[str, ...] = ()
+
+
+def _what(each: Communication) -> str:
+    return each.row.what if each.row else "no communication"
+
+
+def _over(each: Communication) -> str | None:
+    return ", ".join(each.row.axes) if each.row else None
+
+
+def _route(each: Communication) -> str | None:
+    if each.row is None or each.row.rest:
+        return None
+    return predictions.route_words(each.row.first.route or "")
+
+
+def _times(each: Communication) -> Cell | None:
+    if each.row is None:
+        return None
+    times = each.row.count
+    return Cell("unknown") if times is None else Cell(count_text(times), times)
+
+
+def _seconds(of: Callable[[CollectiveRow], float]) -> Callable[[Communication], float | None]:
+    """Reads seconds of rows that have a cost."""
+    return lambda each: of(each.row) if each.row and each.row.seconds else None
+
+
+def _exposed(row: CollectiveRow) -> float:
+    return row.exposed_s if row.exposed_s > _HIDDEN * row.seconds else 0.0
+
+
+def _why(each: Communication) -> str:
+    if each.row is None:
+        return ""
+    why = SMALL_WORDS if each.row.rest else why_words(each.row.named).replace("`", "")
+    return ". ".join(part for part in (why, *each.places) if part)
+
+
+COLLECTIVES = Sheet[Communication](
+    (
+        text("Strategy", lambda each: each.strategies),
+        text("Collective", _what),
+        text("Over", _over),
+        text("Route", _route),
+        text("Bytes", lambda each: each.row and each.row.size),
+        Column("Count", _times),
+        size("In total", lambda each: each.row and each.row.bytes_total),
+        seconds("Time", _seconds(lambda row: row.seconds)),
+        seconds("Exposed", _seconds(_exposed)),
+        text("Why, and where", _why),
+    )
+)
+
+
+def step_collectives(prediction: Prediction) -> Table:
+    """Returns the collectives of one prediction; seconds and bytes are per step and device."""
+    return COLLECTIVES.table(map(Communication, rows(prediction.collectives)), "screen")
+
+
+@dataclass(slots=True)
+class _Alike:
+    """A row of the table while it is gathered: by place, the strategies that have it there."""
+
+    row: CollectiveRow | None
+    names: list[str] = field(default_factory=list)
+    places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+
+def collectives_table(result: Result) -> Table:
+    """Returns the communication of each compiled program. Strategies that communicate alike for the
+    same reason share a row.
+    """
+    gathered: dict[object, _Alike] = {}
+    for name, outcome in result.ordered:
+        if outcome.collectives is None:
+            continue
+        for row in rows(outcome.collectives) or (None,):
+            key = None if row is None else (*row.key, row.count, row.bytes_total, row.rest)
+            alike = gathered.setdefault(key, _Alike(row))
+            alike.names.append(name)
+            for each in row.members if row else ():
+                own = alike.places.setdefault(_place(result, name, each), [])
+                own += [] if name in own else [name]
+
+    def named(names: Iterable[str]) -> str:
+        if result.experiment.variants:
+            return whose(list(names), result)
+        return ", ".join(dict.fromkeys(row_title(result, name) for name in names))
+
+    several = len(result.strategies) > 1
+    return COLLECTIVES.table(
+        [
+            Communication(
+                each.row,
+                named(each.names) if several else None,
+                tuple(_places_words(each.places, named)),
+            )
+            for each in gathered.values()
+        ],
+        "screen",
+    )
+
+
+def _place(result: Result, name: str, item: Collective) -> tuple[str, str]:
+    """The number and the text of the line of the program that is shown; else what is known, and no
+    number.
+    """
+    row = result.row(name)
+    file, _, number = (item.source or "").rpartition(":")
+    own = file == file_name(row.experiment.workload, row.strategy)
+    lines = program_lines(row.experiment, row.strategy) if own else ()  # pyright: ignore[reportArgumentType]
+    if number.isdigit() and 0 < int(number) <= len(lines):
+        code = lines[int(number) - 1].strip().replace("`", "'")
+        return number, code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
+    return "", item.source or item.op or ""
+
+
+def _places_words(
+    places: dict[tuple[str, str], list[str]], named: Callable[[Iterable[str]], str]
+) -> Iterator[str]:
+    """`Line 28: code` where all strategies have it there, else `Line 28 (Automatic), 30 (Explicit):
+    code`; once for each text.
+    """
+    by_code: dict[str, dict[str, list[str]]] = {}
+    for (number, code), names in places.items():
+        by_code.setdefault(code, {})[number] = names
+    for code, numbers in by_code.items():
+        if "" in numbers:
+            yield code
+        numbered = {number: names for number, names in numbers.items() if number}
+        if numbered:
+            alone = len(numbered) == len(by_code) == 1
+            where = ", ".join(
+                number if alone else f"{number} ({named(names)})"
+                for number, names in numbered.items()
+            )
+            yield f"Line {where}" + (f": `{code}`" if code else "")
+
+
+@lru_cache(maxsize=64)  # each collective of a program looks for its line
+def program_lines(experiment: Experiment, strategy: str) -> tuple[str, ...]:
+    """Returns the lines of the program that a strategy runs; none where it cannot express the
+    sharding.
+    """
+    try:
+        return tuple(program_text(experiment, strategy).splitlines())
+    except Inexpressible:
+        return ()

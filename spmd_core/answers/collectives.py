@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 
 from spmd_core.answers.sheet import Cell, Column, Sheet, Table, seconds, size, text
 from spmd_core.base import Inexpressible, count_text
@@ -45,6 +45,14 @@ def _route(each: Communication) -> str | None:
     return predictions.route_words(each.row.first.route or "")
 
 
+def _bytes(each: Communication) -> Cell | None:
+    """The bytes of one execution; the exact number where all of a row have the same."""
+    if each.row is None:
+        return None
+    sizes = {one.bytes for one in each.row.members}
+    return Cell(each.row.size, each.row.first.bytes if len(sizes) == 1 else None)
+
+
 def _times(each: Communication) -> Cell | None:
     if each.row is None:
         return None
@@ -74,7 +82,7 @@ COLLECTIVES = Sheet[Communication](
         text("Collective", _what),
         text("Over", _over),
         text("Route", _route),
-        text("Bytes", lambda each: each.row and each.row.size),
+        Column("Bytes", _bytes),
         Column("Count", _times),
         size("In total", lambda each: each.row and each.row.bytes_total),
         seconds("Time", _seconds(lambda row: row.seconds)),
@@ -103,6 +111,12 @@ def collectives_table(result: Result) -> Table:
     same reason share a row.
     """
     gathered: dict[object, _Alike] = {}
+
+    @cache  # each collective of a program looks for its line
+    def lines_of(name: str) -> tuple[str, ...]:
+        row = result.row(name)
+        return program_lines(row.experiment, row.strategy)
+
     for name, outcome in result.ordered:
         if outcome.collectives is None:
             continue
@@ -111,7 +125,7 @@ def collectives_table(result: Result) -> Table:
             alike = gathered.setdefault(key, _Alike(row))
             alike.names.append(name)
             for each in row.members if row else ():
-                own = alike.places.setdefault(_place(result, name, each), [])
+                own = alike.places.setdefault(_place(result, name, each, lines_of), [])
                 own += [] if name in own else [name]
 
     def named(names: Iterable[str]) -> str:
@@ -133,14 +147,16 @@ def collectives_table(result: Result) -> Table:
     )
 
 
-def _place(result: Result, name: str, item: Collective) -> tuple[str, str]:
+def _place(
+    result: Result, name: str, item: Collective, lines_of: Callable[[str], tuple[str, ...]]
+) -> tuple[str, str]:
     """The number and the text of the line of the program that is shown; else what is known, and no
     number.
     """
     row = result.row(name)
     file, _, number = (item.source or "").rpartition(":")
     own = file == file_name(row.experiment.workload, row.strategy)
-    lines = program_lines(row.experiment, row.strategy) if own else ()  # pyright: ignore[reportArgumentType]
+    lines = lines_of(name) if own else ()
     if number.isdigit() and 0 < int(number) <= len(lines):
         code = lines[int(number) - 1].strip().replace("`", "'")
         return number, code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
@@ -169,7 +185,6 @@ def _places_words(
             yield f"Line {where}" + (f": `{code}`" if code else "")
 
 
-@lru_cache(maxsize=64)  # each collective of a program looks for its line
 def program_lines(experiment: Experiment, strategy: str) -> tuple[str, ...]:
     """Returns the lines of the program that a strategy runs; none where it cannot express the
     sharding.

@@ -61,9 +61,10 @@ def test_without_a_cost_nothing_is_small():
     assert [row.rest for row in rows(bare)] == [False, False]
 
 
-def test_an_unknown_count_stays_unknown():
-    (row,) = rows([collective(count=None), collective(count=2)])
-    assert (row.count, row.bytes_total) == (None, None)
+def test_an_unknown_count_stays_unknown_and_is_not_added_to_known_ones():
+    unknown, known = rows([collective(count=None), collective(count=2)])
+    assert (unknown.count, unknown.bytes_total) == (None, None)
+    assert (known.count, known.bytes_total) == (2, 2 * known.first.bytes)
 
 
 def test_asked_and_compiled():

@@ -13,6 +13,7 @@ from spmd_core.script import program_text
 from spmd_core.words import predictions, row_title, whose, why_words
 
 _CODE_CHARACTERS = 72  # of a line of a program in a table
+_MOST_PLACES = 3  # of a step with many layers every matmul is one
 _HIDDEN = 0.005  # a smaller share of a collective's time that is exposed is noise of the schedule
 
 
@@ -72,8 +73,10 @@ def _exposed(row: CollectiveRow) -> float:
 def _why(each: Communication) -> str:
     if each.row is None:
         return ""
-    why = SMALL_WORDS if each.row.rest else why_words(each.row.named).replace("`", "")
-    return ". ".join(part for part in (why, *each.places) if part)
+    why = SMALL_WORDS if each.row.rest else why_words(each.row.named)
+    more = len(each.places) - _MOST_PLACES
+    rest = f"and {more} more places" if more > 0 else ""
+    return ". ".join(part for part in (why, *each.places[:_MOST_PLACES], rest) if part)
 
 
 COLLECTIVES = Sheet[Communication](

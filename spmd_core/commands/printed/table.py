@@ -14,7 +14,7 @@ _GAP = "  "
 def sheet_lines(sheet: Table) -> list[str]:
     """Returns the lines of a sheet's table: numbers right-aligned, as wide as the terminal."""
     numbers = [at for at, name in enumerate(sheet.columns) if sheet.is_number(name)]
-    rows = [[cell.text for cell in row] for row in sheet.rows]
+    rows = [[cell.text.replace("`", "") for cell in row] for row in sheet.rows]
     return table([sheet.columns, *rows], numbers=numbers) if rows else []
 
 

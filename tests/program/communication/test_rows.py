@@ -62,7 +62,7 @@ def test_without_a_cost_nothing_is_small():
 
 
 def test_an_unknown_count_stays_unknown_and_is_not_added_to_known_ones():
-    unknown, known = rows([collective(count=None), collective(count=2)])
+    known, unknown = rows([collective(count=None), collective(count=2)])
     assert (unknown.count, unknown.bytes_total) == (None, None)
     assert (known.count, known.bytes_total) == (2, 2 * known.first.bytes)
 

@@ -18,7 +18,7 @@ _HIDDEN = 0.005  # a smaller share of a collective's time that is exposed is noi
 
 
 @dataclass(frozen=True, slots=True)
-class Communication:
+class CommunicationRow:
     """Collectives that share a row of the sheet, and the strategies that have them alike.
 
     Attributes:
@@ -32,21 +32,21 @@ class Communication:
     places: tuple[str, ...] = ()
 
 
-def _what(each: Communication) -> str:
+def _what(each: CommunicationRow) -> str:
     return each.row.what if each.row else "no communication"
 
 
-def _over(each: Communication) -> str | None:
+def _over(each: CommunicationRow) -> str | None:
     return ", ".join(each.row.axes) if each.row else None
 
 
-def _route(each: Communication) -> str | None:
+def _route(each: CommunicationRow) -> str | None:
     if each.row is None or each.row.rest:
         return None
     return predictions.route_words(each.row.first.route or "")
 
 
-def _bytes(each: Communication) -> Cell | None:
+def _bytes(each: CommunicationRow) -> Cell | None:
     """The bytes of one execution; the exact number where all of a row have the same."""
     if each.row is None:
         return None
@@ -54,14 +54,14 @@ def _bytes(each: Communication) -> Cell | None:
     return Cell(each.row.size, each.row.first.bytes if len(sizes) == 1 else None)
 
 
-def _times(each: Communication) -> Cell | None:
+def _times(each: CommunicationRow) -> Cell | None:
     if each.row is None:
         return None
     times = each.row.count
     return Cell("unknown") if times is None else Cell(count_text(times), times)
 
 
-def _seconds(of: Callable[[CollectiveRow], float]) -> Callable[[Communication], float | None]:
+def _seconds(of: Callable[[CollectiveRow], float]) -> Callable[[CommunicationRow], float | None]:
     """Reads seconds of rows that have a cost."""
     return lambda each: of(each.row) if each.row and each.row.seconds else None
 
@@ -70,7 +70,7 @@ def _exposed(row: CollectiveRow) -> float:
     return row.exposed_s if row.exposed_s > _HIDDEN * row.seconds else 0.0
 
 
-def _why(each: Communication) -> str:
+def _why(each: CommunicationRow) -> str:
     if each.row is None:
         return ""
     why = SMALL_WORDS if each.row.rest else why_words(each.row.named)
@@ -79,7 +79,7 @@ def _why(each: Communication) -> str:
     return ". ".join(part for part in (why, *each.places[:_MOST_PLACES], rest) if part)
 
 
-COLLECTIVES = Sheet[Communication](
+COLLECTIVES = Sheet[CommunicationRow](
     (
         text("Strategy", lambda each: each.strategies),
         text("Collective", _what),
@@ -97,7 +97,7 @@ COLLECTIVES = Sheet[Communication](
 
 def step_collectives(prediction: Prediction) -> Table:
     """Returns the collectives of one prediction; seconds and bytes are per step and device."""
-    return COLLECTIVES.table(map(Communication, rows(prediction.collectives)), "screen")
+    return COLLECTIVES.table(map(CommunicationRow, rows(prediction.collectives)), "screen")
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ def collectives_table(result: Result) -> Table:
     several = len(result.strategies) > 1
     return COLLECTIVES.table(
         [
-            Communication(
+            CommunicationRow(
                 each.row,
                 named(each.names) if several else None,
                 tuple(_places_words(each.places, named)),

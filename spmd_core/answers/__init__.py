@@ -1,6 +1,6 @@
 """Sheets of results: the columns of each kind of row, for every renderer."""
 
-from spmd_core.answers.collectives import (
+from spmd_core.answers.collective_sheet import (
     COLLECTIVES,
     collectives_table,
     program_lines,

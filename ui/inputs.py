@@ -193,19 +193,6 @@ def number_input(
     return now if value is None else value
 
 
-def text_input(screen: str, field: str, label: str, now: str, text: str | None = None) -> str:
-    """A short text of the draft."""
-    return (
-        st.text_input(
-            plain(label),
-            key=state.seed(state.key(screen, field), now),
-            max_chars=80,
-            help=plain(text) if text else None,
-        )
-        or now
-    )
-
-
 def choice_input(
     screen: str,
     field: str,

@@ -10,6 +10,7 @@ from spmd_core.experiment import (
     STRATEGIES,
     TIMING,
     WORKLOADS,
+    Field,
     Workload,
     get_workload,
     later_options,
@@ -225,8 +226,9 @@ def _timing() -> Form:
 def _in_axes(what: Workload, now: str) -> str:
     """The axis of each operand that `vmap` and `pmap` map over."""
     names = ", ".join(array.name for array in what.operands)
-    text = f"The axis of {names} that is mapped, or None: 0, None. {BY_POSITION}: where the mapped dim is."
-    return inputs.text_input(_SCREEN, "in_axes", "in_axes of vmap and pmap", now, text)
+    text = f"the axis of {names} that is mapped, or None: 0, None. {BY_POSITION}: where the mapped dim is"
+    option = Field(default=BY_POSITION, label="in_axes of vmap and pmap", help=text)
+    return forms.draw_option(forms.keyed(_SCREEN), "in_axes", option, now)
 
 
 def _option(name: str, what: Workload) -> Any:

@@ -73,17 +73,13 @@ def fields_of_plan(plan: Plan) -> dict[str, object]:
 
 def _options(plan: Plan) -> tuple[tuple[str, Any], ...]:
     """Options in the order of an experiment, without defaults."""
-    values: dict[str, object] = {"device_order": plan.device_order, "model": plan.model}
+    written = {"device_order": plan.device_order, "remat": plan.remat, "model": plan.model}
+    values: dict[str, object] = {}
     for name, row in PLAN_FIELDS.items():
-        if (value := getattr(plan, name)) != row.value or row.always:
+        if name not in written and (value := getattr(plan, name)) != row.value:
             values |= row.encode(value)
-    written = ("device_order", "remat", "model")  # whatever their value
-    later = [
-        name
-        for name, option in DECODER.options.items()
-        if name not in written and values.get(name, option.default) != option.default
-    ]
-    return tuple((name, values[name]) for name in (*written, *later))
+    kept = [(name, each) for name, each in values.items() if each != DECODER.options[name].default]
+    return (*written.items(), *kept)
 
 
 DECODER = Workload(

@@ -201,11 +201,6 @@ class Workload:
         """Whether its calls are timed on devices, and so can be traced there."""
         return self.kind in ("computation", "transfer")
 
-    @property
-    def option_defaults(self) -> dict[str, Any]:
-        """The default of each option of its own."""
-        return {name: option.default for name, option in self.options.items()}
-
     def chosen(self, options: Mapping[str, Any]) -> Workload:
         """This workload as these options make it: they may change its arrays, dims and sums."""
         return self.variants.get(options.get(next(iter(self.options), ""), ""), self)

@@ -18,48 +18,58 @@ from bench.dashboard import Viewer, viewer
 from bench.figures import Asked, Figures, measure
 from bench.login_states import ANN, cookie_header, set_up, signed
 from bench.server import Server
-from bench.values import result, strategy
-from tests.browser.stored import MEASURED, PREDICTED, WALKED, fill
-from tests.ui.predictions import store
-
-OTHER = "20260101-000000-dddddd"
-SCREENS = (
-    *(("history", ""), ("history", f"runs={MEASURED}"), ("history", f"runs={MEASURED},{OTHER}")),
-    *(("predict", f"run={WALKED}"), ("predict", f"run={PREDICTED}")),
-)
+from spmd_core.lab import Lab, examples
 
 
-def status(url: str, cookies: dict[str, str]) -> int:
-    """Status of a request; 0 for an answer without content."""
+def screens() -> tuple[tuple[str, str], ...]:
+    """Pages and queries, of runs that came with the program: measured ones and training steps."""
+    measured, other, *_, step, wider = examples.run_ids()
+    shown = ("", f"runs={measured}", f"runs={measured},{other}")
+    return (
+        *(("history", query) for query in shown),
+        *(("predict", f"run={run}") for run in (step, wider)),
+    )
+
+
+def status(url: str, cookies: dict[str, str]) -> tuple[int, str]:
+    """Status of a request, 0 for an answer without content; and the text of a refusal."""
     request = urllib.request.Request(url, headers={"Cookie": cookie_header(cookies)})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status if answer.read() else 0
+            return answer.status if answer.read() else 0, ""
     except urllib.error.HTTPError as error:
         with error:
-            return error.code
+            return error.code, error.read(200).decode("utf-8", "replace").strip()
 
 
 class Tally:
-    """Downloads by kind: pressed, come, and served to nobody in particular."""
+    """Downloads by kind: pressed, come, and served to nobody in particular; and why others did not
+    come.
+    """
 
     def __init__(self) -> None:
         self.pressed, self.come, self.leaked = Counter[str](), Counter[str](), Counter[str]()
+        self.missed = Counter[str]()
 
     async def take(self, server: Server, session: Viewer, kind: str, file: str) -> None:
         """Press a button, and request what it leads to, with the login and without."""
         self.pressed[kind] += 1
         if (address := await session.press_download(file)) is None:
+            self.missed[f"{kind}: the press failed"] += 1
             return
         url = f"{server.url}/{address.lstrip('/')}"
-        self.leaked[kind] += await asyncio.to_thread(status, url, {}) == 200
-        self.come[kind] += await asyncio.to_thread(status, url, signed(age_s=0)) == 200
+        self.leaked[kind] += (await asyncio.to_thread(status, url, {}))[0] == 200
+        code, words = await asyncio.to_thread(status, url, signed(age_s=0))
+        self.come[kind] += code == 200
+        if code != 200:
+            self.missed[f"{kind}: {code} {words}"] += 1
 
 
 async def work(server: Server, number: int, each: int, tally: Tally) -> None:
     """One visitor, who opens a screen after the other and presses every download there."""
+    shown = screens()
     while True:
-        page, query = SCREENS[number % len(SCREENS)]
+        page, query = shown[number % len(shown)]
         number += 1
         async with viewer(server, page, query, login=signed(age_s=0)) as session:
             drawn = await session.open(page, query)
@@ -70,7 +80,7 @@ async def work(server: Server, number: int, each: int, tally: Tally) -> None:
             for kind, file in kinds.items():
                 if tally.pressed[kind] < each:
                     await tally.take(server, session, kind, file)
-        if len(tally.pressed) > len(SCREENS) and min(tally.pressed.values()) >= each:
+        if len(tally.pressed) > len(shown) and min(tally.pressed.values()) >= each:
             return
 
 
@@ -86,8 +96,9 @@ def main(asked: Asked, figures: Figures) -> None:
         os.environ["PYTHONPATH"] = str(folder / "packages")
         os.environ["SPMD_LAB_MEMBERS"] = str(ANN["email"])
         set_up(secrets)
-        fill(folder / "data")
-        store(folder / "data", result({"auto": strategy(2e-5)}, run=OTHER))
+        lab = Lab.open(folder / "data", serve=False)
+        lab.archives.take_examples()
+        lab.close()
         server = Server(folder, "--secrets.files", str(secrets))
         server.start()
         time.sleep(1.0)  # a login of the second in which it was set up would be over
@@ -95,7 +106,7 @@ def main(asked: Asked, figures: Figures) -> None:
             asyncio.run(visits(server, asked, tally))
         finally:
             server.stop()
-    missing = ", ".join(sorted((tally.pressed - tally.come).keys()))
+    missing = "; ".join(f"{count} {words}" for words, count in tally.missed.most_common(12))
     pressed = tally.pressed.total()
     figures.add("kinds of downloads", len(tally.pressed), least=12)
     figures.add(

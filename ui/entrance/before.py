@@ -72,7 +72,7 @@ def _to_provider(scope: Scope) -> Response | None:
     """
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
     (name,) = query.get("name", ["default"])[:1]
-    if "provider" in query or name not in door.entry_of(scope | {"headers": ()}).providers:
+    if "provider" in query or name not in door.entry_of({**scope, "headers": ()}).providers:
         return None
     to = urlencode({"provider": encode_provider_token(name)})
     return RedirectResponse(f"?{to}", 303, {"cache-control": "no-store"})

@@ -103,7 +103,7 @@ class Viewer:
 
     def __init__(self, socket: Any, page: str, query: str):
         self._socket, self._page, self._query = socket, page, query
-        self._session = ""  # its id, as the server names it
+        self.identity = ""  # its id, as the server names it
         self._fragment: str | None = None  # the one that the screen wants run now and then
 
     async def rerun(self) -> int:
@@ -174,7 +174,7 @@ class Viewer:
         """Press the button of a download: the address that the server names; None where it fails."""
         request = BackMsg()
         request.backend_operation_request.request_id = file
-        request.backend_operation_request.session_id = self._session
+        request.backend_operation_request.session_id = self.identity
         request.backend_operation_request.deferred_file.file_id = file
         await self._socket.send(request.SerializeToString())
         while True:
@@ -219,7 +219,7 @@ class Viewer:
                 self._fragment = message.auto_rerun.fragment_id
             whole = not message.metadata.run.fragment_ids
             if identity := message.new_session.initialize.session_id:
-                self._session = identity
+                self.identity = identity
             if message.HasField("new_session") and whole:
                 self._fragment = None
             if message.WhichOneof("type") == "script_finished":

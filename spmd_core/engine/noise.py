@@ -24,6 +24,13 @@ def drawn_noise(seed: int, runs: int) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-math.sqrt(3), math.sqrt(3), (runs, DRAWN))
 
 
+def rounding(value: Any, sign: Any, noise: Any, dtype: str, of: Any = jnp) -> Any:
+    """Values rounded to a dtype with noise, as `of` computes. Near 0 a rounding is absolute, and
+    gives no other sign, so that a root stays a number; where `sign` is 0 the value is 0 exactly."""
+    size = of.abs(value) * (noise * EPS[dtype] + 1.0) + noise * TINY[dtype]
+    return of.abs(size) * sign
+
+
 @dataclass(frozen=True, slots=True)
 class Sums:
     """Sums of each element: how many terms, what they add up to, the same of their magnitudes and
@@ -113,12 +120,11 @@ class Noise:
         return self.how.dtype == "float16"
 
     def rounded(self, value: Any, signs: Signs) -> Any:
-        """A value as an operation returns it: what is near 0 has fewer digits, or is lost."""
+        """A value as an operation returns it."""
         if not _floats(value):
             return value
         noise = signs.of(value.shape)
-        near_0 = jnp.where(value == 0, 0.0, TINY[self.how.dtype] * noise)
-        return self.limited(value * (1 + self.how.eps * noise) + near_0)
+        return self.limited(rounding(value, jnp.sign(value), noise, self.how.dtype))
 
     def limited(self, value: Any, by: Any = None) -> Any:
         """A value, infinite where it, or `by`, is beyond the dtype's largest number."""

@@ -21,7 +21,7 @@ from spmd_core.engine.exported.summed import (
     sums_of,
     widen,
 )
-from spmd_core.engine.noise import LEAST
+from spmd_core.engine.noise import LEAST, rounding
 from spmd_core.results import EPS, ROUNDING
 
 MOST_OPERATIONS = 5_000
@@ -38,8 +38,12 @@ _COMBINING = frozenset(
     f"stablehlo.{name}" for name in ("reduce", "reduce_window", "scatter", "select_and_scatter")
 )
 _ADDING = frozenset(("stablehlo.add", "stablehlo.multiply"))
-# Noise is uniform, of mean 0 and mean square 1: 1 and -1 would cancel again and again
-_WIDTH = 2 * math.sqrt(3)
+# operations that return 0 of operands that are not, where the result is too small for the dtype
+_UNDERFLOWING = frozenset(("stablehlo.multiply", "stablehlo.divide", "stablehlo.convert"))
+# Noise of mean 0 and mean square 1, its magnitude uniform from _LEAST on: 1 and -1 would cancel
+# again and again, and less than half a last place would be rounded away again
+_LEAST = 0.6
+_WIDTH = math.sqrt(12 - 3 * _LEAST**2) - 3 * _LEAST  # of both signs
 _ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64
 
 
@@ -184,6 +188,18 @@ def _terms(op: Any) -> Iterator[tuple[int, Sequence[int]]]:
         yield 0, range(len(ir.RankedTensorType(op.operands[0].type).shape))
 
 
+def _sign(op: Any, result: Any) -> Float64:
+    """The sign of a result, before it was rounded if it is a product, quotient or cast, at the
+    insertion point."""
+    sign = Float64(result).sign()
+    if op.name not in _UNDERFLOWING:
+        return sign
+    first, *others = (Float64(stablehlo.convert(result.type, each)).sign() for each in op.operands)
+    for each in others:
+        first *= each
+    return sign + (sign.abs() * -1.0 + 1.0) * first  # a quotient by 0 is infinite
+
+
 class _Noise:
     """Noise of one operation, drawn by the program's seed."""
 
@@ -204,8 +220,9 @@ class _Noise:
             exact = shifted = stablehlo.convert(of_type(kind, ir.F64Type.get()), value)
             if is_added and is_stepwise(op):
                 shifted = self._stepwise(op, exact, dtype)
-            moved = self._moved(shifted, self._of_bits(shifted), EPS[dtype])
-            again = stablehlo.convert(kind, moved)
+            noise = self._scaled(self._of_bits(shifted))
+            moved = rounding(Float64(shifted), _sign(op, shifted), noise, dtype, Float64)
+            again = stablehlo.convert(kind, moved.value)
         value.replace_all_uses_except(again, exact.owner.operation)
 
     def _stepwise(self, op: Any, exact: Any, dtype: str) -> Any:
@@ -238,13 +255,12 @@ class _Noise:
                     noise = stablehlo.add(noise, self._of_blocks(exact.type, dim, blocks))
             walk = EPS["float32"] * math.sqrt(math.prod(shape[dim] for dim in dims))
             eps = EPS[dtype] + walk + (coarse if dtype == "float32" else 0.0)
-            op.operands[place] = stablehlo.convert(value.type, self._moved(exact, noise, eps))
+            moved = Float64(exact) * (self._scaled(noise) * eps + 1.0)
+            op.operands[place] = stablehlo.convert(value.type, moved.value)
 
-    def _moved(self, exact: Any, noise: Any, eps: float) -> Any:
-        """With noise; infinity stays what it is."""
-        level = Float64(self._levels.noise).like(exact)
-        by = Float64(noise) * level * (eps * ROUNDING if self._in_loop else eps) + 1.0
-        return (Float64(exact) * by).value
+    def _scaled(self, noise: Any) -> Float64:
+        level = Float64(self._levels.noise) * (ROUNDING if self._in_loop else 1.0)
+        return Float64(noise) * level.like(noise)
 
     def _of_bits(self, exact: Any) -> Any:
         """Noise for each element of an array of float64, by its bits."""
@@ -271,4 +287,5 @@ class _Noise:
             mixed, filled(bits_kind, 11)
         )  # as many as a float64 holds
         scaled = stablehlo.multiply(stablehlo.convert(kind, first), filled(kind, _WIDTH * 2.0**-53))
-        return stablehlo.subtract(scaled, filled(kind, _WIDTH / 2))
+        uniform = Float64(scaled) - _WIDTH / 2
+        return (uniform + uniform.sign() * _LEAST).value

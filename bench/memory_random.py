@@ -142,7 +142,7 @@ def main(asked: Asked, figures: Figures) -> None:
         plan = parse_plan(row["plan"])
         found = estimate_memory(plan)
         errors.append(found.peak / row["peak"] - 1)
-        verdict = found.fits(plan.topology.chip.device_hbm_bytes)
+        verdict = found.fits(plan.topology.chip.capacity)
         inside += found.low <= row["peak"] <= found.high
         wrong += verdict == "yes" and not row["fits"]
         verdicts[verdict] += 1

@@ -181,9 +181,14 @@ def _fits(row: StrategyRow) -> str | None:
     predicted = row.outcome.prediction
     if predicted is None:
         return None
-    missing = predicted.memory_bytes.missing
+    missing, host = predicted.memory_bytes.missing, predicted.host_missing
     over = f", {bytes_text(missing)} too much" if missing else ""
+    over += f", {bytes_text(host)} of host memory too much" if host else ""
     return "yes" if predicted.fits else f"no{over}"
+
+
+def _host(row: StrategyRow) -> int | None:
+    return (row.memory and row.memory.host) or None
 
 
 def _mfu(row: StrategyRow) -> float | None:
@@ -244,6 +249,7 @@ STRATEGIES = Sheet[StrategyRow](
             "terminal",
             "document",
         ),
+        size("Host memory per device", _host, "terminal", "document"),
         text("Communication", _communication, "study"),
         text("Collectives", _collectives, "terminal"),
         size(

@@ -22,7 +22,8 @@ from spmd_core.words import doing, fact_words, search as words, why_not
 
 BEST_NUMBERS = (1, 2, 3, 4)  # columns of the best of each target
 # "": what it costs
-_HEAD = ("candidate", "", "time", "between", "memory", "fits", "known by", "others")
+NO_BYTES = "–"
+_HEAD = ("candidate", "", "time", "between", "memory", "host", "fits", "known by", "others")
 
 
 __all__ = ["ARGUMENTS", "main"]
@@ -110,11 +111,12 @@ def lines(answer: Answer, top: int) -> list[str]:
     head = tuple(title or cost for title in _HEAD if title or cost)
     if _of_batches(answer):
         head = tuple("time of 1B" if title == "time" else title for title in head)
-    printed += [
-        "",
-        *table([("", *head), *rows], numbers=(0, 2, 3, 5, 8) if cost else (0, 2, 4, 7)),
-        "",
-    ]
+    place = head.index("host") + 1
+    listed, numbers = [("", *head), *rows], (0, 2, 3, 5, 6, 9) if cost else (0, 2, 4, 5, 8)
+    if all(row[place] == NO_BYTES for row in rows):
+        listed = [(*row[:place], *row[place + 1 :]) for row in listed]
+        numbers = (*numbers[:-2], numbers[-1] - 1)
+    printed += ["", *table(listed, numbers=numbers), ""]
     if near := words.ties_words(answer.rivals):
         printed.append(near)
     printed += _curves(answer)
@@ -184,6 +186,7 @@ def _row(place: int, group: Sequence[Ranked], answer: Answer) -> tuple[str, ...]
         time,
         between,
         bytes_text(each.memory_bytes),
+        bytes_text(each.host_bytes) if each.host_bytes else NO_BYTES,
         each.fits,
         words.known_by(each, answer.proof_of_winner),
         f"+{others}" if others else "",

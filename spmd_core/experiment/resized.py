@@ -13,7 +13,8 @@ A mesh fills its topology: its sizes multiply to the devices of all slices. On a
    of a decoder, or on the axis that takes the change, which is then the first. A decoder's `data`
    of size 1 is left out.
 
-A mesh that fills as many slices as before is unchanged. There is always an answer, if only one in
+A mesh that fills as many slices as before is unchanged, and one that fills NVLink domains, whose
+number its first axis divides by: published runs shard parameters over all of them. There is always an answer, if only one in
 which every other axis is 1. Links and screens use it and report the change. A sweep varies one
 thing: if rule 2 changed an axis, its point is refused and the rule's mesh is suggested.
 """
@@ -71,11 +72,12 @@ def resized(
     before = new.slices if slices is None else slices
     takes = taking_axis(workload, mesh, batch)
     sizes: dict[str, int] = {name: int(size) for name, size in mesh}
-    if before == new.slices and math.prod(sizes.values()) == new.devices:
-        return Resized(tuple(sizes.items()), takes)
-    outer = "data" if is_planned else takes
     first = next(iter(sizes), takes)
     may_hold_slices = not is_planned or first in ("data", "fsdp")
+    spans = new.chip.is_gpu and may_hold_slices and sizes.get(first, 1) % new.slices == 0
+    if math.prod(sizes.values()) == new.devices and (before == new.slices or spans):
+        return Resized(tuple(sizes.items()), takes)
+    outer = "data" if is_planned else takes
     if before > 1 and may_hold_slices and sizes.get(first, 1) % before == 0:
         sizes[first] //= before
         outer = first

@@ -13,8 +13,9 @@ from spmd_core.machine.absent import (
 from spmd_core.machine.chip import Chip
 from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, TPUS, sheet_bytes
 from spmd_core.machine.dumps import dump_folder, size_bytes
-from spmd_core.machine.gpus import GPUS, Gpu
+from spmd_core.machine.gpus import GPU_SHARE, GPUS, USUAL_SHARE, Gpu
 from spmd_core.machine.hardware import Hardware, read_hardware
+from spmd_core.machine.host_memory import Capacity
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
 from spmd_core.machine.of_chips import nearest_of_chips, nearest_topology, topology_of_chips
 from spmd_core.machine.own_memory import spare_bytes
@@ -35,8 +36,11 @@ __all__ = [
     "ENVIRONMENT",
     "GPUS",
     "GPU_OPTIONS",
+    "GPU_SHARE",
     "TPUS",
     "USUAL_DEVICES",
+    "USUAL_SHARE",
+    "Capacity",
     "Chip",
     "Coordinates",
     "Gpu",

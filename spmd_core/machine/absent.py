@@ -111,8 +111,7 @@ def target_config(gpu: Gpu) -> str:
         bandwidth=int(gpu.hbm_bandwidth),
         l2=gpu.l2_bytes,
         clock=gpu.clock_hz / 1e9,
-        # XLA plans for 80 % of it; published runs let JAX take 90 %
-        memory=int(gpu.hbm_bytes * 0.9 / 0.8),
+        memory=int(gpu.device_hbm_bytes / 0.8),  # XLA plans for 80 % of it
         major=major,
         minor=minor,
         features=" feature_extension: ACCELERATED_FEATURES" if major >= 9 else "",
@@ -124,5 +123,5 @@ def hosts_of(topology: Topology) -> str:
     """Domains, hosts of a domain and GPUs of a host, as XLA names a topology, e.g. `2x1x8`."""
     count = topology.shape[0]
     assert isinstance(topology.chip, Gpu)
-    each = min(count, topology.chip.host_gpus)
+    each = min(count, topology.chip.host_chips)
     return f"{topology.slices}x{count // each}x{each}"

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from spmd_core.machine.host_memory import HOST_SHARE, Capacity, own_host_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
@@ -23,6 +25,9 @@ class Chip:
     torus_dims: int
     dcn_bandwidth: float  # per chip, out of the slice
     host_bandwidth: float  # per chip, to host memory, each way
+    host_bytes: int  # memory of one host machine
+    host_type: str  # the machine type that has so much
+    host_chips: int = 4  # chips of a host
     clock_hz: float
     matrix_unit: int = 128  # rows and columns of one matrix unit
     max_shape: tuple[int, ...]
@@ -63,5 +68,14 @@ class Chip:
 
     @property
     def device_hbm_bytes(self) -> int:
-        """HBM of one JAX device."""
+        """HBM of one JAX device that a program may use."""
         return self.hbm_bytes // self.devices_per_chip
+
+    @property
+    def capacity(self) -> Capacity:
+        """Bytes of one JAX device, and its even share of the host's memory.
+
+        RequestError where `SPMD_LAB_HOST_GIB` cannot be read.
+        """
+        host = HOST_SHARE * own_host_bytes().get(self.generation, self.host_bytes)
+        return Capacity(self.device_hbm_bytes, int(host / self.host_chips / self.devices_per_chip))

@@ -5,13 +5,18 @@ from typing import Any, Literal
 
 from spmd_core.machine.chip import Chip
 
-MIB = 2**20
+# of a GPU's memory that a process takes with XLA_PYTHON_CLIENT_MEM_FRACTION=0.9, as published runs
+# set it: the rest is for the CUDA context and NCCL. JAX takes USUAL_SHARE of it by default
+GPU_SHARE, USUAL_SHARE = 0.9, 0.75
+
+MIB, GIB = 2**20, 2**30
 SHEET = "NVIDIA's data sheet of the product (dense, SXM)"
+MACHINES = "cloud.google.com/compute/docs, accelerator-optimized machines"
 SMI = "nvidia-smi's total memory of the product"
 # stas00/ml-engineering: compute/accelerator, network/README.md; jax-ml/scaling-book: gpus.md
 ENGINEERING = "stas00/ml-engineering, compute/accelerator"
 _RINGS = "the best of nccl-tests: stas00/ml-engineering, network/benchmarks; jax-ml/scaling-book, gpus.md"
-_EACH = f"peaks, HBM bandwidth, NVLink: {SHEET}; capacity: {SMI}; matmuls and HBM reached: {ENGINEERING}; NVLink reached: {_RINGS}"
+_EACH = f"peaks, HBM bandwidth, NVLink: {SHEET}; capacity: {SMI}; host memory: {MACHINES}; matmuls and HBM reached: {ENGINEERING}; NVLink reached: {_RINGS}"
 _SMALL = ((1,), (2,), (4,), (8,))  # GPUs of a host that are built or rented together
 
 
@@ -27,7 +32,7 @@ class Gpu(Chip):
     max_slices: int = 4096
     slice_word: str = "NVLink domain"
     domains: tuple[tuple[int, ...], ...] = _SMALL  # numbers of GPUs in a domain
-    host_gpus: int = 8
+    host_chips: int = 8
     sms: int  # streaming multiprocessors
     fp8_flops: float | None  # FLOP/s; None: has no such units
     float32_flops: float  # without tensor cores; float64 with them reaches as much
@@ -41,9 +46,21 @@ class Gpu(Chip):
     ring_share: float
     switch_share: float | None
 
+    @property
+    def device_hbm_bytes(self) -> int:
+        """HBM that one process takes."""
+        return int(self.hbm_bytes * GPU_SHARE)
+
 
 def _hopper(
-    generation: str, kind: str, *, memory_mib: int, hbm_bandwidth: float, hbm_share: float
+    generation: str,
+    kind: str,
+    *,
+    memory_mib: int,
+    hbm_bandwidth: float,
+    hbm_share: float,
+    host_gib: int,
+    host_type: str,
 ) -> Gpu:
     """H100 and H200 differ by their memory alone."""
     return Gpu(
@@ -58,6 +75,8 @@ def _hopper(
         link_bandwidth=450e9,
         dcn_bandwidth=50e9,
         host_bandwidth=64e9,
+        host_bytes=host_gib * GIB,
+        host_type=host_type,
         clock_hz=1.83e9,
         max_shape=(8,),
         sms=132,
@@ -112,6 +131,8 @@ GPUS: dict[str, Gpu] = {
             link_bandwidth=300e9,
             dcn_bandwidth=25e9,
             host_bandwidth=32e9,
+            host_bytes=1360 * GIB,
+            host_type="a2-ultragpu-8g",
             clock_hz=1.41e9,
             max_shape=(8,),
             sms=108,
@@ -129,9 +150,17 @@ GPUS: dict[str, Gpu] = {
             memory_mib=81_559,
             hbm_bandwidth=3.35e12,
             hbm_share=3.04 / 3.35,
+            host_gib=1872,
+            host_type="a3-highgpu-8g",
         ),
         _hopper(
-            "h200", "NVIDIA H200", memory_mib=143_771, hbm_bandwidth=4.8e12, hbm_share=4.25 / 4.8
+            "h200",
+            "NVIDIA H200",
+            memory_mib=143_771,
+            hbm_bandwidth=4.8e12,
+            hbm_share=4.25 / 4.8,
+            host_gib=2952,
+            host_type="a3-ultragpu-8g",
         ),
         _blackwell(
             "b200",
@@ -140,6 +169,8 @@ GPUS: dict[str, Gpu] = {
             float32_flops=75e12,
             memory_mib=183_359,
             host_bandwidth=64e9,
+            host_bytes=3968 * GIB,
+            host_type="a4-highgpu-8g",
             clock_hz=1.85e9,
             switch_share=0.56,
             sources="HBM as of H100; network: 400 Gbit/s for each GPU; host: PCIe 5",
@@ -159,7 +190,9 @@ GPUS: dict[str, Gpu] = {
             ),
             max_shape=(72,),
             domains=((1,), (2,), *((count,) for count in range(4, 73, 4))),
-            host_gpus=4,
+            host_chips=4,
+            host_bytes=884 * GIB,
+            host_type="a4x-highgpu-4g",
         ),
         # Add a GPU above this line.
     )

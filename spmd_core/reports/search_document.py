@@ -79,6 +79,7 @@ def ranking_table(kept: KeptSearch) -> Table:
                 "Candidate": Cell(each.name),
                 "Known by": Cell(each.known_by),
                 "Memory per device": bytes_cell(each.memory_bytes),
+                "Host memory": bytes_cell(each.host_bytes or None),
                 "Fits": Cell(each.fits or NONE),
                 "MFU": Cell(f"{each.mfu:.1%}", each.mfu) if each.mfu else Cell(NONE),
                 "Cost": Cell(each.cost or NONE),

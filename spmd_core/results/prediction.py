@@ -48,7 +48,7 @@ class Bounds(Frozen):
 
 class PredictedMemory(Frozen):
     """Bytes per device. `peak` is the maximum of live HBM; `capacity` what a program may use;
-    `missing` the excess.
+    `missing` the excess. `host` is in host memory.
     """
 
     argument: int | None = None
@@ -82,6 +82,8 @@ class Prediction(Frozen):
     # compiled
     program: Literal["scheduled", "final"] | None = None
     memory_bytes: PredictedMemory
+    # a device's share of its host's memory; None: stored before it was compared
+    host_capacity_bytes: int | None = None
     predicted_s: Estimate | None = None
     bounds_s: Bounds | None = None
     mfu: float | None = None
@@ -100,6 +102,28 @@ class Prediction(Frozen):
     facts: tuple[StoredFact, ...] | None = None  # what notes are made of; None: notes are stored
     before_compiling: dict[str, Any] = {}  # the estimate of memory without the compiler
     compile: dict[str, Any] = {}  # seconds, versions, flags
+
+    @property
+    def host_missing(self) -> int:
+        """Bytes per device that its share of the host's memory does not hold."""
+        held, capacity = self.memory_bytes.host, self.host_capacity_bytes
+        return max(0, held - capacity) if held and capacity is not None else 0
+
+    @property
+    def is_timed(self) -> bool:
+        """False for a program that does not fit: no time is given. An estimate may fit up to the
+        low end of its interval.
+        """
+        low = self.before_compiling.get("low")
+        is_open = low is not None and low <= self.memory_bytes.capacity and not self.host_missing
+        return self.fits or (is_open and not self.compiled)
+
+    @property
+    def without_time(self) -> "Prediction":
+        """The prediction of a program that does not fit: its memory alone."""
+        kept = {"fits", "compiled", "program", "memory_bytes", "host_capacity_bytes", "buffers"}
+        kept |= {"notes", "facts", "before_compiling", "compile"}
+        return Prediction(**{name: getattr(self, name) for name in kept})
 
     @model_validator(mode="before")
     @classmethod

@@ -5,7 +5,7 @@ from spmd_core.search.answer import TOP, Answer
 from spmd_core.search.array_question import ArrayQuestion, read_array_question, unknown_target
 from spmd_core.search.array_search import Space
 from spmd_core.search.behind import DRAWN, rejudged, trust
-from spmd_core.search.candidate import MOST, Candidate, Rule, too_large
+from spmd_core.search.candidate import MOST, Candidate, Rule, over_limit, too_large
 from spmd_core.search.chips import generations, read_chips
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.kept import KeptCandidate, KeptSearch, flat, read_kept
@@ -102,6 +102,7 @@ __all__ = [
     "meshes",
     "models",
     "neighbors",
+    "over_limit",
     "parse_sweep",
     "point_of",
     "price_example",

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from spmd_core.experiment import Experiment, Plan, experiment_of
+from spmd_core.machine import Capacity
 from spmd_core.results import Estimate, StoredFact, possible
 from spmd_core.search.policies import Policy
-from spmd_core.time import Fits, step_mfu
+from spmd_core.time import Fits, MemoryEstimate, step_mfu
 
 Stage = Literal["pruned", "estimated", "compiled", "measured", "failed"]
 Reason = Literal[
@@ -68,7 +69,7 @@ class Candidate:
     error.
 
     `tokens` is what a step does: times of different batches are compared per token; 1 of a program
-    that has no tokens. `memory_span` is the interval of an estimate of its memory, and `fits`
+    that has no tokens. `memory_span` is the interval of an estimate of its memory, `host_bytes` is in host memory, and `fits`
     whether a device holds it by that interval, or by the compiler. `equal` is the number of the
     candidate that it equals; `run` the one that first answered it, `study` the one that measured it
     beside others, if any did.
@@ -86,6 +87,7 @@ class Candidate:
     predicted: Estimate | None = None
     memory_bytes: int | None = None
     memory_span: tuple[int, int] | None = None
+    host_bytes: int | None = None
     fits: Fits = "yes"
     bound_s: float | None = None
     parts: tuple[tuple[str, float], ...] = ()  # seconds by kind: of a formula, or as compiled
@@ -147,6 +149,11 @@ class Candidate:
         return self.tokens / self.seconds / self.chips
 
     @property
+    def host_capacity_bytes(self) -> int | None:
+        """What a device of a plan's target may hold in host memory; None without a plan."""
+        return self.step.of_mesh.topology.chip.capacity.host if self.step else None
+
+    @property
     def experiment(self) -> Experiment:
         """What a run of it is; ValueError of one that was pruned before it was an experiment."""
         if self.point is not None:
@@ -173,6 +180,8 @@ class Candidate:
             if held is None
             else {"low": low, "estimate": held, "high": high},
             # the format has one word for all that is neither sure to fit nor sure not to
+            "host_bytes": self.host_bytes,
+            "host_capacity_bytes": self.host_capacity_bytes,
             "fits": "likely" if self.fits == "unlikely" else self.fits,
             "mfu": self.mfu,
             "tokens_per_s_per_chip": self.tokens_per_s_per_chip,
@@ -181,6 +190,13 @@ class Candidate:
             "experiment": self.experiment.to_json(),
             "plan": self.step.plan.to_json() if self.step else None,
         }
+
+
+def over_limit(memory: MemoryEstimate, most: Capacity, capacity: Capacity, by: str) -> StoredFact:
+    """The rule that estimated memory breaks: that of the host, or else that of the device."""
+    if memory.host > most.host:
+        return too_large(memory.host, most.host, most.host, "in host memory")
+    return too_large(memory.peak, most.device, capacity.device, by)
 
 
 def too_large(held: float, limit: int, capacity: int | None, by: str) -> StoredFact:

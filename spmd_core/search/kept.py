@@ -35,6 +35,7 @@ class KeptCandidate(Frozen):
     high_s: Value | None = None
     tokens: Annotated[int, Field(ge=1, le=_MOST_COUNT)] = 1
     memory_bytes: Count | None = None
+    host_bytes: Count | None = None
     fits: str = ""
     mfu: Value | None = None
     cost: str = ""
@@ -75,7 +76,8 @@ class KeptSearch(Frozen):
     @property
     def digest(self) -> str:
         """A hash of the answer (8 hex digits), wherever it is stored."""
-        text = self.model_dump_json(exclude={"origin"})
+        added = {"host_bytes"}  # later than digests were made
+        text = self.model_dump_json(exclude={"origin": True, "ranking": {"__all__": added}})
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property

@@ -10,7 +10,7 @@ from spmd_core.base import RequestError, mesh_text, refuse
 from spmd_core.experiment import AXES, VARIABLE, Plan, arrays, parse_plan
 from spmd_core.machine import Topology
 from spmd_core.results import StoredFact
-from spmd_core.search.candidate import Candidate, Reason, Rule, TrainingStep, too_large
+from spmd_core.search.candidate import Candidate, Reason, Rule, TrainingStep, over_limit
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import Policy, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
@@ -152,7 +152,7 @@ def _quick_look(point: _Point) -> float | None:
     except RequestError:
         return None
     estimates = MeshEstimates(first)
-    most = point.question.limit_bytes(point.topology)
+    most = point.question.limit(point.topology)
     best = math.inf
     for policy in (*point.policies[:QUICK], point.policies[-1]):
         plan = first.model_copy(update=policy.fields)
@@ -209,10 +209,10 @@ def _estimated(
 ) -> Candidate:
     topology = point.topology
     memory = estimates.memory(plan)
-    capacity, most = topology.chip.device_hbm_bytes, point.question.limit_bytes(topology)
+    capacity, most = topology.chip.capacity, point.question.limit(topology)
     fits = memory.fits(most)
     time = None if fits == "no" else estimates.time(plan, memory.host)
-    detail = "" if time else too_large(memory.peak, most, capacity, "as estimated")
+    detail = "" if time else over_limit(memory, most, capacity, "as estimated")
     return Candidate(
         number,
         point.name(step.policy),
@@ -225,6 +225,7 @@ def _estimated(
         predicted=time,
         memory_bytes=memory.peak,
         memory_span=(memory.low, memory.high),
+        host_bytes=memory.host,
         fits=fits,
         step=step,
         bound_s=estimates.bound(plan) if time else None,

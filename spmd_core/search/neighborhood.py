@@ -33,7 +33,7 @@ def best_neighbors(plan: Plan) -> list[tuple[float, Plan]]:
     """(estimated seconds per token, neighbor) of those that are sure to fit, the fastest first; of
     equal ones that which offloads and saves less.
     """
-    capacity = plan.topology.chip.device_hbm_bytes
+    capacity = plan.topology.chip.capacity
     of_mesh: dict[tuple[object, ...], MeshEstimates] = {}
     fitting = []
     for other in neighbors(plan):

@@ -10,7 +10,7 @@ from pydantic import Field, StrictInt, ValidationError, field_validator, model_v
 
 from spmd_core.base import AsObject, Frozen, PairsOf, RequestError, refuse, shorten
 from spmd_core.experiment import AXES, PLAN_FIELDS, VARIABLE, ModelSize, get_model
-from spmd_core.machine import CHIPS, Topology
+from spmd_core.machine import CHIPS, Capacity, Topology
 from spmd_core.search.chips import check_slices, read_chips
 
 Goal = Literal["time", "memory", "chip-seconds", "price"]
@@ -70,10 +70,9 @@ class ModelQuestion(Question):
     memory_bytes: StrictInt | None = Field(None, ge=1, le=MOST_GIB * 2**30)
     plan: Annotated[tuple[tuple[str, Any], ...], PairsOf, AsObject] = ()
 
-    def limit_bytes(self, topology: Topology) -> int:
-        """Bytes that a device may hold."""
-        capacity = topology.chip.device_hbm_bytes
-        return min(capacity, self.memory_bytes or capacity)
+    def limit(self, topology: Topology) -> Capacity:
+        """Bytes that a device may hold, and that it may hold in host memory."""
+        return topology.chip.capacity.limited(self.memory_bytes)
 
     @field_validator("slices", mode="before")
     @classmethod

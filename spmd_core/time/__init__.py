@@ -15,7 +15,7 @@ from spmd_core.time.cost.clocks import Segment, Walk
 from spmd_core.time.cost.flops import valid_positions
 from spmd_core.time.cost.kernels import KERNELS
 from spmd_core.time.cost.links import AxisSpan, hops_between, host_s, route
-from spmd_core.time.cost.memory import Fits, estimate_memory
+from spmd_core.time.cost.memory import Fits, MemoryEstimate, estimate_memory
 from spmd_core.time.cost.mesh_axes import MeshAxis, mesh_axes
 from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Keep, Useful, predict
@@ -53,6 +53,7 @@ __all__ = [
     "Duration",
     "Fits",
     "Keep",
+    "MemoryEstimate",
     "MeshAxis",
     "MeshEstimates",
     "ModuleCosts",

@@ -203,7 +203,7 @@ def domains_title(topology: Topology) -> str:
     """
     chip, each = topology.chip, topology.shape[0]
     word = chip.slice_word + ("s" if topology.slices > 1 else "")
-    host = chip.host_gpus if isinstance(chip, Gpu) and chip.host_gpus < each else 0
+    host = chip.host_chips if isinstance(chip, Gpu) and chip.host_chips < each else 0
     return f"{topology.slices} {word} of {each} GPUs" + (f", hosts of {host}" if host else "")
 
 

@@ -44,6 +44,8 @@ _SENTENCES = {
     "longest branch": "which branch of {branch} runs is not in the program: the longest is counted",
     "nearly full": "memory is nearly full ({peak_bytes} of {capacity_bytes}): there the compiler gives "
     "up overlapping to save it",
+    "gpu memory": "a process takes {share:.0%} of a GPU's {memory_bytes} here, as with "
+    "XLA_PYTHON_CLIENT_MEM_FRACTION={share:g}; JAX's default of {usual:g} {holds} this step",
     "synchronous": "the compiler left {kinds} synchronous: {exposed_s} of the step wait for it",
     "became another": "requested and compiled collectives differ: {asked} became {kind}",
     "no cost": "{what} are {share:.0%} of the estimate, its least certain part: XLA gives no cost for "
@@ -84,6 +86,7 @@ _SENTENCES = {
             "as arrays": " of operands and results",
             "as arguments": " of arguments",
             "as compiled": " by the compiler",
+            "in host memory": " in host memory",
             "by neighbors": ", as compiled neighbors took,",
         }.items()
     },

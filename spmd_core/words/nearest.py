@@ -10,7 +10,7 @@ from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
 from spmd_core.experiment import PLAN_FIELDS, Plan
 from spmd_core.time import NearestFit, estimate_step, host_s, nearest_fit
 from spmd_core.words.names import listed
-from spmd_core.words.predictions import fit_verb, memory_words, parts
+from spmd_core.words.predictions import fit_verb, held_words, parts
 
 _SAVED = {"input": "block inputs"}  # the words of a plan's field in a sentence
 
@@ -130,9 +130,8 @@ def in_a_line(plan: Plan, *, offering: bool = True) -> str:
     does, unless that is offered elsewhere.
     """
     estimate = estimate_step(plan)
-    memory, time = estimate.memory_bytes, estimate.predicted_s
-    verb = fit_verb(estimate.before_compiling, memory.capacity)
-    text = memory_words(memory.peak, memory.capacity, estimate.fits, memory.missing, verb)
+    time = estimate.predicted_s
+    text = held_words(estimate, fit_verb(estimate.before_compiling, estimate.memory_bytes.capacity))
     if not estimate.fits or time is None:
         return f"{text}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{text}."
     shares = [

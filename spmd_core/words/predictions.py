@@ -64,23 +64,29 @@ def answer(result: Result) -> str:
 def headline(prediction: Prediction, step: bool = True) -> str:
     """How long a step (or the program) takes and what bounds it; memory, and whether it
     fits."""
-    memory, time = prediction.memory_bytes, prediction.predicted_s
+    time = prediction.predicted_s
     if not prediction.fits or time is None:
-        return f"{memory_words(memory.peak, memory.capacity, False, memory.missing)}."
+        return f"{held_words(prediction)}."
     at = f" at {share_text(prediction.mfu)} MFU" if prediction.mfu else ""
     at += ", without MFU: FLOPs or peak are counted wrong" if prediction.impossible_mfu else ""
     bound = f", {bound_words(prediction.binds)}" if prediction.binds else ""
     what = "Step time" if step else "Time"
-    fits = memory_words(memory.peak, memory.capacity, True)
-    return f"{what} {seconds_text(time.estimate)}{at}{bound}. {fits}."
+    return f"{what} {seconds_text(time.estimate)}{at}{bound}. {held_words(prediction)}."
 
 
-def estimate(row: Mapping[str, Any], plan: Plan) -> str:
+def estimate(prediction: Prediction) -> str:
     """Whether a plan fits by the estimate that is made of its sizes, before compiling."""
-    capacity = plan.topology.chip.device_hbm_bytes
-    verb = fit_verb(row, capacity)
-    fits = row["fits"] or verb != _SHOULD
-    return f"{memory_words(row['peak'], capacity, fits, verb=verb)}."
+    verb = fit_verb(prediction.before_compiling, prediction.memory_bytes.capacity)
+    return f"{held_words(prediction, verb, prediction.is_timed)}."
+
+
+def held_words(prediction: Prediction, verb: str = "fits", fits: bool | None = None) -> str:
+    """HBM and host memory against what there is. `fits`: in place of the prediction's."""
+    memory, room = prediction.memory_bytes, prediction.host_capacity_bytes
+    fits = prediction.fits and prediction.predicted_s is not None if fits is None else fits
+    host = (memory.host, room) if memory.host and room else None
+    missing = 0 if fits else memory.missing
+    return memory_words(memory.peak, memory.capacity, fits, missing, verb, host)
 
 
 def fit_verb(row: Mapping[str, Any], capacity: float) -> str:
@@ -164,12 +170,20 @@ def parts_words(parts: Mapping[str, float]) -> str:
 
 
 def memory_words(
-    peak: float | None, capacity: float, fits: bool, missing: float = 0, verb: str = "fits"
+    peak: float | None,
+    capacity: float,
+    fits: bool,
+    missing: float = 0,
+    verb: str = "fits",
+    host: tuple[float, float] | None = None,
 ) -> str:
-    """HBM against what there is, the number first.
+    """HBM against what there is, the number first. `host`: bytes in host memory, and a device's
+    share of it.
 
     >>> memory_words(20 * 2**30, 16 * 2**30, False, 4 * 2**30)
     '20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much'
+    >>> memory_words(10 * 2**30, 16 * 2**30, False, host=(50 * 2**30, 40 * 2**30))
+    '10.0 GiB of 16.0 GiB per device, 50.0 GiB of 40.0 GiB of host memory: does not fit, 10.0 GiB of host memory too much'
     """
     if peak:
         of = f"{bytes_text(peak)} of"
@@ -178,7 +192,13 @@ def memory_words(
     else:
         of = "of"
     over = f", {bytes_text(missing)} too much" if missing > 1 else ""
-    words = f"{of} {bytes_text(capacity)} per device: {verb if fits else 'does not fit'}{over}"
+    beside = ""
+    if host:
+        held, room = host
+        beside = f", {bytes_text(held)} of {bytes_text(room)} of host memory"
+        over += f", {bytes_text(held - room)} of host memory too much" if held > room else ""
+    verdict = verb if fits else "does not fit"
+    words = f"{of} {bytes_text(capacity)} per device{beside}: {verdict}{over}"
     return f"{words[0].upper()}{words[1:]}"
 
 

@@ -266,8 +266,26 @@ def test_an_estimate_that_does_not_fit_names_the_nearest_plan_that_does():
         "--estimate",
     )
     lines = told(*large).stdout.splitlines()
-    assert lines[0].endswith("does not fit.") and "128 chips (v5e:8x16)" in lines[1]
+    assert "does not fit, " in lines[0] and "128 chips (v5e:8x16)" in lines[1]
     assert lines[2] == "try: --target tpu:v5e:8x16 --mesh fsdp=128 --offload input"
     near = json.loads(told(*large, "--json").stdout)["nearest"]
     assert near["plan"]["target"] == "tpu:v5e:8x16" and len(near["changes"]) == 3
     assert "nearest" not in json.loads(told("predict", *PLAN, "--estimate", "--json").stdout)
+
+
+def test_what_does_not_fit_has_no_time_no_cost_and_no_collectives():
+    large = ("predict", *PLAN, "--target", "tpu:v5e:4x4", "--model", "llama-2-70b", "--estimate")
+    text = told(*large).stdout
+    assert "does not fit" in text and "per device:" in text
+    assert not any(words in text for words in ("a step (", "MFU", "cost:", "exposed", "all-gather"))
+    found = json.loads(told(*large, "--json").stdout)
+    assert found["fits"] is False and found["collectives"] == []
+    assert all(found[name] is None for name in ("predicted_s", "mfu", "binds", "chip_seconds"))
+
+
+def test_host_memory_stands_in_text_and_json_beside_what_a_device_may_take():
+    offloading = ("predict", *PLAN, "--offload", "input,mlp_up", "--estimate")
+    found = json.loads(told(*offloading, "--json").stdout)
+    held, room = found["memory_bytes"]["host"], found["host_capacity_bytes"]
+    assert 0 < held < room == int(0.9 * 192 * 2**30 / 4)
+    assert f" GiB of {room / 2**30:.1f} GiB of host memory: should fit." in told(*offloading).stdout

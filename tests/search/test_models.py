@@ -194,7 +194,7 @@ def test_what_is_over_its_limit_by_estimate_is_last_and_what_may_not_fit_is_name
     )
     ranked = [entry.candidate for entry in answer.ranking]
     for each in ranked:
-        limit = answer.question.limit_bytes(each.plan.topology)
+        limit = answer.question.limit(each.plan.topology).device
         low, high = each.memory_span
         ends = {"yes": high <= limit, "likely": each.memory_bytes <= limit < high}
         assert ends.get(each.fits, low <= limit < each.memory_bytes)
@@ -404,3 +404,17 @@ def test_every_policy_has_a_name_of_its_own_and_the_last_offloads_everything():
         assert len(set(names)) == len(names)
         assert ("minimal; save attention" in names) is post_norms
         assert not every[-1].save and len(every[-1].offload) == 8
+
+
+@pytest.mark.parametrize("chips", ["gpu:h100:8x8", "v5p:4x4x4"])
+def test_no_candidate_of_a_search_offloads_more_than_its_host_has(chips):
+    asked = {"model": "llama-3.1-70b", "chips": [chips], "sequence": 8192}
+    answer = answer_of(**asked, global_batch=None, batch_per_device=8.0, offload=True)
+    rows = [each.to_json() for each in answer.found if each.step]
+    assert all(
+        row["host_bytes"] <= row["host_capacity_bytes"] for row in rows if row["fits"] != "no"
+    )
+    refused = [row for row in rows if row["host_bytes"] > row["host_capacity_bytes"]]
+    assert refused and {row["fate"] for row in refused} == {"pruned"}
+    over = [each for each in answer.found if "host memory" in words.rule_words(each.detail)]
+    assert len(over) == len(refused)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.results import Estimate, Prediction
+from spmd_core.results import Estimate, PredictedMemory, Prediction
 from spmd_core.words import in_sentences
 from spmd_core.words.predictions import (
     answer,
@@ -76,23 +76,53 @@ def test_a_measured_time_is_inside_or_outside():
 def test_an_estimate_before_compiling_cannot_be_read_both_ways():
     plan = MODEL.plan
     gib = 2.0**30
-    capacity = f"{plan.topology.chip.device_hbm_bytes / gib:.1f} GiB"
-    assert estimate({"peak": 86.7 * gib, "fits": False}, plan) == (
-        f"86.7 GiB of {capacity} per device: does not fit."
+    room = plan.topology.chip.device_hbm_bytes
+    capacity = f"{room / gib:.1f} GiB"
+    assert estimate(guess(86.7 * gib, room)) == (
+        f"86.7 GiB of {capacity} per device: does not fit, 70.9 GiB too much."
     )
-    assert estimate({"peak": 8 * gib, "fits": True}, plan) == (
-        f"8.0 GiB of {capacity} per device: should fit."
+    assert estimate(guess(8 * gib, room)) == f"8.0 GiB of {capacity} per device: should fit."
+
+
+def test_host_memory_stands_beside_that_of_the_device():
+    gib = 2**30
+    held = guess(8 * gib, 16 * gib, host=5 * gib, room=7 * gib)
+    assert estimate(held) == (
+        "8.0 GiB of 16.0 GiB per device, 5.0 GiB of 7.0 GiB of host memory: should fit."
+    )
+    over = guess(8 * gib, 16 * gib, host=9 * gib, room=7 * gib)
+    assert not over.is_timed
+    assert estimate(over) == (
+        "8.0 GiB of 16.0 GiB per device, 9.0 GiB of 7.0 GiB of host memory: does not fit, 2.0 GiB of "
+        "host memory too much."
+    )
+
+
+def guess(peak, capacity, low=None, high=None, host=0, room=2**40):
+    fits = peak <= capacity and host <= room
+    memory = PredictedMemory(
+        peak=int(peak), capacity=int(capacity), missing=int(max(0, peak - capacity)), host=host
+    )
+    row = {"peak": peak, "low": low or peak, "high": high or peak, "fits": fits}
+    return prediction().model_copy(
+        update={
+            "fits": fits,
+            "compiled": False,
+            "memory_bytes": memory,
+            "host_capacity_bytes": room,
+            "before_compiling": row,
+        }
     )
 
 
 def test_an_interval_that_the_capacity_is_in_is_no_should():
     plan = MODEL.plan
     capacity = plan.topology.chip.device_hbm_bytes
-    for peak, fits in ((0.97, True), (1.02, False)):
-        row = {"peak": peak * capacity, "low": 0.9 * capacity, "high": 1.1 * capacity}
-        assert estimate(row | {"fits": fits}, plan).endswith("per device: may not fit.")
-    row = {"peak": 0.8 * capacity, "low": 0.7 * capacity, "high": 0.9 * capacity, "fits": True}
-    assert estimate(row, plan).endswith("per device: should fit.")
+    for peak in (0.97, 1.02):
+        found = guess(peak * capacity, capacity, 0.9 * capacity, 1.1 * capacity)
+        assert found.is_timed and estimate(found).endswith("per device: may not fit.")
+    found = guess(0.8 * capacity, capacity, 0.7 * capacity, 0.9 * capacity)
+    assert estimate(found).endswith("per device: should fit.")
 
 
 def test_what_compiling_changed_of_the_estimate_is_one_sentence():

@@ -56,7 +56,7 @@ def domains_of(experiment: Experiment) -> Domains | None:
     topology = get_topology(experiment.place)
     chip, each = topology.chip, topology.shape[0]
     assert isinstance(chip, Gpu)
-    host = min(each, chip.host_gpus)
+    host = min(each, chip.host_chips)
     counts = (topology.slices, each) if host == each else (topology.slices, each // host, host)
     at = np.asarray([number * each + x for x, _, _, _, number in where.places])
     return Domains(domains_title(topology), counts, np.argsort(at))

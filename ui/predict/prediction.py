@@ -91,8 +91,23 @@ def _estimate(plan: Plan) -> None:
     """A training step by its sizes: memory, time, costs, and what to change."""
     estimate = estimate_step(plan)
     memory = estimate.before_compiling
-    _memory_headline(words.estimate(memory, plan), memory["fits"])
+    _memory_headline(words.estimate(estimate), memory["fits"])
     nearest.offer(plan, estimate)
+    if estimate.is_timed:
+        _timed(plan, estimate)
+    st.caption(
+        plain(
+            f"At the peak: {words.parts_words(memory['parts'])}. Estimated from the sizes, without "
+            f"compiling: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}."
+        )
+    )
+    shown = estimate.facts if estimate.facts and estimate.is_timed else ()
+    doubts = [fact_words(fact) for fact in shown if fact.kind in _DOUBTS]
+    for note in (*plan_notes(plan), *doubts):
+        st.warning(plain(as_sentence(note)), icon=":material/call_split:")
+
+
+def _timed(plan: Plan, estimate: Prediction) -> None:
     st.markdown(plain(words.step_estimate(estimate)))
     st.caption(plain(f"{convention_words(plan, estimate)}."))
     if cost := cost_words(cost_of(estimate, price.now())):
@@ -100,15 +115,6 @@ def _estimate(plan: Plan) -> None:
     if exposed := words.exposed_words(estimate):
         st.caption(coded(as_sentence(exposed)))
     nearest.offer_without_rings(plan, estimate)
-    st.caption(
-        plain(
-            f"At the peak: {words.parts_words(memory['parts'])}. Estimated from the sizes, without "
-            f"compiling: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}."
-        )
-    )
-    doubts = [fact_words(fact) for fact in estimate.facts or () if fact.kind in _DOUBTS]
-    for note in (*plan_notes(plan), *doubts):
-        st.warning(plain(as_sentence(note)), icon=":material/call_split:")
 
 
 def _mesh(experiment: Experiment) -> None:
@@ -203,9 +209,9 @@ def numbers(result: Result, name: str) -> None:
     time = prediction.predicted_s
     with st.container(horizontal=True, gap="medium", key="numbers"):
         _memory_metric(prediction)
-        if time is not None:
+        if time is not None and prediction.fits:
             _time_metrics(prediction, time, result.experiment.what.unit == "step")
-    if time is None:
+    if time is None or not prediction.fits:
         nearest.help_to_fit(result.experiment)
         return
     if (plan := result.experiment.plan) and prediction.mfu:

@@ -29,6 +29,7 @@ def memory_table(prediction: Prediction) -> dict[str, list[str]]:
         "of which reuse arguments (donated)": held.alias,
         "Program": held.code,
         "In host memory": held.host or None,
+        "Host memory that a device may take": prediction.host_capacity_bytes if held.host else None,
     }
     rows = {name: size for name, size in rows.items() if size is not None}
     return {

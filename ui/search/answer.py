@@ -241,6 +241,7 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
                 **dict.fromkeys(_FIRST, ""),  # in sight of a narrow window too
                 **columns(each),
                 "Memory": bytes_text(each.memory_bytes),
+                "Host": bytes_text(each.host_bytes) if each.host_bytes else "",
                 **figures(each, {} if goal == "price" else price),  # which "Cost" has
                 "Fits": each.fits if each.plan else "",
                 "Known by": words.known_by(each, proof),

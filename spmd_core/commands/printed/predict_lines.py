@@ -88,7 +88,8 @@ def _lines(prediction: Prediction, plan: Plan | None, price: float | None) -> li
         lines.append(f"time: {seconds_text(time.estimate)} ({span})")
         lines.append(f"cost: {cost_words(cost_of(prediction, price), step)}")
     if memory.host:
-        lines.append(f"host memory: {bytes_text(memory.host)} per device")
+        of = f" of {bytes_text(room)}" if (room := prediction.host_capacity_bytes) else ""
+        lines.append(f"host memory: {bytes_text(memory.host)}{of} per device")
     if prediction.mfu is not None:
         lines.append(f"model: {', '.join(_reached(prediction))}")
     if plan:
@@ -125,13 +126,14 @@ def print_estimate(
     estimate = in_sentences(estimate_step(plan), plan)
     if as_json:
         near = {} if estimate.fits else nearest_json(plan)
-        spent = cost_of(estimate, price).to_json()
+        known = estimate if estimate.is_timed else estimate.without_time
+        spent = cost_of(known, price).to_json()
         print(
             json.dumps(
                 {
                     "plan": plan.to_json(),
                     "model": model,
-                    **estimate.model_dump(mode="json"),
+                    **known.model_dump(mode="json"),
                     **near,
                     **spent,
                 }
@@ -139,18 +141,16 @@ def print_estimate(
         )
         return
     words = estimate.before_compiling
-    exposed = predictions.exposed_words(estimate)
-    lines = [
-        predictions.estimate(words, plan),
-        *_nearest(plan, estimate.fits),
-        predictions.step_estimate(estimate),
-        f"cost: {cost_words(cost_of(estimate, price))}",
-        _counted(plan, estimate),
-        f"per device: {predictions.parts_words(words['parts'])}",
-        *([exposed] if exposed else []),
-        "",
-        *sheet_lines(step_collectives(estimate)),
-    ]
+    lines = [predictions.estimate(estimate), *_nearest(plan, estimate.fits)]
+    is_timed = estimate.is_timed
+    if is_timed:
+        lines.append(predictions.step_estimate(estimate))
+        lines.append(f"cost: {cost_words(cost_of(estimate, price))}")
+    lines.append(_counted(plan, estimate) if is_timed else parameters_words(plan.size))
+    lines.append(f"per device: {predictions.parts_words(words['parts'])}")
+    if is_timed:
+        lines += filter(None, [predictions.exposed_words(estimate)])
+        lines += ["", *sheet_lines(step_collectives(estimate))]
     notes = [f"note: {note}" for note in (*words["notes"], *estimate.notes)]
     print("\n".join(lines + notes + ignored(model)))
 

@@ -88,7 +88,7 @@ def _absent(experiment: Experiment) -> Placed:
 def _host(place: Coordinates, topology: Topology) -> tuple[int, ...]:
     x, y, z, _, number = place
     if isinstance(topology.chip, Gpu):
-        return x // topology.chip.host_gpus, number
+        return x // topology.chip.host_chips, number
     return x // HOST_CHIPS, y // HOST_CHIPS, z, number
 
 

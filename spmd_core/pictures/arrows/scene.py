@@ -120,7 +120,7 @@ def _spots(placed: Placed, by_host: bool) -> list[_Spot]:
     if placed.topology is None or placed.places is None:
         return _in_mesh(placed)
     chip = placed.topology.chip
-    of_host = chip.host_gpus if isinstance(chip, Gpu) else HOST_CHIPS
+    of_host = chip.host_chips if isinstance(chip, Gpu) else HOST_CHIPS
     step = of_host if by_host else 1
     return [_Spot((number, z), x // step, y // step) for x, y, z, _, number in placed.places]
 

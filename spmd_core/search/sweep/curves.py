@@ -40,6 +40,7 @@ class Numbers:
     mfu: float | None = None
     tokens_per_s_per_chip: float | None = None
     peak_bytes: int | None = None
+    host_bytes: int | None = None
     # collective -> seconds that the step waits for it
     exposed_s: dict[str, float] = field(default_factory=dict)
     binds: str | None = None
@@ -102,6 +103,8 @@ class SweepRow:
 
 def numbers_of(prediction: Prediction) -> Numbers:
     """The numbers of a prediction, without its timeline and buffers."""
+    if not prediction.is_timed:
+        prediction = prediction.without_time
     exposed = sums_by_key((each.kind, each.exposed_in_all_s) for each in prediction.collectives)
     time = prediction.predicted_s
     memory = prediction.memory_bytes
@@ -119,6 +122,7 @@ def numbers_of(prediction: Prediction) -> Numbers:
         prediction.mfu,
         prediction.tokens_per_s_per_chip,
         peak,
+        memory.host,
         {kind: s for kind, s in exposed.items() if s > 0},
         prediction.binds,
         prediction.chip_seconds,
@@ -207,6 +211,8 @@ def row_json(row: SweepRow) -> dict[str, Any]:
         "peak_bytes": numbers.peak_bytes,
         "expected_bytes": point.expected_bytes,
         "capacity_bytes": point.capacity_bytes or None,
+        "host_bytes": point.host_bytes if numbers.host_bytes is None else numbers.host_bytes,
+        "host_capacity_bytes": point.host_capacity_bytes or None,
         "chip_seconds": numbers.chip_seconds,
         "exposed_share": row.exposed_share,
         "exposed_most": row.exposed_most,

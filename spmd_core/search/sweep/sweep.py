@@ -50,8 +50,8 @@ class Sweep:
 class SweepPoint:
     """One value of a sweep: its experiment, or the sentence why there is none.
 
-    `expected_bytes` is the peak per device estimated from the sizes, before any compile; None where
-    only the compiler knows.
+    `expected_bytes` is the peak per device estimated from the sizes, before any compile, and
+    `host_bytes` what is offloaded; None where only the compiler knows.
     """
 
     label: str
@@ -62,12 +62,16 @@ class SweepPoint:
     slices: int = 1
     capacity_bytes: int = 0
     expected_bytes: int | None = None
+    host_capacity_bytes: int = 0
+    host_bytes: int | None = None
 
     @property
     def is_too_large(self) -> bool:
         """Whether it does not fit by its sizes alone."""
         expected = self.expected_bytes
-        return expected is not None and expected > TOO_LARGE * self.capacity_bytes
+        if expected is not None and expected > TOO_LARGE * self.capacity_bytes:
+            return True
+        return (self.host_bytes or 0) > self.host_capacity_bytes
 
     @property
     def strategy(self) -> str:
@@ -129,6 +133,8 @@ def _point(sweep: Sweep, value: Value) -> SweepPoint:
 
 def _valid(label: str, value: Value, experiment: Experiment) -> SweepPoint:
     topology = get_topology(experiment.target)
+    capacity = topology.chip.capacity
+    expected = estimate_memory(experiment.plan) if experiment.plan else None
     return SweepPoint(
         label,
         value,
@@ -136,8 +142,10 @@ def _valid(label: str, value: Value, experiment: Experiment) -> SweepPoint:
         None,
         topology.chips,
         topology.slices,
-        topology.chip.device_hbm_bytes,
-        _expected_bytes(experiment),
+        capacity.device,
+        expected.peak if expected else None,
+        capacity.host,
+        expected.host if expected else None,
     )
 
 
@@ -153,10 +161,6 @@ def _varied(sweep: Sweep, value: Value) -> Experiment:
     parallel = (name for name in base.strategies if name != "single")
     strategies = [next(parallel, base.strategies[0])]
     return base.vary(strategies=strategies, **sweep.variable.vary(base, value, sweep.scaling))
-
-
-def _expected_bytes(experiment: Experiment) -> int | None:
-    return estimate_memory(experiment.plan).peak if experiment.plan else None
 
 
 def compile_seconds(point: SweepPoint, like: Sequence[float] = ()) -> float:

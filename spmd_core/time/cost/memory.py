@@ -8,10 +8,13 @@ in the working sets were read off the buffers of compiled steps.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from spmd_core.experiment import Plan, batch_shards, parameter_share
+from spmd_core.machine import GPU_SHARE, USUAL_SHARE, Capacity, Chip
+from spmd_core.results import StoredFact
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
 from spmd_core.time.cost.expert_memory import Experts, expert_memory
 
@@ -48,20 +51,26 @@ class MemoryEstimate:
         peak, low, high = (int(each * ratio) for each in (self.peak, self.low, self.high))
         return MemoryEstimate(peak, low, high, self.host, self.parts)
 
-    def known(self, capacity: int) -> dict[str, object]:
+    def known(self, capacity: Capacity) -> dict[str, object]:
         """What a prediction keeps of it: bytes, and whether they fit."""
-        parts = {"parts": self.parts, "fits": self.peak <= capacity}
-        return {"peak": self.peak, "low": self.low, "high": self.high, **parts}
+        parts = {"parts": self.parts, "fits": self.is_held(capacity)}
+        return {"peak": self.peak, "low": self.low, "high": self.high, "host": self.host, **parts}
 
-    def fits(self, most: int) -> Fits:
-        """Whether `most` bytes hold it: "likely" where they hold its peak but not all of its
-        interval, "unlikely" where no more than the low end.
+    def is_held(self, capacity: Capacity) -> bool:
+        """Whether its peak fits on the device, and what is offloaded in the host's share."""
+        return self.peak <= capacity.device and self.host <= capacity.host
+
+    def fits(self, capacity: Capacity) -> Fits:
+        """Whether a device and its share of the host hold it: "likely" where they hold its peak but
+        not all of its interval, "unlikely" where no more than the low end.
         """
-        if self.high <= most:
+        if self.host > capacity.host:
+            return "no"
+        if self.high <= capacity.device:
             return "yes"
-        if self.peak <= most:
+        if self.peak <= capacity.device:
             return "likely"
-        return "unlikely" if self.low <= most else "no"
+        return "unlikely" if self.low <= capacity.device else "no"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,14 @@ class Arrays:
     key: float
     sums: float
     weights: float
+
+
+def taken_share(chip: Chip, peak: int | None) -> Iterator[StoredFact]:
+    """Yields which share of a GPU's memory a process is taken to have; nothing of a TPU."""
+    if chip.is_gpu:
+        holds = "holds" if (peak or 0) <= USUAL_SHARE * chip.hbm_bytes else "does not hold"
+        values = {"share": GPU_SHARE, "memory_bytes": chip.hbm_bytes, "usual": USUAL_SHARE}
+        yield StoredFact(kind="gpu memory", values={**values, "holds": holds})
 
 
 def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:

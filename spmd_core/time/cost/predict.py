@@ -20,6 +20,7 @@ from spmd_core.time.cost.constants import NEARLY_FULL
 from spmd_core.time.cost.interval import bounds, interval
 from spmd_core.time.cost.kernels import KERNELS
 from spmd_core.time.cost.links import straggling
+from spmd_core.time.cost.memory import taken_share
 from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.schedule import Walker
 
@@ -61,9 +62,11 @@ def predict(
         collectives = read_collectives(module, mesh, places=cluster.coordinates)
     listed = priced(collectives, walk.tally, costs)
     held = memory_bytes(memory, cluster)
-    facts = tuple(_facts(walk, literal_s, held, listed))
+    chip = cluster.topology.chip
+    facts = (*_facts(walk, literal_s, held, listed), *taken_share(chip, held.peak))
     prediction = _prediction(costs, walk, listed, held, useful)
-    return prediction.model_copy(update={"facts": facts})
+    prediction = prediction.model_copy(update={"facts": facts})
+    return prediction if prediction.fits else prediction.without_time
 
 
 def _prediction(
@@ -80,9 +83,11 @@ def _prediction(
     fastest_s = Walker(costs, fastest=True).entry().seconds
     ends = (*interval(walk, fastest_s), *bounds(walk))
     low, high, overlapped, sequential = (each * (1 + late) for each in ends)
+    room = chip.capacity.host
     return Prediction(
-        fits=not held.missing,
+        fits=not held.missing and (held.host or 0) <= room,
         memory_bytes=held,
+        host_capacity_bytes=room,
         predicted_s=Estimate(low=low, estimate=seconds, high=high),
         bounds_s=Bounds(overlapped=overlapped, sequential=sequential),
         mfu=_rate(useful.flops, chips * chip.peak_flops * seconds),

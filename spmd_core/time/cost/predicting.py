@@ -83,9 +83,10 @@ def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Predi
     was refused for anything but memory.
     """
     facts = {**answer.facts, "flags": plan.flags}
-    before = estimate_memory(plan).known(plan.topology.chip.device_hbm_bytes)
+    chip = plan.topology.chip
+    before = estimate_memory(plan).known(chip.capacity)
     if answer.error is not None:
-        refused = _refused(answer, plan.topology.chip.device_hbm_bytes)
+        refused = _refused(answer, chip.device_hbm_bytes)
         known = (_estimated(plan), *(refused.facts or ()))
         return refused.model_copy(
             update={"before_compiling": before, "compile": facts, "facts": known}

@@ -217,6 +217,8 @@ def _splits(plan: Plan) -> Iterator[Change]:
 def _saved_changes(plan: Plan) -> Iterator[tuple[int, Change]]:
     """Ways to save less on the device than the plan does, each with its number of changes."""
     remats = ["minimal", "full"] if plan.remat == "none" else ["full"]
+    is_over = estimate_memory(plan).host > plan.topology.chip.capacity.host
+    less: tuple[tuple[str, ...], ...] = (("input",), ()) if is_over else ()
     for remat in remats:
         if plan.remat != remat or plan.save:
             yield 1, {"remat": remat, "save": ()}
@@ -230,7 +232,7 @@ def _saved_changes(plan: Plan) -> Iterator[tuple[int, Change]]:
             *(_PROJECTIONS if remat == "minimal" else ()),
         } | set(plan.offload)
         offload = tuple(name for name in NAMES if name in kept)
-        for names in dict.fromkeys((_with_input(plan.offload), offload)):
+        for names in dict.fromkeys((_with_input(plan.offload), offload, *less)):
             if set(names) != set(plan.offload):
                 save = tuple(name for name in plan.save if name not in names and not changed)
                 yield 1 + changed, {"remat": remat, "save": save, "offload": names}
@@ -250,4 +252,4 @@ def _varied(plan: Plan, change: Change) -> Plan | None:
 
 
 def _fits(plan: Plan) -> bool:
-    return estimate_memory(plan).peak <= plan.topology.chip.device_hbm_bytes
+    return estimate_memory(plan).is_held(plan.topology.chip.capacity)

@@ -28,7 +28,7 @@ from spmd_core.time.cost.constants import (
     UNMODELLED,
 )
 from spmd_core.time.cost.links import host_s, straggling
-from spmd_core.time.cost.memory import estimate_memory
+from spmd_core.time.cost.memory import MemoryEstimate, estimate_memory, taken_share
 from spmd_core.time.estimate.as_one import as_one, in_turn
 from spmd_core.time.estimate.constants import (
     ENDS,
@@ -71,16 +71,17 @@ def estimate_step(plan: Plan) -> Prediction:
     time = step_time(shapes, work, moved, memory.host, again)
     seconds = time.estimate
     topology, chip = shapes.topology, shapes.chip
-    capacity = chip.device_hbm_bytes
-    missing = max(0, memory.peak - capacity)
+    capacity = chip.capacity
+    missing = max(0, memory.peak - capacity.device)
     late = (work.total.seconds + exposed.seconds) * straggling(topology)
     shares = _shares(work, moved, exposed, late)
     return Prediction(
         compiled=False,
-        fits=not missing,
+        fits=memory.is_held(capacity),
         memory_bytes=PredictedMemory(
-            peak=memory.peak, host=memory.host, capacity=capacity, missing=missing
+            peak=memory.peak, host=memory.host, capacity=capacity.device, missing=missing
         ),
+        host_capacity_bytes=capacity.host,
         predicted_s=time,
         bounds_s=_bounds(work, moved, seconds),
         mfu=step_mfu(plan, seconds),
@@ -90,20 +91,20 @@ def estimate_step(plan: Plan) -> Prediction:
         binds=_binds(shares),
         shares_s=shares,
         collectives=_collectives(moved, exposed),
-        facts=_facts(shapes, memory.host, again, work.total.kernel / seconds),
+        facts=_facts(shapes, memory, again, work.total.kernel / seconds),
         before_compiling=memory.known(capacity),
     )
 
 
 def _facts(
-    shapes: Shapes, offloaded: int, again: Collection[str], attention: float
+    shapes: Shapes, memory: MemoryEstimate, again: Collection[str], attention: float
 ) -> tuple[StoredFact, ...]:
-    facts = [StoredFact(kind="not compiled")]
+    facts = [StoredFact(kind="not compiled"), *taken_share(shapes.chip, memory.peak)]
     if attention > MOSTLY and not shapes.chip.is_gpu:
         facts.append(StoredFact(kind="mostly attention", values={"share": attention}))
     if shapes.has_rings:
         facts.append(StoredFact(kind=RINGS))
-    above, what = _above(shapes, offloaded, again)
+    above, what = _above(shapes, memory.host, again)
     if above:
         facts.append(StoredFact(kind="may take longer", values={"what": what, "times": 1 + above}))
     return tuple(facts)

@@ -73,15 +73,19 @@ def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candi
     assert prediction is not None
     memory = prediction.memory_bytes
     if not prediction.fits or prediction.predicted_s is None:
-        limit = memory.capacity
+        limit, room = memory.capacity, prediction.host_capacity_bytes
+        detail = too_large(memory.peak or 0, limit, limit, "as compiled")
+        if prediction.host_missing and room is not None:
+            detail = too_large(memory.host or 0, room, room, "in host memory")
         return replace(
             candidate,
             stage="pruned",
             reason="does not fit",
-            detail=too_large(memory.peak or 0, limit, limit, "as compiled"),
+            detail=detail,
             run=run,
             memory_bytes=memory.peak,
             memory_span=None,
+            host_bytes=memory.host,
             fits="no",
         )
     program = prediction.compile.get(PROGRAM)
@@ -92,6 +96,7 @@ def _predicted(candidate: Candidate, run: str, outcome: StrategyResult) -> Candi
         predicted=prediction.predicted_s,
         memory_bytes=memory.peak or candidate.memory_bytes,
         memory_span=None,
+        host_bytes=memory.host,
         fits="yes",
         fingerprint=str(program) if program else None,
         parts=tuple(prediction.shares_s.items()) if candidate.step else candidate.parts,
@@ -103,6 +108,7 @@ def to_stored(candidate: Candidate) -> dict[str, object]:
     body = {_KEYS.get(name, name): getattr(candidate, name) for name in _STORED}
     span, rule = candidate.predicted, candidate.detail
     return body | {
+        "host_bytes": candidate.host_bytes,
         "detail": rule if isinstance(rule, str) else rule.model_dump(),
         "interval_s": candidate.interval_s,
         "predicted": span.model_dump() if span else None,
@@ -119,6 +125,7 @@ def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
         candidate,
         **{name: stored.get(_KEYS.get(name, name)) for name in _STORED},
         memory_span=None,
+        host_bytes=stored.get("host_bytes", candidate.host_bytes),
         fits=stored.get("fits") or ("no" if stored.get("reason") == "does not fit" else "yes"),
         interval_s=tuple(interval) if interval else None,
         predicted=Estimate(**predicted) if predicted else candidate.predicted,

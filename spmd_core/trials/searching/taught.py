@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from spmd_core.base import by_key
-from spmd_core.machine import get_topology
-from spmd_core.search import Candidate, too_large
+from spmd_core.search import Candidate, over_limit
 from spmd_core.time import estimate_memory
 
 Key = tuple[object, ...]
@@ -48,8 +47,8 @@ def _scaled(candidate: Candidate, ratio: float, most: int | None) -> Candidate:
     plan = candidate.plan
     assert plan is not None
     memory = estimate_memory(plan).scaled(ratio)
-    capacity = get_topology(candidate.target).chip.device_hbm_bytes
-    limit = min(capacity, most or capacity)
+    capacity = plan.topology.chip.capacity
+    limit = capacity.limited(most)
     fits = memory.fits(limit)
     now = replace(
         candidate,
@@ -59,5 +58,5 @@ def _scaled(candidate: Candidate, ratio: float, most: int | None) -> Candidate:
     )
     if fits != "no":
         return now
-    detail = too_large(memory.peak, limit, capacity, "by neighbors")
+    detail = over_limit(memory, limit, capacity, "by neighbors")
     return replace(now, stage="pruned", reason="does not fit", detail=detail)

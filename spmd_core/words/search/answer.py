@@ -210,6 +210,9 @@ def risk_words(answer: Answer) -> str:
     held = winner.memory_span[1] if winner.memory_span else winner.memory_bytes or 0
     by = "" if winner.memory_span else " by the compiler"
     ends.append(f"{bytes_text(held)} of the {bytes_text(capacity)} of a device{by}")
+    if winner.host_bytes and winner.host_capacity_bytes:
+        room = bytes_text(winner.host_capacity_bytes)
+        ends.append(f"{bytes_text(winner.host_bytes)} of its {room} of host memory")
     return f"At worst {', '.join(ends[:-1])}, and {ends[-1]}."
 
 
@@ -232,7 +235,7 @@ def ahead_words(answer: Answer) -> str:
     sentences = []
     if likely:
         first = likely[0].candidate
-        limit = bytes_text(question.limit_bytes(get_topology(first.target)))
+        limit = bytes_text(question.limit(get_topology(first.target)).device)
         share = 1 - min(entry.score for entry in likely) / mine
         sentences.append(
             f"Up to {share:.1%} less {goal_words(goal, True)} by plans that may not fit, such as "

@@ -76,6 +76,7 @@ def _row(group: Sequence[Ranked], answer: Answer) -> KeptCandidate:
         high_s=high,
         tokens=each.tokens,
         memory_bytes=each.memory_bytes,
+        host_bytes=each.host_bytes,
         fits=each.fits,
         mfu=each.mfu,
         cost=cost_text(each, question.minimize, dict(question.price)),

@@ -37,10 +37,12 @@ def test_a_pair_with_work_beside_it_is_asynchronous():
 
 
 def test_a_gpu_module_has_a_time_and_what_it_lacks_in_memory():
-    found = predict(TEXT, CLUSTER, {"argument": 2**30, "temp": 2**37}, MESH)
+    found = predict(TEXT, CLUSTER, {"argument": 2**30}, MESH)
     assert found.predicted_s.low <= found.predicted_s.estimate <= found.predicted_s.high
     assert found.shares_s["matmul"] > 2 * 2 * 4096**2 * 8192 / 16 / 989e12
     assert found.collectives[0].route == "8 GPUs over NVLink"
+    found = predict(TEXT, CLUSTER, {"argument": 2**30, "temp": 2**37}, MESH)
+    assert found.predicted_s is None
     held = found.memory_bytes
     assert held.missing == 2**30 + 2**37 - held.capacity and not found.fits
 

@@ -173,6 +173,8 @@ def test_generations_keep_chips_batch_and_where_it_fills_the_mesh():
         ("tpu:v3:8x8", {"fsdp": 32, "tensor": 4}, 384),
     ]
     assert [point.label for point in points(WIDE, "generation=v5e")] == ["v5e:8x8"]
+    sharded = decoder(target="tpu:v5p:4x4x4", mesh={"fsdp": 64}, dims={"batch": 64})
+    assert placed(points(sharded, "generation=h100")) == [("gpu:h100:8x8", {"fsdp": 64}, 64)]
 
 
 def test_batch_sequence_and_mesh_change_that_alone():

@@ -5,6 +5,7 @@ same plans.
 import pytest
 
 from spmd_core.experiment import Plan, parse_plan
+from spmd_core.machine import Capacity
 from spmd_core.time import estimate_memory
 
 GIB = 2**30
@@ -233,7 +234,7 @@ def test_a_plan_within_the_error_of_the_capacity_is_only_likely_to_fit():
     tight = estimate_memory(plan("v5e:4x4", "llama-3.1-8b", {"fsdp": 16}, 4, 4096, offload=NAMES))
     assert tight.low < tight.peak < tight.high
     assert [
-        tight.fits(most)
+        tight.fits(Capacity(most, tight.host))
         for most in (
             tight.low - 1,
             tight.low,
@@ -243,6 +244,7 @@ def test_a_plan_within_the_error_of_the_capacity_is_only_likely_to_fit():
             tight.high,
         )
     ] == ["no", "unlikely", "unlikely", "likely", "likely", "yes"]
+    assert tight.fits(Capacity(tight.high, tight.host - 1)) == "no"
 
 
 def test_what_is_kept_beside_an_offload_may_be_copied_to_another_layout():

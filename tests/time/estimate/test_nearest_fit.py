@@ -93,7 +93,7 @@ CASES = {
             "mesh": {"fsdp": 8},
             "batch_per_device": 2,
         },
-        "--target gpu:h100:2x8 --mesh fsdp=16 --offload input",
+        "--target gpu:h100:4x8 --mesh fsdp=32",
     ),
 }
 

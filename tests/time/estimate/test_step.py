@@ -270,3 +270,20 @@ def test_two_kernels_of_attentions_backward_take_longer_than_one():
     )
     assert 1.1 < split.shares_s["kernel"] / fused.shares_s["kernel"] < 1.4
     assert split.shares_s["matmul"] == fused.shares_s["matmul"]
+
+
+@pytest.mark.parametrize("target", ["gpu:h100:8x8", "tpu:v5p:4x4x4"])
+def test_a_plan_that_offloads_more_than_its_host_has_does_not_fit(target):
+    offloading = {"offload": NAMES, "mesh": {"fsdp": 64}, "model": "llama-3.1-70b"}
+    found = step(target=target, batch_per_device=8, sequence=8192, **offloading)
+    memory = found.memory_bytes
+    assert memory.peak < memory.capacity and memory.missing == 0
+    assert memory.host > found.host_capacity_bytes and not found.fits
+    assert found.host_missing == memory.host - found.host_capacity_bytes
+
+
+def test_a_gpus_process_takes_nine_tenths_and_says_so():
+    sharded = {"target": "gpu:h100:8", "mesh": {"fsdp": 8}, "model": "scaled:1"}
+    found = in_sentences(step(**sharded, batch_per_device=1), parse_plan(BASE))
+    assert found.memory_bytes.capacity == int(0.9 * 81_559 * 2**20)
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION=0.9; JAX's default of 0.75 holds" in str(found.notes)

@@ -39,6 +39,7 @@ SLOW = {
     "closed_doors",
     "cluster_doors",
     "cluster_kills",
+    "cluster_liars",
     "collectives_reading",
     "custom_calls",
     "ended_logins",

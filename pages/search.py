@@ -72,7 +72,7 @@ if at_work and search:
     answer.watch(search)
 elif shown := search or keep.before(budget_s):
     if shown.problem:
-        shell.refusal(f"The search paused. {shown.problem}")
+        shell.refusal(shown.problem_words)
     answer.headline(shown.answer, bool(budget_s))
     answer.details(shown.answer)
     keep.answered(shown.question)

@@ -30,7 +30,9 @@ __all__ = ["ARGUMENTS", "main"]
 
 
 def main(arguments: Namespace) -> int:
-    """Print the winner, the ranking and what was pruned: 0 where anything can run, else 1."""
+    """Print the winner, the ranking and what was pruned: 0 where anything can run and the search
+    was neither paused nor lost compiles, else 1.
+    """
     check_amounts(arguments)
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped keeps its candidates
     question = question_of(arguments, _lab)
@@ -51,17 +53,18 @@ def main(arguments: Namespace) -> int:
             if arguments.fates
             else {}
         )
-        print(json.dumps({**words.answer_json(answer, arguments.top), **reasons, **fates}))
+        stood = {"state": search.state, "problem": search.problem or None}
+        print(json.dumps({**words.answer_json(answer, arguments.top), **stood, **reasons, **fates}))
     else:
         printed = lines(answer, arguments.top) + list(reasons.values())
         if arguments.axis_rules and answer.winner:
             printed += rules(answer.winner)
         print("\n".join([*printed, f"search {question.id}: report, compare or export it"]))
     if search.problem:
-        print(f"paused: {search.problem}", file=sys.stderr)
+        print(f"{'paused: ' * (search.state == 'paused')}{search.problem}", file=sys.stderr)
     if search.state == "cancelled":
         return 130
-    return 0 if answer.winner else 1
+    return 0 if answer.winner and not search.problem else 1
 
 
 def _lab() -> Lab:

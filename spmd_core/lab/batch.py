@@ -11,7 +11,7 @@ from spmd_core.base import WorkerError
 from spmd_core.experiment import Experiment
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker
-from spmd_core.results import Result, RunStatus
+from spmd_core.results import LOST, Result, RunStatus
 
 FEW = 8  # at work, for each of which so many one run waits, so that whatever is free has a next one
 LOOK_S = 0.2
@@ -39,6 +39,8 @@ class Batch:
         self._runs = dict[str, object]()
         self._waiting = 0  # of them, when they were looked at last
         self._ending: list[str] = []  # cancelled
+        self.lost: list[str] = []  # why runs were lost by the cluster that was to compile them
+        self.left_out = ""  # workers of the cluster that get no run, and why
 
     @property
     def is_over(self) -> bool:
@@ -86,9 +88,14 @@ class Batch:
         time.sleep(_WAIT_S)
         active = {status.run: status for status in self._lab.active() if status.run in self._runs}
         self._waiting = sum(status.state == "queued" for status in active.values())
+        self.left_out = max((each.left_out for each in active.values()), key=len, default="") or (
+            self.left_out
+        )
         for run in [run for run in self._runs if run not in active]:
             status = self._lab.status(run)
             if status.is_over:
+                if status.error and status.error.kind == LOST:
+                    self.lost.append(status.error.message)
                 yield self._runs.pop(run), self._lab.facts(run) or why(status)
         if held_up := next((each.held_up for each in active.values() if each.held_up), None):
             raise WorkerError(held_up)

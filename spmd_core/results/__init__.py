@@ -66,6 +66,7 @@ from spmd_core.results.reference.reference import (
 )
 from spmd_core.results.result import (
     INEXPRESSIBLE,
+    LOST,
     OUT_OF_MEMORY,
     ArrayReport,
     Comparison,
@@ -162,6 +163,7 @@ __all__ = [
     "EXAMPLES",
     "INEXPRESSIBLE",
     "LARGEST",
+    "LOST",
     "OUT_OF_MEMORY",
     "PROGRAM",
     "READ_BYTES",

@@ -18,6 +18,7 @@ from spmd_core.results.verdicts import Ratio
 
 Status = Literal["ok", "error", "cancelled"]
 INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding
+LOST = "CompileLost"  # by a cluster, which did not compile it
 OUT_OF_MEMORY = "resource_exhausted"  # of a device, or of the machine
 
 

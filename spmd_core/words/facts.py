@@ -93,6 +93,7 @@ _SENTENCES = {
     "calibrated": "Estimates by the calibration of {target}.",
     "guessed": "{target} is not calibrated: estimates are guesses until something is measured; "
     "`python -m spmd_core calibrate --target {target}`, or Collectives, measures its rates.",
+    "workers left out": "Left out of the cluster: {words}.",
     "measured again": "Measured twice, since the times spread: {count:,} of the shardings. Something "
     "else ran on this machine; search again when it is idle.",
     "may take longer": "plans that {what} may compile to {times:.2g} times their estimate: compile "

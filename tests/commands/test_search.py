@@ -33,6 +33,17 @@ def test_the_best_of_a_model_as_json_and_as_text(capsys):
     assert "tensor=16" in said and "logical_axis_rules" in said
 
 
+def test_a_search_that_pauses_says_so_and_does_not_exit_with_0(data_folder, monkeypatch, capsys):
+    monkeypatch.setenv("SPMD_LAB_DASK", "tcp://127.0.0.1:9")
+    compiled = [word for word in ASKED if word != "--no-compile"]
+    assert main([*compiled, "--json"]) == 1
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert found["winner"] and found["state"] == "paused"
+    assert said.err == f"paused: {found['problem']}\n"
+    assert "'tcp://127.0.0.1:9' does not answer" in found["problem"]
+
+
 def test_a_search_is_stored_in_the_data_folder_of_its_command(tmp_path, data_folder, monkeypatch):
     """Also where the same process searched in another folder before."""
     for folder in (tmp_path / "one", tmp_path / "two"):

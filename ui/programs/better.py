@@ -36,7 +36,7 @@ def draw(experiment: Experiment) -> None:
             _start(question)
         if search:
             if search.problem:
-                shell.refusal(f"The search paused. {search.problem}")
+                shell.refusal(search.problem_words)
             answer.headline(search.answer)
             answer.details(search.answer)
 

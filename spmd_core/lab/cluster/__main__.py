@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from spmd_core.base import imported
 from spmd_core.lab.cluster import hosts
 from spmd_core.lab.cluster.client import DaskClient
-from spmd_core.lab.cluster.messages import ALIVE_S, COMMANDS, Alive, Command, Submit
+from spmd_core.lab.cluster.messages import ALIVE_S, COMMANDS, Alive, Command, Refuse, Submit
 from spmd_core.results import READ_BYTES, Lines, channel_to_parent, encode
 
 MOST_MEMORY = 4 * 2**30  # bytes of address space: a length that a stranger sends is not to be met
@@ -41,6 +41,8 @@ async def serve(channel: socket.socket, address: str, files: tuple[str, ...]) ->
             for command in lines.feed(data):
                 if isinstance(command, Submit):
                     client.submit(command)
+                elif isinstance(command, Refuse):
+                    client.refuse(command.run, command.how)
                 else:
                     client.forget(command.run)
         os._exit(0)  # the lab is gone: whatever Dask's threads still do

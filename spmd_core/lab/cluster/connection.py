@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import ssl
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from socket import gaierror
@@ -53,6 +53,7 @@ class Connection:
         self._client: Any = None
         self._topic = f"spmd-lab-{secrets.token_hex(8)}"
         self._known: set[str] = set()  # workers whose versions are ours
+        self._last_seen = dict[str, object]()  # by worker, its last sign of life
         self._was_there, self._away_since = False, unhindered()
 
     def _heard(self, event: Any) -> None:
@@ -63,14 +64,17 @@ class Connection:
         return self._away_since + (GONE_S if self._was_there else self.join_s) - unhindered()
 
     async def _workers(self) -> set[str]:
-        """Addresses of the workers, all of which could compile as this process would; else Away."""
+        """Addresses of the workers, all of which could compile as this process would, or are noted
+        as unfit; else Away.
+        """
         client = self._client
         if client and (client.status != "running" or client._handle_report_task.done()):
             await self._drop()
         client = self._client or await self._connect()
         try:
             who = await within(self.connect_s, client.scheduler.identity(n_workers=-1))
-            workers = {str(worker) for worker in who["workers"]}
+            self._last_seen = {str(each): w["last_seen"] for each, w in who["workers"].items()}
+            workers = {*self._last_seen}
         except Exception:  # it went just now, or answers oddly: connecting shows which
             await self._drop()
             raise self._gone() from None
@@ -84,28 +88,34 @@ class Connection:
         return workers
 
     async def _check(self, new: set[str]) -> None:
-        """Away where one of these workers has other versions, or cannot run SPMD Lab."""
+        """Find the workers that have other versions, or cannot run SPMD Lab."""
         if not new:
             return
         try:
-            asked = self._client.run(remote.versions_here, workers=sorted(new))
+            asked = self._client.run(remote.versions_here, workers=sorted(new), on_error="return")
             versions = await within(self.versions_s, asked)
         except TimeoutError:
             raise await self._silent(new) from None
-        except OSError:  # a worker went just now: the next look finds out which
-            raise self._gone() from None
-        except Exception as error:  # whatever a worker of another installation raises
-            raise Away(
-                f"a Dask worker of {shorten(self._address)} cannot run SPMD Lab "
-                f"({words(error)}): start workers in its folder, with its Python"
-            ) from None
+        except Exception as error:  # whatever a worker's bytes lead to
+            versions = dict.fromkeys(new, error)
+        if any(isinstance(each, OSError) for each in versions.values()):
+            raise Away(  # the next look lists those that are left
+                f"a Dask worker of {shorten(self._address)} ended as it joined: start it again",
+                is_certain=False,
+            )
         here = remote.versions_here()
-        for worker, theirs in versions.items():
-            if theirs != here:
-                raise Away(
-                    f"the Dask worker {shorten(worker)} runs other versions "
-                    f"({differing(theirs, here)}): use the same ones"
-                )
+        unfit = {
+            worker: _unfit_words(theirs, here)
+            for worker, theirs in versions.items()
+            if theirs != here
+        }
+        if unfit:
+            self._take_unfit(unfit)
+
+    def _take_unfit(self, unfit: Mapping[str, str]) -> None:
+        """Away where workers cannot compile as this process would, for the reasons given."""
+        worker, how = next(iter(unfit.items()))
+        raise Away(f"the Dask worker {shorten(worker)} {how}")
 
     async def _silent(self, among: set[str]) -> "Away":
         """Names the worker that the scheduler has not heard of for longest."""
@@ -201,6 +211,14 @@ def unanswered_words(error: BaseException, limit_s: float) -> str:
         return f"does not answer within {limit_s:g} s: {_START}"
     # nothing of the error: its words are a stranger's
     return f"does not answer as Dask {version('distributed')} does: {_START}"
+
+
+def _unfit_words(theirs: object, here: str) -> str:
+    if isinstance(theirs, BaseException):
+        return (
+            f"cannot run SPMD Lab ({words(theirs)}): start workers in its folder, with its Python"
+        )
+    return f"runs other versions ({differing(str(theirs), here)}): use the same ones"
 
 
 def differing(theirs: str, here: str) -> str:

@@ -23,6 +23,7 @@ from spmd_core.lab.cluster.messages import (
     Forget,
     Lost,
     Reach,
+    Refuse,
     Submit,
 )
 from spmd_core.lab.store.store import Store
@@ -33,8 +34,8 @@ from spmd_core.lab.supervisor.exit_message import SILENT
 from spmd_core.lab.supervisor.lane import Lane
 from spmd_core.lab.supervisor.process import Child, ending_text
 from spmd_core.lab.supervisor.runner import ENDS
-from spmd_core.lab.supervisor.unsaved import UnsavedRuns
-from spmd_core.results import COMPILING, Failure
+from spmd_core.lab.supervisor.unsaved import UnsavedRuns, say
+from spmd_core.results import COMPILING, LOST, Failure
 
 START_S = 30.0  # to load Dask, on a busy machine
 SILENT_S = 2.5  # once it has loaded Dask, it sends something every ALIVE_S
@@ -118,6 +119,7 @@ class ClusterLane(Lane):
         self._room = 0  # runs that it takes at once
         self._runs: dict[str, ActiveRun] = {}
         self._submitted: set[str] = set()
+        self._left_out = ""  # workers that get no run, and why
 
     def _answer_probes(self) -> None:
         """The lane of this machine does."""
@@ -202,7 +204,6 @@ class ClusterLane(Lane):
                 self._submitted.discard(event.run)
                 self._submit(run)
             case Ended() if run:
-                self._submitted.discard(event.run)
                 self._take_end(run, event)
 
     def _take_reach(self, reach: Reach) -> None:
@@ -210,6 +211,9 @@ class ClusterLane(Lane):
         reason, and those that were there go back to the queue.
         """
         had, self._reason, self._room = self._reason, reach.problem, min(reach.room, MOST)
+        if reach.left_out != self._left_out:
+            self._left_out = reach.left_out
+            say(f"the cluster: {reach.left_out or 'no worker is left out any more'}")
         with suppress(StorageError):  # the next look repeats it
             if reach.problem:
                 self._store.hold_up(COMPILING, reach.problem, reach.begun)
@@ -222,27 +226,18 @@ class ClusterLane(Lane):
                 self._submit(run)
 
     def _take_end(self, run: ActiveRun, ended: Ended) -> None:
-        """How it ended there, as if it had been compiled here."""
-        problem, compiled = ended.problem, None
+        """How it ended there, as if it had been compiled here; what cannot be read is refused."""
+        if ended.problem:
+            self._end(run, RunEnd("crashed", error=Failure(kind=LOST, message=ended.problem)))
+            return
         try:
-            compiled = Compiled.model_validate_json(ended.compiled or "") if not problem else None
-            if (
-                compiled
-                and compiled.result
-                and compiled.result.experiment.id != run.status.experiment.id
-            ):
+            compiled = Compiled.model_validate_json(ended.compiled or "")
+            if compiled.result and compiled.result.experiment.id != run.status.experiment.id:
                 raise RequestError("it is another experiment's")
         except (ValidationError, RequestError) as error:
-            compiled, problem = (
-                None,
-                (
-                    f"what a Dask worker sent cannot be read ({type(error).__name__}): start "
-                    "workers of the same version"
-                ),
-            )
-        if compiled is None:
-            failure = Failure(kind="WorkerCrashed", message=problem or "nothing was sent")
-            self._end(run, RunEnd("crashed", error=failure))
+            how = f"sent what cannot be read ({type(error).__name__})"
+            if self._dask:
+                self._dask.send(Refuse(run=run.status.run, how=how))
             return
         run.texts, run.environment = compiled.texts, compiled.environment
         if compiled.environment is not None:
@@ -274,6 +269,7 @@ class ClusterLane(Lane):
             state="starting",
             phase=None,
             strategy=None,
+            left_out=self._left_out,
             waiting_for="Dask worker" if run.status.run in self._submitted else "Dask scheduler",
         )
         self._tell(run)

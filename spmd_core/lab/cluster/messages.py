@@ -31,6 +31,14 @@ class Forget(Frozen):
     run: str
 
 
+class Refuse(Frozen):
+    """Down: what a worker left of a run cannot be read, for the reason `how`."""
+
+    command: Literal["refuse"] = "refuse"
+    run: str
+    how: Sentence
+
+
 class Alive(Frozen):
     """Up, first and then every ALIVE_S seconds: the process does what it should."""
 
@@ -39,13 +47,15 @@ class Alive(Frozen):
 
 class Reach(Frozen):
     """Up, after each look at the cluster that began at `begun` (seconds since the epoch): it takes
-    `room` tasks at once, or cannot be used, for the reason `problem`.
+    `room` tasks at once, or cannot be used, for the reason `problem`. `left_out` names the workers
+    that get no task, and why.
     """
 
     event: Literal["reach"] = "reach"
     room: int
     problem: Sentence | None
     begun: float
+    left_out: Sentence = ""
 
 
 class Doing(Frozen):
@@ -73,7 +83,7 @@ class Ended(Frozen):
     problem: Sentence | None = None
 
 
-Command = Annotated[Submit | Forget, Field(discriminator="command")]
+Command = Annotated[Submit | Forget | Refuse, Field(discriminator="command")]
 Event = Annotated[Alive | Reach | Doing | Lost | Ended, Field(discriminator="event")]
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

@@ -73,6 +73,7 @@ class _Progress(Frozen):
     waiting_for: str | None = None
     paused_for: str | None = None
     held_up: str | None = None
+    left_out: str = ""
 
 
 def unreadable(run: str, what: str, error: Exception) -> UnreadableRun:

@@ -64,6 +64,7 @@ class Store(ArchivedRuns):
             "series": dict(status.series),
             "waiting_for": status.waiting_for,
             "paused_for": status.paused_for,
+            "left_out": status.left_out,
         }
         self._write(
             f"UPDATE runs SET state = ?, progress = ?, worker_pid = ?, started_at = COALESCE(?, started_at) WHERE id = ? AND {IN_ACTIVE}",

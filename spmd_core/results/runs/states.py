@@ -52,6 +52,7 @@ class RunStatus:
     worker_pid: int | None = None
     paused_for: str | None = None  # the run that is timed while this run's worker rests
     held_up: str | None = None  # a sentence: why the cluster that is to compile it does not
+    left_out: str = ""  # a sentence: workers of the cluster that get no run, and why
     compile_only: bool = False  # nothing of it is executed, and no screen lists it
     client: int | None = None  # the process that waits for it, by its number among clients
     lasts: bool = True  # its place in the queue outlasts that process

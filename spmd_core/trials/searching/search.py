@@ -99,6 +99,11 @@ class Search(Work):
         return self._spent if self.is_over else time.monotonic() - self._begun
 
     @property
+    def problem_words(self) -> str:
+        """The sentences that say why it paused, or what it lost; "" where neither is so."""
+        return f"The search paused. {self.problem}" if self.state == "paused" else self.problem
+
+    @property
     def answer(self) -> Answer:
         """What is known now."""
         with self._guard:
@@ -267,6 +272,11 @@ class Search(Work):
                         else answered(group, finished)
                     )
         finally:
+            if runs.left_out:
+                values = {"words": runs.left_out}
+                self._notes += (StoredFact(kind="workers left out", values=values),)
+            if runs.lost:
+                self.problem = f"{len(runs.lost):,} compiles were lost: {runs.lost[0]}"
             for group, result in runs.close():  # done after the last look, or before it was ended
                 self._keep(answered(group, result))
 

@@ -42,6 +42,11 @@ class Cluster:
         self._await(workers)
         return self.address
 
+    def addresses(self) -> set[str]:
+        """The addresses of the workers."""
+        with Client(self.address, timeout=PATIENCE_S, set_as_default=False) as client:
+            return {*client.scheduler_info(n_workers=-1)["workers"]}
+
     def allow(self, runs: int) -> None:
         """So many runs may end from now on."""
         for ticket in self._tickets.iterdir():

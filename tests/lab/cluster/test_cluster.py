@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from bench.cluster_liars import LIES, mislead
 from spmd_core.base import read_settings
 from spmd_core.lab import Asker, Batch, Lab, Searches
 from spmd_core.lab.cluster import client, connection
 from spmd_core.results import Remedy
 from spmd_core.search import Asked, look, parse_sweep, read_array_question, start, variants
 from spmd_core.trials import RemedySearch, Search, store as tried
+from spmd_core.words import fact_words
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 
@@ -85,6 +87,63 @@ def test_a_worker_that_dies_costs_a_try_and_what_was_found_is_stored(cluster, op
     assert lab.texts(runs[0], "single") == {"program": "text text "}
     assert lab.devices("tpu:v5e:2x2").device_kind == "stand-in"
     assert lab.compiler_pid is None, "nothing was compiled here"
+
+
+@pytest.mark.parametrize("lie", [*LIES, "versions"])
+def test_a_worker_that_cannot_be_read_is_named_and_left_out_and_its_candidates_go_back(
+    cluster, open_lab, search, lie
+):
+    address = cluster.ready(1)
+    (right,) = cluster.addresses()
+    cluster.ready(2)
+    (liar,) = cluster.addresses() - {right}
+    mislead(address, liar, lie)
+    cluster.allow(MANY)
+    found = search(open_lab(address))
+    found.run()
+    cluster.ready(0)
+    assert found.state == "done" and not found.problem
+    assert [each.stage for each in found.answer.found] == ["measured"] * 3
+    (note,) = [each for each in found.answer.notes if each.kind == "workers left out"]
+    assert liar in fact_words(note) and right not in fact_words(note)
+
+
+def test_a_run_that_several_workers_fail_at_is_lost_and_names_them(cluster, open_lab):
+    address = cluster.ready(client.MOST_REFUSED)
+    liars = cluster.addresses()
+    for liar in liars:
+        mislead(address, liar, "an error")
+    lab = open_lab(address)
+    batch = Batch(lab)
+    run = batch.submit(absent(), "what")
+    lab.wait(run, PATIENCE_S)
+    cluster.ready(0)
+    ((what, words),) = batch.finished()
+    assert what == "what" and batch.lost == [words] and lab.status(run).state == "crashed"
+    assert "failed in its task (no space left on device)" in words
+    assert all(liar in words for liar in liars)
+
+
+def test_where_no_worker_is_left_a_search_pauses_and_names_them(cluster, open_lab, search):
+    address = cluster.ready(1)
+    (liar,) = cluster.addresses()
+    mislead(address, liar, "no bytes")
+    found = search(open_lab(address))
+    found.run()
+    cluster.ready(0)
+    assert found.state == "paused" and liar in found.problem
+    assert "sent what cannot be read" in found.problem and "there is no other" in found.problem
+    assert not any(each.stage == "failed" for each in found.answer.found)
+
+
+def test_where_all_workers_die_a_search_pauses_and_the_scheduler_is_not_called_gone(
+    cluster, open_lab, search
+):
+    found = search(open_lab(cluster.ready(2)))
+    thread = begun(cluster, found)
+    cluster.ready(0)
+    thread.join(PATIENCE_S)
+    assert found.state == "paused" and "has no workers: start some" in found.problem
 
 
 def test_what_is_cancelled_ends_on_the_cluster_too_and_what_crashes_says_why(cluster, open_lab):
@@ -163,12 +222,9 @@ def test_an_address_that_does_not_answer_pauses_with_a_sentence(open_lab, search
     assert "tcp://127.0.0.1:9' does not answer" in found.problem
 
 
-def test_what_killed_its_workers_is_told_by_their_number():
-    from distributed.scheduler import KilledWorker
-
-    assert client.failed_words(KilledWorker("a", None, 3)).startswith("4 Dask workers died")
-    other = client.failed_words(ModuleNotFoundError("No module named 'spmd_core'"))
-    assert other == "its task failed: No module named 'spmd_core'"
+def test_the_error_of_a_task_is_named():
+    words = client.failed_words(ModuleNotFoundError("No module named 'spmd_core'"))
+    assert words == "failed in its task (No module named 'spmd_core')"
 
 
 def test_other_versions_are_named_and_an_address_is_checked():

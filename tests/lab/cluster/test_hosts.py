@@ -146,6 +146,16 @@ def test_a_host_that_is_lost_ends_the_run_by_name_and_frees_the_others(
         end(worker)
 
 
+def test_where_all_dask_workers_die_a_member_is_named_and_not_the_scheduler(cluster, lab):
+    run, _ = begun(cluster, lab)
+    end(*cluster.workers)
+    status = lab.wait(run, PATIENCE_S)
+    assert status.state == "crashed" and "scheduler" not in status.error.message, status
+    assert re.search(
+        r"member \d of cluster:pod .* is gone with its Dask worker", status.error.message
+    )
+
+
 def test_a_frozen_scheduler_ends_the_run_and_its_members(cluster, lab):
     run, held = begun(cluster, lab)
     os.kill(cluster.scheduler.pid, signal.SIGSTOP)

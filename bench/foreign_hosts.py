@@ -1,5 +1,5 @@
-"""Foreign Hosts and Origins under each setting, by HTTP and WebSocket: how many are served; and the
-forms in which a dashboard is reached by its own addresses and names.
+"""Foreign Hosts and Origins under each setting, by HTTP and WebSocket: how many are served to a
+member; and the forms in which a dashboard is reached by its own addresses and names.
 
     python -m bench.foreign_hosts [--json]
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench.closed_doors import standin
 from bench.figures import Asked, Figures, measure
-from bench.login_states import LOGIN
+from bench.login_states import ANN, LOGIN, cookie_header, signed
 from bench.server import Server
 
 
@@ -126,10 +126,11 @@ _UPGRADE = (
 
 
 def status(port: int, path: str, form: Form) -> int:
-    """Returns the status of a request; that of a connection where `path` is a screen's."""
+    """Returns the status of a member's request; that of a connection where `path` is a screen's."""
     is_screen = path.endswith("/stream")
     lines = [f"Host: {host}" for host in form.hosts] + [f"Origin: {each}" for each in form.origins]
     head = f"GET {form.target.format(path)} HTTP/1.1\r\n" + "".join(f"{line}\r\n" for line in lines)
+    head += f"Cookie: {cookie_header(signed())}\r\n"
     head += _UPGRADE if is_screen else "Connection: close\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=60) as sent:
         sent.sendall(f"{head}\r\n".encode())
@@ -149,6 +150,7 @@ def main(asked: Asked, figures: Figures) -> None:
         folder, secrets = Path(name), Path(name) / "secrets.toml"
         standin(folder / "packages")
         os.environ["PYTHONPATH"] = str(folder / "packages")
+        os.environ["SPMD_LAB_MEMBERS"] = str(ANN["email"])
         for setting, (options, names) in SETTINGS.items():
             if setting == "a login":
                 secrets.write_text(

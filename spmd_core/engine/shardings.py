@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from spmd_core.base import LabError
 from spmd_core.engine.exported.lower import quoted_files
 from spmd_core.engine.measured.trial import Trial
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import dump_folder
-from spmd_core.program import NAME, Mesh, parse_module, steps_of
-from spmd_core.results import Collective, Event, NoShardings, Phase, Shardings, Texts
+from spmd_core.program import NAME, Mesh, lost_batch, parse_module, steps_of
+from spmd_core.results import Collective, Event, LostBatch, NoShardings, Phase, Shardings, Texts
 
 # The passes that propagate: Shardy's, and XLA's own where Shardy is off
 PASSES = "shardy-xla|sharding-propagation"
@@ -44,7 +45,7 @@ def of_folder(
     file: str | tuple[str, ...] = "",
 ) -> Shardings:
     """The steps of the program that a compile has written to a folder."""
-    files = [file for pattern in _FILES for file in sorted(folder.glob(pattern))]
+    files = _written(folder)
     if not files:
         return Shardings(reason=NoShardings.NO_DUMP)
     try:
@@ -52,6 +53,32 @@ def of_folder(
         return steps_of(module, mesh, linecache.getlines, collectives, file)
     except Exception as error:  # a reader that meets what it does not know costs no run
         return Shardings(reason=" ".join(str(error).split())[:300] or type(error).__name__)
+
+
+def batch_options(experiment: Experiment, folder: Path) -> dict[str, object]:
+    """The same of an exported program with a batch on several devices; {} of any other."""
+    program = experiment.exported
+    is_judged = program and program.described.batch and experiment.device_count > 1
+    return compiler_options(folder) if is_judged else {}
+
+
+def lost_batch_of(experiment: Experiment, folder: Path) -> LostBatch | None:
+    """Where a program loses its batch, by what a compile has written to a folder; None where it
+    keeps it, or nothing was written.
+    """
+    program, files = experiment.exported, _written(folder)
+    if program is None or not files:
+        return None
+    try:
+        module = parse_module(files[0].read_text())
+        described = program.described
+        return lost_batch(module, experiment.mesh, described.batch, described.files)
+    except LabError:  # a reader that meets what it does not know costs no run
+        return None
+
+
+def _written(folder: Path) -> list[Path]:
+    return [file for pattern in _FILES for file in sorted(folder.glob(pattern))]
 
 
 def read(

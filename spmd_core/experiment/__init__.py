@@ -89,6 +89,7 @@ from spmd_core.experiment.workloads.exported.description import (
     with_replaced,
 )
 from spmd_core.experiment.workloads.exported.held import (
+    VALUE,
     Finding,
     Held,
     Program,
@@ -161,6 +162,7 @@ __all__ = [
     "STUDY_PROCESSES",
     "TIMING",
     "TRANSFERS",
+    "VALUE",
     "VARIABLE",
     "WITHOUT_RINGS",
     "WORKLOADS",

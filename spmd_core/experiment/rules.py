@@ -225,7 +225,25 @@ def _check_program(what: Workload, fields: Fields) -> dict[str, Spec]:
             if len(mesh) == len(described.mesh)
             else f"use {', '.join(dict(described.mesh))} alone",
         )
-    return Program(described, mesh, fields["specs"], dict(fields["dims"])).array_specs()
+    program = Program(described, mesh, fields["specs"], dict(fields["dims"]))
+    for source, spec in program.constraints:
+        _check_constraint(source, spec, program)
+    return program.array_specs()
+
+
+def _check_constraint(source: str, spec: Spec, program: Program) -> None:
+    """The value of a line is of the program's own files, and its spec names axes once."""
+    name, _, line = source.rpartition(":")
+    files = [file.rpartition("/")[2] for file in program.described.files]
+    if name not in files or not (line.isascii() and line.isdigit()):
+        raise refuse(
+            f"spec of value {shorten(source)}",
+            "names no line of the program's files",
+            f"write @FILE:LINE with a file of {shorten(', '.join(files) or 'none')}",
+        )
+    axes = tuple(axis for entry in spec for axis in entry)
+    _check_axes(axes, dict(program.mesh))
+    _check_once(axes, f"the value of {source}")
 
 
 def check_array(array: str, dims: Mesh, spec: Spec, axis_sizes: Mapping[str, int]) -> None:

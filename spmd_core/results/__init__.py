@@ -142,7 +142,15 @@ from spmd_core.results.runs.states import (
     behind,
     lane_of_target,
 )
-from spmd_core.results.shardings import NoShardings, Reshard, Shardings, Spec, Step
+from spmd_core.results.shardings import (
+    LostBatch,
+    LostValue,
+    NoShardings,
+    Reshard,
+    Shardings,
+    Spec,
+    Step,
+)
 from spmd_core.results.stats import (
     SPREAD_NOTICE,
     SPREAD_WARNING,
@@ -212,6 +220,8 @@ __all__ = [
     "Judgement",
     "Labels",
     "Lines",
+    "LostBatch",
+    "LostValue",
     "Measured",
     "MemoryBytes",
     "MoveCost",

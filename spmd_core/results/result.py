@@ -12,7 +12,7 @@ from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.prediction import SAME_PROGRAM, Estimate, Prediction, StoredFact
-from spmd_core.results.shardings import Shardings
+from spmd_core.results.shardings import LostBatch, Shardings
 from spmd_core.results.trace import Trace
 from spmd_core.results.verdicts import Ratio
 
@@ -183,6 +183,7 @@ class StrategyResult(Frozen):
     predicted_s: Estimate | None = None
     # of a compile-only target: all facts of the compiled module
     prediction: Prediction | None = None
+    lost_batch: LostBatch | None = None  # of an exported program that was compiled
     operands: dict[str, ArrayReport] = {}
     outputs: dict[str, ArrayReport] = {}
     printed: dict[str, str] = {}  # what a small program reports besides arrays

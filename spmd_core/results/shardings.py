@@ -58,3 +58,25 @@ class Shardings(Frozen):
     steps: tuple[Step, ...] = ()
     left_out: int = 0
     reason: str | None = None  # why there are none: a `NoShardings`, or an error's message
+
+
+class LostValue(Frozen):
+    """A value at a gather or a loop's carry that has lost the batch: its line, and the spec that
+    would keep it.
+    """
+
+    source: str  # file:line
+    spec: Spec
+
+
+class LostBatch(Frozen):
+    """Where a program loses its batch first, over which axes: `work` is a device's matmul FLOPs over
+    an even share, `share` that of the FLOPs which are computed without the batch's axes. `places`
+    are the values that would keep it, once constrained.
+    """
+
+    axes: tuple[str, ...]
+    source: str  # file:line
+    work: float
+    share: float
+    places: tuple[LostValue, ...] = ()

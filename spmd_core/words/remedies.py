@@ -1,9 +1,10 @@
 """Remedies for a collective, in words: the change, what it removes, and its cost."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from spmd_core.base import by_key, bytes_text, seconds_text
-from spmd_core.experiment import Axes, Experiment, Plan, axes_of
+from spmd_core.experiment import VALUE, Axes, Experiment, Plan, axes_of
 from spmd_core.program import is_ring, kind_words
 from spmd_core.results import (
     Change,
@@ -17,6 +18,7 @@ from spmd_core.results import (
     TriedChange,
     Verdict,
 )
+from spmd_core.script import spec_text
 from spmd_core.time import NearestFit, estimate_step
 from spmd_core.words.names import listed, title
 from spmd_core.words.nearest import changes as changes_of_plan
@@ -43,11 +45,19 @@ def change_words(base: Experiment, changes: Sequence[Change]) -> str:
         return f"keep `{last.name}` in device memory"
     if last.field == "overrides":
         return _array_words(base, last)
+    if last.field == "specs":
+        return f"constrain {listed([value_words(each.name, each.after) for each in changes])}"
     over = {each.name: axes_of(each.after) for each in changes}
     if not last.shards_more:
         return _dims_words(over)
     *dims, other = over
     return f"shard `{other}` over {over_words(over[other])} in place of {over_words(dims)}"
+
+
+def value_words(name: str, spec: Sequence[Any]) -> str:
+    """The value of a source line, and the spec that it is constrained to."""
+    held = spec_text(tuple(map(axes_of, spec)))
+    return f"the value of {name.removeprefix(VALUE)} to {held}"
 
 
 def _changed(plan: Plan, changes: Sequence[Change]) -> NearestFit:

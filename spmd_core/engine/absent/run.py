@@ -22,7 +22,7 @@ from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps
 from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import failure_of
-from spmd_core.engine.shardings import compiler_options, of_folder
+from spmd_core.engine.shardings import compiler_options, lost_batch_of, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Mesh, Row, own_flags
 from spmd_core.machine import GPU_OPTIONS, Coordinates, dump_folder, get_topology, parse_target
@@ -176,6 +176,7 @@ def _predict(
         texts["hlo"] = answer.text
         if not STRATEGIES[strategy].is_single_device:
             answer, texts[SHARDINGS] = _with_shardings(answer, experiment.mesh, ahead.file, folder)
+        lost = lost_batch_of(experiment, folder)
         facts = _facts(row, study, steps, answer.text) | {"elapsed_s": clock() - started}
         steps.phase("price")
         answer = replace(answer, facts=facts)
@@ -196,6 +197,7 @@ def _predict(
         phases_s=Phases(**steps.seconds),
         predicted_s=prediction.predicted_s,
         prediction=prediction,
+        lost_batch=lost,
         memory_bytes=_memory(prediction),
         collectives=prediction.collectives if prediction.fits else None,
         warnings=warnings,

@@ -17,6 +17,7 @@ from jaxlib.mlir import ir, passmanager
 from spmd_core.engine.exported import module as modules
 from spmd_core.engine.exported.allowed import check_module, check_runs
 from spmd_core.engine.exported.by_hand import renumber
+from spmd_core.engine.exported.constrained import constrain
 from spmd_core.experiment import Experiment, Leaf, Program, Spec, programs
 from spmd_core.program import file_name
 
@@ -161,6 +162,8 @@ def meshed(program: Program, platform: str, inlined: bool = False, runs: bool = 
         main.choose_platform(exported.platforms, platform)
         kept = _kept(program)
         main.shard_arguments([program.spec(leaf) for leaf in kept])
+        for source, spec in program.constraints:
+            constrain(module, described.files, source, spec)
         main.shard_results([_output_spec(program, leaf) for leaf in described.outputs])
         if described.symbols:
             main.resize([program.shape(leaf) for leaf in kept])

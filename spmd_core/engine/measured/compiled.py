@@ -12,8 +12,10 @@ from spmd_core.engine.measured.prepare import host_bytes, memory_bytes, price, r
 from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import Trial, device_order
+from spmd_core.engine.shardings import batch_options, lost_batch_of
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.machine import dump_folder
 from spmd_core.program import file_name
 from spmd_core.results import Environment, Event, Finished, Phase, Result
 from spmd_core.script import program_text
@@ -63,10 +65,12 @@ def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]
     names = complete(names, experiment)
     _, order = device_order(names)
     shapes = structs(experiment, names)
-    with captured() as log:
+    with dump_folder() as folder, captured() as log:
+        options = batch_options(experiment, folder) or None
         traced = steps("trace", lambda: names["program"].trace(*shapes))
         lowered = steps("lower", traced.lower)
-        program = steps("compile", lowered.compile)
+        program = steps("compile", lambda: lowered.compile(compiler_options=options))
+        trial.lost_batch = lost_batch_of(experiment, folder)
     trial.phases_s, trial.warnings = steps.seconds, compiler_warnings(log[0])
     trial.memory_bytes = memory_bytes(program, host_bytes(shapes))
     read_program(trial, experiment, program, order)

@@ -23,9 +23,10 @@ from spmd_core.engine.measured.timing import Timed, block
 from spmd_core.engine.measured.trial import Trial, device_order
 from spmd_core.engine.members import MEET_S, alike, nothing, on_host, shared_failure
 from spmd_core.engine.room import check_room
+from spmd_core.engine.shardings import batch_options, lost_batch_of
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment import STRATEGIES, Experiment
-from spmd_core.machine import Coordinates
+from spmd_core.machine import Coordinates, dump_folder
 from spmd_core.pictures import NAME as TIMELINE, timeline_of, to_text
 from spmd_core.program import (
     HloError,
@@ -101,14 +102,13 @@ def meet(trial: Trial, took_s: float) -> Failure | None:
     return shared_failure(trial.failure, MEET_S + took_s)
 
 
-def _options(experiment: Experiment) -> dict[str, object] | None:
+def _options(experiment: Experiment) -> dict[str, object]:
     """Options of the compiler: of a run that is traced on GPUs no command buffers, in which a
     profiler loses the instructions of kernels (openxla/xprof issue 3070).
     """
     traced = experiment.what.is_traceable and experiment.option("trace")
-    return (
-        {"xla_gpu_enable_command_buffer": ""} if traced and jax.default_backend() == "gpu" else None
-    )
+    is_gpu = jax.default_backend() == "gpu"
+    return {"xla_gpu_enable_command_buffer": ""} if traced and is_gpu else {}
 
 
 def _compile(
@@ -121,9 +121,12 @@ def _compile(
     mesh, order = device_order(names)
     if experiment.what.source is not None:
         check_function(experiment, names, operands)
-    lowered = (look_into if STRATEGIES[trial.strategy].is_map else lower)(
-        trial.texts["program"], names, operands, tell, _options(experiment)
-    )
+    with dump_folder() as folder:
+        options = _options(experiment) | batch_options(experiment, folder)
+        lowered = (look_into if STRATEGIES[trial.strategy].is_map else lower)(
+            trial.texts["program"], names, operands, tell, options or None
+        )
+        trial.lost_batch = lost_batch_of(experiment, folder)
     trial.texts, trial.warnings = lowered.texts, lowered.warnings
     trial.phases_s = lowered.seconds
     if lowered.compiled is None:

@@ -44,6 +44,7 @@ def strategy_result(
         memory_bytes=trial.memory_bytes,
         predicted_s=trial.prediction.predicted_s if trial.prediction else None,
         prediction=trial.prediction,
+        lost_batch=trial.lost_batch,
         trace=trial.trace,
         operands=trial.operands,
         outputs=trial.outputs,

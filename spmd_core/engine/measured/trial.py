@@ -24,6 +24,7 @@ from spmd_core.results import (
     Failure,
     HostTime,
     Imprecise,
+    LostBatch,
     MemoryBytes,
     Operation,
     Prediction,
@@ -56,6 +57,7 @@ class Trial:
     memory_bytes: MemoryBytes | None = None
     # on attached TPUs and GPUs: the cost model's estimate of the program that is timed
     prediction: Prediction | None = None
+    lost_batch: LostBatch | None = None
     lowered: Any = None  # of which `compiled` was compiled
     trace: Trace | None = None
     operands: dict[str, ArrayReport] = field(default_factory=dict)

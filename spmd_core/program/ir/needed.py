@@ -66,10 +66,10 @@ def needed_specs(
     if each.opcode in ELEMENTWISE:
         return [result if shape.dims == each.shape.dims else None for shape in shapes]
     if each.opcode == "transpose":
-        order = _numbers(each, "dimensions")
+        order = numbers(each, "dimensions")
         return [tuple(result[order.index(dim)] for dim in range(len(order)))]
     if each.opcode == "broadcast":
-        return [tuple(result[dim] for dim in _numbers(each, "dimensions"))]
+        return [tuple(result[dim] for dim in numbers(each, "dimensions"))]
     if each.opcode == "reduce" and each.shape.element != "tuple":
         return [_of_reduced(each, result, specs[0]), *[None] * (len(shapes) - 1)]
     if each.opcode == "dot":
@@ -81,7 +81,7 @@ def partial_sums(each: Instruction, specs: Sequence[Spec | None]) -> tuple[str, 
     """The mesh axes of the dims that a product or a reduction sums over."""
     if each.opcode == "dot":
         summed = [
-            (specs[at], _numbers(each, f"{side}_contracting_dims"))
+            (specs[at], numbers(each, f"{side}_contracting_dims"))
             for at, side in enumerate(("lhs", "rhs"))
         ]
         axes = [
@@ -91,7 +91,7 @@ def partial_sums(each: Instruction, specs: Sequence[Spec | None]) -> tuple[str, 
         ]
         return next(filter(None, axes), ()) if len(axes) == 2 else ()
     if each.opcode == "reduce" and specs and specs[0] is not None:
-        return tuple(axis for dim in _numbers(each, "dimensions") for axis in specs[0][dim])
+        return tuple(axis for dim in numbers(each, "dimensions") for axis in specs[0][dim])
     return ()
 
 
@@ -99,7 +99,7 @@ def _of_reduced(each: Instruction, result: Spec, spec: Spec | None) -> Spec | No
     """Dims that remain are sharded as in the result; reduced dims as in the operand."""
     if spec is None:
         return None
-    gone, kept = _numbers(each, "dimensions"), iter(result)
+    gone, kept = numbers(each, "dimensions"), iter(result)
     return tuple(spec[dim] if dim in gone else next(kept) for dim in range(len(spec)))
 
 
@@ -111,8 +111,8 @@ def _of_dot(
     """
     if any(spec is None for spec in specs):
         return [None, None]
-    batch = [_numbers(each, f"{side}_batch_dims") for side in ("lhs", "rhs")]
-    summed = [_numbers(each, f"{side}_contracting_dims") for side in ("lhs", "rhs")]
+    batch = [numbers(each, f"{side}_batch_dims") for side in ("lhs", "rhs")]
+    summed = [numbers(each, f"{side}_contracting_dims") for side in ("lhs", "rhs")]
     place, operands = len(batch[0]), list[Spec]()
     pairs = [
         ((specs[0] or ())[left], (specs[1] or ())[right])
@@ -142,6 +142,7 @@ def _of_dot(
     return [*operands]
 
 
-def _numbers(each: Instruction, name: str) -> tuple[int, ...]:
+def numbers(each: Instruction, name: str) -> tuple[int, ...]:
+    """The numbers of an attribute such as `dimensions={0,2}`; () where it is left out."""
     text = each.attributes.get(name, "").strip("{} ")
     return tuple(int(part) for part in text.split(",") if part.strip())

@@ -84,7 +84,7 @@ class _Reader:
 
     def _open(self, each: Instruction, inside: str) -> None:
         """The steps of the computations that an instruction runs: of a loop, its body."""
-        loop = _last(each.op_name) or "while" if each.opcode == "while" else inside
+        loop = last_part(each.op_name) or "while" if each.opcode == "while" else inside
         for name in each.called():
             condition = each.attributes.get("condition", "").lstrip("%") == name
             if name in self.module.by_name and not condition:
@@ -115,9 +115,9 @@ class _Reader:
         return bool(each.shape.dims or "/" in (each.op_name or "")) and bool(each.frames)
 
     def _step(self, each: Instruction, computation: Computation, inside: str) -> Step:
-        shape, sharding = each.shape, self.sharding(each, computation)
+        shape, sharding = each.shape, sharding_of(each, computation, self.mesh)
         frame = self._frame(each)
-        code = _line(self.lines(frame.file), frame.line).strip() if frame else ""
+        code = line_at(self.lines(frame.file), frame.line) if frame else ""
         source = place(frame) if frame else ""
         if frame:
             self.files[source.rpartition(":")[0]] = frame.file
@@ -125,7 +125,7 @@ class _Reader:
         self.made[each.name] = len(self.steps)
         return Step(
             name=(each.op_name or each.name) if is_operand else "",
-            operation="operand" if is_operand else _last(each.op_name) or each.opcode,
+            operation="operand" if is_operand else last_part(each.op_name) or each.opcode,
             op="" if is_operand else each.op_name or "",
             shape=shape.dims,
             dtype=shape.element,
@@ -133,7 +133,7 @@ class _Reader:
             manual=sharding.manual if sharding else (),
             bytes=self._bytes(each, sharding) if sharding else None,
             source=source,
-            code=code[:_CODE],
+            code=code,
             inside=inside,
             reshards=tuple(self._reshards(each, computation, sharding)) if sharding else (),
             sums=self._sums(each, computation, sharding) if sharding else (),
@@ -149,7 +149,7 @@ class _Reader:
             if not waiting:
                 return ""
             at = waiting.pop(0)
-            if _last(at.op_name) == CONSTRAINT and (frame := self._frame(at)):
+            if last_part(at.op_name) == CONSTRAINT and (frame := self._frame(at)):
                 return place(frame)
             waiting += [
                 user
@@ -160,19 +160,6 @@ class _Reader:
 
     def _frame(self, each: Instruction) -> Frame | None:
         return frame_of(each, self.file) or next(iter(each.frames), None)
-
-    def sharding(self, each: Instruction, computation: Computation) -> Sharding | None:
-        """The sharding of an array; None if it cannot be written with mesh axes."""
-        text = each.attributes.get("sharding")
-        if text is None and each.opcode == "get-tuple-element":
-            tuple_text = computation.by_name[each.operands[0]].attributes.get("sharding")
-            parts = _parts(tuple_text) if tuple_text else []
-            index = int(each.attributes.get("index") or 0)
-            text = parts[index] if index < len(parts) else None
-        try:
-            return parse_sharding(text, len(each.shape.dims), self.mesh)
-        except (HloError, ValueError):
-            return None
 
     def _bytes(self, each: Instruction, sharding: Sharding) -> int | None:
         """Bytes per device, with shards padded to the largest."""
@@ -191,7 +178,7 @@ class _Reader:
     ) -> Iterator[tuple[Instruction, Sharding | None]]:
         for name in each.operands:
             operand = computation.by_name[name]
-            yield operand, self.sharding(operand, computation)
+            yield operand, sharding_of(operand, computation, self.mesh)
 
     def _reshards(
         self, each: Instruction, computation: Computation, given: Sharding
@@ -230,6 +217,20 @@ class _Reader:
         )
 
 
+def sharding_of(each: Instruction, computation: Computation, mesh: Mesh) -> Sharding | None:
+    """The sharding of an array; None if it cannot be written with mesh axes."""
+    text = each.attributes.get("sharding")
+    if text is None and each.opcode == "get-tuple-element":
+        tuple_text = computation.by_name[each.operands[0]].attributes.get("sharding")
+        parts = _parts(tuple_text) if tuple_text else []
+        index = int(each.attributes.get("index") or 0)
+        text = parts[index] if index < len(parts) else None
+    try:
+        return parse_sharding(text, len(each.shape.dims), mesh)
+    except (HloError, ValueError):
+        return None
+
+
 def _is_number(operand: Instruction, computation: Computation) -> bool:
     """Whether an operand is a broadcast scalar, which every device has."""
     while operand.opcode in ("broadcast", "convert", "reshape") and operand.operands:
@@ -237,7 +238,8 @@ def _is_number(operand: Instruction, computation: Computation) -> bool:
     return operand.opcode in ("constant", "iota")
 
 
-def _last(path: str | None) -> str:
+def last_part(path: str | None) -> str:
+    """The operation of an op name."""
     return (path or "").rsplit("/", 1)[-1]
 
 
@@ -253,8 +255,9 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _line(lines: Sequence[str], number: int) -> str:
-    return lines[number - 1] if 0 < number <= len(lines) else ""
+def line_at(lines: Sequence[str], number: int) -> str:
+    """A line of a file, short and without its indentation; "" where it has none of that number."""
+    return lines[number - 1].strip()[:_CODE] if 0 < number <= len(lines) else ""
 
 
 # Names -----------------------------------------------------------------------------------------

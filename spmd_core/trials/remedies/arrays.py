@@ -9,12 +9,13 @@ from typing import Any
 from spmd_core.base import Inexpressible, RequestError
 from spmd_core.experiment import (
     STRATEGIES,
+    VALUE,
     Axes,
     Experiment,
     Spec,
     axes_json,
 )
-from spmd_core.results import Change, Collective
+from spmd_core.results import Change, Collective, LostBatch
 from spmd_core.script import program_text
 from spmd_core.time import TimeModel, closed_form_s, formula_of, least_s, time_model
 from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, SUMS, RemedyCandidate
@@ -31,17 +32,20 @@ def candidates(
     times: TimeModel | None = None,
     cores: int = 1,
     below_s: float = math.inf,
+    lost: LostBatch | None = None,
 ) -> list[RemedyCandidate]:
     """Changes to try for one collective of a strategy: the MOST that are nearest to what causes it,
     then MOST_MORE others whose lower bound is below `below_s`, both the cheapest first by a closed
     form; without those that the rules refuse or the strategy cannot express. `times`: what is known
-    of the target.
+    of the target; `lost`: where an exported program loses its batch, which is tried before all.
     """
     base = experiment.vary(strategies=[strategy])
     kept: list[RemedyCandidate] = []
     seen: dict[str, None] = {}
     formula = formula_of(base, times or time_model(base), cores)
-    for changes, fields in _moves(base, strategy, frozenset(collective.axes)):
+    kept_batch = list(_kept_batch(base, lost))
+    moves = _moves(base, strategy, frozenset(collective.axes))
+    for changes, fields in (*kept_batch, *moves):
         try:
             varied = base.vary(**fields)
             (name,) = varied.strategies
@@ -52,13 +56,27 @@ def candidates(
             continue
         seen[varied.id] = None
         kept.append(RemedyCandidate(varied, name, changes, closed_form_s(formula, varied, name)))
-    first = sorted(_nearest(experiment, collective, kept), key=lambda each: each.seconds)
+    constrained = [each for each in kept if each.changes[0].field == "specs"]
+    near = [each for each in _nearest(experiment, collective, kept) if each not in constrained]
+    first = [*constrained, *sorted(near, key=lambda each: each.seconds)][:MOST]
     rest = [
         each
         for each in sorted(kept, key=lambda each: each.seconds)
         if each not in first and least_s(formula, each.experiment, each.strategy) < below_s
     ]
     return first + rest[:MOST_MORE]
+
+
+def _kept_batch(base: Experiment, lost: LostBatch | None) -> Iterator[Move]:
+    """The values that lose the batch constrained to keep it: each alone, and all together."""
+    given = {name: _spec(spec) for name, spec in base.specs}
+    every = [
+        Change(field="specs", name=f"{VALUE}{place.source}", after=_spec(place.spec))
+        for place in (lost.places if lost else ())
+    ]
+    together = [tuple(every)] if len(every) > 1 else []
+    for changes in [*((each,) for each in every), *together]:
+        yield changes, {"specs": given | {each.name: each.after for each in changes}}
 
 
 def _nearest(

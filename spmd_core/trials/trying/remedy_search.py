@@ -213,9 +213,17 @@ class RemedySearch(Work):
         if row.experiment.plan:
             return plans.candidates(row.experiment.plan, target.first)
         times, cores = self._known(row.experiment), self.result.environment.cores or 1
-        base = self._expected(row.experiment, row.strategy, self.result.strategies[row.key])
-        below_s = base.total_s if base else inf
-        return arrays.candidates(row.experiment, row.strategy, target.first, times, cores, below_s)
+        outcome = self.result.strategies[row.key]
+        base = self._expected(row.experiment, row.strategy, outcome)
+        return arrays.candidates(
+            row.experiment,
+            row.strategy,
+            target.first,
+            times,
+            cores,
+            base.total_s if base else inf,
+            outcome.lost_batch,
+        )
 
     def _tried(self, candidate: RemedyCandidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of

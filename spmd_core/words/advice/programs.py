@@ -13,8 +13,12 @@ from spmd_core.experiment import (
     findings as findings_of,
     grouped,
 )
+from spmd_core.results import LostBatch
 from spmd_core.script import spec_text
+from spmd_core.words.names import listed
 from spmd_core.words.texts import count
+
+EVEN = 1.05  # times an even share of work: what is below is even
 
 
 def program_headline(program: Program) -> str:
@@ -70,6 +74,16 @@ def finding_words(finding: Finding, program: Program) -> str:
             )
         case "rule":
             return _rule(finding, program)
+
+
+def lost_batch_words(lost: LostBatch) -> str:
+    """Where a compiled program loses its batch first, what that costs, and what to constrain."""
+    over = listed([f"`{axis}`" for axis in lost.axes])
+    work = f", {lost.work:.2g} times a device's even share of work" if lost.work > EVEN else ""
+    first = f"the batch is lost over {over} at {lost.source}"
+    costs = f"{lost.share:.0%} of the matmul FLOPs are computed without it{work}"
+    fix = [f"the value of {each.source} to {spec_text(each.spec)}" for each in lost.places[:1]]
+    return f"{first}: {costs}" + (f"; constrain {fix[0]}" if fix else "")
 
 
 def _resharded(finding: Finding) -> str:

@@ -146,6 +146,15 @@ class Described(Frozen):
             if leaf.path in parameters or (leaf.path not in state and is_frozen(leaf.path))
         )
 
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Numbers, among the arguments that the program uses, of those that are neither state nor
+        weights: the batch. () where nothing is known as a weight.
+        """
+        held = {leaf.path for leaf in (*self.state, *self.weights)}
+        kept = [leaf.path for leaf in self.arguments if leaf.is_kept]
+        return tuple(at for at, path in enumerate(kept) if path not in held) if held else ()
+
 
 def with_replaced(arguments: tuple[Leaf, ...], outputs: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
     """Outputs, each with the argument that it replaces."""

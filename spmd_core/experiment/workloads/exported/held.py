@@ -22,6 +22,7 @@ SMALLEST = 2**16  # bytes: below it a replicated or undonated leaf costs nothing
 SMALLEST_VECTOR = 2**20  # of a replicated vector
 ADAPTERS = 0.1  # of all weights: what is trained beside frozen ones is small, and meant replicated
 SHARE = 0.01  # of the state's bytes on a device: the same
+VALUE = "@"  # before `file:line`, in specs: the value of a source line, not an argument
 Kind = Literal["replicated", "resharded_state", "missing_donation", "float32_leak", "rule"]
 
 
@@ -83,6 +84,13 @@ class Program:
                 is_propagated=is_left and leaf.spec is None,
             )
             for leaf in self.described.outputs
+        )
+
+    @property
+    def constraints(self) -> tuple[tuple[str, Spec], ...]:
+        """`file:line` of values that are constrained, and the spec of each."""
+        return tuple(
+            (pattern[1:], spec) for pattern, spec in self.specs if pattern.startswith(VALUE)
         )
 
     def spec(self, leaf: Leaf) -> Spec:
@@ -292,7 +300,7 @@ def _are_layers(program: Program, held: Mapping[str, Held], pattern: str) -> boo
 def _unmatched(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     """Patterns that no argument matches."""
     for pattern, spec in program.specs:
-        if not any(matches(pattern, path) for path in held):
+        if not pattern.startswith(VALUE) and not any(matches(pattern, path) for path in held):
             yield Finding("rule", pattern, 0, spec=spec)
 
 

@@ -1,0 +1,61 @@
+"""A program that loses its batch is found once it is compiled, and the line that is named keeps it."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.lost_batches import PLANTED, judged, judged_experiment, taken
+from spmd_core.base import RequestError
+from spmd_core.results import Collective
+from spmd_core.trials.remedies.arrays import candidates
+from spmd_core.words.advice.programs import lost_batch_words
+from spmd_core.words.remedies import change_words
+
+pytestmark = pytest.mark.usefixtures("read_here")
+PLAIN = PLANTED["plain"]
+
+
+@pytest.fixture(scope="module")
+def line():
+    source = Path(judged.__code__.co_filename).read_text().splitlines()
+    return next(number for number, each in enumerate(source, 1) if 'params["emb"][tokens]' in each)
+
+
+def test_what_loses_the_batch_is_named_with_the_line_that_keeps_it(line):
+    experiment, lost = judged(PLAIN.exported())
+    assert lost is not None
+    assert lost.axes == ("data",)
+    assert lost.share > 0.5
+    assert lost.places[0].source == f"lost_batches.py:{line}"
+    words = lost_batch_words(lost)
+    assert words.startswith(f"the batch is lost over `data` at {lost.source}: ")
+    fix = f"the value of lost_batches.py:{line} to P('data', None, None)"
+    assert words.endswith(f"; constrain {fix}")
+    reduced = Collective(kind="all-reduce", axes=("data",), bytes=1, count=1)
+    first = candidates(experiment, "auto", reduced, lost=lost)[0]
+    assert change_words(experiment, first.changes) == f"constrain {fix}"
+    assert judged_experiment(first.experiment) is None
+
+
+def test_a_batch_that_is_kept_is_no_finding():
+    assert judged(PLAIN.exported(is_constrained=True))[1] is None
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "sentence"),
+    [
+        ("@other.py:3", [None], "names no line of the program's files"),
+        ("@lost_batches.py:x", [None], "names no line of the program's files"),
+        ("@lost_batches.py:3", ["batch"], "is not in the mesh"),
+        ("@lost_batches.py:3", ["data", "data"], "is used twice"),
+    ],
+)
+def test_a_value_that_cannot_be_constrained_is_refused(value, spec, sentence):
+    with pytest.raises(RequestError, match=sentence):
+        taken(PLAIN.exported()).vary(specs={value: spec})
+
+
+def test_a_line_without_such_a_value_is_refused_when_it_is_lowered():
+    changed = taken(PLAIN.exported()).vary(specs={"@lost_batches.py:1": ["data"]})
+    with pytest.raises(RequestError, match="finds no array of rank 1 on that line"):
+        judged_experiment(changed)

@@ -206,6 +206,12 @@ class StrategyResult(Frozen):
     wrong: Wrong | None = None  # None where every element is right, or none was judged
     imprecise: Imprecise | None = None  # of what is not wrong: how far its sums are off
 
+    @model_serializer(mode="wrap")
+    def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what only exported programs have, where there is none."""
+        data = fields(self)
+        return {name: value for name, value in data.items() if value or name != "lost_batch"}
+
     @property
     def processes(self) -> int:
         """In how many it was timed."""

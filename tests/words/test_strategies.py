@@ -316,3 +316,16 @@ def test_names_lines_and_channels_are_no_difference_and_all_else_is():
         ("add(%param_0.1, %param_0.1)", "add(%param_0.1)"),
     ):
         assert fingerprint(PROGRAM_TEXT.replace(old, new)) != fingerprint(PROGRAM_TEXT)
+
+
+def test_an_imprecise_result_is_ranked_and_said_in_sentence_table_and_report():
+    loose = {"count": 1, "of": 4, "share": 0.25, "off": 0.1, "terms": 1024, "dtype": "bfloat16"}
+    outcome = {"imprecise": loose, "facts": []}
+    given = measured_result({"auto": strategy(1e-5, **outcome)})
+    words = "adds 1,024 terms in bfloat16, 10 % off"
+    assert measured(given).endswith(f"Automatic is imprecise: {words}.")
+    notes = in_words(given).strategies["auto"].notes
+    assert f"{words}: 1 of 4 elements (sums in float32 avoid it)" in notes
+    assert texts(strategies_table(given, "screen"), "Values") == ["imprecise"]
+    lines = report(in_words(given))
+    assert words in lines[0] and "imprecise" in "\n".join(lines[1:])

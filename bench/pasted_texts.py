@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError
-from spmd_core.experiment.pasted import MAX_CHARACTERS, read_pasted
+from spmd_core.experiment.pasted.pasted_text import MAX_CHARACTERS, read_pasted
 from ui.layout.paste import filled
 
 _ARRAYS = {"x": ("batch", "in"), "weights": ("in", "out"), "y": ("batch", "out")}

@@ -65,6 +65,9 @@ elif pressed:
     live.ask("layout", experiment)
 
 course.hint(experiment)
+if paste.is_unread("layout"):
+    paste.no_picture()
+    st.stop()
 st.subheader(plain(layout_headline(placed, experiment.dtype)), anchor=False)
 
 picture, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")

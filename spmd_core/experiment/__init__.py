@@ -29,8 +29,14 @@ from spmd_core.experiment.link import encode, link_path, screen_of
 from spmd_core.experiment.mapped import AXIS_NAME, MapPlan, read_plan
 from spmd_core.experiment.nearest import has_newer, newest, shrink
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
-from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_code
-from spmd_core.experiment.pasted_shapes import PastedArray
+from spmd_core.experiment.pasted.pasted_arrays import PastedArray
+from spmd_core.experiment.pasted.pasted_text import (
+    Pasted,
+    PastedLine,
+    read_pasted,
+    read_spec,
+    spec_code,
+)
 from spmd_core.experiment.plan import sharding
 from spmd_core.experiment.plan.configs import MAX_CONFIG_BYTES, Config, read_config
 from spmd_core.experiment.plan.fields import NAMES, PLAN_FIELDS
@@ -187,6 +193,7 @@ __all__ = [
     "Number",
     "Pasted",
     "PastedArray",
+    "PastedLine",
     "Plan",
     "Program",
     "Row",

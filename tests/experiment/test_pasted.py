@@ -128,7 +128,7 @@ def test_a_spec_is_written_as_it_is_read(text):
 )
 def test_a_mesh_that_is_none_gets_one_sentence(text):
     with pytest.raises(RequestError) as refused:
-        read_pasted(text)
+        read_pasted(text).check()
     assert "mesh" in str(refused.value) and len(str(refused.value)) < 200
 
 
@@ -191,3 +191,73 @@ def test_shape_and_dtype_are_read_of_types_and_of_calls_that_make_an_array(
 def test_a_type_that_is_none_is_refused(text, said):
     with pytest.raises(RequestError, match=said):
         read_pasted(text)
+
+
+_MESH = "mesh = jax.make_mesh((2, 4), ('x', 'y'))\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "shape, axes = (2, 4), ('x', 'y')\nmesh = jax.make_mesh(shape, axes)",
+        "n = 2\nmesh = jax.make_mesh(axis_shapes=(n, 4), axis_names=('x', 'y'))",
+        "d = np.array(jax.devices()).reshape(2, 4)\nmesh = Mesh(d, ('x', 'y'))",
+        "d = jax.devices()\nd = 1\nmesh = Mesh(np.reshape(d, (2, 4)), ('x', 'y'))",
+        "from jax.experimental import mesh_utils as mu\nd = mu.create_device_mesh((2, 4))\n"
+        "with jax.sharding.Mesh(d, axis_names=('x', 'y')) as mesh: pass",
+        "Mesh(mesh_utils.create_hybrid_device_mesh((1, 4), (2, 1)), ('x', 'y'))",
+        "from jax.sharding import Mesh as M\nM(np.array(jax.devices()).reshape(2, 4), ('x', 'y'))",
+        "AbstractMesh((('x', 2), ('y', 4)))",
+    ],
+)
+def test_a_mesh_is_read_through_variables_and_aliases(text):
+    pasted = read_pasted(text)
+    assert (pasted.mesh, pasted.unread) == ((("x", 2), ("y", 4)), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "specs"),
+    [
+        ("from jax.sharding import PartitionSpec as PS\nPS('x', None)", [("", (("x",), ()))]),
+        ("S = jax.sharding.PartitionSpec\na = S('y')", [("a", (("y",),))]),
+        ("s = NamedSharding(mesh, P('x'))\nw = jax.device_put(w, s)", [("w", (("x",),))]),
+        ("rows = 'x'\naxes = (rows, None)\na = P(*axes)", [("a", (("x",), ()))]),
+        ("a, b = P('x'), P('y')", [("a", (("x",),)), ("b", (("y",),))]),
+    ],
+)
+def test_a_spec_is_read_through_variables_and_aliases(text, specs):
+    pasted = read_pasted(text)
+    assert (list(pasted.specs), pasted.unread) == (specs, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("P('x')\nmesh = jax.make_mesh((n, 4), ('x', 'y'))", 2),
+        ("P('x')\n\nmesh = get_mesh()", 3),
+        ("P('x')\nmesh = Mesh(devices, ('x', 'y'))", 2),
+        ("P('x')\nmesh = Mesh(np.array(jax.devices()).reshape(2, -1), ('x', 'y'))", 2),
+        ("P('x')\nfor n in (2, 4): mesh = jax.make_mesh((n,), ('x',))", 2),
+        (_MESH + "other = jax.make_mesh((8,), ('x',))", 2),
+        (_MESH + "x = jax.device_put(x, NamedSharding(mesh, PS('x')))", 2),
+        (_MESH + "x = jax.device_put(x, sharding)", 2),
+        (_MESH + "jax.jit(f, in_shardings=(s, P('y')))", 2),
+        (_MESH + "s = P('x')\ns = P('y')\nx = jax.device_put(x, s)", 4),
+        (_MESH + "P('x', name)", 2),
+    ],
+)
+def test_a_mesh_or_spec_that_is_not_read_is_named_by_its_line(text, line):
+    pasted = read_pasted(text)
+    assert [each.line for each in pasted.unread] == [line]
+    with pytest.raises(RequestError):
+        pasted.check()
+
+
+def test_names_of_names_end_soon():
+    text = "a = P('x')\n" + "".join(
+        f"{to} = ({of}, {of}, {of}, {of}, {of}, {of})\n"
+        for of, to in zip("abcdefg", "bcdefgh", strict=True)
+    )
+    with pytest.raises(RequestError, match="paste fewer lines"):
+        read_pasted(text + "jax.jit(f, in_shardings=h)")
+    assert read_pasted("a = b\nb = a\nx = jax.device_put(x, a)").unread

@@ -135,6 +135,15 @@ def test_pasted_code_fills_shape_and_dtype_without_the_button(opened, text, dims
     assert "has no PartitionSpec" in said(screen)
 
 
+def test_no_picture_is_drawn_while_a_mesh_of_the_text_is_not_read(opened):
+    screen = opened("layout", ARRAY | {"sharding": {}})
+    screen.text_area[0].set_value("P('x')\nmesh = get_mesh()").run()
+    assert "No picture" in screen.info[0].value and not screen.get("vega_lite_chart")
+    assert any("Line 1: " in each.value for each in screen.text)
+    screen.text_area[0].set_value("P('x')").run()
+    assert not screen.info and screen.get("vega_lite_chart")
+
+
 def test_pasted_code_does_not_undo_what_is_edited_after_it(opened):
     screen = opened("layout", ARRAY | {"sharding": {}})
     screen.text_area[0].set_value("f32[64@x,128@y]").run()

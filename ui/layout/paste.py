@@ -37,32 +37,70 @@ def box(screen: str, arrays: Mapping[str, Sequence[str]]) -> None:
             "code is not run."
         )
         pressed = st.button("Fill the fields", key=f"{screen}:read", icon=":material/input:")
-        was_read, problem = state.aside(screen, "pasted") or ("", None)
+        was_read, problem, receipt = state.aside(screen, "pasted") or ("", None, "")
         if pressed or (text and text != was_read):
-            problem = _read(screen, text or "", arrays)
-            state.set_aside(screen, "pasted", (text, problem))
+            problem, receipt = _read(screen, text or "", arrays)
+            state.set_aside(screen, "pasted", (text, problem, receipt))
             if problem is None:
                 st.rerun()
-        if problem is not None and text == (state.aside(screen, "pasted") or ("",))[0]:
+        if problem is not None and is_unread(screen):
             st.error(plain(problem), icon=":material/error:")
+        if receipt and text == (state.aside(screen, "pasted") or ("",))[0]:
+            st.text(receipt)
 
 
-def _read(screen: str, text: str, arrays: Mapping[str, Sequence[str]]) -> str | None:
-    """Fill the form with what was pasted; a sentence where that cannot be done."""
+def is_unread(screen: str) -> bool:
+    """Returns True if the text in the box was not read in full: the fields are of before it."""
+    text, problem, _ = state.aside(screen, "pasted") or ("", None, "")
+    return problem is not None and text == st.session_state.get(f"{screen}:pasted")
+
+
+def no_picture() -> None:
+    """Draw the reason in place of a picture of the fields."""
+    st.info("No picture: the pasted code was not read. Correct or clear it.")
+
+
+def _read(screen: str, text: str, arrays: Mapping[str, Sequence[str]]) -> tuple[str | None, str]:
+    """Fill the form with what was pasted; a sentence where that cannot be done, and the receipt."""
+    receipt = ""
     try:
-        form = filled(state.draft(screen), read_pasted(text), arrays)
+        pasted = read_pasted(text)
+        receipt = receipt_words(pasted, text)
+        form = filled(state.draft(screen), pasted, arrays)
     except RequestError as error:
-        return str(error)
+        return str(error), receipt
     state.replace_draft(screen, state.parse_or_keep(form))
-    return None
+    return None, receipt
+
+
+def receipt_words(pasted: Pasted, text: str) -> str:
+    """Returns what was read of each line of a text and what was not, as plain text.
+
+    Lines with no mesh, spec or array are named at the end.
+    """
+    lines = [
+        f"- Line {each.line}: {each.words}"
+        if each.problem is None
+        else f"- Line {each.line}: not read, {each.problem}"
+        for each in pasted.receipt
+    ]
+    if pasted.mesh is None:
+        lines.append("- No mesh in the text: that of the fields is unchanged.")
+    used = {each.line for each in pasted.receipt}
+    written = [at for at, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if rest := [str(at) for at in written if at not in used]:
+        lines.append(f"- Not used: line {', '.join(rest)}.")
+    return "\n".join(lines)
 
 
 def filled(form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequence[str]]) -> Form:
     """The form with what was pasted. A spec that names no array is of the next one without; shape
     and dtype are taken where the form has one array.
 
-    RequestError where there are more specs than arrays, or more entries than dims.
+    RequestError where a mesh or spec was not read, where there are more specs than arrays, or more
+    entries than dims.
     """
+    pasted.check()
     new = dict(form)
     if pasted.mesh is not None:
         new["mesh"] = [list(axis) for axis in pasted.mesh]

@@ -126,6 +126,9 @@ def screen(share: Any) -> None:
     if refusal:
         shell.refusal(refusal)
         st.caption("What you see is the last step that was valid.")
+    if paste.is_unread(SCREEN):
+        paste.no_picture()
+        return
     _needs(experiment)
     together.show(experiment)
     page, query = links.elsewhere(experiment)

@@ -4,10 +4,11 @@ an array.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import refuse
+from spmd_core.experiment.pasted.names import Names
 from spmd_core.experiment.types import Spec
 
 MAX_RANK = 16
@@ -58,27 +59,28 @@ def _dims(inside: str) -> list[tuple[int, str]] | None:
     return dims
 
 
-def made_arrays(tree: ast.AST) -> Iterator[PastedArray]:
-    """The arrays that calls make: `jnp.zeros((64, 128), jnp.bfloat16)`, in the order of the code."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+def made_arrays(nodes: Sequence[ast.AST], names: Names) -> Iterator[tuple[int, PastedArray | None]]:
+    """Yields the line and array of each call that makes one, `jnp.zeros((64, 128), jnp.bfloat16)`,
+    in the order of the code; None where its shape is not written down.
+    """
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
-        function = call.func
-        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        name = names.called(call)
         if name not in _MAKERS:
             continue
         given = [*call.args, *(word.value for word in call.keywords)]
-        shape = next((shape for each in given if (shape := _sizes(each)) is not None), None)
+        shape = next((shape for each in given if (shape := _sizes(each, names)) is not None), None)
         if shape is not None:
-            yield PastedArray(shape, next(filter(None, map(_dtype, given)), None))
+            dtype = next(filter(None, map(_dtype, map(names.value, given))), None)
+            yield call.lineno, PastedArray(shape, dtype)
+        elif name != "reshape":  # of an array of devices too
+            yield call.lineno, None
 
 
-def _sizes(node: ast.expr) -> tuple[int, ...] | None:
+def _sizes(node: ast.expr, names: Names) -> tuple[int, ...] | None:
     """A tuple of sizes; None for anything else."""
-    if not isinstance(node, (ast.Tuple, ast.List)) or not 1 <= len(node.elts) <= MAX_RANK:
-        return None
-    sizes = [each.value for each in node.elts if isinstance(each, ast.Constant)]
-    are_sizes = all(type(size) is int for size in sizes) and len(sizes) == len(node.elts)
-    return tuple(sizes) if are_sizes else None  # pyright: ignore[reportReturnType]
+    sizes = names.constants(names.elements(node), int)
+    return tuple(sizes) if sizes and len(sizes) <= MAX_RANK else None
 
 
 def _dtype(node: ast.expr) -> str | None:

@@ -1,0 +1,1 @@
+"""Specs, a mesh and arrays of pasted code, read as syntax."""

@@ -48,6 +48,20 @@ def formatted(table: pd.DataFrame, formats: Mapping[str, Callable[[float], str]]
     return styler
 
 
+def sortable(table: Table) -> Styler:
+    """Returns what `st.dataframe` shows of a sheet's table: columns of numbers sort by their values."""
+    numbers = [name for name in table.columns if table.is_number(name)]
+    frame = table_frame(table)
+    for name in numbers:
+        frame[name] = pd.Series([cell.value for cell in table.column(name)], dtype="float64")
+
+    def as_written(name: str) -> Callable[[float], str]:
+        texts = {cell.value: cell.text for cell in table.column(name)}
+        return lambda value: texts[value]
+
+    return formatted(frame, {name: as_written(name) for name in numbers})
+
+
 def wide_enough(table: pd.DataFrame, widest: int = 420) -> dict[str, ColumnConfig]:
     """Of `st.dataframe` the columns of texts, each as wide as its longest one needs, and at most
     `widest` pixels.

@@ -6,6 +6,7 @@ from spmd_core.answers.collective_sheet import (
     program_lines,
     step_collectives,
 )
+from spmd_core.answers.machine_sheets import ceilings_table, fits_table, points_table
 from spmd_core.answers.measuring import (
     errors_table,
     hosts_table,
@@ -51,16 +52,19 @@ __all__ = [
     "Sheet",
     "StrategyRow",
     "Table",
+    "ceilings_table",
     "chosen_columns",
     "collectives_table",
     "communicated",
     "errors_table",
+    "fits_table",
     "hosts_table",
     "measuring_table",
     "memory_table",
     "parts_table",
     "peak_bytes",
     "phases_table",
+    "points_table",
     "program_lines",
     "roofs_table",
     "samples_table",

@@ -264,6 +264,7 @@ STRATEGIES = Sheet[StrategyRow](
         seconds("Compile", _compile, "terminal"),
         text("Values", _values),
         number("Relative error", lambda row: row.outcome.max_rel_error, "terminal", "document"),
+        # Add a column above this line.
     )
 )
 

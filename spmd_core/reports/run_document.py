@@ -5,9 +5,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from spmd_core.answers import (
+    ceilings_table,
     collectives_table,
     parts_table,
     phases_table,
+    points_table,
     samples_table,
     series_table,
     strategies_table,
@@ -16,7 +18,9 @@ from spmd_core.recipes import differences_of
 from spmd_core.reports.comparison import Subject, compare_runs
 from spmd_core.reports.comparison_document import comparison_document, made_words
 from spmd_core.reports.document import (
+    Bar,
     Block,
+    Chart,
     Document,
     Folded,
     Heading,
@@ -24,13 +28,9 @@ from spmd_core.reports.document import (
     reported,
     reported_table,
 )
-from spmd_core.reports.result_tables import (
-    ceilings_table,
-    points_table,
-    times_chart,
-)
 from spmd_core.results import Result
 from spmd_core.script import script_text, why_no_script
+from spmd_core.time import measured
 from spmd_core.words import (
     evidence_words,
     experiment_words,
@@ -41,11 +41,13 @@ from spmd_core.words import (
     outcome_words,
     predicted_words,
     processes_words,
+    row_title,
     state_words,
     studies,
     title,
 )
 
+_MOST_BARS = 40
 Texts = Mapping[str, Mapping[str, str]]  # of a run: by strategy and name
 
 
@@ -130,14 +132,15 @@ def _times(result: Result) -> list[Block]:
     blocks += [Paragraph(note) for note in studies.explained(result)]
     if chart := times_chart(result):
         blocks.append(chart)
-    if (ceilings := ceilings_table(result)).rows:
+    found = measured(result)
+    if (ceilings := ceilings_table(found.ceilings)).rows:
         blocks += [Heading("Ceilings", 3), ceilings]
     if (parts := parts_table(result)).rows:
         blocks += [Heading("Where the predicted time goes", 3), parts]
     count = max((each.processes for each in result.strategies.values()), default=1)
     of_first = f" of the first of {processes_words(count)}" if count > 1 else ""
     for heading, table in (
-        ("Points of the sweep", points_table(result)),
+        ("Points of the sweep", points_table(found.points)),
         ("Once, before the steady state", phases_table(result)),
         (f"Every sample{of_first}", samples_table(result)),
         ("Curves of the training run", series_table(result)),
@@ -185,3 +188,28 @@ def _made_of(subject: Subject) -> list[Block]:
         script = reported(script_text(experiment, subject.result))
         made_of.append(Folded("A script that reproduces it", script))
     return made_of
+
+
+def times_chart(result: Result) -> Chart | None:
+    """Median or estimate of each row with its interval, and every sample as a tick."""
+    bars = []
+    for name, outcome in result.ordered:
+        if outcome.median_s is not None:
+            low, high = outcome.ci95_s or (None, None)
+            bars.append(
+                Bar(row_title(result, name), outcome.median_s, low, high, outcome.samples_s)
+            )
+        elif time := outcome.predicted_s:
+            bars.append(
+                Bar(
+                    f"{row_title(result, name)}, predicted",
+                    time.estimate,
+                    time.low,
+                    time.high,
+                    (),
+                    1,
+                )
+            )
+    many = len(bars) > _MOST_BARS
+    what = f"Time of the {_MOST_BARS} fastest rows" if many else "Time per call or step"
+    return Chart(f"{what}, with its interval", tuple(bars[:_MOST_BARS])) if bars else None

@@ -89,6 +89,7 @@ FILES = {
     "A screen": 3,
     "A sweep variable": 2,
     "A plan option": 2,
+    "A column": 2,  # the second is its test
 }
 
 

@@ -297,7 +297,8 @@ SHOWN = {
     "spmd_core/commands/calibrate.py",
     "spmd_core/commands/printed/report.py",
     "spmd_core/engine/ceilings/calibration.py",
-    "spmd_core/reports/result_tables.py",
+    "spmd_core/answers/machine_sheets.py",
+    "spmd_core/reports/run_document.py",
     "spmd_core/words/bandwidth.py",
     "ui/collectives/bandwidths.py",
 }

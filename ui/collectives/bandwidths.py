@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.base import bytes_text, seconds_text
+from spmd_core.answers import ceilings_table, fits_table, points_table
 from spmd_core.experiment import Experiment
-from spmd_core.results import Ceiling, Fit, Point, Result
+from spmd_core.results import Point, Result
 from spmd_core.time import (
     Case,
     calibration,
@@ -26,15 +26,9 @@ from spmd_core.words import (
     experiment_words,
     failures,
     headline_parts,
-    interval_words,
-    kind_title,
-    match_words,
     plan_words,
-    rate_interval_words,
-    rate_words,
     sweep_time_words,
     sweep_words,
-    value_words,
 )
 from ui import cards, choices
 from ui.charts import bandwidth as chart
@@ -43,7 +37,7 @@ from ui.lab import lab
 from ui.markdown import plain
 from ui.notebook import labels
 from ui.shell import draw_table, refusal
-from ui.tables import sheet
+from ui.tables import sortable
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
 _NOTHING = "nothing"
@@ -69,7 +63,7 @@ def draw(result: Result, when: str) -> None:
         _sweep(result.experiment, sweep.points, result.run)
     if sweep.fits:
         with st.expander("Latency and bandwidth, fitted", expanded=bool(sweep.ceilings)):
-            st.dataframe(sheet(fits_table(sweep.fits)), hide_index=True)
+            st.dataframe(sortable(fits_table(sweep.fits)), hide_index=True)
     if (
         is_own
         and result.experiment.what.has_formula
@@ -172,7 +166,7 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
         if numbers.open:
-            st.dataframe(sheet(points_table(points)), hide_index=True)
+            st.dataframe(sortable(points_table(points)), hide_index=True)
 
 
 def _over(group: str) -> str:
@@ -206,58 +200,3 @@ def _of_other(run: str | None, over: str) -> list[Point]:
         if result
         else []
     )
-
-
-def ceilings_table(ceilings: tuple[Ceiling, ...]) -> dict[str, list[str]]:
-    """A row for each ceiling."""
-    table = {
-        "ceiling": [each.title for each in ceilings],
-        "value": [value_words(each) for each in ceilings],
-        "95 % interval": [interval_words(each) for each in ceilings],
-    }
-    if any(each.data_sheet for each in ceilings):
-        table["data sheet"] = [
-            value_words(each.model_copy(update={"value": each.data_sheet}))
-            if each.data_sheet
-            else "–"
-            for each in ceilings
-        ]
-    return table
-
-
-def fits_table(fits: tuple[Fit, ...]) -> dict[str, list[str]]:
-    """A row for each kind and group of axes."""
-
-    def span(low: str, high: str) -> str:
-        return f"{low} to {high}"
-
-    return {
-        "collective": [kind_title(fit.kind) for fit in fits],
-        "over": [axes_words(fit.axes) for fit in fits],
-        "latency": [seconds_text(fit.latency_s) for fit in fits],
-        "its 95 % interval": [span(*map(seconds_text, fit.latency_ci95_s)) for fit in fits],
-        "bus bandwidth": [rate_words(fit.bandwidth) for fit in fits],
-        "its interval": [rate_interval_words(fit.bandwidth_ci95) for fit in fits],
-        "knee": [bytes_text(fit.knee_bytes) for fit in fits],
-    }
-
-
-def points_table(points: tuple[Point, ...]) -> dict[str, list[object]]:
-    """A row for each point; numbers in µs and GB/s, so that they sort."""
-
-    def per_s(rate: float | None) -> float | None:
-        return None if rate is None else rate / 1e9
-
-    def micro(seconds: float | None) -> float | None:
-        return None if seconds is None else seconds * 1e6
-
-    return {
-        "collective": [kind_title(point.kind) for point in points],
-        "over": [axes_words(point.axes) for point in points],
-        "bytes": [point.bytes for point in points],
-        "time (µs)": [micro(point.time_s) for point in points],
-        "algorithm GB/s": [per_s(point.algbw) for point in points],
-        "bus GB/s": [per_s(point.busbw) for point in points],
-        "predicted (µs)": [micro(point.predicted_s) for point in points],
-        "values": [point.error or match_words(point.correct, "–") for point in points],
-    }

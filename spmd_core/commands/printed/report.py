@@ -3,36 +3,30 @@ needs to know."""
 
 from collections.abc import Iterator
 
-from spmd_core.answers import strategies_table
+from spmd_core.answers import ceilings_table, points_table, strategies_table
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.commands import remedies
 from spmd_core.commands.printed.table import sheet_lines, table
 from spmd_core.recipes import differences_of
-from spmd_core.results import Point, Result, Shardings, Step, StrategyResult
+from spmd_core.results import Result, Shardings, Step, StrategyResult
 from spmd_core.time import measured
 from spmd_core.words import (
     CONFIRM,
     CONFIRM_PLAN,
     DEFINITIONS,
-    axes_words,
     confirmation,
     environment_words,
     evidence_words,
     experiment_words,
     fit_words,
     headline_parts,
-    interval_words,
     kept_words,
-    kind_title,
-    match_words,
     off_words,
     predicted_words,
-    rate_words,
     roofline_words,
     studies,
     texts,
     title,
-    value_words,
     values_text,
     wrong_words,
 )
@@ -108,45 +102,12 @@ def _of_strategy(name: str, outcome: StrategyResult) -> Iterator[str]:
 def _of_machine(result: Result) -> list[str]:
     """A row for each point or ceiling, then the fits in words."""
     measurements = measured(result)
-    lines = list(_ceilings(result)) if measurements.ceilings else []
+    lines = sheet_lines(ceilings_table(measurements.ceilings))
     if measurements.points and not measurements.ceilings:
-        lines += table(_point_rows(measurements.points), numbers=(2, 3, 4, 5, 6))
+        lines += sheet_lines(points_table(measurements.points))
     if measurements.fits:
         lines += ["", *map(fit_words, measurements.fits)]
     return lines + ([f"note: {DEFINITIONS}"] if measurements.points else [])
-
-
-def _point_rows(points: tuple[Point, ...]) -> list[tuple[str, ...]]:
-    rows = [("collective", "over", "bytes", "time", "algorithm", "bus", "predicted", "values")]
-    for point in points:
-        rows.append(
-            (
-                kind_title(point.kind),
-                axes_words(point.axes),
-                bytes_text(point.bytes),
-                seconds_text(point.time_s),
-                rate_words(point.algbw),
-                rate_words(point.busbw),
-                seconds_text(point.predicted_s),
-                point.error or match_words(point.correct, "–"),
-            )
-        )
-    return rows
-
-
-def _ceilings(result: Result) -> Iterator[str]:
-    rows = [("ceiling", "value", "95 % interval", "data sheet")]
-    for each in measured(result).ceilings:
-        sheet = each.model_copy(update={"value": each.data_sheet}) if each.data_sheet else None
-        rows.append(
-            (
-                each.title,
-                value_words(each),
-                interval_words(each),
-                value_words(sheet) if sheet else "–",
-            )
-        )
-    yield from table(rows, numbers=(1, 2, 3))
 
 
 def shardings_report(result: Result) -> Iterator[str]:

@@ -1,0 +1,79 @@
+"""Sheets of what a machine reaches: ceilings, points of a sweep of collectives, and their fits."""
+
+from collections.abc import Callable, Sequence
+
+from spmd_core.answers.sheet import Cell, Column, Sheet, Table, seconds, size, text
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.results import Ceiling, Fit, Point
+from spmd_core.words import (
+    axes_words,
+    interval_words,
+    kind_title,
+    match_words,
+    rate_interval_words,
+    rate_words,
+    value_words,
+)
+
+
+def _data_sheet(ceiling: Ceiling) -> Cell | None:
+    value = ceiling.data_sheet
+    if not value:
+        return None
+    return Cell(value_words(ceiling.model_copy(update={"value": value})), value)
+
+
+CEILINGS: Sheet[Ceiling] = Sheet(
+    (
+        text("Ceiling", lambda each: each.title),
+        Column("Value", lambda each: Cell(value_words(each), each.value)),
+        text("95 % interval", interval_words),
+        Column("Data sheet", _data_sheet),
+    )
+)
+
+
+def ceilings_table(ceilings: Sequence[Ceiling]) -> Table:
+    """Returns the ceilings of a calibration, each in its unit."""
+    return CEILINGS.table(ceilings, "screen")
+
+
+def _rate(title: str, of: Callable[[Point], float | None]) -> Column[Point]:
+    return Column(title, of, rate_words)
+
+
+POINTS: Sheet[Point] = Sheet(
+    (
+        text("Collective", lambda each: kind_title(each.kind)),
+        text("Over", lambda each: axes_words(each.axes)),
+        size("Bytes", lambda each: each.bytes),
+        seconds("Time", lambda each: each.time_s),
+        _rate("Algorithm bandwidth", lambda each: each.algbw),
+        _rate("Bus bandwidth", lambda each: each.busbw),
+        seconds("Predicted", lambda each: each.predicted_s),
+        text("Values", lambda each: each.error or match_words(each.correct, "")),
+    )
+)
+
+
+def points_table(points: Sequence[Point]) -> Table:
+    """Returns the points of a sweep of collectives: bytes per device, seconds, bytes per second."""
+    return POINTS.table(points, "screen")
+
+
+FITS: Sheet[Fit] = Sheet(
+    (
+        text("Collective", lambda each: kind_title(each.kind)),
+        text("Over", lambda each: axes_words(each.axes)),
+        seconds("Latency", lambda each: each.latency_s),
+        text("Its 95 % interval", lambda each: " to ".join(map(seconds_text, each.latency_ci95_s))),
+        Column("Bus bandwidth", lambda each: each.bandwidth, rate_words),
+        text("Its interval", lambda each: rate_interval_words(each.bandwidth_ci95)),
+        Column("Knee", lambda each: each.knee_bytes, bytes_text),
+    )
+)
+
+
+def fits_table(fits: Sequence[Fit]) -> Table:
+    """Returns latency, bandwidth and knee of each kind and group of axes."""
+    return FITS.table(fits, "screen")

@@ -122,7 +122,8 @@ def _newest(cluster: Cluster) -> tuple[int, str]:
 
     last = dask_processes.pid_of(cluster.workers[-1])
     with suppress(OSError), Client(cluster.address, timeout=STUCK_S, set_as_default=False) as one:
-        return next((pid_, each) for each, pid_ in one.run(pid).items() if pid_ == last)
+        pids: Any = one.run(pid)
+        return next((found, each) for each, found in pids.items() if found == last)
     raise AssertionError("the worker is gone")
 
 

@@ -91,7 +91,7 @@ def beyond(plan: Plan) -> Iterator[str]:
     gib, devices = HOSTS[chip.generation]
     if host_bytes(plan) * devices > gib * 2**30:
         yield f"{host_bytes(plan) * devices / 2**30:,.0f} GiB of a host of {gib:,}"
-    if estimate_step(plan).memory_bytes.peak > chip.hbm_bytes / chip.devices_per_chip:
+    if (estimate_step(plan).memory_bytes.peak or 0) > chip.hbm_bytes / chip.devices_per_chip:
         yield "more than its device"
 
 

@@ -47,7 +47,7 @@ _OF_NUMBERS = {
     ),
     *("money_text", "time_text", "interval_text", "ago", "count", "len", "position", "state_words"),
 }
-_DOORS = ("plain", "option", "coded", "code", "quoted", "escaped", "sheet", "formatted")
+_DOORS = ("plain", "option", "coded", "code", "quoted", "escaped", "sheet", "formatted", "sortable")
 _KEEP = ("replace", "strip", "capitalize", "lower", "upper", "removesuffix", "rstrip")
 
 

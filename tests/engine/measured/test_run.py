@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from spmd_core.engine import room
 from spmd_core.engine.measured import prepare, run as engine_run, sample
 from spmd_core.program.communication.warned import REPLICATES
 from spmd_core.results import EVENTS, Finished

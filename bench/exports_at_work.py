@@ -58,7 +58,9 @@ class Tally:
             self.missed[f"{kind}: the press failed"] += 1
             return
         url = f"{server.url}/{address.lstrip('/')}"
-        self.leaked[kind] += (await asyncio.to_thread(status, url, {}))[0] == 200
+        # `+=` with an await beside it would lose what others counted meanwhile
+        leaked, _ = await asyncio.to_thread(status, url, {})
+        self.leaked[kind] += leaked == 200
         code, words = await asyncio.to_thread(status, url, signed(age_s=0))
         self.come[kind] += code == 200
         if code != 200:

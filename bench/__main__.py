@@ -96,7 +96,8 @@ def packages(path: Path) -> set[str]:
                 found.add(package)
                 continue
             for name in [module] if module else [alias.name for alias in node.names]:
-                found |= packages(path.with_name(f"{name}.py"))
+                if name != path.stem:  # a child process imports the script that started it
+                    found |= packages(path.with_name(f"{name}.py"))
     return found
 
 

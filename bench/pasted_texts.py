@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError
-from spmd_core.experiment.pasted.pasted_text import MAX_CHARACTERS, read_pasted
+from spmd_core.experiment.pasted.pasted_syntax import MAX_CHARACTERS
+from spmd_core.experiment.pasted.pasted_text import read_pasted
 from ui.layout.paste import filled
 
 _ARRAYS = {"x": ("batch", "in"), "weights": ("in", "out"), "y": ("batch", "out")}

@@ -114,9 +114,9 @@ def archive_of(runs: Sequence[str]) -> bytes:
 
 
 def _subject(run: str) -> Subject:
-    if not (found := lab().history(runs=[run], limit=1)):
+    if not (stored := lab().history(runs=[run], limit=1)):
         raise _gone(run)
-    return Subject(found[0], lab().result(run))
+    return Subject(stored[0], lab().result(run))
 
 
 def _result(run: str) -> Result:
@@ -138,7 +138,7 @@ def download(
     words: str | None = None,
     name: str | None = None,
 ) -> None:
-    """A button that downloads a file, which is made when it is pressed; `name` tells apart buttons
+    """A button that downloads a file, which is made when it is pressed; `name` distinguishes buttons
     of the same file.
     """
     st.download_button(

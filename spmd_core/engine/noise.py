@@ -159,7 +159,7 @@ class Noise:
         return value
 
     def stepwise(self, value: Any, sums: Sums, signs: Signs) -> Any:
-        """A sum that is as far off as its levels say; one that the function itself keeps in another
+        """A sum that is as far off as its levels; one that the function itself keeps in another
         dtype than its operands is rounded to that already."""
         if value.dtype != jnp.float64:
             return value

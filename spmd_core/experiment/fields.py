@@ -229,14 +229,14 @@ class Words(Field):
 
 def fields_of(model: type[BaseModel]) -> dict[str, Field]:
     """The fields of a plan's class, in order: each an annotation of its type."""
-    found: dict[str, Field] = {}
+    rows: dict[str, Field] = {}
     for name, info in model.model_fields.items():
         for row in (each for each in info.metadata if isinstance(each, Field)):
             own = {"name": name, "value": info.default, "later": not row.always}
             if isinstance(row, Choice):
                 own["choices"] = _choices(info.annotation, row.meanings)
-            found[name] = replace(row, **own)
-    return found
+            rows[name] = replace(row, **own)
+    return rows
 
 
 def _choices(annotation: Any, meanings: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -81,28 +81,28 @@ def plain_fields(
     report: Report,
 ) -> Form:
     """The fields of these names that are accepted beside others; else they are at their default."""
-    found = dict(fields)
+    accepted = dict(fields)
     for name in names:
         if data.get(name) is None:
             continue
-        if error := refusal(parse, found | {name: data[name]}):
+        if error := refusal(parse, accepted | {name: data[name]}):
             report(f"{sentence(error)} The default is used.")
         else:
-            found[name] = data[name]
-    return found
+            accepted[name] = data[name]
+    return accepted
 
 
 def strategies(what: Workload, given: Any, fields: Form, parse: Parse, report: Report) -> list[str]:
     """The strategies that are accepted, each once; the usual ones where none is."""
-    found: list[str] = []
+    kept: list[str] = []
     for name in given[:MAX_TRIED] if isinstance(given, list | tuple) else [given]:
-        if error := refusal(parse, fields | {"strategies": [*found, name]}):
+        if error := refusal(parse, fields | {"strategies": [*kept, name]}):
             report(f"{sentence(error)} It is left out.")
         else:
-            found.append(name)
-    if not found:
+            kept.append(name)
+    if not kept:
         report(f"No strategy is left: {', '.join(what.default_strategies)} are used.")
-    return found or list(what.default_strategies)
+    return kept or list(what.default_strategies)
 
 
 def refusal(parse: Parse, fields: Form) -> RequestError | None:

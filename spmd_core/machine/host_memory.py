@@ -35,7 +35,7 @@ def own_host_bytes() -> dict[str, float]:
 
 @lru_cache(maxsize=8)
 def _read(text: str) -> dict[str, float]:
-    found = {}
+    sizes = {}
     for part in filter(None, map(str.strip, text.split(","))):
         name, _, value = part.partition("=")
         try:
@@ -48,5 +48,5 @@ def _read(text: str) -> dict[str, float]:
                 "is not a generation with the GiB of one host",
                 f"use for example {VARIABLE}=h100=2048,v5p=448, or leave it out",
             )
-        found[name.strip().lower()] = size * 2**30
-    return found
+        sizes[name.strip().lower()] = size * 2**30
+    return sizes

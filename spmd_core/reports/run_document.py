@@ -132,15 +132,15 @@ def _times(result: Result) -> list[Block]:
     blocks += [Paragraph(note) for note in studies.explained(result)]
     if chart := times_chart(result):
         blocks.append(chart)
-    found = measured(result)
-    if (ceilings := ceilings_table(found.ceilings)).rows:
+    machine = measured(result)
+    if (ceilings := ceilings_table(machine.ceilings)).rows:
         blocks += [Heading("Ceilings", 3), ceilings]
     if (parts := parts_table(result)).rows:
         blocks += [Heading("Where the predicted time goes", 3), parts]
     count = max((each.processes for each in result.strategies.values()), default=1)
     of_first = f" of the first of {processes_words(count)}" if count > 1 else ""
     for heading, table in (
-        ("Points of the sweep", points_table(found.points)),
+        ("Points of the sweep", points_table(machine.points)),
         ("Once, before the steady state", phases_table(result)),
         (f"Every sample{of_first}", samples_table(result)),
         ("Curves of the training run", series_table(result)),

@@ -67,7 +67,7 @@ def _base() -> str:
 
 
 def _to_provider(scope: Scope) -> Response | None:
-    """The same address with what Streamlit asks for in place of a provider's name: it is valid for
+    """The same address with what Streamlit expects in place of a provider's name: it is valid for
     two minutes, and a page stays open for longer.
     """
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -89,9 +89,9 @@ async def _end(scope: Scope) -> None:
 
 def _page(entry: door.Entry) -> str:
     if entry.turned_away:
-        said, forms = entry.turned_away, _form(_LOGOUT, "Log out")
+        sentence, forms = entry.turned_away, _form(_LOGOUT, "Log out")
     else:
-        said = "This dashboard asks for a login."
+        sentence = "This dashboard asks for a login."
         forms = "".join(
             _form(_LOGIN, "Log in" if name == "default" else f"Log in with {name}", name)
             for name in entry.providers
@@ -99,7 +99,7 @@ def _page(entry: door.Entry) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>SPMD Lab</title>'
-        f"<style>{_STYLE}</style></head><body><h1>SPMD Lab</h1><p>{escape(said)}</p>{forms}"
+        f"<style>{_STYLE}</style></head><body><h1>SPMD Lab</h1><p>{escape(sentence)}</p>{forms}"
         "</body></html>"
     )
 

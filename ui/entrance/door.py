@@ -97,12 +97,12 @@ def member_of(sent: Mapping[str, str]) -> cookies.Login | None:
     auth = _secrets().auth
     if not isinstance(auth, Mapping) or not isinstance(secret := auth.get("cookie_secret"), str):
         return None
-    found, lasts_s = cookies.login_of(sent, secret), read_settings().login_s
-    if found is None or found.claims.get("provider") not in login.providers(auth):
+    member, lasts_s = cookies.login_of(sent, secret), read_settings().login_s
+    if member is None or member.claims.get("provider") not in login.providers(auth):
         return None
     folder = default_data_folder()
-    is_over = logins.is_over(folder, auth, found.person, found.made_at, lasts_s)
-    return None if is_over else found
+    is_over = logins.is_over(folder, auth, member.person, member.made_at, lasts_s)
+    return None if is_over else member
 
 
 def check() -> None:

@@ -66,8 +66,8 @@ class Downloads:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a download, or pass the request on."""
-        found = _ADDRESS.search(scope["path"]) if scope["type"] == "http" else None
-        await (await _answer(scope, found[1]) if found else self._app)(scope, receive, send)
+        matched = _ADDRESS.search(scope["path"]) if scope["type"] == "http" else None
+        await (await _answer(scope, matched[1]) if matched else self._app)(scope, receive, send)
 
 
 _by_token: WeakValueDictionary[str, Download] = WeakValueDictionary()

@@ -1,7 +1,7 @@
 """Which Host and Origin are served: a page that a foreign DNS name was rebound to is not.
 
 A browser that opened `http://evil.example:8501`, whose DNS answer then becomes 127.0.0.1, sends
-`Host: evil.example:8501`: Host and Origin agree, and only the name tells such a page from an own one.
+`Host: evil.example:8501`: Host and Origin agree, and only the name distinguishes such a page from an own one.
 """
 
 import re

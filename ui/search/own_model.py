@@ -46,8 +46,8 @@ def fields(
             model = config.size.name
             st.caption(plain(f"{config.architecture}: {parameters_words(config.size)}"))
         chosen = size_inputs(model, sizes, keyed)
-    found = chosen | _held(model, plan, keyed)
-    return model, {name: found[name] for name in (*plan, *found) if name in found}
+    chosen_fields = chosen | _held(model, plan, keyed)
+    return model, {name: chosen_fields[name] for name in (*plan, *chosen_fields) if name in chosen_fields}
 
 
 def _held(model: str, plan: Mapping[str, Any], keyed: forms.Keyed) -> dict[str, object]:

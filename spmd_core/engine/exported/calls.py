@@ -36,7 +36,7 @@ _FLAGS = {"true": 1, "false": 0}
 
 
 class _Misfit(Exception):
-    """What of a call does not match, to follow its name."""
+    """The mismatch of a call, to follow its name."""
 
 
 def check_call(op: Any, target: str, is_final: bool) -> None:

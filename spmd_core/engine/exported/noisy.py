@@ -226,7 +226,7 @@ class _Noise:
         value.replace_all_uses_except(again, exact.owner.operation)
 
     def _stepwise(self, op: Any, exact: Any, dtype: str) -> Any:
-        """A sum that is as far off as its levels say."""
+        """A sum that is as far off as its levels."""
         noise, walking, losing, gaining = (Float64(each).like(exact) for each in self._levels)
         sums = sums_of(op, exact, Float64(self._levels.noise) * 0.0 + 1.0)
         walk, loss, gain = sums.kept_in(EPS[dtype], Float64)

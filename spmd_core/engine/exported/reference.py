@@ -117,8 +117,8 @@ def _check(program: Program) -> None:
     described = program.described
     if "cpu" not in described.platforms:
         raise refuse("the program", "was exported without the platform cpu", "add it, to compare")
-    if found := [leaf.path for leaf in described.outputs if leaf.dtype.startswith("complex")]:
-        raise refuse(found[0], "is complex", "return its real and imaginary parts, to compare")
+    if unreal := [leaf.path for leaf in described.outputs if leaf.dtype.startswith("complex")]:
+        raise refuse(unreal[0], "is complex", "return its real and imaginary parts, to compare")
     leaves = (*described.arguments, *described.outputs)
     if (count := sum(math.prod(program.shape(leaf)) for leaf in leaves)) > MOST_ELEMENTS:
         raise refuse(f"{count:,} elements", f"are more than {MOST_ELEMENTS:,}", "use smaller sizes")

@@ -69,7 +69,7 @@ class Signature:
         results: Sequence[ArrayType],
         attributes: Mapping[str, int],
     ) -> str | None:
-        """Returns what of a call does not match, to follow its name; None if all does."""
+        """Returns the mismatch of a call, to follow its name; None if all of it matches."""
         counts = [(len(operands), len(self.operands)), (len(results), len(self.results))]
         for kind, (count, expected) in zip(("operands", "results"), counts, strict=True):
             if count != expected:

@@ -20,7 +20,7 @@ _TYPED = {  # attribute -> what it may be
 def top_k_misfit(
     operands: Sequence[ArrayType], results: Sequence[ArrayType], attributes: Mapping[str, str]
 ) -> str | None:
-    """Returns what of a call does not match, to follow its name; None if all does. Sizes are not
+    """Returns the mismatch of a call, to follow its name; None if all of it matches. Sizes are not
     compared where one is dynamic.
 
     Args:

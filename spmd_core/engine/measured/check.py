@@ -252,8 +252,8 @@ def own_references(
             raise refuse(is_complex[0], "is complex", "return its real and imaginary parts")
         values = [np.asarray(array, np.float64) for array in results.values()]
         if not how.eps:
-            found = [Reference(value, bound(Bounded(value), how), how.dtype) for value in values]
-            return dict(zip(results, found, strict=True))
+            references = [Reference(value, bound(Bounded(value), how), how.dtype) for value in values]
+            return dict(zip(results, references, strict=True))
         noise = Noise(how, experiment.device_count)
         given = names[function], arguments, values, noise, experiment.seed
         spreads, sums = spread(*given), added_up(*given)

@@ -41,7 +41,7 @@ def _ends(
 ) -> tuple[list[list[Bounded]], int]:
     """Results of sums as they are, and where they lose, and gain, all they can; and how many terms
     the longest has."""
-    found, terms = list[list[Bounded]](), 0.0
+    sums, terms = list[list[Bounded]](), 0.0
     for loss, gain in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)):
         at, longest = run(np.zeros(rows.shape[1]), np.array([0.0, loss, gain]))
         exact = [np.asarray(each, np.float64) for each in at]
@@ -53,6 +53,6 @@ def _ends(
                 for each, to, value in zip(squares, moved, exact, strict=True)
             ]
         spreads = [np.sqrt(each / len(rows)) for each in squares]
-        found.append([Bounded(*each) for each in zip(exact, spreads, strict=True)])
+        sums.append([Bounded(*each) for each in zip(exact, spreads, strict=True)])
         terms = max(terms, float(longest))
-    return found, int(terms)
+    return sums, int(terms)

@@ -9,28 +9,18 @@ dtype off `jnp.zeros((64, 128), jnp.bfloat16)` and the like, or off a type as JA
 """
 
 import ast
-import re
-import textwrap
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from spmd_core.base import RequestError, parsed, refuse, shorten
+from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.experiment.pasted.meshes import MESHES, makes_devices, read_mesh
 from spmd_core.experiment.pasted.names import Names, names_of
 from spmd_core.experiment.pasted.pasted_arrays import PastedArray, made_arrays, printed_arrays
-from spmd_core.experiment.pasted.specs import READ, SpecAt, axes_of_tuple, specs_of
+from spmd_core.experiment.pasted.pasted_syntax import check_length, no_spec, syntax_of
+from spmd_core.experiment.pasted.specs import SpecAt, axes_of_tuple, specs_of
 from spmd_core.experiment.rules import check_axis
 from spmd_core.experiment.types import Mesh, Spec
-
-MAX_CHARACTERS = 4000
-MAX_BRACKETS = 24  # one inside the other
-MAX_MARKS = 400  # operators and brackets: a chain of them is as deep as it is long
-MAX_DEPTH = 60  # levels of syntax
-_MARKS = re.compile(r"[-+*/%@&|^~(\[{:]|\b(?:not|if|else|await|yield|and|or|in|is)\b")
-# as JAX prints a mesh: no Python, but for its pairs
-_PRINTED = re.compile(r"Mesh\(((?:'[^'()]*': ?\d+(?:, ?)?)+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +80,12 @@ def read_pasted(text: str) -> Pasted:
     Raises:
         RequestError: The text has no spec, mesh or array.
     """
-    _check_length(text)
+    check_length(text)
     read = _Read()
     _types(text, read)
     is_type = bool(read.specs)
     try:
-        tree, code = _parsed(text)
+        tree, code = syntax_of(text)
     except RequestError:
         if not is_type or any(name in text for name in ("Mesh", "make_mesh", "Partition")):
             raise
@@ -103,7 +93,7 @@ def read_pasted(text: str) -> Pasted:
         skipped = text[: len(text) - len(text.lstrip())].count("\n")
         _code(tree, code, read, skipped, is_type)
     if not read.receipt:
-        raise _no_spec(text)
+        raise no_spec(text)
     receipt = tuple(sorted(read.receipt, key=lambda each: each.line))
     mesh = read.meshes[0] if read.meshes else None
     return Pasted(tuple(read.specs), mesh, tuple(read.arrays), receipt)
@@ -121,7 +111,7 @@ def read_spec(text: str) -> Spec:
             raise each.problem
     if len(pasted.specs) != 1:
         raise (
-            _no_spec(text)
+            no_spec(text)
             if not pasted.specs
             else refuse(shorten(text), f"has {len(pasted.specs)} specs", "write one")
         )
@@ -136,70 +126,6 @@ def spec_code(spec: Spec) -> str:
     """
     entries = [axes if len(axes) > 1 else next(iter(axes), None) for axes in spec]
     return f"P({', '.join(map(repr, entries))})"
-
-
-def _no_spec(text: str) -> RequestError:
-    return refuse(
-        shorten(text, 60) if text.strip() else "an empty text",
-        "has no PartitionSpec",
-        f"write {READ}; it is read, not evaluated",
-    )
-
-
-def _check_length(text: str) -> None:
-    if len(text) > MAX_CHARACTERS:
-        raise refuse(
-            f"a text of {len(text):,} characters",
-            f"is longer than {MAX_CHARACTERS:,}",
-            "paste the line with the PartitionSpec alone",
-        )
-
-
-def _parsed(text: str) -> tuple[ast.Module, str]:
-    """The syntax of a text, and the code that it was read from; size and depth are bounded before
-    and after Python's parser, which spends long on some texts.
-    """
-    if _brackets(text) > MAX_BRACKETS or len(_MARKS.findall(text)) > MAX_MARKS:
-        raise _too_much(text)
-    code = _PRINTED.sub(
-        lambda match: f"Mesh({{{match[1].rstrip(', ')}}}, ", textwrap.dedent(text).strip()
-    )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = parsed(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _no_spec(text) from error
-    if _is_deep(tree):
-        raise _too_much(text)
-    return tree, code
-
-
-def _too_much(text: str) -> RequestError:
-    return refuse(
-        shorten(text),
-        "has too many brackets or operators to be read",
-        "paste the line with the PartitionSpec alone",
-    )
-
-
-def _brackets(text: str) -> int:
-    """How deep brackets are nested, counting those inside of texts too."""
-    depth = deepest = 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}" and depth > 0)
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _is_deep(tree: ast.AST) -> bool:
-    """Whether a syntax tree has more than `MAX_DEPTH` levels; without recursion."""
-    level = [tree]
-    for _ in range(MAX_DEPTH):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-        if not level:
-            return False
-    return True
 
 
 def _types(text: str, read: _Read) -> None:

@@ -193,14 +193,14 @@ class _Walk:
         if _is_meant(each, of):
             known[each.name] = [tuple(tuple(a for a in dim if a not in axes) for dim in labels)]
             return
-        found = _Lost(each, axes, labels)
+        lost = _Lost(each, axes, labels)
         if each.name in self.lost:
             return
-        self.lost[each.name] = found
+        self.lost[each.name] = lost
         if each.opcode == "gather":
-            self.kept_at[each.name] = found
+            self.kept_at[each.name] = lost
         if not any(name in self.lost for name in each.operands) and each.frames:
-            self.first.append(found)
+            self.first.append(lost)
 
 
 @dataclass

@@ -100,7 +100,7 @@ class Search(Work):
 
     @property
     def problem_words(self) -> str:
-        """The sentences that say why it paused, or what it lost; "" where neither is so."""
+        """Returns why it paused, or what it lost; "" where neither is so."""
         return f"The search paused. {self.problem}" if self.state == "paused" else self.problem
 
     @property

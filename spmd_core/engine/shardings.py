@@ -3,6 +3,7 @@ the compiler writes of a compile of its own; the program that is timed is left a
 """
 
 import linecache
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,18 @@ def compiled_again(
         return of_folder(folder, mesh, collectives, file)
 
 
+def source_lines(name: str) -> list[str]:
+    """Returns the lines of a source: of a program that was composed here, or of an absolute path.
+
+    An exported program names files as it likes, by their last two parts. Read below the folder of
+    the server, such a name would quote a file of it.
+    """
+    kept = linecache.cache.get(name)
+    if kept and kept[1:2] == (None,):  # no time of a file: the text was put there by `lower.py`
+        return linecache.getlines(name)
+    return linecache.getlines(name) if os.path.isabs(name) else []
+
+
 def of_folder(
     folder: Path,
     mesh: Mesh,
@@ -50,7 +63,7 @@ def of_folder(
         return Shardings(reason=NoShardings.NO_DUMP)
     try:
         module = parse_module(files[0].read_text())
-        return steps_of(module, mesh, linecache.getlines, collectives, file)
+        return steps_of(module, mesh, source_lines, collectives, file)
     except Exception as error:  # a reader that meets what it does not know costs no run
         return Shardings(reason=" ".join(str(error).split())[:300] or type(error).__name__)
 

@@ -7,12 +7,7 @@ import streamlit as st
 from spmd_core.base import RequestError
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
-from spmd_core.words import (
-    domains_words,
-    layout_headline,
-    not_placed_words,
-    numbers_words,
-)
+from spmd_core.words import domains_words, layout_headline, not_placed_words, numbers_words
 from ui import cards, course, inputs, links, live, mesh_fields, shell, state
 from ui.lab import lab
 from ui.layout import element, moves, paste, picture as layout_charts, placing, product, shape

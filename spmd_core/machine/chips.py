@@ -207,7 +207,10 @@ BY_DEVICE_KIND = {kind: chip.generation for chip in CHIPS.values() for kind in c
 def sheet_bytes(device_kind: str) -> int | None:
     """Memory of a device by its data sheet; None of a kind that has none here."""
     generation = BY_DEVICE_KIND.get(device_kind)
-    return CHIPS[generation].device_hbm_bytes if generation else None
+    if generation is None:
+        return None
+    chip = CHIPS[generation]
+    return chip.hbm_bytes // chip.devices_per_chip
 
 
 TITLES_BY_PCI_ID = {

@@ -1,16 +1,16 @@
 """A real browser whose DNS answers 127.0.0.1 for a foreign name is shown the refusal, not a screen."""
 
-from playwright.sync_api import Playwright, sync_playwright
+from playwright.sync_api import BrowserType
 
 from bench.server import CHROMIUM, Server
 
 RULES = "MAP evil.example 127.0.0.1, MAP lab.example.com 127.0.0.1"
 
 
-def opened(playwright: Playwright, port: int, name: str, path: str = "/"):
+def opened(chromium: BrowserType, port: int, name: str, path: str = "/"):
     """Status and text of a page, and whether its script can open the screens' connection."""
     args = ["--no-sandbox", "--disable-gpu", f"--host-resolver-rules={RULES}"]
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
+    browser = chromium.launch(executable_path=CHROMIUM, args=args)
     try:
         page = browser.new_page()
         answer = page.goto(f"http://{name}:{port}{path}")
@@ -27,19 +27,19 @@ def opened(playwright: Playwright, port: int, name: str, path: str = "/"):
         browser.close()
 
 
-def test_a_rebound_page_is_refused_and_a_listed_name_is_served(tmp_path):
+def test_a_rebound_page_is_refused_and_a_listed_name_is_served(tmp_path, page):
     server = Server(tmp_path, "--server.allowedHosts", "lab.example.com")
     server.start()
+    chromium = page.context.browser.browser_type
     try:
-        with sync_playwright() as playwright:
-            status, text, opens = opened(playwright, server.port, "evil.example", "/compare")
-            assert (status, opens) == (403, False)
-            assert text.startswith("Host evil.example is no name of this dashboard")
-            # from the one page that is served under any name, the connection is refused as well
-            health = opened(playwright, server.port, "evil.example", "/_stcore/health")
-            assert health == (200, "ok", False)
-            for name in ("lab.example.com", "localhost", "127.0.0.1"):
-                status, _, opens = opened(playwright, server.port, name)
-                assert (status, opens) == (200, True), name
+        status, text, opens = opened(chromium, server.port, "evil.example", "/compare")
+        assert (status, opens) == (403, False)
+        assert text.startswith("Host evil.example is no name of this dashboard")
+        # from the one page that is served under any name, the connection is refused as well
+        health = opened(chromium, server.port, "evil.example", "/_stcore/health")
+        assert health == (200, "ok", False)
+        for name in ("lab.example.com", "localhost", "127.0.0.1"):
+            status, _, opens = opened(chromium, server.port, name)
+            assert (status, opens) == (200, True), name
     finally:
         server.stop()

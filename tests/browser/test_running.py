@@ -63,8 +63,8 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
         assert rounded == [0.0214, 0.8931, 0.5989, 0.9774]
     # alike, and so in one row
     both = "(Automatic, Constrained|Constrained, Automatic)"
-    assert re.search(rf"{both}\s+all-reduce over x, 16 B\s", text)
-    assert re.search(r"shard_map\s+all-reduce over x, 16 B\s", text)
+    assert re.search(rf"{both}\s+all-reduce\s+x\s+16 B\s", text)
+    assert re.search(r"shard_map\s+all-reduce\s+x\s+16 B\s", text)
     assert "no communication" in text  # single
     assert "jnp.matmul(x, weights" in text  # the line that caused it
     assert text.count("match") >= 4

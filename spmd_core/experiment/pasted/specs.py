@@ -110,8 +110,11 @@ class _SpecReader:
     def _assigned(self, visit: _Visit, node: ast.Assign | ast.AnnAssign) -> list[_Visit]:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         target = targets[0] if len(targets) == 1 else None
-        both = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
-        if both and len(target.elts) == len(node.value.elts):
+        if (
+            isinstance(target, ast.Tuple)
+            and isinstance(node.value, ast.Tuple)
+            and len(target.elts) == len(node.value.elts)
+        ):
             pairs = zip(target.elts, node.value.elts, strict=True)
             return [_Visit(value, assigned=getattr(one, "id", "")) for one, value in pairs]
         value = [] if node.value is None else [node.value]

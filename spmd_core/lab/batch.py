@@ -93,6 +93,8 @@ class Batch:
         )
         for run in [run for run in self._runs if run not in active]:
             status = self._lab.status(run)
+            # a run may end between two looks, with what was left out on its way
+            self.left_out = status.left_out or self.left_out
             if status.is_over:
                 if status.error and status.error.kind == LOST:
                     self.lost.append(status.error.message)

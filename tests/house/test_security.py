@@ -240,7 +240,7 @@ HELD = {
 }  # fmt: skip
 # what says how to set something up, where it stands, or how browsers are
 NO_CLAIM = (
-    "The provider is not asked again while a login lasts",
+    "The provider is not queried again while a login lasts",
     "Tunnel to it",
     "Whoever reaches the dashboard can run programs",
     "Before binding it to another address",

@@ -19,7 +19,7 @@ _MOST_LINKS = 8
 # Streamlit lets text in a cell be 25rem wide at most, however wide the table is.
 _STYLE = """<style>
 .st-key-communication td [data-testid="stMarkdownContainer"] { max-width: none; }
-.st-key-communication td:nth-child(-n+2) [data-testid="stMarkdownContainer"] { min-width: 11rem; }
+.st-key-communication td:nth-child(-n+2) [data-testid="stMarkdownContainer"] { min-width: 7rem; }
 .st-key-communication code { white-space: pre-wrap; overflow-wrap: anywhere; }
 @media (max-width: 1100px) {
   .st-key-communication td:nth-child(-n+2) [data-testid="stMarkdownContainer"] { min-width: 5rem; }

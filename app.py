@@ -49,10 +49,10 @@ def gate(app: ASGIApp) -> ASGIApp:
     if sys.version_info < (3, 11):  # noqa: UP036 - the screens report that Python is too old
         return app
     from spmd_core.base import descriptors
-    from ui.entrance import connections
-    from ui.entrance.downloads import Downloads
-    from ui.entrance.gate import Gate
-    from ui.entrance.short import ShortLinks
+    from spmd_lab.ui.entrance import connections
+    from spmd_lab.ui.entrance.downloads import Downloads
+    from spmd_lab.ui.entrance.gate import Gate
+    from spmd_lab.ui.entrance.short import ShortLinks
 
     descriptors.raise_limit()
     connections.bound()
@@ -73,8 +73,10 @@ async def lifespan(app: object) -> AsyncIterator[None]:
 def reported(error: Exception) -> bool:
     """A failure that no screen has caught: its sentence where it has one; whether it was shown."""
     from spmd_core.base import LabError
-    from ui.entrance import version
-    from ui.markdown import plain  # not before a screen has reported that Python is too old
+    from spmd_lab.ui.entrance import version
+    from spmd_lab.ui.markdown import (
+        plain,  # not before a screen has reported that Python is too old
+    )
 
     if version.source.has_changed(now=True):
         st.error(version.START_AGAIN, icon=":material/restart_alt:")

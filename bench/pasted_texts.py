@@ -13,7 +13,7 @@ from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError
 from spmd_core.experiment.pasted.pasted_syntax import MAX_CHARACTERS
 from spmd_core.experiment.pasted.pasted_text import read_pasted
-from ui.layout.paste import filled
+from spmd_lab.ui.layout.paste import filled
 
 _ARRAYS = {"x": ("batch", "in"), "weights": ("in", "out"), "y": ("batch", "out")}
 _NAMES = ("x", "y", "data", "a b", "", "\\ud800", "\\x00", "é", "None", "x" * 40, "\\N{BULLET}")

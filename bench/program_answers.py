@@ -44,7 +44,7 @@ from spmd_core.results import StrategyResult
 from spmd_core.script import program_text
 from spmd_core.search import read_array_question
 from spmd_core.trials import Search
-from ui.programs import result, treemap
+from spmd_lab.ui.programs import result, treemap
 
 TARGET, SMALL = "tpu:v5e:2x4", "tpu:v5e:2x2"
 # that a search makes: by number, since a budget in seconds is another on a machine at work

@@ -3,10 +3,10 @@
 import streamlit as st
 
 from spmd_core.words import DEFINITIONS, ago
-from ui import cards, exports, links, live, shell, state
-from ui.collectives import bandwidths, inputs
-from ui.lab import lab
-from ui.markdown import as_sentence, plain
+from spmd_lab.ui import cards, exports, links, live, shell, state
+from spmd_lab.ui.collectives import bandwidths, inputs
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.markdown import as_sentence, plain
 
 share = shell.open_page("collectives")
 head = st.container(horizontal=True, vertical_alignment="center")

@@ -3,9 +3,9 @@
 import streamlit as st
 
 from spmd_core.words import ago, experiment_size_words, explained
-from ui import cards, course, exports, links, live, next_step, remedies, shell, state
-from ui.charts import curve
-from ui.compare import (
+from spmd_lab.ui import cards, course, exports, links, live, next_step, remedies, shell, state
+from spmd_lab.ui.charts import curve
+from spmd_lab.ui.compare import (
     changed,
     communication,
     comparison,
@@ -15,9 +15,9 @@ from ui.compare import (
     variants,
     view as views,
 )
-from ui.lab import lab
-from ui.markdown import code, plain
-from ui.notebook import labels, tour
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.markdown import code, plain
+from spmd_lab.ui.notebook import labels, tour
 
 share = shell.open_page("compare")
 with st.sidebar:

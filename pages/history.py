@@ -5,10 +5,10 @@ import streamlit as st
 from spmd_core.experiment import PROGRAM_FILE, workload_names
 from spmd_core.results import STATES
 from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
-from ui import links, live, shell
-from ui.compare import beside
-from ui.history import listing as history, opening, searches, side_by_side
-from ui.notebook import archives
+from spmd_lab.ui import links, live, shell
+from spmd_lab.ui.compare import beside
+from spmd_lab.ui.history import listing as history, opening, searches, side_by_side
+from spmd_lab.ui.notebook import archives
 
 share = shell.open_page("history")
 st.title("History")

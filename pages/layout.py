@@ -8,12 +8,12 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import layout_of
 from spmd_core.script import program_text, three_lines
 from spmd_core.words import domains_words, layout_headline, not_placed_words, numbers_words
-from ui import cards, course, inputs, links, live, mesh_fields, shell, state
-from ui.lab import lab
-from ui.layout import element, moves, paste, picture as layout_charts, placing, product, shape
-from ui.layout.domains import domains_of, hosts_of, with_hosts
-from ui.markdown import plain
-from ui.tables import sheet
+from spmd_lab.ui import cards, course, inputs, links, live, mesh_fields, shell, state
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.layout import element, moves, paste, picture, placing, product, shape
+from spmd_lab.ui.layout.domains import domains_of, hosts_of, with_hosts
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.tables import sheet
 
 share = shell.open_page("layout")
 with st.sidebar:
@@ -65,20 +65,20 @@ if paste.is_unread("layout"):
     st.stop()
 st.subheader(plain(layout_headline(placed, experiment.dtype)), anchor=False)
 
-picture, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
-with picture:
+drawn, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
+with drawn:
     st.caption(
         f"{plain(numbers_words(placed))} Same color, same data. Point at a cell for what it holds, "
         "and to light every device that holds the same."
     )
-    alt = layout_charts.alt_text(placed, experiment.dtype)
+    alt = picture.alt_text(placed, experiment.dtype)
     st.vega_lite_chart(
-        layout_charts.picture(placed, experiment.dtype, domains_of(experiment) or hosts_of(placed)),
+        picture.picture(placed, experiment.dtype, domains_of(experiment) or hosts_of(placed)),
         alt=alt,
         width="stretch",
         key="picture",
     )
-    st.markdown(layout_charts.notes(placed))
+    st.markdown(picture.notes(placed))
     if apart := domains_words(experiment):
         st.markdown(plain(apart))
     element.field(placed)
@@ -106,11 +106,9 @@ with st.expander(
             st.caption(plain(str(error)))
 with st.expander("Every device as a table", key="table", on_change="rerun") as numbers:
     if numbers.open:
-        st.dataframe(sheet(layout_charts.table(placed, experiment.dtype)), hide_index=True)
-        if placed.device_count > layout_charts.TABLE_ROWS:
-            st.caption(
-                f"The first {layout_charts.TABLE_ROWS:,} of {placed.device_count:,} devices."
-            )
+        st.dataframe(sheet(picture.table(placed, experiment.dtype)), hide_index=True)
+        if placed.device_count > picture.TABLE_ROWS:
+            st.caption(f"The first {picture.TABLE_ROWS:,} of {placed.device_count:,} devices.")
 
 links.write_query("layout", experiment, run)
 links.share_box(share, "layout", experiment, run)

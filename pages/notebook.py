@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from ui import links, shell
-from ui.notebook import collection, collections
+from spmd_lab.ui import links, shell
+from spmd_lab.ui.notebook import collection, collections
 
 share = shell.open_page("notebook")
 shown = collections.opened()

@@ -6,11 +6,11 @@ import streamlit as st
 
 from spmd_core.machine import compiler_refusal
 from spmd_core.words import ago, model_words
-from ui import course, exports, links, live, next_step, price, remedies, shell, state
-from ui.lab import find, lab
-from ui.markdown import as_sentence, plain
-from ui.notebook import labels, tour
-from ui.predict import keep, plan_inputs, prediction, study, sweep
+from spmd_lab.ui import course, exports, links, live, next_step, price, remedies, shell, state
+from spmd_lab.ui.lab import find, lab
+from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.notebook import labels, tour
+from spmd_lab.ui.predict import keep, plan_inputs, prediction, study, sweep
 
 share = shell.open_page("predict")
 keep.from_query()

@@ -5,9 +5,9 @@ would communicate, and what would be better.
 import streamlit as st
 
 from spmd_core.experiment import programs
-from ui import links, live, shell, state
-from ui.markdown import code, plain
-from ui.programs import better, door, fields, result
+from spmd_lab.ui import links, live, shell, state
+from spmd_lab.ui.markdown import code, plain
+from spmd_lab.ui.programs import better, door, fields, result
 
 share = shell.open_page("programs")
 experiment = state.experiment("programs")

@@ -6,10 +6,10 @@ import streamlit as st
 
 from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.words import screen_title
-from ui import course, links, shell
-from ui.lab import lab
-from ui.markdown import plain
-from ui.notebook import tour
+from spmd_lab.ui import course, links, shell
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.notebook import tour
 
 share = shell.open_page("recipes")
 done = lab().succeeded()

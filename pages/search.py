@@ -4,10 +4,10 @@ import streamlit as st
 
 from spmd_core.trials import FEW, searches as running
 from spmd_core.words import screen_title, search as words
-from ui import exports, links, shell
-from ui.lab import asker, begin, lab
-from ui.markdown import as_sentence, plain
-from ui.search import answer, keep, question_inputs
+from spmd_lab.ui import exports, links, shell
+from spmd_lab.ui.lab import asker, begin, lab
+from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.search import answer, keep, question_inputs
 
 share = shell.open_page("search")
 is_linked = keep.QUERY in st.query_params

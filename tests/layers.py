@@ -12,7 +12,7 @@ HEAVY = {
     "jax": ("spmd_core/engine/", "spmd_core/script/programs/"),
     "jaxlib": ("spmd_core/engine/", "spmd_core/script/programs/"),
     "libtpu": ("spmd_core/engine/",),
-    "streamlit": ("app.py", "home.py", "pages/", "ui/"),
+    "streamlit": ("app.py", "home.py", "pages/", "spmd_lab/ui/"),
     "sqlite3": ("spmd_core/lab/store/",),
     # what it receives it unpickles: never in the lab's process
     "distributed": tuple(
@@ -89,7 +89,11 @@ def source_files(root: Path = ROOT) -> list[Path]:
     rooms = [
         root / "app.py",
         root / "home.py",
-        *(path for room in ("pages", "ui", "spmd_core") for path in (root / room).rglob("*.py")),
+        *(
+            path
+            for room in ("pages", "spmd_lab", "spmd_core")
+            for path in (root / room).rglob("*.py")
+        ),
     ]
     return sorted(path for path in rooms if path.exists() and "__pycache__" not in path.parts)
 
@@ -164,10 +168,10 @@ def broken_rules(path: str, source: str) -> list[str]:
             found.append(f"{path}:{line} imports everything of {name[:-2]}")
         if (
             name.startswith("spmd_core.lab")
-            and path.startswith(("app.py", "home.py", "pages/", "ui/"))
-            and path != "ui/lab.py"
+            and path.startswith(("app.py", "home.py", "pages/", "spmd_lab/ui/"))
+            and path != "spmd_lab/ui/lab.py"
         ):
-            found.append(f"{path}:{line} imports {name}; only ui/lab.py may")
+            found.append(f"{path}:{line} imports {name}; only spmd_lab/ui/lab.py may")
     return found
 
 
@@ -209,7 +213,9 @@ def room_of(module: str) -> str | None:
     if first == "spmd_core":
         inside = rest.partition(".")[0]
         return DOORS.get(inside, inside) or None
-    return DOORS.get(first, first) if first in ("ui", "pages", "home", "app") else None
+    if first == "spmd_lab":
+        return rest.partition(".")[0] or None
+    return DOORS.get(first, first) if first in ("pages", "home", "app") else None
 
 
 def _floor(module: str) -> int | None:
@@ -220,16 +226,16 @@ def _floor(module: str) -> int | None:
 
 def _ui_floor(module: str) -> int | None:
     """The number of the floor of a module of `ui`, from the bottom; None where it is none of these."""
-    first, _, rest = module.partition(".")
+    _, inside, rest = module.partition("spmd_lab.ui.")
     room = rest.partition(".")[0]
     return next(
-        (number for number, rooms in enumerate(UI_FLOORS) if first == "ui" and room in rooms), None
+        (number for number, rooms in enumerate(UI_FLOORS) if inside and room in rooms), None
     )
 
 
 def ui_rooms(root: Path = ROOT) -> set[str]:
     """The rooms of `ui`: its folders and files."""
-    return _inside(root / "ui")
+    return _inside(root / "spmd_lab/ui")
 
 
 def rooms(root: Path = ROOT) -> set[str]:

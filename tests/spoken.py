@@ -294,7 +294,8 @@ def _doors(tree: ast.Module) -> set[str]:
     return {
         alias.asname or alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module in ("ui.markdown", "ui.tables")
+        if isinstance(node, ast.ImportFrom)
+        and node.module in ("spmd_lab.ui.markdown", "spmd_lab.ui.tables")
         for alias in node.names
         if alias.name in _DOORS
     }
@@ -408,12 +409,12 @@ def _calls(node: ast.AST, inside: Function | None) -> Iterator[tuple[ast.Call, F
 
 
 def speech(root: Path = ROOT) -> Speech:
-    """Of everything that is drawn: `app.py`, `home.py`, `pages` and `ui`."""
+    """Of everything that is drawn: `app.py`, `home.py`, `pages` and `spmd_lab/ui`."""
     files = [path.relative_to(root) for path in source_files(root)]
     return Speech(
         {
             str(file): (root / file).read_text("utf-8")
             for file in files
-            if file.parts[0] in ("app.py", "home.py", "pages", "ui")
+            if file.parts[0] in ("app.py", "home.py", "pages", "spmd_lab")
         }
     )

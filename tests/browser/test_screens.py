@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from bench.browser import PATIENCE_MS, settled, visit
+from spmd_lab.ui.shell import PAGES
 from tests.browser.stored import MEASURED
-from ui.shell import PAGES
 
 SCREENS = tuple("" if name == "overview" else name for name in PAGES)
 FITS = """() => { const main = document.querySelector('[data-testid="stMain"]');

@@ -19,7 +19,7 @@ from spmd_core.search import parse_sweep, variants
 
 # one of the rule's three callers is the screen: not where Streamlit is not, beside the newer JAX
 pytest.importorskip("streamlit")
-from ui.predict import drafts
+from spmd_lab.ui.predict import drafts
 
 DECODER = {"workload": "decoder", "options": {"model": "scaled:1"}}
 LAYER = {"workload": "layer", "sharding": {"batch": "x"}}

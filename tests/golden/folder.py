@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-import ui.lab
+import spmd_lab.ui.lab
 from spmd_core.lab import Lab
 from tests.golden.runs import PACKED
 
@@ -38,7 +38,7 @@ def opened(folder: Path) -> Iterator[Lab]:
         _forget()
         lab = Lab.open(folder, serve=False)
         try:
-            with mock.patch.object(ui.lab, "Lab", SimpleNamespace(open=lambda *_: lab)):
+            with mock.patch.object(spmd_lab.ui.lab, "Lab", SimpleNamespace(open=lambda *_: lab)):
                 yield lab
         finally:
             lab.close()
@@ -49,7 +49,7 @@ def opened(folder: Path) -> Iterator[Lab]:
 def _forget() -> None:
     """Screens keep what they read of a run by its id."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("ui."):
+        if name.startswith("spmd_lab.ui."):
             for value in vars(module).values():
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()

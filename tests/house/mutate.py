@@ -31,18 +31,21 @@ SHOWN = (
     "spmd_core/words",
     "spmd_core/reports",
     "spmd_core/commands/printed",
-    "ui/compare",
-    "ui/collectives",
-    "ui/charts",
-    "ui/history",
-    "ui/predict",
-    "ui/search",
-    "ui/notebook",
+    "spmd_lab/ui/compare",
+    "spmd_lab/ui/collectives",
+    "spmd_lab/ui/charts",
+    "spmd_lab/ui/history",
+    "spmd_lab/ui/predict",
+    "spmd_lab/ui/search",
+    "spmd_lab/ui/notebook",
 )
-SHOWN_FILES = ("spmd_core/commands", "ui")  # modules of these folders, without what is in them
+SHOWN_FILES = (
+    "spmd_core/commands",
+    "spmd_lab/ui",
+)  # modules of these folders, without what is in them
 COPIED = (
     "spmd_core",
-    "ui",
+    "spmd_lab",
     "pages",
     "tests",
     "bench",

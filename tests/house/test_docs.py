@@ -212,7 +212,7 @@ def test_every_import_is_a_requirement_and_every_requirement_is_imported():
         for _, name in imports(path.read_text("utf-8"), "spmd_core")
         if name != "a computed name"
     }
-    ours = {"app", "home", "pages", "ui", "spmd_core", "tests", "bench", "sitecustomize"}
+    ours = {"app", "home", "pages", "spmd_lab", "spmd_core", "tests", "bench", "sitecustomize"}
     brought = {"itsdangerous", "jaxlib", "uvicorn", "packaging"}  # by jax, streamlit and pytest
     outside = modules - set(sys.stdlib_module_names) - ours - brought
     required = (requirements("requirements.txt") | requirements("requirements-dev.txt")) - TOOLS

@@ -23,7 +23,7 @@ _BLOCK = re.compile(
     r"```python\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_TREE = ("spmd_core", "ui", "pages", "tests", "bench", "docs")
+_TREE = ("spmd_core", "spmd_lab", "pages", "tests", "bench", "docs")
 _FILES = ("home.py", "app.py", "pyproject.toml")
 
 

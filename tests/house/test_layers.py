@@ -65,19 +65,23 @@ def test_an_import_from_a_floor_above_would_be_found_in_any_room(room):
     """Every room but the highest gets a forbidden import, of the room right above it."""
     floor = next(number for number, rooms in enumerate(FLOORS) if room in rooms)
     above = FLOORS[floor + 1][0]
-    name = above if above in ("ui", "pages", "app") else f"spmd_core.{above}"
-    path = "ui/tables.py" if room == "ui" else f"spmd_core/{room}.py"
+    name = {"ui": "spmd_lab.ui"}.get(above) or (
+        above if above in ("pages", "app") else f"spmd_core.{above}"
+    )
+    path = "spmd_lab/ui/tables.py" if room == "ui" else f"spmd_core/{room}.py"
     assert any("a floor above it" in line for line in broken_rules(path, f"import {name}"))
 
 
 @pytest.mark.parametrize("room", sorted({room for floor in UI_FLOORS[:-1] for room in floor}))
 def test_an_import_from_a_floor_above_would_be_found_in_any_room_of_ui(room):
     floor = next(number for number, rooms in enumerate(UI_FLOORS) if room in rooms)
-    found = broken_rules(f"ui/{room}.py", f"from ui import {UI_FLOORS[floor + 1][0]}")
+    found = broken_rules(
+        f"spmd_lab/ui/{room}.py", f"from spmd_lab.ui import {UI_FLOORS[floor + 1][0]}"
+    )
     assert any("a floor above it" in line for line in found)
 
 
-@pytest.mark.parametrize("folder", ["spmd_core", "ui", "pages", "tests"])
+@pytest.mark.parametrize("folder", ["spmd_core", "spmd_lab", "pages", "tests"])
 def test_no_folder_holds_more_than_20_modules(folder):
     crowded = {}
     for path in [ROOT / folder, *(ROOT / folder).rglob("*/")]:
@@ -97,31 +101,43 @@ def test_no_folder_holds_more_than_20_modules(folder):
             "from jax.sharding import NamedSharding",
             "imports jax.sharding.NamedSharding",
         ),
-        ("ui/charts/base.py", "def late():\n    if True:\n        import jax", ":3 imports jax"),
-        ("ui/charts/base.py", "__import__('jax')", "imports jax"),
         (
-            "ui/charts/base.py",
+            "spmd_lab/ui/charts/base.py",
+            "def late():\n    if True:\n        import jax",
+            ":3 imports jax",
+        ),
+        ("spmd_lab/ui/charts/base.py", "__import__('jax')", "imports jax"),
+        (
+            "spmd_lab/ui/charts/base.py",
             "import importlib\nimportlib.import_module('jaxlib.xla')",
             "imports jaxlib.xla",
         ),
-        ("ui/charts/base.py", "import importlib\nimportlib.import_module(name)", "a computed name"),
+        (
+            "spmd_lab/ui/charts/base.py",
+            "import importlib\nimportlib.import_module(name)",
+            "a computed name",
+        ),
         ("spmd_core/lab/lab.py", "import streamlit as st", "imports streamlit; only app.py"),
         ("spmd_core/engine/measured/run.py", "import streamlit", "imports streamlit"),
-        ("ui/tables.py", "import sqlite3", "imports sqlite3; only spmd_core/lab/store"),
+        ("spmd_lab/ui/tables.py", "import sqlite3", "imports sqlite3; only spmd_core/lab/store"),
         ("spmd_core/experiment/layout.py", "from spmd_core.lab import Lab", "a floor above it"),
         ("spmd_core/lab/store/store.py", "from spmd_core import trials", "a floor above it"),
         ("spmd_core/lab/store/store.py", "from ... import trials", "a floor above it"),
         ("spmd_core/engine/measured/run.py", "from ...worker import __main__", "a floor above it"),
-        ("spmd_core/lab/lab.py", "from ui import charts", "a floor above it"),
+        ("spmd_core/lab/lab.py", "from spmd_lab.ui import charts", "a floor above it"),
         (
             "spmd_core/engine/measured/run.py",
             "from spmd_core.words import runs",
             "a floor above it",
         ),
         ("spmd_core/lab/store/store.py", "from spmd_core.words import runs", "no sentences"),
-        ("ui/shell.py", "import pages.layout", "a floor above it"),
-        ("ui/charts/base.py", "from spmd_core.lab import Lab", "only ui/lab.py may"),
-        ("pages/compare.py", "from spmd_core import lab", "only ui/lab.py may"),
+        ("spmd_lab/ui/shell.py", "import pages.layout", "a floor above it"),
+        (
+            "spmd_lab/ui/charts/base.py",
+            "from spmd_core.lab import Lab",
+            "only spmd_lab/ui/lab.py may",
+        ),
+        ("pages/compare.py", "from spmd_core import lab", "only spmd_lab/ui/lab.py may"),
         (
             "spmd_core/lab/lab.py",
             "from spmd_core.engine.measured.run import run_experiment",
@@ -163,10 +179,10 @@ def test_the_checker_finds_what_the_rules_forbid(path, source, words):
             "spmd_core/worker/__main__.py",
             "from spmd_core.engine.measured import run",
         ),
-        ("ui/lab.py", "from spmd_core.lab import Lab\nimport streamlit as st"),
+        ("spmd_lab/ui/lab.py", "from spmd_core.lab import Lab\nimport streamlit as st"),
         (
             "pages/layout.py",
-            "import streamlit as st\nfrom ui import shell\nfrom spmd_core.experiment import "
+            "import streamlit as st\nfrom spmd_lab.ui import shell\nfrom spmd_core.experiment import "
             "layout_of",
         ),
         ("spmd_core/experiment/layout.py", "import numpy as np\nimport jaxtyping"),

@@ -14,8 +14,8 @@ from spmd_core.base import Settings
 from spmd_core.experiment import Described, programs
 from spmd_core.lab import Asker, Lab
 from spmd_core.lab.store.actions import KEPT
+from spmd_lab.ui.lab import asker
 from tests.labs import HASTY, ROOT, experiment
-from ui.lab import asker
 
 TEXT = (ROOT / "docs/security.md").read_text("utf-8")
 DOCUMENT = " ".join(TEXT.split())
@@ -285,7 +285,10 @@ def test_every_sentence_is_held_by_a_test_or_claims_nothing(sentence):
 
 
 def test_links_are_neither_unpickled_nor_evaluated():
-    for path in [*(ROOT / "spmd_core/experiment").rglob("*.py"), *(ROOT / "ui").rglob("*.py")]:
+    for path in [
+        *(ROOT / "spmd_core/experiment").rglob("*.py"),
+        *(ROOT / "spmd_lab").rglob("*.py"),
+    ]:
         names = set(
             re.findall(r"\b(pickle|marshal|shelve|eval|exec)\b(?=[.(])", path.read_text("utf-8"))
         )
@@ -295,7 +298,7 @@ def test_links_are_neither_unpickled_nor_evaluated():
 def test_who_somebody_is(monkeypatch):
     def asks(**user):
         context = SimpleNamespace(ip_address="10.0.0.1", cookies={"_streamlit_xsrf": "a"})
-        monkeypatch.setattr("ui.lab.st", SimpleNamespace(user=user, context=context))
+        monkeypatch.setattr("spmd_lab.ui.lab.st", SimpleNamespace(user=user, context=context))
         return asker()
 
     visitor, member = asks(), asks(is_logged_in=True, email="a@example.com", email_verified=True)

@@ -2,11 +2,13 @@
 
 from tests.spoken import Speech, speech
 
-DOOR = "from ui.markdown import plain\nimport streamlit as st\n"
+DOOR = "from spmd_lab.ui.markdown import plain\nimport streamlit as st\n"
 
 
 def found(code: str, **others: str) -> list[str]:
-    sources = {"ui/a.py": DOOR + code} | {f"ui/{name}.py": text for name, text in others.items()}
+    sources = {"spmd_lab/ui/a.py": DOOR + code} | {
+        f"spmd_lab/ui/{name}.py": text for name, text in others.items()
+    }
     return [place.text for place in Speech(sources).unspoken_for()]
 
 
@@ -34,7 +36,7 @@ def test_a_text_that_is_handed_on_is_followed():
     assert found(f"{helper}def f(run):\n    tell(st, run.name)") == ["run.name"]
     assert found(f"{helper}def f(run):\n    tell(st, words=run.name)") == ["run.name"]
     assert found(f"{helper}def f(run):\n    tell(st, plain(run.name))") == []
-    other = "from ui import b\ndef f(run):\n    b.tell(st, run.name)"
+    other = "from spmd_lab.ui import b\ndef f(run):\n    b.tell(st, run.name)"
     assert found(other, b=helper) == ["run.name"]
     assert found("def f(run):\n    said = 'a'\n    said += run.name\n    st.write(said)") == [
         "said"

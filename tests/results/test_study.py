@@ -19,8 +19,8 @@ from spmd_core.results import (
 )
 from spmd_core.results.ranking import compare_predicted, compare_rows, estimates
 from spmd_core.words import experiment_words, run_headline, studies, title
+from spmd_lab.ui.charts.times import times_alt
 from tests.answers import records
-from ui.charts.times import times_alt
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}
 STUDY = parse_experiment(

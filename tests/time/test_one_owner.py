@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-import ui.layout.moves as layout_screen
+import spmd_lab.ui.layout.moves as layout_screen
 from bench.values import ENVIRONMENT
 from spmd_core.experiment import COLLECTIVES, Axes, Mesh, parse_experiment
 from spmd_core.machine import get_topology, mesh_places
@@ -300,7 +300,7 @@ SHOWN = {
     "spmd_core/answers/machine_sheets.py",
     "spmd_core/reports/run_document.py",
     "spmd_core/words/bandwidth.py",
-    "ui/collectives/bandwidths.py",
+    "spmd_lab/ui/collectives/bandwidths.py",
 }
 OWNERS = ("spmd_core/time/", "spmd_core/machine/", "spmd_core/results/")
 

@@ -10,7 +10,7 @@ from spmd_core.lab import Lab
 def nothing_read_before():
     """Screens keep what they read of a run by its id, and each test has a store of its own."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("ui."):
+        if name.startswith("spmd_lab.ui."):
             for value in vars(module).values():
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()
@@ -20,5 +20,5 @@ def nothing_read_before():
 def lab(data_folder, monkeypatch):
     """A Lab that does not work its queue, so that what is queued stays so; the screens use it."""
     lab = Lab.open(serve=False)
-    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
+    monkeypatch.setattr("spmd_lab.ui.lab.Lab", SimpleNamespace(open=lambda *_: lab))
     return lab

@@ -11,8 +11,8 @@ from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
 from spmd_core.words import ONLY_EXAMPLES
+from spmd_lab.ui import course
 from tests.ui import opened
-from ui import course
 
 pytestmark = pytest.mark.slow
 

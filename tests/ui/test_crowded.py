@@ -24,7 +24,7 @@ def button(screen, label):
 
 
 def test_overview_shows_ten_of_a_long_queue_and_cancels_all_of_mine(lab, monkeypatch):
-    monkeypatch.setattr("ui.lab.viewer", lambda: "ann")
+    monkeypatch.setattr("spmd_lab.ui.lab.viewer", lambda: "ann")
     lab._store._writer.execute("PRAGMA synchronous = OFF")
     for number in range(30):
         lab.submit(experiment(number), Asker("ann") if number < 3 else Asker())

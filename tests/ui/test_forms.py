@@ -24,7 +24,7 @@ def page():
     import streamlit as st
 
     from spmd_core.experiment import PLAN_FIELDS
-    from ui import forms
+    from spmd_lab.ui import forms
 
     st.session_state["drawn"] = forms.draw_fields(
         forms.keyed("predict"), PLAN_FIELDS.values(), st.session_state["now"]

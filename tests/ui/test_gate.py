@@ -9,9 +9,9 @@ import streamlit as st
 
 from bench.login_states import CLOSED, cookie_header, leave, set_up, signed
 from spmd_core.base import descriptors, login
+from spmd_lab.ui.entrance import door
+from spmd_lab.ui.entrance.gate import Gate
 from tests.loops import finished
-from ui.entrance import door
-from ui.entrance.gate import Gate
 
 
 @pytest.fixture
@@ -108,7 +108,9 @@ def test_it_closes_while_it_runs_and_opens_once_repaired(state, secrets, data_fo
 
 
 def test_an_answer_that_comes_late_is_not_sent(secrets, data_folder, monkeypatch):
-    monkeypatch.setattr("ui.entrance.door.LOOK_S", 0.0)  # how long it may take to be noticed
+    monkeypatch.setattr(
+        "spmd_lab.ui.entrance.door.LOOK_S", 0.0
+    )  # how long it may take to be noticed
     set_up(secrets)
     sent = []
 

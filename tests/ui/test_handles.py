@@ -9,8 +9,8 @@ from pathlib import Path
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from ui.lab import find, lab
-from ui.shell import PAGES
+from spmd_lab.ui.lab import find, lab
+from spmd_lab.ui.shell import PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,7 +55,9 @@ class OldPython(tuple):
 
 
 def test_an_old_python_is_told_so_on_screen(monkeypatch):
-    for name in [name for name in sys.modules if name == "ui" or name.startswith("ui.")]:
+    for name in [
+        name for name in sys.modules if name == "spmd_lab.ui" or name.startswith("spmd_lab.ui.")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     screen = AppTest.from_file("../../home.py", default_timeout=30)
     monkeypatch.setattr(sys, "version_info", OldPython((3, 10, 13, "final", 0)))

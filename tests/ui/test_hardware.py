@@ -1,7 +1,7 @@
 from bench.values import ENVIRONMENT
 from spmd_core.machine.hardware import Hardware, Holder
 from spmd_core.results import Environment
-from ui.hardware import cluster_headline, facts, headline, hosts_table, remarks
+from spmd_lab.ui.hardware import cluster_headline, facts, headline, hosts_table, remarks
 
 LAPTOP = Hardware(None, None, (), (), 2, 8 * 2**30, 4 * 2**30)
 TPU = Hardware(

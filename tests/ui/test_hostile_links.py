@@ -10,9 +10,9 @@ from streamlit.testing.v1 import AppTest
 from bench.hostile_links import LINKS_A_SESSION, code_of, hostile, queries, through_commands
 from spmd_core.experiment import DEFAULT_SPEC, encode, parse_experiment
 from spmd_core.lab import Lab
+from spmd_lab.ui import links
 from tests.labs import ROOT, experiment
 from tests.ui import said
-from ui import links
 
 pytestmark = pytest.mark.slow
 

@@ -2,9 +2,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link, parse_experiment
+from spmd_lab.ui.layout.shape import parse_shape
+from spmd_lab.ui.mesh_fields import keep_axes, rename_axes
 from tests.ui import opened
-from ui.layout.shape import parse_shape
-from ui.mesh_fields import keep_axes, rename_axes
 
 
 def test_shapes_as_people_write_them():
@@ -135,7 +135,7 @@ def test_strategies_keep_the_order_of_the_link_that_they_came_with():
     def script(names):
         import streamlit as st
 
-        from ui import inputs
+        from spmd_lab.ui import inputs
 
         st.session_state["chosen"] = inputs.strategies_input(
             "compare", "strategies", ("single", "auto", "explicit", "shard_map"), names

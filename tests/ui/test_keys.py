@@ -9,10 +9,10 @@ from itertools import product
 
 import pytest
 
+from spmd_lab.ui import choices
+from spmd_lab.ui.compare.comparison import PROGRAMS
+from spmd_lab.ui.shell import PAGES
 from tests.labs import ROOT
-from ui import choices
-from ui.compare.comparison import PROGRAMS
-from ui.shell import PAGES
 
 # Elements that have a value only when they are given one of these
 _VALUED_BY = {
@@ -28,7 +28,7 @@ _BEGIN = {
     "screen": tuple(PAGES),
     "key": (PROGRAMS,),  # of the viewer of programs
     "here": (f"{PROGRAMS}:RUN:STRATEGY:KIND",),
-    "key in ui/timeline/view.py": ("timeline:*",),
+    "key in spmd_lab/ui/timeline/view.py": ("timeline:*",),
     "where": ("preview",),
 }
 _FORMS = tuple(f"{screen}:0:*" for screen in PAGES)  # of `state.key`
@@ -94,7 +94,7 @@ def shared(found: list[Key]) -> list[str]:
 
 def sources() -> dict[str, str]:
     """The text of every module of the screens, by its path."""
-    files = [ROOT / "home.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "ui").rglob("*.py")]
+    files = [ROOT / "home.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "spmd_lab").rglob("*.py")]
     return {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted(files)}
 
 

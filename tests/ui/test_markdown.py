@@ -2,7 +2,7 @@
 
 import pytest
 
-from ui.markdown import as_sentence, code, coded, plain
+from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 
 
 @pytest.mark.parametrize(

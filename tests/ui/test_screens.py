@@ -9,10 +9,10 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
 from spmd_core.words import STARTS, WHAT_THIS_IS, experiment_words, screen_title
+from spmd_lab.ui.shell import PAGES
 from tests.labs import ROOT, experiment
 from tests.ui import opened as screen_opened
 from tests.ui.predictions import predicted, store
-from ui.shell import PAGES
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ from spmd_core.search import read_question
 from spmd_core.search.link import decode, encode
 from spmd_core.trials import searches as running
 from spmd_core.words import why_not
+from spmd_lab.ui.search.question_inputs import DEFAULT
 from tests.labs import until
 from tests.ui import opened, said
-from ui.search.question_inputs import DEFAULT
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
 
 def test_a_bad_link_or_field_is_one_sentence(lab, monkeypatch):
     begins = DEFAULT | {"global_batch": 32, "remat": ["full"], "offload": False}  # a smaller space
-    monkeypatch.setattr("ui.search.question_inputs.DEFAULT", begins)
+    monkeypatch.setattr("spmd_lab.ui.search.question_inputs.DEFAULT", begins)
     search = running.start(lab, read_question(begins), None)  # what the fields begin with
     until(lambda: search.is_over)
     broken = opened("search", search="1.nonsense")

@@ -6,7 +6,7 @@ from bench.values import result, strategy
 from spmd_core.answers import NONE, samples_table
 from spmd_core.results import RunSummary
 from spmd_core.words import runs
-from ui import hardware, run_tables, tables
+from spmd_lab.ui import hardware, run_tables, tables
 
 
 def row(frame, number):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from spmd_lab.ui.entrance import version
+from spmd_lab.ui.entrance.version import START_AGAIN, Source
 from tests.ui import opened
-from ui.entrance import version
-from ui.entrance.version import START_AGAIN, Source
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def root(tmp_path):
         "app.py",
         "home.py",
         "pages/search.py",
-        "ui/lab.py",
+        "spmd_lab/ui/lab.py",
         "spmd_core/lab/store/store.py",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -34,9 +34,9 @@ def _append(path: Path) -> None:
     [
         lambda root: _append(root / "home.py"),
         lambda root: _append(root / "spmd_core/lab/store/store.py"),
-        lambda root: (root / "ui/new.py").write_text(""),
+        lambda root: (root / "spmd_lab/ui/new.py").write_text(""),
         lambda root: (root / "pages/search.py").unlink(),
-        lambda root: (root / "ui/lab.py").rename(root / "ui/labs.py"),
+        lambda root: (root / "spmd_lab/ui/lab.py").rename(root / "spmd_lab/ui/labs.py"),
     ],
 )
 def test_an_update_is_noticed(root, change):
@@ -77,7 +77,7 @@ def test_each_screen_and_failure_says_so(data_folder, monkeypatch):
     def failure():
         from app import reported
 
-        assert reported(ImportError("cannot import name 'new' from 'ui.lab'"))
+        assert reported(ImportError("cannot import name 'new' from 'spmd_lab.ui.lab'"))
 
     page = AppTest.from_function(failure).run()
     assert [error.value for error in page.error] == [START_AGAIN]

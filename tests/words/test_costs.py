@@ -5,9 +5,9 @@ import pytest
 from spmd_core.answers import strategies_table
 from spmd_core.base import RequestError
 from spmd_core.words.costs import StepCost, cost, cost_of, cost_words, money_text, read_price, rows
+from spmd_lab.ui.predict.beside import numbers_table
 from tests.answers import records
 from tests.ui.predictions import TOO_LARGE, predicted, prediction
-from ui.predict.beside import numbers_table
 
 
 def test_money_is_the_price_of_the_chips_time():

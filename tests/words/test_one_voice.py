@@ -7,9 +7,9 @@ from spmd_core.commands.printed.report import report
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.results import Estimate, Result
 from spmd_core.words import experiment_words
+from spmd_lab.ui.compare import view
 from tests.ui import opened
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
-from ui.compare import view
 
 LAYER = MODEL.vary(
     workload="layer",

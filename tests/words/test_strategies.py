@@ -28,8 +28,8 @@ from spmd_core.words.strategies import (
     predicted,
     same_programs,
 )
+from spmd_lab.ui.charts.times import times_alt
 from tests.answers import texts
-from ui.charts.times import times_alt
 
 ENVIRONMENT = {
     "jax": "0.10.2",

@@ -252,7 +252,9 @@ def own_references(
             raise refuse(is_complex[0], "is complex", "return its real and imaginary parts")
         values = [np.asarray(array, np.float64) for array in results.values()]
         if not how.eps:
-            references = [Reference(value, bound(Bounded(value), how), how.dtype) for value in values]
+            references = [
+                Reference(value, bound(Bounded(value), how), how.dtype) for value in values
+            ]
             return dict(zip(results, references, strict=True))
         noise = Noise(how, experiment.device_count)
         given = names[function], arguments, values, noise, experiment.seed

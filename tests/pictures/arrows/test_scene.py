@@ -6,8 +6,8 @@ from spmd_core.pictures import Traffic, traffic
 from spmd_core.pictures.arrows.scene import MOST_NODES, scene
 from spmd_core.results import Collective
 from spmd_core.words import arrows as words
+from spmd_lab.ui.arrows.chart import chart
 from tests.pictures.arrows.test_traffic import MIB, one, stand_of
-from ui.arrows.chart import chart
 
 
 def drawn_of(target, mesh, kind="all-gather", nbytes=4 * MIB):

@@ -15,8 +15,8 @@ from spmd_core.search import parse_sweep, variants
 from spmd_core.search.sweep.curves import csv_text, curves, outcome_of
 from spmd_core.search.sweep.variables import FIRST, VARIABLES, Variable, read_number
 from spmd_core.words import sweep_headline
+from spmd_lab.ui.predict.sweep_charts import charts_of
 from tests.house import tables
-from ui.predict.sweep_charts import charts_of
 
 MODEL = parse_experiment(DEFAULT_SPEC)
 WIDE = parse_experiment(
@@ -148,14 +148,14 @@ def _predicted(step_s: float):
 
 
 def test_one_row_adds_a_variable_to_the_screen(depth, tmp_path, monkeypatch):
+    from spmd_lab.ui.predict import compiling
     from tests.standin_lab import StandInLab
-    from ui.predict import compiling
 
     monkeypatch.setattr(compiling, "lab", lambda: StandInLab(tmp_path))
 
     def script():
+        from spmd_lab.ui.predict import sweep as view
         from tests.search.sweep.test_variables import MODEL
-        from ui.predict import sweep as view
 
         view.show(MODEL)
 
@@ -168,14 +168,14 @@ def test_one_row_adds_a_variable_to_the_screen(depth, tmp_path, monkeypatch):
 
 
 def test_the_screen_offers_what_there_is_to_vary(tmp_path, monkeypatch):
+    from spmd_lab.ui.predict import compiling
     from tests.standin_lab import StandInLab
-    from ui.predict import compiling
 
     monkeypatch.setattr(compiling, "lab", lambda: StandInLab(tmp_path))
 
     def script():
+        from spmd_lab.ui.predict import sweep as view
         from tests.search.sweep.test_variables import LAYER
-        from ui.predict import sweep as view
 
         view.show(LAYER)
 

@@ -1,6 +1,11 @@
 from bench.values import result, strategy
-from ui.charts.by_strategy import live_chart, memory_chart, phases_chart, side_by_side_chart
-from ui.charts.times import times_alt, times_chart
+from spmd_lab.ui.charts.by_strategy import (
+    live_chart,
+    memory_chart,
+    phases_chart,
+    side_by_side_chart,
+)
+from spmd_lab.ui.charts.times import times_alt, times_chart
 
 
 def rows(chart, mark):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from spmd_core.search import Answer, read_question
 from spmd_core.search.models import candidates
-from ui.search.charts import front_chart
+from spmd_lab.ui.search.charts import front_chart
 
 
 def test_what_may_not_fit_is_named_and_the_first_is_drawn_over_the_others():

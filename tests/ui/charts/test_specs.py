@@ -9,12 +9,17 @@ from bench.values import result, strategy
 from spmd_core.experiment import layout
 from spmd_core.results import by_curve, labelled, steps_drawn, thinned
 from spmd_core.time import Pair
-from ui.charts.base import layer, layered, quantity
-from ui.charts.beside import beside_chart
-from ui.charts.by_strategy import live_chart, memory_chart, phases_chart, side_by_side_chart
-from ui.charts.curve import curve_alt, curve_chart
-from ui.charts.times import times_chart
-from ui.layout.picture import picture
+from spmd_lab.ui.charts.base import layer, layered, quantity
+from spmd_lab.ui.charts.beside import beside_chart
+from spmd_lab.ui.charts.by_strategy import (
+    live_chart,
+    memory_chart,
+    phases_chart,
+    side_by_side_chart,
+)
+from spmd_lab.ui.charts.curve import curve_alt, curve_chart
+from spmd_lab.ui.charts.times import times_chart
+from spmd_lab.ui.layout.picture import picture
 
 vl_convert = pytest.importorskip("vl_convert")
 

@@ -16,12 +16,12 @@ from spmd_core.experiment import encode, files, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.pictures import NAME, TRACED, Recorded, of_recorded, to_text
 from spmd_core.words.traces import trace_words
+from spmd_lab.ui.compare import view
 from tests.experiment.workloads.own.test_files import WEIGHTED
 from tests.pictures.timeline.test_traced import FACTS, call
 from tests.pictures.timeline.values import timeline as predicted
 from tests.ui import errors, opened
 from tests.ui.predictions import store
-from ui.compare import view
 
 LAYER = parse_experiment(
     {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}

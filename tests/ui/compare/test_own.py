@@ -54,7 +54,7 @@ def test_a_file_that_takes_long_shows_itself_when_it_is_loaded(lab, tmp_path, mo
         "def slow(x):\n    return x\n"
     )
     monkeypatch.setenv(files.VARIABLE, str(path))
-    monkeypatch.setattr("ui.shell._OWN_WAIT_S", 0.0)
+    monkeypatch.setattr("spmd_lab.ui.shell._OWN_WAIT_S", 0.0)
     monkeypatch.setattr("spmd_core.experiment.workloads.catalog.SHORT_WAIT_S", 0.0)
     screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).run()
     assert any("slow.py is being loaded" in each.value.replace("\\", "") for each in screen.info)

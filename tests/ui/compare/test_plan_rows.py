@@ -8,8 +8,8 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment, study_of
 from spmd_core.search import Outcome, curves, estimated, members
 from spmd_core.words import grid_headline, ranked_rows
+from spmd_lab.ui.predict import compiling
 from tests.standin_lab import StandInLab, found
-from ui.predict import compiling
 
 pytestmark = pytest.mark.slow
 
@@ -22,9 +22,9 @@ def a_study():
 
 def script():
     from spmd_core.experiment.experiment import parse_experiment
+    from spmd_lab.ui import state
+    from spmd_lab.ui.compare import plan_rows
     from tests.ui.compare.test_plan_rows import a_study
-    from ui import state
-    from ui.compare import plan_rows
 
     if not state.variants("compare"):
         state.replace("compare", a_study())
@@ -35,7 +35,7 @@ def script():
 def lab(tmp_path, monkeypatch):
     lab = StandInLab(tmp_path)
     monkeypatch.setattr(compiling, "lab", lambda: lab)
-    monkeypatch.setattr("ui.lab.lab", lambda: lab)  # which a batch of runs asks
+    monkeypatch.setattr("spmd_lab.ui.lab.lab", lambda: lab)  # which a batch of runs asks
     return lab
 
 
@@ -75,9 +75,9 @@ def test_rows_are_estimated_at_once_then_compiled_one_by_one_and_a_cancel_keeps_
 def of_fields():
     import streamlit as st
 
+    from spmd_lab.ui import state
+    from spmd_lab.ui.predict import plan_inputs
     from tests.ui.compare.test_plan_rows import a_study
-    from ui import state
-    from ui.predict import plan_inputs
 
     if not state.variants("compare"):
         state.replace("compare", a_study())

@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.results import ArrayReport, StrategyResult
 from spmd_core.words.runs import program_words
-from ui.compare.small_program import array_text, numbers, parts, shape_text
+from spmd_lab.ui.compare.small_program import array_text, numbers, parts, shape_text
 
 
 def array(shape, *values, dtype="float32"):

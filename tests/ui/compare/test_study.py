@@ -7,9 +7,9 @@ from bench.values import ENVIRONMENT, comparison, strategy
 from spmd_core.answers import program_lines, strategies_table
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.results import Result
+from spmd_lab.ui.compare import view
 from tests.answers import records, texts
 from tests.ui.predictions import prediction, store
-from ui.compare import view
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "strategies": ["auto"]}
 STUDY = parse_experiment(

@@ -9,11 +9,11 @@ import pytest
 
 from bench.login_states import ANN, LOGIN, signed
 from spmd_core.base import logins
+from spmd_lab.ui.entrance import before
+from spmd_lab.ui.entrance.gate import Gate
 from tests.commands.calls import told
 from tests.loops import finished
 from tests.ui.test_gate import asked, connected, scope, secrets, served, set_up
-from ui.entrance import before
-from ui.entrance.gate import Gate
 
 __all__ = ["secrets"]
 CLOSED = (

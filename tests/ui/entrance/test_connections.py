@@ -7,8 +7,8 @@ import pytest
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from spmd_lab.ui.entrance import connections
 from tests.loops import finished
-from ui.entrance import connections
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 

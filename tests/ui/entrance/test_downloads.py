@@ -7,10 +7,10 @@ from streamlit.runtime.media_file_manager import MediaFileManager
 from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
 
 from spmd_core.base import RequestError
+from spmd_lab.ui.entrance import downloads
+from spmd_lab.ui.entrance.downloads import Downloads
 from tests.layers import source_files
 from tests.loops import finished
-from ui.entrance import downloads
-from ui.entrance.downloads import Downloads
 
 
 async def passed_on(scope, receive, send):
@@ -21,7 +21,7 @@ async def passed_on(scope, receive, send):
 @pytest.fixture
 def state(monkeypatch):
     state = {}
-    monkeypatch.setattr("ui.entrance.downloads.st.session_state", state)
+    monkeypatch.setattr("spmd_lab.ui.entrance.downloads.st.session_state", state)
     downloads._made.clear()
     return state
 

@@ -8,8 +8,8 @@ import pytest
 from streamlit.config import get_option, set_option
 from streamlit.testing.v1 import AppTest
 
-from ui.entrance import door
-from ui.markdown import plain
+from spmd_lab.ui.entrance import door
+from spmd_lab.ui.markdown import plain
 
 ROOT = Path(__file__).resolve().parents[3]
 AUTH = {
@@ -74,7 +74,7 @@ def test_a_part_of_a_screen_asks_too(opened):
         import streamlit as st
 
         from spmd_core.base.errors import AccessError
-        from ui.lab import lab
+        from spmd_lab.ui.lab import lab
 
         try:
             st.write(len(lab().active()))
@@ -105,9 +105,9 @@ def test_an_open_address_without_login_is_pointed_out(data_folder, address, told
 
 
 def test_visitors_of_a_named_proxy_come_from_elsewhere(monkeypatch):
-    monkeypatch.setattr("ui.entrance.door.is_login_set_up", lambda: False)
+    monkeypatch.setattr("spmd_lab.ui.entrance.door.is_login_set_up", lambda: False)
     assert not door.is_exposed()
     monkeypatch.setenv("SPMD_LAB_PROXY", "127.0.0.1")
     assert door.is_exposed()
-    monkeypatch.setattr("ui.entrance.door.is_login_set_up", lambda: True)
+    monkeypatch.setattr("spmd_lab.ui.entrance.door.is_login_set_up", lambda: True)
     assert not door.is_exposed()

@@ -2,9 +2,9 @@
 
 import pytest
 
+from spmd_lab.ui.entrance import token as tokens
+from spmd_lab.ui.entrance.gate import Gate
 from tests.ui.test_gate import finished, served
-from ui.entrance import token as tokens
-from ui.entrance.gate import Gate
 
 TOKEN = "a_token-of_24_characters"
 
@@ -86,8 +86,8 @@ def test_a_token_that_is_easily_guessed_closes_and_is_not_quoted(gate, monkeypat
 
 
 def test_a_copied_link_has_none(data_folder, monkeypatch):
-    monkeypatch.setattr("ui.links.st.query_params", {"token": TOKEN, "tab": "machine"})
-    from ui import links
+    monkeypatch.setattr("spmd_lab.ui.links.st.query_params", {"token": TOKEN, "tab": "machine"})
+    from spmd_lab.ui import links
 
     assert links._page_path("history") == "/history?tab=machine"
     assert tokens.PARAMETER == "token"

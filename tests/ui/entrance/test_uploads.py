@@ -11,8 +11,8 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
 from bench.upload_abuse import FORMS
+from spmd_lab.ui.entrance import door, sessions, uploads
 from tests.loops import finished
-from ui.entrance import door, sessions, uploads
 
 CHUNKED = (b"transfer-encoding", b"chunked")
 

@@ -4,9 +4,9 @@ viewers.
 
 from bench.values import result, strategy
 from spmd_core.experiment import link, parse_experiment
+from spmd_lab.ui import live
 from tests.ui import opened
 from tests.ui.predictions import store
-from ui import live
 
 LAYER = result({"auto": strategy(1e-5)}).experiment
 

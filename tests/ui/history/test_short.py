@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 
 from bench.hostile_links import hold_example
 from spmd_core.experiment import link, parse_experiment, programs
+from spmd_lab.ui.entrance import door, short
 from tests.loops import finished
-from ui.entrance import door, short
 
 LAYER = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}
 

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.words import texts as words
-from ui.ir.html import LONGEST, Line, listing, marked
+from spmd_lab.ui.ir.html import LONGEST, Line, listing, marked
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def screen(stored) -> AppTest:
     def script():
         import os
 
-        from ui.ir import viewer
+        from spmd_lab.ui.ir import viewer
 
         viewer.show(os.environ["VIEWER_RUN"], ("single", "auto", "shard_map"), "v")
 

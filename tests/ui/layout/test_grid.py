@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ui.layout.grid import CHARACTER, LEAST_FONT, MAX_CELLS, MAX_LINE, MAX_TILES, WIDTH, arrange
+from spmd_lab.ui.layout.grid import (
+    CHARACTER,
+    LEAST_FONT,
+    MAX_CELLS,
+    MAX_LINE,
+    MAX_TILES,
+    WIDTH,
+    arrange,
+)
 
 SIZES = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 16, 31, 33, 37, 64, 100])
 COUNTS = st.lists(SIZES, min_size=1, max_size=6).filter(lambda counts: math.prod(counts) <= 100_000)

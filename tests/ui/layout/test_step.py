@@ -4,8 +4,8 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import link, parse_experiment, read_pasted
+from spmd_lab.ui.layout import paste, product, together
 from tests.ui import opened
-from ui.layout import paste, product, together
 
 STEP = parse_experiment(
     {

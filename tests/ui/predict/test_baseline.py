@@ -6,8 +6,8 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.time.cost.baseline import MAX_BYTES, baseline_of, to_text
+from spmd_lab.ui.predict.keep import changes
 from tests.ui.predictions import MODEL, prediction
-from ui.predict.keep import changes
 
 NOW = baseline_of(MODEL.plan, prediction())
 KEPT = json.loads(to_text(NOW))

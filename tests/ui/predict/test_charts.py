@@ -6,8 +6,8 @@ import pytest
 from spmd_core.machine import get_topology
 from spmd_core.results import Estimate
 from spmd_core.words.predictions import share_words
+from spmd_lab.ui.predict import charts, torus_chart
 from tests.ui.predictions import TOO_LARGE, prediction
-from ui.predict import charts, torus_chart
 
 FOUND = prediction()
 TIME = FOUND.predicted_s or Estimate(low=0, estimate=0, high=0)

@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.experiment import AXES, parse_experiment
 from spmd_core.machine import TPUS, get_topology, legal_shapes
-from ui.predict import drafts
+from spmd_lab.ui.predict import drafts
 
 MODEL = parse_experiment(
     {

@@ -12,8 +12,8 @@ from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
 from spmd_core.results import Failure
 from spmd_core.search import parse_sweep, variants
 from spmd_core.search.sweep.curves import Numbers, Outcome, curves, outcome_of
+from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of
 from tests.standin_lab import GIB, StandInLab, found
-from ui.predict.sweep_charts import chart_alt, charts_of
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ BASE = parse_experiment(
 def script():
     from spmd_core.experiment.experiment import parse_experiment
     from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
-    from ui.predict import sweep as sweep_view
+    from spmd_lab.ui.predict import sweep as sweep_view
 
     sweep_view.show(
         parse_experiment(
@@ -47,8 +47,8 @@ def script():
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
     lab = StandInLab(tmp_path)
-    monkeypatch.setattr("ui.predict.compiling.lab", lambda: lab)
-    monkeypatch.setattr("ui.lab.lab", lambda: lab)  # which a batch of runs asks
+    monkeypatch.setattr("spmd_lab.ui.predict.compiling.lab", lambda: lab)
+    monkeypatch.setattr("spmd_lab.ui.lab.lab", lambda: lab)  # which a batch of runs asks
     return lab
 
 

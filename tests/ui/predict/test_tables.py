@@ -4,9 +4,9 @@ import pytest
 
 from spmd_core.answers import step_collectives, strategies_table
 from spmd_core.results import Collective, Estimate
+from spmd_lab.ui.predict import beside, keep
 from tests.answers import records, texts
 from tests.ui.predictions import MODEL, predicted, prediction
-from ui.predict import beside, keep
 
 GATHER = Collective(
     kind="all-gather",

@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from bench.exported import written
 from spmd_core.experiment import Held, Leaf, Program, link, programs
+from spmd_lab.ui.programs import door, treemap
 from tests.layers import ROOT
-from ui.programs import door, treemap
 
 
 @pytest.fixture

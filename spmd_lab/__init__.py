@@ -1,0 +1,1 @@
+"""SPMD Lab: shard arrays and programs of JAX, and read what each sharding costs."""

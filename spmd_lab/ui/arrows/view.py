@@ -1,0 +1,124 @@
+"""Who sends to whom, on a screen: the busiest link in a sentence, the picture, the links as a
+table.
+"""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.pictures import Placed, Traffic, groups_in_mesh, placed, scene, traffic
+from spmd_core.program import CollectiveRow, rows
+from spmd_core.results import Collective, Result
+from spmd_core.words import arrows as words
+from spmd_lab.ui import choices
+from spmd_lab.ui.arrows import chart
+from spmd_lab.ui.lab import kept, lab
+from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.tables import sheet
+
+_CHOICE = "arrows:choice"
+MOST_ROWS, MOST_LINKS = 24, 200
+_NAMED = 64  # devices: of more, a result does not name the groups, and the program's text does
+
+
+def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> None:
+    """The picture of a strategy's collectives, one of them or all."""
+    if not collectives:
+        st.caption("The compiled program has no communication.")
+        return
+    experiment = result.experiment
+    mesh = placed(experiment, result.environment)
+    text = _text(result.run, strategy) if experiment.device_count > _NAMED else None
+    listed = rows(collectives)[:MOST_ROWS]
+    row, every_time = _choose(listed, mesh, text)
+    chosen = collectives if row is None else row.members
+    flow = traffic(mesh, chosen, text, every_time)
+    many = experiment.what.unit
+    alone = row is not None and len(row.members) == 1
+    if every_time:
+        when = f"in one {many}"
+    elif alone:
+        when = "each time it runs"
+    else:
+        when = "when each runs once"
+    st.markdown(f"**{coded(words.headline(mesh, flow, when))}**")
+    if flow.busiest is None:
+        return
+    drawn = scene(mesh, flow)
+    st.vega_lite_chart(
+        chart.chart(mesh, drawn), alt=words.alt(mesh, flow, drawn, when), key="arrows"
+    )
+    st.caption(plain(" ".join([*words.notes(flow, drawn), words.about(mesh, experiment)])))
+    _table(mesh, flow)
+
+
+def _choose(
+    listed: Sequence[CollectiveRow], mesh: Placed, text: str | None
+) -> tuple[CollectiveRow | None, bool]:
+    """Which collectives are drawn, None for all; and whether each as often as it runs."""
+    labels = {"all": words.ALL}
+    for number, row in enumerate(listed, 1):
+        groups = groups_in_mesh(row.first, mesh, text)
+        labels[str(number)] = words.row_label(row, mesh, groups)
+    options = list(labels) if len(listed) > 1 else ["1"]
+    if st.session_state.get(_CHOICE) not in options:  # by number: labels are of this result alone
+        wanted = st.query_params.get(choices.ARROWS, "")
+        st.session_state[_CHOICE] = wanted if wanted in options else options[0]
+    left, right = st.columns([4, 1], vertical_alignment="bottom")
+    chosen = left.selectbox(
+        "Collective",
+        options,
+        format_func=labels.__getitem__,
+        key=_CHOICE,
+        on_change=_keep,
+        label_visibility="collapsed",
+    )
+    row = None if chosen == "all" else listed[int(chosen) - 1]
+    if row is not None and len(row.members) == 1 and row.count == 1:
+        return row, True
+    once = right.toggle(
+        "Once",
+        key=choices.ONCE,
+        bind="query-params",
+        help="Bytes of one execution of each collective, not of all of them.",
+    )
+    return row, not once
+
+
+def _keep() -> None:
+    """Write to the address bar which collectives are drawn."""
+    chosen = st.session_state.get(_CHOICE)
+    if chosen in (None, "all"):
+        st.query_params.pop(choices.ARROWS, None)
+    else:
+        st.query_params[choices.ARROWS] = chosen
+
+
+@kept(4)
+def _text(run: str, strategy: str) -> str | None:
+    return lab().text(run, strategy, "hlo")
+
+
+def _table(mesh: Placed, flow: Traffic) -> None:
+    with st.expander("Every link as a table", key="links", on_change="rerun") as fold:
+        if fold.open:
+            few = flow.links[:MOST_LINKS]
+            st.dataframe(
+                sheet(
+                    {
+                        "From": [mesh.numbers[link.source] for link in few],
+                        "To": [mesh.numbers[link.target] for link in few],
+                        "Bytes": [bytes_text(link.nbytes) for link in few],
+                        "Over": [", ".join(link.axes) or "–" for link in few],
+                        "Mostly": [link.kind for link in few],
+                        "Link": [words.way_words(mesh, link) for link in few],
+                        "At its nominal rate": [
+                            seconds_text(words.link_seconds(mesh, link)) for link in few
+                        ],
+                    }
+                ),
+                hide_index=True,
+            )
+            if len(flow.links) > MOST_LINKS:
+                st.caption(f"The busiest {MOST_LINKS} of {len(flow.links):,} links.")

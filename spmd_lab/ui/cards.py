@@ -1,0 +1,155 @@
+"""Cards and rows: what a run, a recipe or a screen looks like in a list."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import streamlit as st
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import Experiment, link
+from spmd_core.results import RunStatus, RunSummary
+from spmd_core.words import (
+    DOES_NOT_FIT,
+    STARTS,
+    ago,
+    answer_words,
+    experiment_words,
+    outcome_words,
+    screen_title,
+    state_words,
+    stored_words,
+)
+from spmd_lab.ui.lab import find, lab
+from spmd_lab.ui.markdown import coded, plain
+
+_ICONS = {
+    "layout": ":material/grid_view:",
+    "compare": ":material/speed:",
+    "predict": ":material/online_prediction:",
+    "search": ":material/travel_explore:",
+    "collectives": ":material/share:",
+    "recipes": ":material/menu_book:",
+    "programs": ":material/deployed_code:",
+    "history": ":material/history:",
+    "notebook": ":material/import_contacts:",
+}
+_IN_A_ROW = 3
+_COLORS = {
+    "succeeded": "green",
+    "queued": "blue",
+    "starting": "blue",
+    "running": "blue",
+    "cancelled": "gray",
+    "interrupted": "orange",
+}
+
+
+def starts(now: Mapping[str, Callable[[], None]]) -> None:
+    """Where to start: a card for each screen. `now` draws, by screen,
+    what a card shows of the present state.
+    """
+    with st.container(key="starts"):
+        places = [
+            place for _ in range(0, len(STARTS), _IN_A_ROW) for place in st.columns(_IN_A_ROW)
+        ]
+        for column, start in zip(places, STARTS, strict=False):
+            with column.container(border=True, height="stretch"):
+                st.markdown(f"#### {_ICONS[start.screen]} {plain(screen_title(start.screen))}")
+                st.markdown(coded(start.words))
+                if start.screen in now:
+                    now[start.screen]()
+                st.page_link(
+                    f"pages/{start.screen}.py",
+                    label=f"**{plain(start.call)}**",
+                    icon=":material/arrow_forward:",
+                    icon_position="right",
+                )
+
+
+def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
+    """The query of a link to an experiment, with its stored run; the run alone where the experiment
+    is too long for a link.
+    """
+    try:
+        return {"experiment": link.encode(experiment)} | ({"run": run} if run else {})
+    except RequestError:
+        return {"run": run} if run else {}
+
+
+def page_of(experiment: Experiment) -> str:
+    """The script of the screen that shows an experiment."""
+    return f"pages/{link.screen_of(experiment)}.py"
+
+
+def state_badge(state: str, words: str) -> str:
+    """How a run ended as Markdown: words on a color."""
+    return f":{_COLORS.get(state, 'red')}-badge[{plain(words)}]"
+
+
+def run_row(summary: RunSummary) -> None:
+    """One line for a stored run: how it ended, its name or else what it was (a link that opens it),
+    what came out, when.
+    """
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
+    ):
+        st.markdown(state_badge(summary.state, outcome_words(summary)), width=124)
+        st.page_link(
+            page_of(summary.experiment),
+            label=plain(summary.labels.name or experiment_words(summary.experiment)),
+            width="stretch",
+            query_params=query(summary.experiment, summary.run),
+        )
+        st.caption(_outcome(summary), width="content")
+
+
+def _outcome(summary: RunSummary) -> str:
+    """What came out of a stored run, and when it was requested, as Markdown."""
+    answer = answer_words(summary)
+    if not answer and outcome_words(summary) == DOES_NOT_FIT:
+        answer = "does not fit"
+    return " · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part)
+
+
+def stored_runs(experiment: Experiment) -> tuple[RunSummary, ...]:
+    """Those of an experiment that succeeded here, the newest first."""
+    return lab().history(experiment=experiment, state="succeeded", source="here")
+
+
+def stored(experiment: Experiment) -> bool:
+    """How many runs of an experiment are stored, and a link to the last; False where there are
+    none.
+    """
+    runs = stored_runs(experiment)
+    if not runs:
+        return False
+    with st.container(border=True, key="stored"):
+        st.markdown(f":material/history: **{plain(stored_words(len(runs)))}**")
+        st.page_link(
+            page_of(experiment),
+            label=f"**Open the last one:** {_outcome(runs[0])}",
+            icon=":material/arrow_forward:",
+            query_params=query(experiment, runs[0].run),
+        )
+    return True
+
+
+def elsewhere(active: Sequence[RunStatus], last: str | None) -> None:
+    """Links to runs that are not of the fields as they are now: those that are active, and the one
+    shown before the fields were edited.
+    """
+    shown = {
+        status.run: "Running now" if status.state == "running" else state_words(status.state)
+        for status in active
+        if not status.compile_only
+    }
+    if last is not None and last not in shown:
+        shown[last] = "Shown before"
+    for run, words in shown.items():
+        status = find(run)
+        if status is not None:
+            st.page_link(
+                page_of(status.experiment),
+                label=f"{plain(words)}: {plain(experiment_words(status.experiment))}",
+                icon=":material/arrow_back:",
+                query_params=query(status.experiment, run),
+            )

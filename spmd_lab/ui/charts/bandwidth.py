@@ -1,0 +1,126 @@
+"""A sweep of collectives as a chart: bandwidth or time over bytes, both logarithmic."""
+
+from collections.abc import Iterable, Sequence
+
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.experiment import TRANSFERS
+from spmd_core.results import Point
+from spmd_core.time import fits
+from spmd_core.words import kind_title, rate_words
+from spmd_lab.ui.charts import base
+from spmd_lab.ui.charts.base import TOP, Row, Spec, category, hover, layer, layered
+
+BUS, ALGORITHM, TIME = QUANTITIES = ("Bus bandwidth", "Algorithm bandwidth", "Time")
+_TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time (µs)"}
+_UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
+MEASURED, PREDICTED, BESIDE = "measured", "predicted", "the other run"
+_HEIGHT_PX = 380
+
+
+def sweep_chart(points: Sequence[Point], beside: Sequence[Point], quantity: str) -> Spec:
+    """A line for each kind: measured with points, predicted dashed, another run dotted; a tick
+    where latency and bandwidth take equally long.
+    """
+    rows = [
+        *_rows(points, MEASURED, quantity),
+        *_rows(points, PREDICTED, quantity),
+        *_rows(beside, BESIDE, quantity),
+    ]
+    measured = [row for row in rows if row["line"] != PREDICTED]
+    dashes = {
+        name: dash for name, dash in _DASHES.items() if any(row["line"] == name for row in rows)
+    }
+    legend = TOP if len(dashes) > 1 else None
+    dash = category("line", list(dashes), legend=legend, colors=list(dashes.values()))
+    x = base.quantity(
+        "bytes",
+        title="bytes",
+        scale={"type": "log", "base": 2, "nice": False},
+        axis={"labelExpr": BYTES_LABELS, "tickCount": 8},
+    )
+    y = base.quantity(
+        "y",
+        title=_TITLES[quantity],
+        scale={"type": "log"},
+        axis={"format": ".3~g", "tickCount": 6},
+    )
+    color = category(
+        "kind",
+        list(dict.fromkeys(row["kind"] for row in rows)),
+        legend=TOP | {"columns": 2, "symbolStrokeWidth": 3},
+    )
+    layers = [
+        layer(rows, _LINE, x=x, y=y, color=color, strokeDash=dash),
+        layer(measured or rows, _POINT, x=x, y=y, color=color, tooltip=_HOVER),
+    ]
+    if knees := _knees(points):
+        layers.append(layer(knees, _KNEE, x=x, color=color, tooltip=_KNEE_HOVER))
+    return layered(layers, _HEIGHT_PX)
+
+
+_LINE = {"type": "line", "strokeWidth": 2, "opacity": 0.85}
+_POINT = {"type": "point", "filled": True, "size": 45}
+_KNEE = {"type": "rule", "strokeDash": [2, 3], "opacity": 0.6}
+_HOVER = hover(kind="collective", line="is", size="bytes", time="time", bus="bus bandwidth")
+_KNEE_HOVER = hover(kind="knee of", size="at")
+_DASHES = {MEASURED: [1, 0], PREDICTED: [6, 4], BESIDE: [2, 2]}
+BYTES_LABELS = (  # of an axis
+    "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB' : "
+    "datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : "
+    "datum.value >= 1024 ? datum.value / 1024 + ' KiB' : datum.value + ' B'"
+)
+
+
+def _rows(points: Iterable[Point], line: str, quantity: str) -> list[Row]:
+    rows = []
+    for point in points:
+        seconds = point.predicted_s if line == PREDICTED else point.time_s
+        if line == BESIDE:
+            seconds = seconds or point.predicted_s
+        if not seconds:
+            continue
+        rows.append(
+            {
+                "kind": kind_title(point.kind),
+                "line": line,
+                "bytes": point.bytes,
+                "y": _value(point, seconds, quantity) / _UNITS[quantity],
+                "size": bytes_text(point.bytes),
+                "time": seconds_text(seconds),
+                "bus": rate_words(_value(point, seconds, BUS)),
+            }
+        )
+    return rows
+
+
+def _value(point: Point, seconds: float, quantity: str) -> float:
+    """Seconds, or bytes per second."""
+    if quantity == TIME:
+        return seconds
+    factor = TRANSFERS[point.kind].bus_factor(point.devices) if quantity == BUS else 1.0
+    return point.bytes / seconds * factor
+
+
+def _knees(points: Sequence[Point]) -> list[Row]:
+    """Where latency and bandwidth take equally long, within the sizes that were measured."""
+    most = max((point.bytes for point in points), default=0)
+    return [
+        {"kind": kind_title(fit.kind), "bytes": fit.knee_bytes, "size": bytes_text(fit.knee_bytes)}
+        for fit in fits(points)
+        if 0 < fit.knee_bytes <= most
+    ]
+
+
+def sweep_alt(points: Sequence[Point], quantity: str) -> str:
+    """The chart in words: of each kind its smallest and its largest size."""
+    text = seconds_text if quantity == TIME else rate_words
+    sentences = []
+    for kind in dict.fromkeys(point.kind for point in points):
+        ends = [
+            f"{text(_value(point, seconds, quantity))} at {bytes_text(point.bytes)}"
+            for point in points
+            if point.kind == kind and (seconds := point.time_s or point.predicted_s)
+        ]
+        if ends:
+            sentences.append(f"{kind_title(kind)} {ends[0]}, {ends[-1]}")
+    return f"{quantity} by bytes: {'; '.join(sentences)}"

@@ -1,0 +1,179 @@
+"""Charts of results: provisional medians, phases, memory, and runs side by side."""
+
+from collections.abc import Callable, Sequence
+
+from spmd_core.base import bytes_text, seconds_text, sums_by_key
+from spmd_core.results import Result, StrategyResult
+from spmd_core.words import row_title, title
+from spmd_lab.ui.charts.base import (
+    BYTES,
+    INK,
+    SECONDS,
+    TOP,
+    Row,
+    Spec,
+    Units,
+    category,
+    hover,
+    layer,
+    layered,
+    quantity,
+    rows_axis,
+    unit,
+)
+
+_TOO_SHORT = 50.0  # a bar this many times shorter than the longest is not seen
+_PHASES = {"trace": "Trace", "lower": "Lower", "compile": "Compile", "first_run": "First run"}
+_MEMORY = {"argument": "Arguments", "output": "Results", "temp": "Temporaries"}
+_TWO_LINES_PX = 36  # of a row whose label is a variant's name above its strategy's
+
+
+def live_chart(medians_s: dict[str, float], strategies: tuple[str, ...]) -> Spec:
+    """Provisional medians, one bar for each strategy that has one."""
+    size, name = unit(list(medians_s.values()), SECONDS)
+    rows = [
+        {
+            "row": title(strategy),
+            "x": medians_s[strategy] / size,
+            "time": seconds_text(medians_s[strategy]),
+        }
+        for strategy in strategies
+        if strategy in medians_s
+    ]
+    order = [title(strategy) for strategy in strategies]
+    x = quantity("x", title=f"time per call ({name})", scale={"zero": True}, axis={"tickCount": 6})
+    y = rows_axis(order)
+    bar = {"type": "bar", "height": {"band": 0.55}, "opacity": 0.55, "cornerRadiusEnd": 3}
+    text = {"type": "text", "align": "left", "dx": 5, **INK}
+    return layered(
+        [
+            layer(rows, bar, x=x, y=y, color=category("row", order)),
+            layer(rows, text, x=x, y=y, text={"field": "time"}),
+        ],
+        {"step": 34},
+    )
+
+
+def medians_alt(medians_s: dict[str, float]) -> str:
+    """The chart of provisional medians in words."""
+    return "Provisional median time per call: " + ", ".join(
+        f"{title(name)} {seconds_text(median)}" for name, median in medians_s.items()
+    )
+
+
+def phases_chart(result: Result) -> Spec | None:
+    """Seconds of trace, lower, compile and first run, stacked, by strategy; None where none was
+    measured.
+    """
+    return _stacked(result, "phases_s", _PHASES, SECONDS, "time, once", seconds_text)
+
+
+def memory_chart(result: Result) -> Spec | None:
+    """Bytes per device of arguments, results and temporaries, stacked, by strategy; None where the
+    compiler gave none.
+    """
+    return _stacked(result, "memory_bytes", _MEMORY, BYTES, "memory per device", bytes_text)
+
+
+def _stacked(
+    result: Result,
+    field: str,
+    parts: dict[str, str],
+    units: Units,
+    axis_title: str,
+    text: Callable[[float], str],
+) -> Spec | None:
+    """A bar for each strategy, of the parts of one of its fields; `parts` names them."""
+    measured = [
+        (row_title(result, name), words, place, value)
+        for name, strategy in result.ordered
+        for place, (part, words) in enumerate(parts.items())
+        if (value := getattr(getattr(strategy, field), part, None)) is not None
+    ]
+    if not measured:
+        return None
+    totals = sums_by_key((row, value) for row, _, _, value in measured)
+    size, name = unit(list(totals.values()), units)
+    bars = layer(
+        [
+            {"row": row, "part": part, "at": place, "x": value / size, "value": text(value)}
+            for row, part, place, value in measured
+        ],
+        {"type": "bar", "height": {"band": 0.6}},
+        x=quantity("x", title=f"{axis_title} ({name})", stack=True),
+        y=rows_axis(list(totals)),
+        color=category("part", list(parts.values()), legend=TOP),
+        order={"field": "at"},
+        tooltip=hover(row="strategy", part="part", value="value"),
+    )
+    return layered([bars], {"step": 36})
+
+
+def _time_interval(strategy: StrategyResult) -> tuple[float, float, float] | None:
+    """Seconds in the middle, at the low and at the high end: measured, else predicted."""
+    if (median := strategy.median_s) is not None:
+        return (median, *(strategy.ci95_s or (median, median)))
+    predicted = strategy.predicted_s
+    return None if predicted is None else (predicted.estimate, predicted.low, predicted.high)
+
+
+def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
+    """Times of several runs, measured or predicted, by strategy and run; `results` pairs each run's
+    label with its result. Bars from zero, or where these would vanish points on a log scale.
+    """
+    times = [
+        (row_title(result, name), label, seconds)
+        for label, result in results
+        for name, strategy in result.ordered
+        if (seconds := _time_interval(strategy)) is not None
+    ]
+    if not times:
+        return None
+    size, name = unit([middle for _, _, (middle, _, _) in times], SECONDS)
+    labels = [label for label, _ in results]
+    rows = [_interval_row(*each, size) for each in times]
+    x, mark = _times_axis([seconds for _, _, seconds in times], name)
+    shared = {
+        "y": rows_axis(list(dict.fromkeys(strategy for strategy, _, _ in times))),
+        "yOffset": {
+            "field": "run",
+            "sort": labels,
+            "scale": {"domain": labels},
+            "bandPosition": 0.5,
+        },
+        "color": category("run", labels, legend=TOP | {"labelLimit": 400}),
+        "tooltip": hover(run="run", row="strategy", time="time"),
+    }
+    interval = {"x": x | {"field": "low"}, "x2": {"field": "high"}}
+    layers = [
+        layer(rows, mark, x=x, **shared),
+        layer(rows, {"type": "rule", "strokeWidth": 3}, **interval, **shared),
+    ]
+    return layered(layers, {"step": max(20, _TWO_LINES_PX // len(labels))})
+
+
+def _interval_row(strategy: str, run: str, seconds: tuple[float, float, float], size: float) -> Row:
+    middle, low, high = seconds
+    return {
+        "row": strategy,
+        "run": run,
+        "x": middle / size,
+        "low": low / size,
+        "high": high / size,
+        "time": seconds_text(middle),
+    }
+
+
+def _times_axis(times: Sequence[tuple[float, float, float]], name: str) -> tuple[Spec, Spec]:
+    """The axis for (middle, low, high) of several runs, and the mark that fits it."""
+    title = f"time per call or step ({name}), with its interval"
+    lowest, longest = min(low for _, low, _ in times), max(middle for middle, _, _ in times)
+    if 0 < lowest < longest / _TOO_SHORT:
+        return (
+            quantity("x", title=f"{title}, logarithmic", scale={"type": "log", "zero": False}),
+            {"type": "point", "filled": True, "size": 90},
+        )
+    return (
+        quantity("x", title=title, scale={"zero": True}),
+        {"type": "bar", "opacity": 0.5, "cornerRadiusEnd": 3},
+    )

@@ -1,0 +1,170 @@
+"""The chart of times per call: every sample, median and interval of each strategy."""
+
+import math
+from dataclasses import dataclass
+
+from spmd_core.base import seconds_text
+from spmd_core.results import Result
+from spmd_core.words import row_title
+from spmd_lab.ui.charts.base import (
+    INK,
+    LABELS,
+    SECONDS,
+    Row,
+    Spec,
+    category,
+    hover,
+    layer,
+    layered,
+    quantity,
+    unit,
+)
+
+_ROW_PX = 58
+_LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
+_FAR, _WIDEST = 1.5, 3.0  # the end of the axis over the slowest median: of samples, of intervals
+_BAR = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3}
+_TICK = {"type": "tick", "thickness": 1.2, "height": 16, "opacity": 0.55}
+_TRIANGLE = {
+    "type": "point",
+    "shape": "triangle-right",
+    "filled": True,
+    "size": 60,
+    "opacity": 0.9,
+}
+_INTERVAL = {"type": "rule", "strokeWidth": 5, "strokeCap": "round"}
+_NUMBER = {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK}
+_MEDIAN_HOVER = hover(row="strategy", time="median", interval="95 % interval")
+_SAMPLE_HOVER = hover(row="strategy", time="time", round="round", kind="is")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One timed row of the chart, in seconds: the samples of every process, one after another;
+    `outliers` are numbers of those of the first.
+    """
+
+    label: str
+    samples: tuple[float, ...]
+    outliers: frozenset[int]
+    median: float
+    interval: tuple[float, float]
+
+
+def times_chart(result: Result) -> Spec | None:
+    """Time per call by strategy: samples as ticks, the median as a bar, its 95 % interval as a
+    thick line; None where nothing was timed.
+
+    Samples beyond the axis are drawn at its end as triangles, with their true value on hover. The
+    axis is logarithmic, and the bars left out, where the strategies are far apart.
+    """
+    rows = _rows(result)
+    if not rows:
+        return None
+    size, name = unit([row.median for row in rows], SECONDS)
+    log = max(row.median for row in rows) > _LOG_FROM * min(row.median for row in rows)
+    axis = _axis(rows, size, log)
+    x = quantity("x", title=f"time per call ({name})" + (", logarithmic" if log else ""), **axis)
+    order = [row.label for row in rows]
+    y = {"field": "row", "type": "nominal", "sort": order, "title": None, "axis": LABELS}
+    shared = {"y": y, "color": category("row", order)}
+    of_median = {**shared, "tooltip": _MEDIAN_HOVER}
+    of_sample = {**shared, "x": x, "tooltip": _SAMPLE_HOVER}
+    medians = [_median_row(row, size) for row in rows]
+    end = axis["scale"]["domain"][1]
+    inside = _sample_rows(rows, size, -math.inf, end)
+    beyond = _sample_rows(rows, size, end, math.inf)
+    interval = {"x": x | {"field": "low"}, "x2": {"field": "high"}}
+    bars = [] if log else [layer(medians, _BAR, x=x, x2={"datum": 0}, **of_median)]
+    layers = [
+        *bars,
+        layer(inside, _TICK, **of_sample),
+        layer(beyond, _TRIANGLE, **of_sample),
+        layer(medians, _INTERVAL, **interval, **of_median),
+        layer(medians, _NUMBER, x=x, y=y, text={"field": "time"}),
+    ]
+    return layered(layers, {"step": _ROW_PX})
+
+
+def times_alt(result: Result) -> str:
+    """The chart in words."""
+    return "Time per call by strategy, median of all samples: " + ", ".join(
+        f"{row.label} {seconds_text(row.median)}" for row in _rows(result)
+    )
+
+
+def _rows(result: Result) -> list[_Row]:
+    return [row for name, _ in result.ordered for row in _rows_of(result, name)]
+
+
+def _rows_of(result: Result, name: str) -> list[_Row]:
+    """The timed rows of a strategy; `constrained` has two where it is run alone, as its table."""
+    strategy, called = result.strategies[name], row_title(result, name)
+    rows = []
+    if strategy.samples_s and (median := strategy.median_s) is not None:
+        label = called + (" ✗ wrong values" if strategy.correct is False else "")
+        interval = strategy.ci95_s or (median, median)
+        further = (each for turns in strategy.again_s for turn in turns for each in turn)
+        samples = (*strategy.samples_s, *further)
+        rows.append(_Row(label, samples, frozenset(strategy.outliers), median, interval))
+    again = None if result.experiment.variants else strategy.from_unsharded
+    if again is not None and again.samples_s and (median := again.median_s) is not None:
+        label = f"{called}, from unsharded"
+        rows.append(_Row(label, again.samples_s, frozenset(), median, (median, median)))
+    return rows
+
+
+def _axis(rows: list[_Row], size: float, log: bool) -> Spec:
+    """Scale and ticks of the time axis, in units of `size` seconds: all that is no outlier fits, up
+    to _FAR times the slowest median. A single slow call would leave no room for the others.
+    """
+    inside = [
+        sample / size
+        for row in rows
+        for at, sample in enumerate(row.samples)
+        if at not in row.outliers
+    ] + [row.median / size for row in rows]
+    slowest = max(row.median for row in rows) / size
+    interval_end = min(max(row.interval[1] for row in rows) / size, _WIDEST * slowest)
+    low, high = min(inside), max(interval_end, min(max(inside), _FAR * slowest))
+    if not log:
+        return {"scale": {"domain": [0, 1.06 * high], "nice": False, "clamp": True}}
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = [
+        step
+        for decade in decades
+        for step in (10.0**decade, 3 * 10.0**decade)
+        if 0.8 * low <= step <= 1.15 * high
+    ]
+    return {
+        "scale": {"type": "log", "domain": [0.8 * low, 1.15 * high], "nice": False, "clamp": True},
+        "axis": {"values": steps},
+    }
+
+
+def _median_row(row: _Row, size: float) -> Row:
+    low, high = row.interval
+    return {
+        "row": row.label,
+        "x": row.median / size,
+        "low": low / size,
+        "high": high / size,
+        "time": seconds_text(row.median),
+        "interval": f"{seconds_text(low)} to {seconds_text(high)}",
+    }
+
+
+def _sample_rows(rows: list[_Row], size: float, low: float, high: float) -> list[Row]:
+    """The samples above `low` and up to `high`, in units of `size` seconds."""
+    return [
+        {
+            "row": row.label,
+            "x": sample / size,
+            "round": at + 1,
+            "time": seconds_text(sample),
+            "kind": "outlier" if at in row.outliers else "sample",
+        }
+        for row in rows
+        for at, sample in enumerate(row.samples)
+        if low < sample / size <= high
+    ]

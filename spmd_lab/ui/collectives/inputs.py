@@ -1,0 +1,116 @@
+"""The fields of the Collectives screen, as the JSON form of an experiment."""
+
+import streamlit as st
+
+from spmd_core.base import bytes_text
+from spmd_core.experiment import (
+    ALL,
+    CALIBRATION,
+    COLLECTIVES,
+    COLLECTIVES_SWEEP,
+    TRANSFERS,
+    Experiment,
+    chosen_kinds,
+    get_workload,
+)
+from spmd_core.machine import default_target
+from spmd_core.words import workload_title
+from spmd_lab.ui import forms, inputs, mesh_fields, state
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.state import Form
+
+SCREEN = "collectives"
+SIZES = tuple(2**power for power in range(8, 33, 2))
+_WORKLOADS = (COLLECTIVES_SWEEP.name, CALIBRATION.name)
+
+
+def what_input() -> str:
+    """Collectives size by size, or the ceilings of the machine: the name of the workload."""
+    now = state.draft(SCREEN)["workload"]
+    chosen = st.segmented_control(
+        "What to measure",
+        _WORKLOADS,
+        format_func=_tab_words,
+        required=True,
+        key=state.seed(state.key(SCREEN, "what"), now),
+        label_visibility="collapsed",
+    )
+    if chosen and chosen != now:
+        _change(chosen)
+        st.rerun()
+    return now
+
+
+def _tab_words(name: str) -> str:
+    return "Ceilings of this machine" if name == CALIBRATION.name else plain(workload_title(name))
+
+
+def _change(name: str) -> None:
+    """Show the other workload: target and mesh stay. Ceilings need devices that are here."""
+    old = state.draft(SCREEN)
+    target = old["target"]
+    if name == CALIBRATION.name and target.startswith(("tpu:", "gpu:")):
+        target = default_target()
+    state.replace_draft(
+        SCREEN, state.parse_or_keep({"workload": name, "target": target, "mesh": old["mesh"]})
+    )
+    state.set_run(SCREEN, None)
+
+
+def fields(what: str) -> Form:
+    """Draw the fields; their values."""
+    draft = state.draft(SCREEN)
+    chosen: Form = {
+        "workload": what,
+        "target": inputs.target_input(SCREEN),
+        "mesh": mesh_fields.mesh_input(SCREEN),
+    }
+    options = {name: value for name, value in draft["options"].items() if name == "device_order"}
+    if what == COLLECTIVES_SWEEP.name:
+        options |= _sweep_options(draft["options"])
+        chosen["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
+    return draft | chosen | {"options": options}
+
+
+def _sweep_options(now: Form) -> Form:
+    """Kinds, axes, sizes and how many of them."""
+    kinds = st.pills(
+        "Collectives",
+        list(TRANSFERS),
+        selection_mode="multi",
+        format_func=lambda kind: plain(TRANSFERS[kind].title),
+        key=state.seed(state.key(SCREEN, "kinds"), list(chosen_kinds(now))),
+    )
+    rows = COLLECTIVES_SWEEP.options
+    drawn = forms.draw_fields(forms.keyed(SCREEN), (rows["axes"], rows["points"]), now)
+    left, right = st.columns(2, gap="small")
+    with left:
+        smallest = _size_input("smallest", now)
+    with right:
+        largest = _size_input("largest", now)
+    usual = tuple(kinds) == COLLECTIVES or set(kinds) == set(COLLECTIVES)
+    return {
+        "kinds": ALL if usual else ",".join(kinds),
+        "smallest": smallest,
+        "largest": largest,
+    } | drawn
+
+
+def _size_input(name: str, now: Form) -> int:
+    """One of the sizes offered, or the one of a link."""
+    row = COLLECTIVES_SWEEP.options[name]
+    value = now.get(name, row.default)
+    options = sorted({*SIZES, value} if isinstance(value, int) else SIZES)
+    return st.selectbox(
+        plain(row.label),
+        options,
+        format_func=bytes_text,
+        key=state.seed(state.key(SCREEN, name), value),
+    )
+
+
+def press_words(experiment: Experiment) -> str:
+    """What the button does."""
+    if experiment.workload == CALIBRATION.name:
+        return "Calibrate"
+    return "Predict" if experiment.place.is_absent else "Measure"

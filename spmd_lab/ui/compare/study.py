@@ -1,0 +1,140 @@
+"""A study on Compare before it is run: its variants, and the last answer while fields are edited."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from spmd_core.answers import NONE, strategies_table
+from spmd_core.experiment import Experiment, Plan, Variant
+from spmd_core.words import (
+    listed,
+    mesh_words,
+    runs as words,
+    sharding_words,
+    studies,
+    title,
+    titles,
+)
+from spmd_lab.ui import cards, choices, run_tables, state
+from spmd_lab.ui.compare import view as views
+from spmd_lab.ui.lab import find
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.shell import draw_table
+
+BEST = "best"  # of the choices of a strategy: each variant by its fastest
+_STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""
+
+
+def before(experiment: Experiment, is_stored: bool) -> None:
+    """What a press of Run will measure: a line for each variant."""
+    if experiment.place.is_absent:
+        verb = "predict"
+    elif experiment.is_mixed:
+        verb = "measure and predict"
+    else:
+        verb = "measure"
+    if not is_stored:
+        st.info(
+            f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
+            icon=":material/play_circle:",
+        )
+    draw_table(_members(experiment.members))
+
+
+def ranked(view: views.View) -> None:
+    """The table of the rows; of several strategies, a choice of the one by which the variants are
+    ranked, with the answer of its rows alone.
+    """
+    table, offered = view.times_table, studies.strategies_shared(view.result)
+    if offered:
+        chosen = choices.one_of("Variants by", [BEST, *offered], choices.RANKED, _ranked_by)
+        if chosen != BEST:
+            alone = studies.of_strategy(view.result, chosen)
+            st.markdown(f"**{plain(words.headline_parts(alone)[0])}**")
+            table = strategies_table(alone, "study")
+    draw_table(table)
+
+
+def _ranked_by(name: str) -> str:
+    return "Variants by their best" if name == BEST else f"by {title(name)}"
+
+
+def _differences(before: Experiment, now: Experiment) -> None:
+    """What the fields changed since the answer, old and new: field by field, and variant by
+    variant.
+    """
+    changed = run_tables.differences_table(
+        [before, now], ("In the answer below", "In the fields now")
+    )
+    draw_table(changed)
+    if not before.variants and not now.variants:
+        return
+    measured = {each.experiment.id for each in before.members}
+    new = [each for each in now.members if each.experiment.id not in measured]
+    present = {each.experiment.id for each in now.members}
+    gone = [each.name for each in before.variants if each.experiment.id not in present]
+    missing = f"{len(new)} of {len(now.members)} variants are not in the answer below"
+    only_there = f"; it has {listed(gone)}, which these fields do not" if gone else ""
+    st.caption(plain(f"{missing}{only_there}."))
+
+
+def _members(variants: Sequence[Variant]) -> pd.DataFrame:
+    """A line for each variant; what all have alike is left out, but for the mesh."""
+    frame = pd.DataFrame(
+        [
+            {
+                "Variant": each.name,
+                "Target": each.experiment.target,
+                "Mesh": mesh_words(each.experiment.mesh),
+                **_cells(each.experiment, each.experiment.plan),
+            }
+            for each in variants
+        ]
+    )
+    rows = frame.to_dict("records")
+    alike = [
+        column
+        for column in ("Target", "Saved", "Offloaded")
+        if column in frame and len({row[column] for row in rows}) == 1
+    ]
+    return frame.drop(columns=alike)
+
+
+def _cells(experiment: Experiment, plan: Plan | None) -> dict[str, str]:
+    if plan is None:
+        return {
+            "Sharding": sharding_words(experiment),
+            "Strategies": titles(experiment.strategies),
+        }
+    return {
+        "Sequences per device": f"{plan.batch_per_device:g}",
+        "Remat": plan.remat,
+        "Saved": ", ".join(plan.save) or NONE,
+        "Offloaded": ", ".join(plan.offload) or NONE,
+    }
+
+
+def last_answer(experiment: Experiment) -> bool:
+    """The answer that the screen showed before its fields were edited, greyed, below what differs;
+    False where there is none of this workload, or the fields have a stored answer of their own.
+    """
+    run = None if cards.stored_runs(experiment) else state.aside("compare", "edited")
+    status = find(run) if run else None
+    if status is None or status.experiment.workload != experiment.workload:
+        return False
+    shown = views.view(status.run)
+    if shown is None or experiment.what.is_small_program:
+        return False
+    st.info(
+        "The answer below is of the fields as they were. Press Run to compute these.",
+        icon=":material/edit:",
+    )
+    _differences(status.experiment, experiment)
+    with st.container(key="stale"):
+        st.html(_STALE)
+        st.subheader(plain(words.headline_parts(shown.result)[0]), anchor=False)
+        for at, (chart, alt) in enumerate(shown.times):
+            st.vega_lite_chart(chart, alt=alt, key=f"stale-times:{at}")
+        draw_table(shown.times_table)
+    return True

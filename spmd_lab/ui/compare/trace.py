@@ -1,0 +1,165 @@
+"""What happened on the devices: the traced step of a strategy, device by device."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from spmd_core.base import RequestError, seconds_text
+from spmd_core.experiment import option_choices
+from spmd_core.pictures import text
+from spmd_core.results import Trace
+from spmd_core.words import title, traces as words
+from spmd_lab.ui import choices, live, shell, state
+from spmd_lab.ui.compare.view import View
+from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.tables import NONE, sheet, unbroken
+from spmd_lab.ui.timeline import stored, view as timeline_view
+
+TAB = "Trace"
+_COLUMNS = 16  # devices up to which each has a column of its own
+Cells = dict[str, str | int]  # a row of a table by column
+_ROWS = 12  # of a table that is as high as its rows
+
+
+def draw(view: View) -> None:
+    """The answer in a sentence, the timeline, and the tables; a way to get them where there are
+    none.
+    """
+    traces = words.traced(view.result)
+    if not traces:
+        _ask(view)
+        return
+    trace = traces[name := _strategy(traces)]
+    st.markdown(f"**{plain(as_sentence(trace.sentence))}**")
+    if trace.notes:
+        st.caption(plain(" ".join(as_sentence(note) for note in trace.notes)))
+    run = view.result.run
+    if _timeline(run, name, text.NAME, words.PREDICTED_ABOVE):
+        st.caption(words.TRACED_BELOW)
+    if _timeline(run, name, text.TRACED) and trace.step_s is not None:
+        st.caption(words.ABOUT)
+    if trace.devices:
+        _tables(trace)
+
+
+def _strategy(traces: Mapping[str, Trace]) -> str:
+    """The strategy that is shown: until one is chosen the first that communicates."""
+    names = list(traces)
+    first = next((name for name in names if traces[name].collectives_s), names[0])
+    if len(names) == 1:
+        return first
+    if st.session_state.get(choices.STRATEGY) not in names:
+        st.session_state[choices.STRATEGY] = first
+    return choices.one_of("Strategy", names, choices.STRATEGY, title)
+
+
+def _ask(view: View) -> None:
+    """A button that runs the same experiment again, with a trace."""
+    experiment = view.result.experiment
+    st.caption(words.NEVER_TRACED)
+    option = option_choices(experiment.what)["trace"]
+    label, text = plain(option.label), plain(option.help)
+    if st.button(label, key="trace:ask", icon=":material/timeline:", help=text):
+        traced = experiment.vary(options=dict(experiment.options) | {"trace": True})
+        state.replace("compare", traced)
+        live.ask("compare", traced)
+
+
+def offered(view: View) -> bool:
+    """Whether there is a trace, or a button for one."""
+    experiment = view.result.experiment
+    return bool(words.traced(view.result)) or (
+        experiment.what.is_traceable and not experiment.place.is_absent
+    )
+
+
+def _timeline(run: str, strategy: str, name: str, above: str = "") -> bool:
+    """Draw a stored timeline, where there is one that this version reads; whether there is."""
+    try:
+        timeline = stored.of_run(run, strategy, name)
+    except RequestError as error:
+        st.caption(plain(as_sentence(str(error))))
+        return False
+    if timeline is None:
+        return False
+    if above:
+        st.caption(above)
+    at = timeline_view.AT if name == text.TRACED else f"{timeline_view.AT}_{name}"
+    timeline_view.show(timeline, f"{run}:{strategy}:{name}", f"{run}-{strategy}-{name}", at)
+    return True
+
+
+def _tables(trace: Trace) -> None:
+    st.markdown("**By device**")
+    _table(device_rows(trace), "trace:devices")
+    st.markdown("**By operation**")
+    _table(operation_rows(trace), "trace:operations")
+    if trace.other_operations:
+        st.caption(plain(words.others_words(trace.other_operations)))
+    title = "Instruction and source line of each operation"
+    if by_device := 1 < len(trace.devices) <= _COLUMNS:
+        title = "Instruction, source line and time on each device of each operation"
+    with st.expander(title, key="trace:instructions", on_change="rerun") as fold:
+        if fold.open:
+            st.dataframe(sheet(instruction_rows(trace, by_device)), hide_index=True)
+
+
+def _table(rows: Sequence[Cells], key: str) -> None:
+    """A few rows as text, which a narrow window wraps; more of them in a box that scrolls."""
+    if len(rows) <= _ROWS:
+        shell.draw_table(pd.DataFrame(rows).astype(str))
+    else:
+        st.dataframe(sheet(rows), hide_index=True, key=key, height=460)
+
+
+def device_rows(trace: Trace) -> list[Cells]:
+    """Where each device's time went."""
+    return [
+        {
+            "Device": str(each.device),
+            "Compute": unbroken(seconds_text(each.compute_s)),
+            "Collectives": unbroken(seconds_text(each.collectives_s)),
+            "Exposed": unbroken(seconds_text(each.exposed_s)),
+            "Waiting for devices": unbroken(seconds_text(each.waits_s)),
+            "Copies": unbroken(seconds_text(each.copies_s)),
+            "Idle": unbroken(seconds_text(each.idle_s)),
+        }
+        for each in trace.devices
+    ]
+
+
+def operation_rows(trace: Trace) -> list[Cells]:
+    """How often each operation and collective ran, how long, and on which device longest."""
+    several = len(trace.devices) > 1
+    return [
+        {
+            "Operation": words.operation_words(each),
+            "Kind": words.kind_words(each.kind),
+            "Times": each.count,
+            "Mean": unbroken(seconds_text(each.mean_s)),
+            **(
+                {"Slowest": unbroken(seconds_text(each.most_s)), "On device": each.slowest}
+                if several
+                else {}
+            ),
+        }
+        for each in trace.operations
+    ]
+
+
+def instruction_rows(trace: Trace, by_device: bool) -> list[Cells]:
+    """What each operation is in the program, and its seconds on each device."""
+    return [
+        {
+            "Operation": words.operation_words(each),
+            "Source": each.source or NONE,
+            "Instruction": each.name,
+            **{
+                f"Device {device.device}": seconds_text(seconds)
+                for device, seconds in zip(trace.devices, each.device_s, strict=False)
+                if by_device
+            },
+        }
+        for each in trace.operations
+    ]

@@ -1,0 +1,141 @@
+"""The variants of a study on Compare: which one the fields show; adding, naming and removing one."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, STRATEGIES, Experiment, names_of
+from spmd_core.words import studies
+from spmd_lab.ui import state
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.predict import drafts
+from spmd_lab.ui.state import VariantForm
+
+_SCREEN = "compare"
+_ADD = "Copies the fields to a variant of its own, to be changed there: target, mesh, sharding, \
+memory, dtype, options and strategies may differ. All variants are then measured in the same rounds; \
+those on TPUs that are not attached are predicted."
+_COPY = "Another variant equals {}: change its mesh, sharding or target in the fields."
+
+
+def name_field() -> None:
+    """In a study, which variant the fields are of, and which fields change the others, too; its
+    name can be changed.
+    """
+    listed = state.variants(_SCREEN)
+    if not listed:
+        return
+    at = state.variant_at(_SCREEN)
+    name, form = listed[at]
+    key = state.seed(state.key(_SCREEN, "variant.name"), name or "")
+    given = (
+        st.text_input(
+            f"Name of variant {at + 1:d} of {len(listed)}",
+            key=key,
+            max_chars=MAX_NAME,
+            placeholder=_names(listed)[at],
+            help="Left empty, it is named by what differs.",
+        ).strip()
+        or None
+    )
+    if given != name:
+        listed[at] = given, form
+        state.set_variants(_SCREEN, listed, at)
+    shared, own = studies.shared_words(form)
+    st.caption(f":material/link: {plain(shared)}  \n:material/looks_one: {plain(own)}")
+
+
+def draw(experiment: Experiment) -> None:
+    """The variants to choose from, and buttons to add one and to remove the chosen one."""
+    if not experiment.what.is_comparable:
+        return
+    listed = state.variants(_SCREEN)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="variants"):
+        if listed:
+            _choose(listed)
+        _button("Add a variant", "add", _add, _ADD, disabled=len(listed) >= MAX_VARIANTS)
+        if listed:
+            help_ = "Takes the variant that the fields show out of the study."
+            _button("Remove this one", "remove", _remove, help_)
+        if len({form["target"] for _, form in listed}) > 1:
+            target = state.draft(_SCREEN)["target"].removeprefix("tpu:")
+            help_ = "Gives every variant the target that the fields show."
+            _button(plain(f"All on {target}"), "target", _all_on, help_, icon="dns")
+    at = state.variant_at(_SCREEN)
+    # a copy leaves out strategies that would be measured twice
+    forms = [{**form, "strategies": ()} for _, form in listed]
+    if listed and forms.count(forms[at]) > 1:
+        st.caption(plain(_COPY.format(_names(listed)[at])))
+
+
+def _button(
+    label: str,
+    name: str,
+    change: Callable[[], None],
+    text: str,
+    *,
+    icon: str | None = None,
+    disabled: bool = False,
+) -> None:
+    st.button(
+        label,
+        icon=f":material/{icon or name}:",
+        key=f"variant:{name}",
+        on_click=change,
+        type="tertiary",
+        disabled=disabled,
+        help=text,
+    )
+
+
+def _names(listed: list[VariantForm]) -> tuple[str, ...]:
+    return names_of([form for _, form in listed], [name for name, _ in listed])
+
+
+def _choose(listed: list[VariantForm]) -> None:
+    at, names = state.variant_at(_SCREEN), _names(listed)
+    chosen = st.pills(
+        "Variant shown in the fields",
+        range(len(listed)),
+        default=at,
+        required=True,
+        wrap=True,
+        format_func=lambda place: plain(names[place]),
+        key=state.key(_SCREEN, f"variant.at/{len(listed)}"),
+    )
+    if chosen is not None and chosen != at:
+        _show(listed, chosen)
+        st.rerun()
+
+
+def _show(listed: list[VariantForm], at: int) -> None:
+    """Make these the variants, and the fields show that at `at`."""
+    state.set_variants(_SCREEN, listed, at)
+    state.replace_draft(_SCREEN, listed[at][1])
+
+
+def _add() -> None:
+    now = dict(state.draft(_SCREEN))
+    listed = state.variants(_SCREEN) or [(None, now)]
+    at = state.variant_at(_SCREEN) + 1
+    # one device does the same under every sharding: once is enough
+    sharded = [name for name in now["strategies"] if not STRATEGIES[name].is_single_device]
+    listed.insert(at, (None, now | {"strategies": sharded or now["strategies"]}))
+    _show(listed, at)
+
+
+def _all_on() -> None:
+    """Every variant on the target of the one that the fields show, on a mesh that fits there."""
+    now = state.draft(_SCREEN)["target"]
+    listed = [
+        (name, form if form["target"] == now else drafts.on_target(form, now))
+        for name, form in state.variants(_SCREEN)
+    ]
+    _show(listed, state.variant_at(_SCREEN))
+
+
+def _remove() -> None:
+    listed = state.variants(_SCREEN)
+    at = state.variant_at(_SCREEN)
+    del listed[at]
+    _show(listed, min(at, len(listed) - 1))

@@ -1,0 +1,77 @@
+"""What is drawn of a finished run, made once: charts and tables in memory, for the few runs looked
+at last.
+"""
+
+from dataclasses import dataclass
+
+from spmd_core.answers import (
+    Table,
+    collectives_table,
+    errors_table,
+    memory_table,
+    phases_table,
+    strategies_table,
+)
+from spmd_core.results import Result
+from spmd_core.time import calibration, with_roofline
+from spmd_lab.ui.charts import by_strategy
+from spmd_lab.ui.charts.base import Spec
+from spmd_lab.ui.charts.times import times_alt, times_chart
+from spmd_lab.ui.compare import rows
+from spmd_lab.ui.lab import kept, lab
+
+_KEPT_RUNS = 8  # a view is at most a few hundred kB
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The parts of a result that a rerun draws again and again. A chart is None where nothing was
+    measured; `times` has one of what was measured, and one of what was predicted, each with its
+    words.
+    """
+
+    result: Result
+    times: tuple[tuple[Spec, str], ...]
+    times_table: Table
+    collectives: Table
+    phases: Spec | None
+    phases_table: Table
+    memory: Spec | None
+    memory_table: Table
+    errors: Table
+
+
+def forget() -> None:
+    """Drop what is kept: runs were deleted."""
+    view.cache_clear()
+
+
+@kept(_KEPT_RUNS)
+def view(run: str) -> View | None:
+    """The view of a run; None where it left no result."""
+    result = lab().result(run)
+    if result is None:
+        return None
+    if lab().notebook.origin(run) is None:  # a calibration of this machine is of no other
+        result = result.by_variant(
+            lambda each: with_roofline(
+                each, calibration(each.experiment, lab().latest, lab().result)
+            )
+        )
+    of_study = bool(result.experiment.variants)
+    measured, predicted = times_chart(result), rows.chart(result) if of_study else None
+    times = [
+        *([(measured, times_alt(result))] if measured else []),
+        *([(predicted, rows.chart_alt(result))] if predicted else []),
+    ]
+    return View(
+        result,
+        tuple(times),
+        strategies_table(result, "study" if of_study else "screen"),
+        collectives_table(result),
+        by_strategy.phases_chart(result),
+        phases_table(result),
+        by_strategy.memory_chart(result),
+        memory_table(result),
+        errors_table(result),
+    )

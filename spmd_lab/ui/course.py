@@ -1,0 +1,202 @@
+"""The recipes as a course: their cards, and on the screen that shows one its words, what to try,
+and the next.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+
+import streamlit as st
+
+from spmd_core.experiment import Experiment, screen_of
+from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
+from spmd_lab.ui import state
+from spmd_lab.ui.cards import page_of, query
+from spmd_lab.ui.markdown import plain
+
+# Streamlit marks links to the open screen; here they lead to another experiment on it, and should
+# look like those that leave it.
+_STYLE = """<style>
+.st-key-recipe [data-testid="stPageLink-NavLink"] { background: transparent; padding-left: 0; }
+.st-key-recipe [data-testid="stPageLink-NavLink"] p { font-weight: 500; text-decoration: underline; text-underline-offset: 0.2em; }
+</style>"""
+
+
+_ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
+    "moe": "mixture of experts",
+    "a2a": "alltoall",
+    "reducescatter": "fsdp",  # which scatters the sums of gradients
+    "psumscatter": "fsdp",
+    "ring": "sequence",
+    "zero": "fsdp",
+    "dp": "data",
+    "tp": "tensor",
+}
+# words of questions, which no recipe is about
+_SKIPPED = re.compile(
+    "a|an|and|are|best|can|do|does|for|how|i|in|is|it|my|of|on|or|parallel|parallelism|should|the|"
+    "to|use|what|when|where|which|why|with"
+)
+
+
+@cache
+def _varied_by_id() -> Mapping[str, Recipe]:
+    return {variations.variation_of(recipe).id: recipe for recipe in RECIPES.values()}
+
+
+def position(recipe: Recipe) -> int:
+    """The recipe's place in the course, from 1."""
+    return list(RECIPES).index(recipe.name) + 1
+
+
+def neighbors(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
+    """The recipes before and after one in the course."""
+    course, place = list(RECIPES.values()), position(recipe)
+    return (course[place - 2] if place > 1 else None), (
+        course[place] if place < len(course) else None
+    )
+
+
+def matching(words: str, group: str | None = None) -> tuple[Recipe, ...]:
+    """The recipes of a group (of all where it is None) that have these words in their name, title,
+    group or text, or communicate by them; where none has all, those with the rarest. Case, hyphens
+    and underscores do not count, nor the other words of a question.
+    """
+    asked = _plain(words).strip("?!. ").split()
+    wanted = [_ALSO.get(word, word) for word in asked if not _SKIPPED.fullmatch(word)] or asked
+    having = {word: [name for name, text in _texts().items() if word in text] for word in wanted}
+    scores = {
+        recipe.name: sum(1 / len(names) for names in having.values() if recipe.name in names)
+        for recipe in RECIPES.values()
+        if group in (None, recipe.group)
+    }
+    best = max(scores.values())
+    return tuple(RECIPES[name] for name in scores if scores[name] == best > 0 or not wanted)
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace("-", "").replace("_", "")
+
+
+@cache
+def _texts() -> Mapping[str, str]:
+    """Of each recipe by its name all that a search looks into."""
+    return {name: _plain(" ".join(_parts(recipe))) for name, recipe in RECIPES.items()}
+
+
+def _parts(recipe: Recipe) -> tuple[str, ...]:
+    kinds = sorted({kind for each in recipe.expected.collectives.values() for kind in each})
+    return (recipe.name, recipe.title, recipe.group, recipe.look_at, recipe.why, *kinds)
+
+
+def varied(experiment: Experiment, last: str | None) -> Recipe | None:
+    """The recipe that an experiment was made from: the one that names it as a variation, or the one
+    opened last, of the same workload.
+    """
+    if experiment.id in _varied_by_id():
+        return _varied_by_id()[experiment.id]
+    if experiment.variants:  # a study is an experiment of its own
+        return None
+    recipe = RECIPES.get(last or "")
+    if recipe is None or recipe.experiment.workload != experiment.workload:
+        return None
+    return recipe if _program(recipe.experiment) == _program(experiment) else None
+
+
+def _program(experiment: Experiment) -> object:
+    return dict(experiment.options).get("program")
+
+
+def hint(experiment: Experiment) -> None:
+    """Where the screen shows a recipe: what to look at, why, what to try, and its neighbors. Where
+    it shows a change to one: the way back.
+    """
+    screen = screen_of(experiment)
+    recipe = recipe_of(experiment)
+    if recipe is None:
+        # a change to the recipe that the screen showed last finds the way back
+        changed = varied(experiment, state.aside(screen, "recipe"))
+        if changed is not None:
+            _variation(changed)
+        return
+    state.set_aside(screen, "recipe", recipe.name)
+    before, after = neighbors(recipe)
+    st.html(_STYLE)
+    with st.container(border=True, key="recipe"):
+        place = f"recipe {position(recipe)} of {len(RECIPES)}, {plain(recipe.group)}"
+        st.markdown(f":material/menu_book: **{plain(recipe.title)}** :gray[:small[{place}]]")
+        takes = f" :gray[:small[Takes {plain(recipe.takes)}.]]" if recipe.takes else ""
+        st.markdown(f"**Look at:** {plain(recipe.look_at)}{takes}")
+        st.markdown(f":small[{plain(recipe.why)}]")
+        _numbers(recipe)
+        _link(
+            f"Try: {variations.VARIATIONS[recipe.name].words}",
+            variations.variation_of(recipe),
+            ":material/tune:",
+        )
+        with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+            if before:
+                _link(f"Previous: {before.title}", before.experiment, ":material/arrow_back:")
+            if after:
+                _link(f"Next: {after.title}", after.experiment, ":material/arrow_forward:")
+            else:
+                st.page_link(
+                    "pages/recipes.py",
+                    label="The end of the course: all recipes",
+                    icon=":material/menu_book:",
+                )
+
+
+def _numbers(recipe: Recipe) -> None:
+    """Of a problem: its instant estimate, and that of its variation."""
+    here = recipe.numbers(variations.variation_of(recipe))
+    for label, line in zip(
+        ("By the estimate", variations.VARIATIONS[recipe.name].words), here, strict=False
+    ):
+        st.markdown(f"**{plain(label[0].upper() + label[1:])}:** {plain(line)}")
+
+
+def _variation(recipe: Recipe) -> None:
+    after = neighbors(recipe)[1]
+    st.html(_STYLE)
+    with st.container(border=True, key="recipe"):
+        st.markdown(
+            f":material/tune: A variation of recipe {position(recipe)}, **{plain(recipe.title)}**"
+        )
+        with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+            _link("Back to it as it stands", recipe.experiment, ":material/undo:")
+            if after:
+                _link(f"Next: {after.title}", after.experiment, ":material/arrow_forward:")
+
+
+def _link(words: str, experiment: Experiment, icon: str) -> None:
+    st.page_link(
+        page_of(experiment),
+        label=plain(words),
+        icon=icon,
+        query_params=query(experiment),
+        width="content",
+    )
+
+
+def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:
+    """One line a recipe: its title, which opens it filled in, and what to look at there.
+
+    `done` has the ids of experiments that ran to their end on this machine; those are marked.
+    """
+    for recipe in recipes:
+        with st.container(
+            horizontal=True, vertical_alignment="center", gap="small", key=f"line-{recipe.name}"
+        ):
+            is_done = recipe.experiment.id in done
+            mark = ":green[:material/check_circle:]" if is_done else ":gray[:material/circle:]"
+            st.markdown(mark, width=36, help="Done here" if is_done else None)
+            st.page_link(
+                f"pages/{recipe.screen}.py",
+                label=f"**{plain(recipe.title)}**",
+                width=280,
+                query_params=query(recipe.experiment),
+                help=plain(recipe.why),
+            )
+            takes = f" Takes {recipe.takes}." if recipe.takes and recipe.claims is None else ""
+            st.caption(plain(recipe.look_at + takes), width="stretch")

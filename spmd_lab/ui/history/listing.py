@@ -1,0 +1,271 @@
+"""The parts of the History screen: picking runs, and what can be done with them."""
+
+from collections.abc import Collection, Sequence
+
+import pandas as pd
+import streamlit as st
+from streamlit.elements.lib.column_types import ColumnConfig
+
+from spmd_core.base import bytes_text, seconds_text, shorten
+from spmd_core.results import RunSummary
+from spmd_core.words import (
+    ONLY_EXAMPLES,
+    ago,
+    answer_words,
+    experiment_words,
+    outcome_words,
+    searched_words,
+    ticked_words,
+)
+from spmd_lab.ui import cards, exports, run_tables, shell, state, tables
+from spmd_lab.ui.compare import view
+from spmd_lab.ui.lab import as_viewer, lab, room
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.notebook import archives, collections, labels, outcome
+from spmd_lab.ui.tables import formatted
+
+_MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
+_MOST_CARDS = 30
+_ROWS, _TALL = 12, 470  # more rows scroll within so many pixels: what a tick opens is in sight
+_RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
+_MOST_HIDDEN = 20  # of the ticked runs that a filter hides
+_ALT = (
+    "Stored runs, pinned ones first, then newest first: when, time, name and tags where there are "
+    "some, workload, whether it was measured or predicted, target, mesh, dims, which strategy the "
+    "time is of, dtype, sharding, bytes of the operands, run id"
+)
+
+
+def listed(
+    workload: str | None, state: str | None, text: str | None
+) -> tuple[Sequence[RunSummary], int]:
+    """The runs that fit the filters; those of searches, which are many and quick, on demand, and
+    how many these are. Results that came with the program as long as there are no others.
+    """
+    source = "imported" if lab().history(limit=1, searched=False) else "examples"
+
+    def stored(searched: bool | None) -> Sequence[RunSummary]:
+        return lab().history(
+            source=source,
+            workload=workload,
+            state=state,
+            text=text,
+            zone=st.context.timezone,
+            searched=searched,
+            pinned_first=True,
+        )
+
+    of_searches = stored(True)
+    is_left_out = bool(of_searches) and not st.toggle(
+        plain(searched_words(len(of_searches))),
+        key="searched",
+        bind="query-params",
+        help="What a search measured or compiled on its way, which Find a sharding lists, too; "
+        "and what was compiled to see what would remove a collective.",
+    )
+    runs = stored(False if is_left_out else None)
+    if runs and source == "examples":
+        st.caption(ONLY_EXAMPLES)
+    return runs, len(of_searches)
+
+
+def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
+    """The table of runs; those that are ticked, in its order, then those that a filter hides."""
+    asked = [name for name in st.query_params.get(_RUNS, "").split(",") if name]
+    hidden = _hidden(asked, runs)
+    missing = not_here("", asked, [run.run for run in (*runs, *hidden)])
+    if sentence := state.once("history", "missing", missing):
+        st.info(plain(sentence), icon=":material/link_off:")
+    rows = [at for at, run in enumerate(runs) if run.run in asked]
+    if state.aside("history", "ticked") not in (
+        None,
+        asked,
+    ):  # the viewer went back, or opened a link
+        state.set_aside("history", "opened", (state.aside("history", "opened") or 0) + 1)
+    # rows are picked by number: a table with other rows must not inherit the numbers
+    key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
+    with st.container(key="run-table"):
+        table = run_tables.runs_table(runs)
+        event = st.dataframe(
+            formatted(table, {run_tables.TIME: seconds_text}),
+            key=key,
+            hide_index=True,
+            on_select="rerun",
+            selection_mode="multi-row",
+            selection_default={"selection": {"rows": rows}},
+            height=_TALL if len(runs) > _ROWS else "content",
+            column_config=_columns(table),
+            placeholder=tables.NONE,
+            alt=_ALT,
+        )
+    picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)] + hidden
+    if sentence := ticked_words(len(picked), len(hidden)):
+        st.caption(plain(sentence))
+    ticked = [run.run for run in picked]
+    state.set_aside("history", "ticked", ticked)
+    _cards(runs, ticked)
+    if ticked and ticked != asked:
+        st.query_params[_RUNS] = ",".join(ticked)
+    elif not ticked:
+        st.query_params.pop(_RUNS, None)
+    return picked
+
+
+def _cards(runs: Sequence[RunSummary], ticked: Sequence[str]) -> None:
+    """The same runs as cards to tick, which a narrow window shows in the place of the table."""
+    shown = {run.run: run for run in runs[:_MOST_CARDS]}
+    st.session_state["cards"] = [run for run in ticked if run in shown]
+    with st.container(key="run-cards"):
+        st.pills(
+            "Stored runs: tap to tick",
+            list(shown),
+            selection_mode="multi",
+            format_func=lambda run: _card(shown[run]),
+            key="cards",
+            on_change=_tick,
+            args=(tuple(shown),),
+        )
+        if len(runs) > _MOST_CARDS:
+            st.caption(f"The first {_MOST_CARDS} of {len(runs)}: search for others.")
+
+
+def _tick(shown: Sequence[str]) -> None:
+    """Take the cards that are ticked into the address; runs that no card shows stay ticked."""
+    asked = [name for name in st.query_params.get(_RUNS, "").split(",") if name]
+    ticked = [*st.session_state["cards"], *(name for name in asked if name not in shown)]
+    if ticked:
+        st.query_params[_RUNS] = ",".join(ticked)
+    else:
+        st.query_params.pop(_RUNS, None)
+
+
+def _card(run: RunSummary) -> str:
+    """A run as the label of a card: what it is, what came out, when."""
+    name = run.labels.name or experiment_words(run.experiment)
+    facts = [answer_words(run) or outcome_words(run), ago(run.submitted_at)]
+    return f"**{plain(name)}** {plain(' · '.join(facts))}"
+
+
+def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
+    """Moments in the viewer's own time zone; times to three digits. Both sort by value. Texts have
+    the room that the longest one needs.
+    """
+    zone = st.context.timezone
+    return {
+        run_tables.WHEN: st.column_config.DatetimeColumn(
+            format="YYYY-MM-DD HH:mm", timezone=zone, width=122
+        ),
+        run_tables.TIME: st.column_config.NumberColumn(
+            help="Of the fastest strategy, per call or training step; of a study, of its best variant",
+            width=82,
+        ),
+        run_tables.OPERANDS_KIB: st.column_config.NumberColumn(
+            format="localized", help="All operands together, unsharded", width=100
+        ),
+    } | tables.wide_enough(table)
+
+
+def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary]:
+    """Ticked runs that are stored, and that the filters keep out of the table."""
+    shown = {run.run for run in runs}
+    names = [name for name in dict.fromkeys(asked) if name not in shown and len(name) <= 64]
+    return list(lab().history(runs=names[:_MOST_HIDDEN])) if names else []
+
+
+def not_here(what: str, asked: Sequence[str], known: Collection[str]) -> str | None:
+    """A sentence about runs or searches that a link names and that are not stored; None where all
+    are.
+    """
+    missing = [name for name in asked if name not in known]
+    if not missing:
+        return None
+    names = ", ".join(shorten(run, 40).strip("'") for run in missing[:4])
+    more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
+    return (
+        f"The link names {what}{names}{more}, not stored here: deleted, or of another machine. "
+        "Ask its sender for the archive, and drop it below."
+    )
+
+
+def upkeep() -> None:
+    """Runs that this version cannot read, and what is stored beyond the limit: offered for
+    deletion.
+    """
+    if unread := lab().unread():
+        with st.expander(f"{len(unread)} stored runs cannot be read by this version"):
+            for each in unread[:_MOST_UNREAD]:
+                st.markdown(f":small[{plain(each.reason)}]")
+            if st.button("Delete them for good", key="delete:unread", icon=":material/delete:"):
+                _delete([each.run for each in unread])
+    taken = room()
+    if taken.is_stored_full:
+        oldest = lab().oldest_finished(_OLDEST)
+        st.warning(
+            plain(
+                f"{bytes_text(taken.stored_bytes)} are stored, and this server allows "
+                f"{bytes_text(taken.stored_most_bytes)}: nothing new is taken before some "
+                "runs are deleted. Download first what you want to keep."
+            )
+        )
+        if st.button(
+            f"Delete the {len(oldest)} oldest finished runs for good",
+            key="delete:oldest",
+            icon=":material/delete:",
+            disabled=not oldest,
+        ):
+            _delete(oldest)
+
+
+def _delete(runs: Sequence[str]) -> None:
+    if shell.done(as_viewer, lab().delete, runs):
+        view.forget()
+        st.rerun()
+
+
+def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
+    """Open, export and delete what is picked; with nothing picked, export all rows."""
+    if not picked:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(
+                "Tick one run to open, name or export it, two to eight to compare them, any number "
+                "to archive or delete them.",
+                width="stretch",
+            )
+            exports.rows_button(runs)
+        return
+    if len(picked) == 1:
+        _answer(picked[0])
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if len(picked) == 1:
+            _open(picked[0])
+        collections.add([run.run for run in picked])
+        if len(picked) > 1:
+            archives.download([run.run for run in picked])
+        names = f"{len(picked)} runs" if len(picked) > 1 else "this run"
+        with st.popover(f"Delete {names}", icon=":material/delete:"):
+            st.markdown(f"Delete {names} with everything measured? This cannot be undone.")
+            pressed = st.button(f"Delete {names} for good", key="delete", type="primary")
+            if pressed and shell.done(as_viewer, lab().delete, [run.run for run in picked]):
+                view.forget()
+                st.query_params.pop(_RUNS, None)
+                st.rerun()
+
+
+def _answer(run: RunSummary) -> None:
+    """What came out of a run, what it is, and its name."""
+    outcome.draw(run, lab().result(run.run))
+    facts = (outcome_words(run), experiment_words(run.experiment), f"run {run.run}")
+    st.caption(plain(" · ".join(facts)))
+    labels.draw(run.run)
+
+
+def _open(run: RunSummary) -> None:
+    """Links to a run and its files."""
+    with st.container(key="main-link", width="content"):
+        st.page_link(
+            cards.page_of(run.experiment),
+            label="**Open this run**",
+            icon=":material/open_in_new:",
+            query_params=cards.query(run.experiment, run.run),
+        )
+    exports.buttons(run.run, run.experiment)

@@ -1,0 +1,186 @@
+"""Two to eight stored runs side by side: the verdicts, their times in one chart, and what differs."""
+
+import json
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from spmd_core.reports import (
+    FEWEST,
+    MOST,
+    Compared,
+    Document,
+    Subject,
+    Table,
+    chosen_columns,
+    collectives_table,
+    compare_runs,
+    comparison_document,
+    comparison_json,
+    csv_of,
+    html_text,
+    json_of,
+    markdown_text,
+    report_document,
+    rows_table,
+    runs_table,
+    table_markdown,
+    verdict_sentences,
+)
+from spmd_core.results import RunSummary
+from spmd_core.words import ago, basis_words, experiment_words, outcome_words
+from spmd_lab.ui import cards, choices, exports, price, run_tables
+from spmd_lab.ui.charts import by_strategy
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.notebook import labels, outcome, tour
+from spmd_lab.ui.shell import draw_table
+from spmd_lab.ui.tables import sheet, table_frame
+
+_FORMS = {"Markdown": table_markdown, "CSV": csv_of, "JSON": json_of}
+# of the table that is copied, where a viewer chooses no others
+_USUAL = (
+    "Run",
+    "Name and tags",
+    "Experiment",
+    "On",
+    "Time",
+    "Low",
+    "High",
+    "Against the baseline",
+    "Peak per device",
+)
+_CARDS = 4  # more runs do not fit beside one another
+_BASELINE = "baseline"  # of the query string, so that a link shows the same
+__all__ = ["FEWEST", "MOST", "draw"]
+
+
+def draw(runs: Sequence[RunSummary]) -> None:
+    """How the runs compare; then each as a card or row, named A to H, their times, and what differs
+    in experiments and communication.
+    """
+    tour.guide(*(run.run for run in runs))
+    st.subheader("Side by side", anchor=False)
+    subjects = [Subject(run, lab().result(run.run)) for run in runs]
+    compared = compare_runs(subjects, _baseline(subjects))
+    for sentence in verdict_sentences(compared):
+        st.markdown(f"**{plain(sentence)}**")
+    if basis := basis_words(compared.answers):
+        st.caption(plain(basis))
+    if len(runs) <= _CARDS:
+        _cards(compared)
+    else:
+        st.dataframe(
+            sheet(table_frame(runs_table(compared))), hide_index=True, key="side-by-side:runs"
+        )
+    _times(compared)
+    differences = run_tables.differences_table([run.experiment for run in runs])
+    if len(differences):
+        st.markdown("**What differs in the experiments**")
+        draw_table(differences)
+    else:
+        st.caption("All of these runs are of the same experiment.")
+    collectives = collectives_table(compared)
+    if collectives.rows:
+        st.markdown("**What differs in the collectives of the fastest strategies, per device**")
+        draw_table(table_frame(collectives))
+    document = comparison_document(compared)
+    downloads(
+        "comparison",
+        document,
+        runs_table(compared),
+        lambda: comparison_json(compared),
+        lambda: html_text(report_document(compared.subjects)),
+    )
+    _to_copy(runs_table(compared))
+
+
+def _baseline(subjects: Sequence[Subject]) -> str:
+    """The run that the others are compared with: the first that has a time, unless one is chosen."""
+    ids = [each.run for each in subjects]
+    named = st.query_params.get(_BASELINE, "")
+    timed = [each.run for each in subjects if each.fastest] or ids
+    names = {
+        each.run: f"{letter}: {each.summary.labels.name or each.run}"
+        for letter, each in zip(run_tables.NAMES, subjects, strict=False)
+    }
+    with st.container(width=320):
+        chosen = st.selectbox(
+            "Baseline",
+            ids,
+            index=ids.index(named if named in ids else timed[0]),
+            format_func=names.__getitem__,
+            key=f"compared-with:{'-'.join(ids)}",
+        )
+    st.query_params[_BASELINE] = chosen
+    return chosen
+
+
+def _cards(compared: Compared) -> None:
+    with st.container(key="side-by-side"):
+        columns = st.columns(len(compared.subjects))
+        for subject, column in zip(compared.subjects, columns, strict=True):
+            with column.container(border=True, height="stretch"):
+                _card(subject)
+
+
+def _card(subject: Subject) -> None:
+    """A run's letter, moment and link, its labels, experiment and answer."""
+    run = subject.summary
+    st.page_link(
+        cards.page_of(run.experiment),
+        label=f"**{plain(f'{subject.letter}: {outcome_words(run)}, {ago(run.submitted_at)}, {run.run}')}**",
+        icon=":material/open_in_new:",
+        query_params=cards.query(run.experiment, run.run),
+    )
+    if added := labels.heading(run.labels):
+        st.markdown(added)
+    st.markdown(plain(experiment_words(run.experiment)))
+    outcome.draw(run, subject.result)
+
+
+def _times(compared: Compared) -> None:
+    results = [(each.letter, each.result) for each in compared.subjects if each.result]
+    chart = by_strategy.side_by_side_chart(results)
+    if chart is None:
+        return
+    alt = "Time by strategy of each run; the numbers are in the table below"
+    st.vega_lite_chart(chart, alt=alt, key="times-side-by-side")
+    if any(each.prediction for _, result in results for each in result.strategies.values()):
+        with st.container(width=230):
+            price.field()
+    draw_table(rows_table(compared, "screen", price.now()))
+
+
+def _to_copy(table: Table) -> None:
+    """The table of the runs with columns that one chooses, as text to copy."""
+    columns = [name for name in table.columns if name]
+    usual = [name for name in _USUAL if name in columns]
+    with st.expander("The table, to copy", icon=":material/content_copy:"):
+        names = st.multiselect("Columns", columns, usual, key="columns", bind="query-params")
+        form = choices.one_of("Format", tuple(_FORMS), "form")
+        st.code(_FORMS[form](chosen_columns(table, names)), language=None)
+
+
+def downloads(
+    name: str,
+    document: Document,
+    table: Table,
+    form: Callable[[], object],
+    report: Callable[[], str],
+) -> None:
+    """A comparison to paste into a review, to calculate with, and to send."""
+    with st.container(horizontal=True):
+        exports.file_button(
+            "Markdown", lambda: markdown_text(document), f"{name}.md", "To paste into a review."
+        )
+        exports.file_button("CSV", lambda: csv_of(table), f"{name}.csv", "A row for each.")
+        exports.file_button(
+            "JSON", lambda: json.dumps(form()), f"{name}.json", "Everything, with exact numbers."
+        )
+        exports.file_button(
+            "Report",
+            report,
+            f"{name}.html",
+            "One HTML file: the comparison, and each with its numbers.",
+        )

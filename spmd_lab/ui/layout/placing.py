@@ -1,0 +1,101 @@
+"""The numbers of a layout, and the result of placing a real array: whether the devices hold what
+the picture shows, and how long it took.
+"""
+
+import streamlit as st
+
+from spmd_core.base import bytes_text, count_text, seconds_text
+from spmd_core.experiment import Experiment, Layout
+from spmd_core.results import Result, RunStatus, StrategyResult, difference
+from spmd_core.words import ago, environment_words
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.markdown import code, plain
+from spmd_lab.ui.notebook import labels
+from spmd_lab.ui.shell import failure, refusal
+from spmd_lab.ui.tables import sheet
+
+
+def numbers(placed: Layout, experiment: Experiment) -> None:
+    """Bytes of the array on each device and on all, and how often each shard is held."""
+    dtype = experiment.dtype
+    with st.container(horizontal=True):
+        st.metric("On each device", bytes_text(placed.shard_bytes(dtype)))
+        st.metric("On all devices", bytes_text(placed.held_bytes(dtype)))
+        st.metric(
+            "Replication",
+            f"{count_text(placed.replication)}×",
+            help="How many devices hold each shard.",
+        )
+    st.caption(
+        f"{plain(dtype)} in {code(experiment.memory_kind('array'))} memory. The array, counted "
+        f"once, is {bytes_text(placed.array_bytes(dtype))}."
+    )
+
+
+def outcome(expected: Layout, status: RunStatus) -> None:
+    """Draw what a finished run placed, against the layout of the picture."""
+    result = lab().result(status.run)
+    placed = result.strategies.get("place") if result else None
+    if result is None or placed is None:
+        return
+    if placed.error is not None:
+        failure("Placing failed.", placed.error.message)
+        return
+    if "array" in placed.outputs:
+        _comparison(expected, placed)
+    st.caption(
+        plain(
+            f"{environment_words(result.environment)} · finished "
+            f"{ago(status.finished_at or status.submitted_at)} · run {result.run}"
+        )
+    )
+    labels.draw(status.run)
+    _details(result, placed)
+
+
+def _comparison(expected: Layout, placed: StrategyResult) -> None:
+    """The verdict, and the time that placing took."""
+    report = placed.outputs["array"]
+    wrong = difference(expected, report)
+    if wrong:
+        refusal(f"The real array is placed differently: {wrong}. Please report this.")
+        return
+    where = f"all {expected.device_count} shards are where the picture says"
+    how = "" if report.shards is not None else ", by the array's spec"
+    sentence = f"Placed in {report.memory} memory: {where}{how}."
+    st.success(plain(sentence), icon=":material/check_circle:")
+    if placed.median_s is not None:
+        interval = (
+            f", 95 % interval {seconds_text(placed.ci95_s[0])} to {seconds_text(placed.ci95_s[1])}"
+            if placed.ci95_s
+            else ""
+        )
+        st.markdown(
+            plain(
+                f"Placing takes {seconds_text(placed.median_s)} (median of "
+                f"{len(placed.samples_s)} samples{interval})."
+            )
+        )
+
+
+def _details(result: Result, placed: StrategyResult) -> None:
+    """What the devices hold, and the notes of the measurement."""
+    report = placed.outputs.get("array")
+    if report is not None and report.shards is not None:
+        with st.expander("What the devices hold", key="held", on_change="rerun") as held:
+            if held.open:
+                st.dataframe(
+                    sheet(
+                        {
+                            "device": [shard.device for shard in report.shards],
+                            "holds": [
+                                ", ".join(f"{start}:{stop}" for start, stop in shard.index)
+                                for shard in report.shards
+                            ],
+                        }
+                    ),
+                    hide_index=True,
+                )
+    notes = [*placed.notes, *result.notes, *result.environment.notes]
+    if notes:
+        st.caption(plain("; ".join(dict.fromkeys(notes))))

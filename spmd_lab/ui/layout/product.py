@@ -1,0 +1,176 @@
+"""A step in pictures, on Layout: operands and their product, each sharded, and what it needs."""
+
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import (
+    Array,
+    Experiment,
+    axes_json,
+    axes_of,
+    dtype_of,
+    layout_of,
+    padded,
+    parse_experiment,
+    read_spec,
+    spec_code,
+)
+from spmd_core.pictures import is_product, product, time_of
+from spmd_core.words import layouts as words
+from spmd_lab.ui import inputs, links, mesh_fields, shell, state
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.layout import moves, paste, picture, together
+from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.state import Form
+
+SCREEN = "layout"
+ONE, STEP = "An array", "A product"
+_WORKLOAD = {ONE: "array", STEP: "layer"}
+
+
+def choose() -> bool:
+    """Draw the choice between one array and a product; whether it is a product."""
+    now = STEP if is_product(state.experiment(SCREEN).what) else ONE
+    key = state.seed(state.key(SCREEN, "kind"), now)
+    chosen = (
+        st.segmented_control(
+            "Shows", [ONE, STEP], key=key, required=True, label_visibility="collapsed"
+        )
+        or now
+    )
+    if chosen != now:
+        state.replace(SCREEN, begun(state.experiment(SCREEN), chosen))
+        state.set_run(SCREEN, None)
+        st.rerun()
+    return now == STEP
+
+
+def begun(before: Experiment, kind: str) -> Experiment:
+    """An array, or a product, to begin with on the same mesh and target: sharded over its first
+    axis, and another dim over the last; sizes divide.
+    """
+    (first, size), (last, other) = before.mesh[0], before.mesh[-1]
+    side = -(-64 // (size * other)) * size * other
+    dims, sharded = (
+        ({"d0": side, "d1": 2 * side}, ("d0", "d1"))
+        if kind == ONE
+        else ({"batch": side, "in": 2 * side, "out": side}, ("batch", "in"))
+    )
+    sharding = {sharded[0]: first} | ({sharded[1]: last} if last != first else {})
+    return parse_experiment(
+        {
+            "workload": _WORKLOAD[kind],
+            "target": before.target,
+            "mesh": before.axis_sizes,
+            "dims": dims,
+            "sharding": sharding,
+        }
+    )
+
+
+def fields() -> Form:
+    """Mesh, sizes, and a spec for each array that is drawn, as text."""
+    now = state.experiment(SCREEN)
+    mesh = mesh_fields.mesh_input(SCREEN)
+    dims = inputs.dims_input(SCREEN, now.what, mesh)
+    dtype = inputs.dtype_input(SCREEN, now.what)
+    target = inputs.target_input(SCREEN)
+    overrides = dict(state.draft(SCREEN)["overrides"])
+    for array in together.drawn(now):
+        spec = _spec_input(now, array)
+        if spec is None:
+            overrides.pop(array.name, None)
+        else:
+            overrides[array.name] = spec
+    present = {array.name: array.present(now.sizes) for array in together.drawn(now)}
+    paste.box(SCREEN, present)
+    return (
+        state.draft(SCREEN)
+        | dims
+        | {"mesh": mesh, "dtype": dtype, "target": target, "overrides": overrides}
+    )
+
+
+def _spec_input(experiment: Experiment, array: Array) -> list[Any] | None:
+    """The spec of an array that has one of its own; empty, it follows the dims above."""
+    own = state.draft(SCREEN)["overrides"].get(array.name)
+    shown = "" if own is None else spec_code(tuple(map(axes_of, own)))
+    key = state.seed(state.key(SCREEN, f"code.{array.name}"), shown)
+    text = st.text_input(
+        f"Spec of {plain(array.name)}",
+        key=key,
+        max_chars=400,
+        placeholder=spec_code(experiment.table_spec(array.name)),
+        help="Empty: as the dims above say. Read as code, never evaluated.",
+    )
+    if not text:
+        return None
+    try:
+        spec = read_spec(text)
+    except RequestError as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        return own
+    rank = len(array.present(experiment.sizes))
+    return [axes_json(axes) for axes in padded(spec, rank)]
+
+
+def screen(share: Any) -> None:
+    """All of the screen but its choice: fields, the answer, the steps, the pictures."""
+    with st.sidebar:
+        experiment, refusal = state.edit(SCREEN, fields())
+    st.title("Layout", anchor=False)
+    st.caption(plain(f"{experiment.what.title}: {experiment.what.formula}"))
+    if refusal:
+        shell.refusal(refusal)
+        st.caption("What you see is the last step that was valid.")
+    if paste.is_unread(SCREEN):
+        paste.no_picture()
+        return
+    _needs(experiment)
+    together.show(experiment)
+    page, query = links.elsewhere(experiment)
+    st.page_link(
+        shell.PAGES[page][0],
+        label=f"**Compile it on {shell.PAGES[page][1]}**",
+        icon=":material/play_arrow:",
+        query_params=query,
+    )
+    with st.expander("Each array, with the mesh", key="each", on_change="rerun") as fold:
+        if fold.open:
+            for array in together.drawn(experiment):
+                _picture(experiment, array)
+    links.write_query(SCREEN, experiment)
+    links.share_box(share, SCREEN, experiment)
+
+
+def _needs(experiment: Experiment) -> None:
+    """The answer, and its steps."""
+    times = moves.times_here(experiment)
+    to_order = times.for_order(experiment, lab().hardware().cores)
+
+    of = partial(time_of, mesh=experiment.mesh, times=times)
+    try:
+        needed = product(experiment, to_order)
+    except RequestError as error:
+        shell.refusal(str(error))
+        return
+    st.subheader(coded(words.product_headline(experiment, needed, of)), anchor=False)
+    if needed.moves:
+        moves.table(needed.moves, of, lambda move: words.why(experiment, needed, move))
+        st.caption(coded(f"{words.time_source(needed.collectives, of)} {words.NEEDED}"))
+
+
+def _picture(experiment: Experiment, array: Array) -> None:
+    held, dtype = layout_of(experiment, array.name), dtype_of(experiment, array.name)
+    dims = ", ".join(array.present(experiment.sizes))
+    spec = spec_code(experiment.spec(array.name))
+    st.markdown(
+        f"**{plain(array.name)}** ({plain(dims)}) {coded(f'`{spec}`')}: "
+        f"{plain(words.layout_headline(held, dtype))}"
+    )
+    st.vega_lite_chart(
+        picture.picture(held, dtype), key=f"picture:{array.name}", alt=picture.alt_text(held, dtype)
+    )

@@ -1,0 +1,66 @@
+"""The fields of an array's shape and of what each of its dims is sharded over."""
+
+import re
+
+import streamlit as st
+
+from spmd_lab.ui import state
+from spmd_lab.ui.inputs import axes_input
+from spmd_lab.ui.state import Form, Mesh
+
+
+def shape_input(screen: str, mesh: Mesh) -> Form:
+    """Shape (as text, rank 1 to 6) and axes of every dim of the workload `array`, as the fields
+    `dims` and `sharding`.
+
+    Where a link brought a spec as an override, it stays one: the field `overrides` instead of
+    `sharding`.
+    """
+    draft = state.draft(screen)
+    sizes = [str(size) for size in draft["dims"].values() if size is not None]
+    key = state.seed(state.key(screen, "shape"), ", ".join(sizes))
+    text = st.text_input(
+        "Array shape",
+        key=key,
+        max_chars=120,
+        placeholder="4, 8",
+        help="One size for each dim, rank 1 to 6, for example 4, 8.",
+    )
+    dims = parse_shape(text or "")
+    override = draft["overrides"].get("array")
+    now = (
+        draft["sharding"] if override is None else dict(zip(draft["dims"], override, strict=False))
+    )
+    sharding = {}
+    for dim in dims:
+        # not with its size: a widget whose label changes begins anew, and may lose what was chosen
+        axes = axes_input(screen, f"sharding.{dim}", f"{dim} sharded over", now.get(dim), mesh)
+        if axes is not None:
+            sharding[dim] = axes
+    return {"dims": dims} | (
+        {"sharding": sharding}
+        if override is None
+        else {"overrides": {"array": [sharding.get(dim) for dim in dims]}}
+    )
+
+
+_BETWEEN = re.compile(r"(?<=[0-9])\s*[x×]\s*(?=-?[0-9])")  # 4x8, but not the x of `8, x, 32`
+
+
+def parse_shape(text: str) -> dict[str, int | str | None]:
+    """`4, 8` or `(4, 8)` as {"d0": 4, "d1": 8}; what is not a whole number stays text, for the
+    experiment's rules to refuse.
+
+    >>> parse_shape("(4, 8)")
+    {'d0': 4, 'd1': 8}
+    """
+    parts = _BETWEEN.sub(",", text).strip(" ()[]").split(",")
+    if parts and not parts[-1].strip():
+        parts.pop()
+    sizes = [part.strip().replace("_", "") for part in parts]
+    return {
+        f"d{position}": int(size)
+        if size.removeprefix("-").isascii() and size.removeprefix("-").isdigit() and len(size) < 40
+        else size
+        for position, size in enumerate(sizes)
+    } or {"d0": None}

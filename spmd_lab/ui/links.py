@@ -1,0 +1,302 @@
+"""Query string to experiment, once per link; experiment to query string, after each valid edit; and
+the box to copy it from.
+"""
+
+import re
+from urllib.parse import urlencode, urlsplit
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from spmd_core.base import RequestError, UnreadableRun, refuse, shorten
+from spmd_core.experiment import (
+    Experiment,
+    check_compiles,
+    check_fits_target,
+    link,
+    parse_experiment,
+)
+from spmd_core.machine import accelerator_files, default_target, get_topology
+from spmd_core.pictures import is_product
+from spmd_lab.ui import choices, state
+from spmd_lab.ui.entrance import token
+from spmd_lab.ui.lab import find, lab
+from spmd_lab.ui.markdown import plain
+
+RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# what the Predict screen shows beside the experiment
+_KEPT = ("sweep", "scaling", "measured", "tokens", "with", "price", "at")
+
+
+def from_query(screen: str) -> None:
+    """Take the address bar's experiment and run into the screen's state, once.
+
+    A bad link leaves a notice, changes no field, and shows no result: it would be of something
+    else.
+    """
+    query = (st.query_params.get("experiment", ""), st.query_params.get("run", ""))
+    seen = _short(query[0]), _short(query[1])
+    before = state.link(screen)
+    if seen == before:
+        return
+    state.set_link(screen, seen)
+    code, run = query[0], query[1] if RUN_ID.fullmatch(query[1]) else None
+    if not any(query):
+        return
+    # a link from a screen to itself: the browser takes up the query, but does not show it
+    if before is not None:
+        state.set_link(screen, None)
+    try:
+        if query[1] and run is None:
+            raise refuse(f"run {shorten(query[1], 40)}", "is not the id of a run", "copy all of it")
+        opened = _opened(screen, code, run)
+    except RequestError as error:
+        state.set_notice(screen, state.Notice(str(error), _nearest(screen, code)))
+        state.set_run(screen, None)
+        return
+    if sentence := wrong_screen(screen, opened):
+        state.set_notice(screen, state.Notice(sentence, elsewhere=opened))
+        state.set_run(screen, None)
+        return
+    if opened != _shown(screen):
+        state.replace(screen, opened)
+    state.set_notice(screen, None)
+    state.set_run(screen, run or _answer_here(screen, opened))
+
+
+def _answer_here(screen: str, opened: Experiment) -> str | None:
+    """The run that this visitor saw last on a screen, where it is of the experiment that an address
+    without a run names: Back to these fields finds their answer.
+    """
+    for run in (state.run(screen), state.last_run(screen)):
+        if run and (status := find(run)) and status.experiment == opened:
+            return run
+    return None
+
+
+def _shown(screen: str) -> Experiment | None:
+    """The experiment that a screen's fields describe; None where they describe none."""
+    try:
+        return parse_experiment(state.study(screen))
+    except RequestError:
+        return None
+
+
+def _opened(screen: str, code: str, run: str | None) -> Experiment:
+    """The experiment of a link: its own, else that of its run, else what the screen shows."""
+    if code:
+        return link.decode(code)
+    stored = find(run) if run else None
+    return stored.experiment if stored else state.experiment(screen)
+
+
+def wrong_screen(screen: str, experiment: Experiment) -> str | None:
+    """Why a screen cannot show an experiment; None where it can.
+
+    Each screen draws the fields of some kinds of workload, and has none for the others.
+    """
+    if experiment.variants and screen != "compare":
+        value, why = f"a study of {len(experiment.variants)} variants", _not_shown(screen)
+    else:
+        value, why = experiment.what.name, _unlike(screen, experiment)
+    if why is None:
+        return None
+    return str(refuse(value, why, f"open it on {_screen_for(experiment).capitalize()}"))
+
+
+def _unlike(screen: str, experiment: Experiment) -> str | None:
+    """The rule of a screen that a workload breaks; None where it breaks none."""
+    what = experiment.what
+    if bool(experiment.program) != (screen == "programs") and not experiment.variants:
+        return _not_shown(screen)
+    if screen == "layout" and not (what.is_bare_array or is_product(what)):
+        return "is a computation, and Layout shows an array or one product"
+    if screen == "compare" and not experiment.variants:
+        if what.is_bare_array:
+            return "is one array, and Compare runs computations"
+        if what.compile_only:
+            return "is only compiled, and Compare runs what it shows"
+    if (screen == "collectives") != what.is_of_machine:
+        return _not_shown(screen)
+    if screen == "predict" and not what.results and not what.compile_only:
+        return "has nothing that a compiler could predict"
+    return None
+
+
+def _not_shown(screen: str) -> str:
+    return f"is not shown on {screen.capitalize()}"
+
+
+def _screen_for(experiment: Experiment) -> str:
+    """The screen that has fields for an experiment, whatever its target."""
+    what = experiment.what
+    if experiment.variants:
+        return "compare"
+    if experiment.program:
+        return "programs"
+    if what.is_of_machine:
+        return "collectives"
+    if what.is_bare_array:
+        return "layout"
+    if what.compile_only:
+        return "predict"
+    if not what.results:
+        return "compare"
+    return link.screen_of(experiment)
+
+
+def elsewhere(experiment: Experiment) -> tuple[str, dict[str, str]]:
+    """The screen that shows an experiment, and the query of the link to it there."""
+    try:
+        return _screen_for(experiment), {"experiment": link.encode(experiment)}
+    except RequestError:
+        return _screen_for(experiment), {}
+
+
+def _short(part: str) -> str:
+    """A part of a query as it is remembered: junk of megabytes is not."""
+    return part if len(part) < 4096 else f"{len(part)}:{hash(part)}"
+
+
+def _nearest(screen: str, code: str) -> Experiment | None:
+    """The nearest experiment to what a link holds that the screen can show; None: there is none."""
+    try:
+        nearest = link.nearest(link.payload(code))[0]
+    except RequestError:
+        return None
+    return None if wrong_screen(screen, nearest) else nearest
+
+
+def misfit(experiment: Experiment) -> state.Notice | None:
+    """Why this machine cannot run an experiment, as far as is known without asking its devices, and
+    the nearest that it can; None where it can.
+    """
+    for each in experiment.variants:
+        if (notice := misfit(each.experiment)) is not None:
+            return state.Notice(
+                f"Variant {each.name}: {notice.sentence}", _adapted(experiment, None, None)
+            )
+    environment = lab().devices(experiment.target) if experiment.target == "local" else None
+    count = environment.device_count if environment else None
+    if experiment.target == "local" and environment is None and not accelerator_files():
+        here = default_target()
+        sentence = str(
+            refuse(
+                "target local",
+                "means this machine's accelerators, and it has none",
+                f"use {here}, or open this where one is",
+            )
+        )
+        return state.Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
+    try:
+        if experiment.place.is_absent:
+            check_fits_target(
+                experiment.mesh, experiment.place, get_topology(experiment.place).devices
+            )
+            check_compiles(experiment.what, experiment.place)
+        check_fits_target(experiment.mesh, experiment.place, count)
+    except RequestError as error:
+        return state.Notice(str(error), _adapted(experiment, count, None))
+    return None
+
+
+def no_run(run: str, press: str) -> str:
+    """The sentence on a run that a link names and this machine does not have, or cannot read."""
+    try:
+        lab().status(run)
+    except UnreadableRun as error:
+        return str(error)
+    except RequestError:
+        pass
+    return (
+        f"This machine has no run {run}: it was made on another one, or was deleted. "
+        f"The fields are filled in as far as the link says: press {press} to compute it here, "
+        "or import its archive on History."
+    )
+
+
+def _adapted(experiment: Experiment, count: int | None, target: str | None) -> Experiment | None:
+    try:
+        return link.nearest(experiment.to_json(), count, target)[0]
+    except RequestError:
+        return None
+
+
+def write_query(screen: str, experiment: Experiment, run: str | None = None) -> None:
+    """Write what the screen shows to the address bar."""
+    try:
+        query = {"experiment": link.encode(experiment)} | ({"run": run} if run else {})
+    except RequestError:
+        return
+    wanted = (query["experiment"], query.get("run", ""))
+    if (
+        wanted != state.link(screen)
+        or (st.query_params.get("experiment", ""), st.query_params.get("run", "")) != wanted
+    ):
+        state.set_link(screen, wanted)
+        if run is None:
+            st.query_params.pop("run", None)
+        st.query_params.update(query)  # what widgets are bound to is theirs, and stays
+
+
+def share_box(
+    place: DeltaGenerator, screen: str, experiment: Experiment | None = None, run: str | None = None
+) -> None:
+    """A button, at `place`, that opens the copyable link of this screen."""
+    box = place.popover("Share", icon=":material/link:", key="share", on_change="rerun")
+    if not box.open:  # made when it is opened: a viewer changes what it shows without the screen
+        return
+    with box:
+        try:
+            address = _page_path(screen)
+            if experiment:
+                if run is None:
+                    link.check_flags(experiment)
+                address = path(experiment, run, screen) + _view()
+            address = base_address(screen) + address
+        except RequestError as error:
+            st.error(plain(str(error)))
+            return
+        st.code(address, language=None, wrap_lines=True)
+        st.caption(
+            "Copy it and send it: it opens this very screen. Opening a link never starts a "
+            "computation."
+        )
+
+
+def path(experiment: Experiment | None, run: str | None, screen: str) -> str:
+    """Path and query that open an experiment; by its run alone where no link may carry it."""
+    if experiment is None:
+        return ""
+    try:
+        return link.link_path(experiment, run, screen)
+    except RequestError:
+        return f"/{screen}?run={run}" if run else ""
+
+
+def base_address(screen: str) -> str:
+    """Scheme, host and base path in the address bar of the viewer's browser, which is at `screen`:
+    a proxy may have removed a part of the path that the server never sees.
+    """
+    place = urlsplit(st.context.url or "http://localhost:8501/")
+    folder = place.path.rstrip("/").removesuffix(f"/{screen}").rstrip("/")
+    return f"{place.scheme}://{place.netloc}{folder}"
+
+
+def _view() -> str:
+    """What else of the view a link shows: the sweep, the open tab, strategy and text."""
+    query = urlencode(
+        {
+            name: value
+            for name in (*_KEPT, *choices.LINKED)
+            if (value := st.query_params.get(name, "")) and len(value) < 512
+        }
+    )
+    return f"&{query}" if query else ""
+
+
+def _page_path(screen: str) -> str:
+    shown = {name: value for name, value in st.query_params.items() if len(value) < 512}
+    shown.pop(token.PARAMETER, None)  # it is for one browser
+    query = urlencode(shown)
+    return ("/" if screen == "overview" else f"/{screen}") + (f"?{query}" if query else "")

@@ -1,0 +1,289 @@
+"""Asking for a run and following it, on every screen: refusals, progress, how it ended."""
+
+from contextlib import suppress
+
+import streamlit as st
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import CALIBRATION, Experiment, newest
+from spmd_core.results import RunStatus, behind
+from spmd_core.words import (
+    behind_words,
+    compile_words,
+    experiment_words,
+    kept_words,
+    left_words,
+    phase_words,
+    state_words,
+)
+from spmd_lab.ui import cards, links, state
+from spmd_lab.ui.charts import bandwidth, by_strategy, curve
+from spmd_lab.ui.lab import as_viewer, find, lab, room
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.shell import attempt, done, refusal, reported
+
+_BUTTONS = {
+    "compare": "Run",
+    "predict": "Predict",
+    "layout": "Place it on devices",
+    "collectives": "Measure",
+    "programs": "Run",
+}
+MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twice a second
+# twice a second: a first median that is there within a second is also seen within a second
+INTERVAL_S = 0.5
+IDLE_S = 2.0  # while nothing runs: another viewer's run is listed so long after it was queued
+_REFUSED = "refused"  # why the last request on a run could not be done, by run
+Seen = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]  # active runs and states; newest run
+
+
+def ask(screen: str, experiment: Experiment) -> None:
+    """Queue an experiment and show its run; where it is refused or cannot be stored, the sentence.
+
+    Workloads of the user's own are run as their files are now, and the fields show these.
+    """
+    asked: list[str] = []
+
+    def queue() -> None:
+        now = newest(experiment)
+        asked.append(as_viewer(lab().submit, now))
+        if now != experiment:
+            state.replace(screen, now, state.variant_at(screen))
+
+    if done(queue):
+        state.set_run(screen, asked[0])
+        st.rerun()
+
+
+def follow(
+    screen: str, experiment: Experiment, run: str | None, was_at_work: bool = False
+) -> RunStatus | None:
+    """How the run that a screen shows stands: not here, of other fields, at work, or how it ended.
+
+    Its status once it is over and answers the fields; until then, and for any other run, None.
+    `was_at_work` is what the screen's button was drawn by: where the run ended since, the screen is
+    drawn anew, or its button would stay disabled.
+    """
+    if run is None:
+        return None
+    status = find(run)
+    if status is None:
+        st.info(plain(links.no_run(run, _button(screen, experiment))), icon=":material/link_off:")
+        st.page_link("pages/history.py", label="Open History", icon=":material/move_to_inbox:")
+        cards.stored(experiment)
+        return None
+    if status.experiment != experiment:
+        st.info(
+            f"Run {plain(run)} belongs to another experiment than the one in the fields.",
+            icon=":material/link_off:",
+        )
+        return None
+    if not status.is_over:
+        watch(run)
+        return None
+    if was_at_work:
+        st.rerun()
+    outcome(status, _button(screen, experiment))
+    return status
+
+
+def _button(screen: str, experiment: Experiment) -> str:
+    """What the button of a screen that starts this is called."""
+    return "Calibrate" if experiment.workload == CALIBRATION.name else _BUTTONS[screen]
+
+
+def is_at_work(run: str | None) -> bool:
+    """Whether a run is queued or running, so that its screen's button has nothing to start."""
+    status = find(run) if run else None
+    return status is not None and not status.is_over
+
+
+@st.fragment(run_every=INTERVAL_S)
+def watch(run: str) -> None:
+    """Queue position, phase, strategy, elapsed time, progress and provisional medians of a run; and
+    a way to cancel it.
+    """
+    status = find(run)
+    if status is None or status.is_over:
+        st.rerun()
+    with st.container(border=True, key="live"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(
+                f"**{state_words(status.state)}** · {plain(phase_words(status))}", width="stretch"
+            )
+            if status.elapsed_s is not None:
+                st.markdown(f"{status.elapsed_s:.0f} s", width="content")
+            _cancel_button(run)
+        _cancel_refusal(run)
+        _behind(status)
+        if not status.experiment.what.is_small_program:
+            share, words = _progress(status)
+            st.progress(share, text=plain(words))
+        if status.points:
+            _points(status)
+        if status.series:
+            curve.draw_live(status)
+        if status.medians_s:
+            _medians(status)
+
+
+def _progress(status: RunStatus) -> tuple[float, str]:
+    """The share of a run that is done, and how many of its rounds (steps, points, compiles)."""
+    is_compiled = status.experiment.place.is_absent
+    if is_compiled and not status.of and status.state != "queued":
+        return compile_words(status, lab().last_took_s(status.experiment))
+    if not status.of:
+        return 0.0, "not measuring yet"
+    left = ""
+    if status.experiment.what.is_of_machine:
+        part, left = "point", left_words(status)
+    elif status.phase == "train":
+        part = "step"
+    else:
+        part = "strategy" if is_compiled else "round"
+    return min(1.0, status.done / status.of), f"{part} {status.done} of {status.of}{left}"
+
+
+def _medians(status: RunStatus) -> None:
+    """The provisional medians of the strategies, as a chart and in words."""
+    medians = dict(status.medians_s)
+    strategies = tuple(row.key for row in status.experiment.rows)
+    with st.container(key="live-medians"):
+        st.caption(plain(by_strategy.medians_alt(medians)))
+        st.vega_lite_chart(
+            by_strategy.live_chart(medians, strategies),
+            alt=by_strategy.medians_alt(medians),
+            key="live-chart",
+        )
+
+
+def _points(status: RunStatus) -> None:
+    """Points of a sweep of collectives as they come: those of the axes that are being measured."""
+    axes = status.points[-1].axes
+    shown = [point for point in status.points if point.axes == axes]
+    st.vega_lite_chart(
+        bandwidth.sweep_chart(shown, (), bandwidth.BUS),
+        key="live-points",
+        alt=bandwidth.sweep_alt(shown, bandwidth.BUS),
+        width="stretch",
+    )
+
+
+def listed_runs() -> Seen:
+    """The active runs with their states, and the newest stored run: what a screen that lists runs
+    was drawn from.
+    """
+    active = tuple((status.run, status.state) for status in lab().active())
+    return active, tuple(each.run for each in lab().history(limit=1))
+
+
+def watch_queue(seen: Seen) -> None:
+    """Every active run in a line each, also those that other viewers started; the screen is drawn
+    again when one comes or is over. `seen`: what it was drawn from.
+    """
+    st.fragment(_queue, run_every=INTERVAL_S if seen[0] else IDLE_S)(seen)
+
+
+def watch_history(seen: Seen) -> None:
+    """Draw the screen again when a run comes, changes its state, or is over."""
+    st.fragment(_again, run_every=INTERVAL_S if seen[0] else IDLE_S)(seen)
+
+
+def _again(seen: Seen) -> None:
+    if listed_runs() != seen:
+        st.rerun()
+
+
+def _queue(seen: Seen) -> None:
+    now = listed_runs()
+    if now[1] != seen[1] or [run for run, _ in now[0]] != [run for run, _ in seen[0]]:
+        st.rerun()
+    active = lab().active()
+    if not active:
+        st.caption(plain(f"Nothing is running or waiting. {room().stored_words}"))
+        return
+    for status in active[:MOST_LISTED]:
+        with st.container(horizontal=True, vertical_alignment="center", border=True):
+            done = f", round {status.done} of {status.of}" if status.of else ""
+            elapsed = f", {status.elapsed_s:.0f} s" if status.elapsed_s is not None else ""
+            doing = (
+                f"**{state_words(status.state)}** · {plain(phase_words(status) + done + elapsed)}"
+            )
+            st.markdown(f"{doing}  \n{plain(experiment_words(status.experiment))}", width="stretch")
+            _cancel_button(status.run)
+        _cancel_refusal(status.run)
+
+    if len(active) > MOST_LISTED:
+        st.caption(f"And {len(active) - MOST_LISTED} more wait behind these.")
+    taken = room()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(plain(taken.words), width="stretch")
+        if taken.own and st.button(
+            "Cancel all of mine", key="cancel:mine", icon=":material/stop_circle:"
+        ):
+            state.set_aside(_REFUSED, "mine", attempt(as_viewer, lab().cancel_all))
+    _cancel_refusal("mine")
+
+
+def _behind(status: RunStatus) -> None:
+    """Of a run that waits: behind which, since when and how long that may take; and what to do."""
+    at_hand = behind(status, lab().active()) if status.state == "queued" else None
+    if at_hand is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        words = behind_words(at_hand, lab().longest_s(at_hand.experiment))
+        st.caption(plain(words), width="stretch")
+        st.page_link(
+            cards.page_of(at_hand.experiment),
+            label="Open it",
+            icon=":material/open_in_new:",
+            query_params=cards.query(at_hand.experiment, at_hand.run),
+        )
+        if st.button("Cancel that one", key=f"cancel-ahead:{at_hand.run}"):
+            state.set_aside(_REFUSED, at_hand.run, attempt(as_viewer, lab().cancel, at_hand.run))
+    _cancel_refusal(at_hand.run)
+
+
+def _cancel_button(run: str) -> None:
+    if st.button("Cancel", key=f"cancel:{run}", icon=":material/stop_circle:"):
+        state.set_aside(_REFUSED, run, attempt(as_viewer, lab().cancel, run))
+
+
+def _cancel_refusal(run: str) -> None:
+    """Why the last press changed nothing, such as a full disk: the next look would wipe it away."""
+    if sentence := state.aside(_REFUSED, run):
+        refusal(sentence)
+
+
+def _kept(status: RunStatus) -> str:
+    """What a run has that ended before it was done."""
+    result = None
+    with suppress(RequestError):  # one that this version cannot read
+        result = lab().result(status.run)
+    return kept_words(result)
+
+
+def outcome(status: RunStatus, button: str) -> None:
+    """How a run ended, where it did not succeed: what happened, in its own words, and what to do:
+    `button` starts it again.
+    """
+    if status.state == "succeeded" or not status.is_over:
+        return
+    words = {
+        "cancelled": f"This run was cancelled: {plain(_kept(status))}. Press {button} to start again.",
+        "interrupted": f"This run was interrupted: SPMD Lab ended while it ran. Press {button} to start again.",
+        "timed_out": "This run took longer than allowed and was ended. Use smaller dims or fewer samples, and "
+        f"press {button} again.",
+        "crashed": "The worker process of this run died. The dashboard and all stored results are safe. "
+        f"Press {button} to start again in a fresh one.",
+        "failed": "This run failed.",
+    }[status.state]
+    if status.state == "cancelled":
+        st.warning(words, icon=":material/stop_circle:")
+    else:
+        refusal(words)
+    if status.error is not None and status.state != "cancelled":
+        reported(status.error.message)
+    if status.stderr_tail:
+        with st.expander("Last output of the worker process"):
+            st.code(status.stderr_tail, language=None, wrap_lines=True)

@@ -1,0 +1,134 @@
+"""The fields of a mesh: names and sizes of its axes. Sharding and specs follow what is renamed or
+removed.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from spmd_core.experiment import MAX_MESH_AXES, axes_left
+from spmd_lab.ui import state
+from spmd_lab.ui.state import Form, Mesh
+
+Visible = Literal["visible", "collapsed"]
+# place, label, key, name so far, whether the label is shown -> name
+NameField = Callable[[DeltaGenerator, str, str, str, Visible], str]
+_NEW_AXES = ("x", "y", "z", "w", "u", "v")
+
+
+def mesh_input(screen: str) -> Mesh:
+    """Axis names and sizes (None where a field is empty), 1 to 4 axes, more where a link brought
+    more.
+
+    The draft's specs follow: a renamed axis is renamed there, a removed one leaves them.
+    """
+    draft = state.draft(screen)
+    old = [list(axis) for axis in draft["mesh"]]
+    most = max(4, min(len(old), MAX_MESH_AXES))
+    key = state.seed(state.key(screen, "mesh.count"), len(old))
+    count = st.segmented_control("Mesh axes", range(1, most + 1), key=key, required=True) or len(
+        old
+    )
+    st.session_state.setdefault(state.key(screen, "mesh.size.0"), old[0][1])
+    mesh = axis_rows(screen, old, count, _NEW_AXES, ("mesh.name", "mesh.size"), _typed_name)
+    _follow(screen, draft, [name for name, _ in old], [name for name, _ in mesh])
+    return mesh
+
+
+def _typed_name(place: DeltaGenerator, label: str, key: str, _: str, visible: Visible) -> str:
+    name = place.text_input(label, key=key, max_chars=64, label_visibility=visible)
+    return (name or "").strip()
+
+
+def axis_rows(
+    screen: str,
+    old: Mesh,
+    count: int,
+    new_names: Sequence[str],
+    fields: tuple[str, str],
+    name_field: NameField,
+) -> Mesh:
+    """A row for each of `count` axes: its name, by `name_field`, and its size (None: empty).
+    `fields` names the two fields of a row; an axis that is added has the first of `new_names` that
+    is free.
+    """
+    mesh: Mesh = []
+    for position in range(count):
+        name, size = _axis_at(screen, position, old, mesh, new_names)
+        left, right = st.columns(2, gap="small")
+        visible: Visible = "visible" if position == 0 else "collapsed"  # of the first row
+        name_key, size_key = (state.key(screen, f"{field}.{position}") for field in fields)
+        label = f"Axis {position + 1} name"
+        chosen = name_field(left, label, state.seed(name_key, name), name, visible)
+        length = right.number_input(
+            f"Axis {position + 1} size",
+            value=None,
+            step=1,
+            key=state.seed(size_key, size),
+            label_visibility=visible,
+        )
+        mesh.append([chosen, length])
+    if len(mesh) < len(old):
+        _removed(screen).update({place: tuple(old[place]) for place in range(len(mesh), len(old))})
+    return mesh
+
+
+def _follow(screen: str, draft: Form, old: list[str], new: list[str]) -> None:
+    """Make the draft's specs follow the axes. While two axes have one name, or one has none, the
+    specs keep the names of before: they could not be parted again.
+    """
+    key = state.seed(state.key(screen, "mesh.names"), old)
+    used = st.session_state[key]
+    if len(new) < len(used):
+        keep_axes(draft, used[: len(new)])
+    used = [*used[: len(new)], *new[len(used) :]]
+    if all(new) and len(set(new)) == len(new):
+        rename_axes(draft, {was: now for was, now in zip(used, new, strict=True) if was != now})
+        used = new
+    st.session_state[key] = used
+
+
+def _axis_at(
+    screen: str, position: int, old: Mesh, mesh: Mesh, names: Sequence[str]
+) -> tuple[str, Any]:
+    """Name and size in an axis's row: the draft's, the one removed there, or a new one of size 1."""
+    if position < len(old):
+        return old[position][0], old[position][1]
+    taken = [axis[0] for axis in old + mesh]
+    removed = _removed(screen).get(position)
+    if removed is not None and removed[0] not in taken:
+        return removed
+    spare = (f"a{number}" for number in range(len(taken) + 1))
+    return next(name for name in (*names, *spare) if name not in taken), 1
+
+
+def _removed(screen: str) -> dict[int, tuple[str, Any]]:
+    """Position -> the axis that was removed there, until another form is opened."""
+    return st.session_state[state.seed(state.key(screen, "mesh.removed"), {})]
+
+
+def keep_axes(draft: Form, left: Sequence[str]) -> None:
+    """Take all other mesh axes out of the draft's sharding and overrides, in place."""
+    table = {dim: axes_left(axes, left) for dim, axes in draft["sharding"].items()}
+    draft["sharding"] = {dim: axes for dim, axes in table.items() if axes is not None}
+    draft["overrides"] = {
+        name: [axes_left(axes, left) for axes in spec] for name, spec in draft["overrides"].items()
+    }
+
+
+def rename_axes(draft: Form, new_names: dict[str, str]) -> None:
+    """Rename mesh axes in the draft's sharding and overrides, in place."""
+
+    def renamed(entry: Any) -> Any:
+        return (
+            [renamed(axis) for axis in entry]
+            if isinstance(entry, list)
+            else new_names.get(entry, entry)
+        )
+
+    draft["sharding"] = {dim: renamed(axes) for dim, axes in draft["sharding"].items()}
+    draft["overrides"] = {
+        name: [renamed(axes) for axes in spec] for name, spec in draft["overrides"].items()
+    }

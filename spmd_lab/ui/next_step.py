@@ -1,0 +1,34 @@
+"""The next thing to try: a sentence under the answer, and one click that opens it."""
+
+import streamlit as st
+
+from spmd_core.results import Result
+from spmd_core.trials import with_stored_remedies
+from spmd_core.words import CONFIRM, confirmation
+from spmd_lab.ui import cards
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.markdown import coded
+
+
+def draw(result: Result) -> None:
+    """What to try next, where there is something, and the same in several processes: what was tried
+    to remove a collective answers for it.
+    """
+    if (confirmed := confirmation(result)) is not None:
+        with st.container(key="confirm"):
+            st.page_link(
+                cards.page_of(confirmed),
+                label=coded(f"{CONFIRM}."),
+                icon=":material/repeat:",
+                query_params=cards.query(confirmed),
+            )
+    result = with_stored_remedies(lab(), result)
+    if result.next is None:
+        return
+    with st.container(key="next"):
+        st.page_link(
+            cards.page_of(result.next.experiment),
+            label=f"**Next:** {coded(result.next.sentence)}",
+            icon=":material/arrow_forward:",
+            query_params=cards.query(result.next.experiment),
+        )

@@ -1,0 +1,258 @@
+"""One collection: read, and edited in place."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from spmd_core.answers import strategies_table
+from spmd_core.reports import (
+    Heading,
+    Paragraph,
+    Subject,
+    collection_document,
+    html_text,
+    markdown_text,
+    run_title,
+    search_of,
+    searches_compared,
+    text_blocks,
+)
+from spmd_core.results import RUN, SEARCH, TEXT, Collection, CollectionItem
+from spmd_core.words import (
+    ago,
+    answer_words,
+    experiment_words,
+    origin_mark,
+    outcome_words,
+)
+from spmd_lab.ui import cards, exports, shell, state
+from spmd_lab.ui.entrance.short import COLLECTION
+from spmd_lab.ui.lab import as_viewer, lab, may_act
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.notebook import labels, outcome
+from spmd_lab.ui.notebook.collections import link_of
+from spmd_lab.ui.notebook.search_card import card, side_by_side_of
+
+_EDIT = "edit"  # of the query string
+_OFFERED = 100  # runs that can be added from here
+_HELP = "A line that begins with # is a heading, with - a point; **bold** and `code` are shown so."
+
+
+def draw(page: Collection) -> None:
+    """The page; and with Edit on, what changes each of its parts."""
+    st.page_link("pages/notebook.py", label="All collections", icon=":material/arrow_back:")
+    st.title(plain(page.title), anchor=False)
+    by = f", by {page.owner_name}" if page.owner_name else ""
+    imported = "Imported from another installation. " * bool(page.origin)
+    st.caption(plain(f"{imported}Changed {ago(page.updated_at)}{by}."))
+    subjects = {
+        each.run: Subject(each, lab().result(each.run))
+        for each in (lab().history(runs=page.runs) if page.runs else ())
+    }
+    editing = False
+    if not page.items:  # who begins it goes on writing
+        state.set_aside("notebook", "begun", page.id)
+    begun = state.aside("notebook", "begun") == page.id
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if may_act():
+            editing = st.toggle("Edit", key=_EDIT, bind="query-params", value=begun)
+        _downloads(page, subjects)
+    st.caption("The link to send to your team:")
+    st.code(link_of(page.id), language=None)
+    for at, item in enumerate(page.items):
+        _part(item, subjects)
+        if editing:
+            _tools(page, at)
+    if (compared := searches_compared(page)) is not None:
+        st.subheader("Its searches side by side", anchor=False)
+        side_by_side_of(compared)
+    if not page.items:
+        st.caption("It has no parts yet: add text and runs below.")
+    if editing:
+        _add(page)
+        _title(page)
+
+
+def _part(item: CollectionItem, subjects: dict[str, Subject]) -> None:
+    if item.kind == TEXT:
+        _text(item.text)
+    elif item.kind == RUN and item.text in subjects:
+        _run(subjects[item.text])
+    elif item.kind == RUN:
+        words = f"Run {item.text} is not stored here: it was deleted, or is in another archive."
+        st.info(plain(words), icon=":material/link_off:")
+    else:
+        card(search_of(item), item.id)
+
+
+def _text(text: str) -> None:
+    """A text of people: headings, points, bold and code; all else word for word.
+
+    Headings have no anchor: its address would be made of their text.
+    """
+    lines: list[str] = []
+    for block in text_blocks(text):
+        if isinstance(block, Heading):
+            _lines(lines)
+            (st.header if block.level == 2 else st.subheader)(plain(block.text), anchor=False)
+        elif isinstance(block, Paragraph):
+            point = block.text.startswith("• ")
+            shown = labels.marked_markdown(block.text.removeprefix("• "))
+            lines.append(f"- {shown}" if point else shown)
+    _lines(lines)
+
+
+def _lines(lines: list[str]) -> None:
+    """Draw the lines of Markdown so far, and forget them."""
+    if lines:
+        st.markdown("\n\n".join(lines))
+        lines.clear()
+
+
+def _run(subject: Subject) -> None:
+    """A run as a card: its name, its answer, its times, and the link that opens it."""
+    summary, result = subject.summary, subject.result
+    with st.container(border=True, key=f"part-{summary.run}"):
+        st.page_link(
+            cards.page_of(summary.experiment),
+            label=f"**{plain(run_title(subject))}**",
+            icon=":material/open_in_new:",
+            query_params=cards.query(summary.experiment, summary.run),
+        )
+        outcome.draw(summary, result)
+        if summary.labels.name:
+            st.markdown(plain(experiment_words(summary.experiment)))
+        facts = [
+            outcome_words(summary),
+            ago(summary.submitted_at),
+            summary.owner,
+            origin_mark(summary),
+        ]
+        st.caption(plain(", ".join(part for part in facts if part)))
+        if result and (table := strategies_table(result, "screen")).rows:
+            shell.draw_table(table)
+        if summary.labels.note:
+            st.markdown(labels.note_markdown(summary.labels.note))
+
+
+def _tools(page: Collection, at: int) -> None:
+    """What moves, edits and removes a part."""
+    item, change = page.items[at], lab().collections
+    with st.container(horizontal=True, horizontal_alignment="right", key=f"tools-{item.id}"):
+        if item.kind == TEXT:
+            with st.popover("Edit the text", icon=":material/edit:"):
+                _rewriting(page, item)
+        for label, icon, by, possible in (
+            ("Up", "arrow_upward", -1, at > 0),
+            ("Down", "arrow_downward", 1, at + 1 < len(page.items)),
+        ):
+            icon = f":material/{icon}:"
+            if st.button(label, key=f"move:{label}:{item.id}", icon=icon, disabled=not possible):
+                _do(lambda by=by: as_viewer(change.move, page.id, item.id, by))
+        if st.button("Remove", key=f"remove:{item.id}", icon=":material/close:"):
+            _do(lambda: as_viewer(change.remove, page.id, item.id))
+
+
+def _rewriting(page: Collection, item: CollectionItem) -> None:
+    """A text as it was when the form was first drawn: what another person saves meanwhile is
+    reported, and not undone.
+    """
+    kept = f"rewriting:{item.id}"
+    was, number = st.session_state.setdefault(kept, (item.text, hash(item.text)))
+    with st.form(f"rewriting:{item.id}:{number}", border=False):
+        text = st.text_area(
+            "Text", was, key=f"rewriting:text:{item.id}:{number}", height=220, help=_HELP
+        )
+        if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
+            return
+    change = lab().collections.rewrite
+    if shell.done(lambda: as_viewer(change, page.id, item.id, text, was=was)):
+        st.session_state.pop(kept, None)
+        st.rerun()
+    else:  # the next edit begins at what is stored now, with the text that was typed
+        st.session_state[kept] = (item.text, number)
+
+
+def _add(page: Collection) -> None:
+    change = lab().collections
+    with st.container(border=True, key="collection-add"):
+        with st.form("add:text", border=False, clear_on_submit=True):
+            text = st.text_area("Add text", height=120, help=_HELP)
+            if st.form_submit_button("Add the text", icon=":material/notes:") and text.strip():
+                _do(lambda: as_viewer(change.add_text, page.id, text))
+        runs = {
+            each.run: each
+            for each in lab().history(over=True, limit=_OFFERED, searched=False, source="examples")
+            if each.run not in page.runs
+        }
+        with st.form("add:runs", border=False, clear_on_submit=True):
+            chosen = st.multiselect(
+                "Add runs, the newest first",
+                list(runs),
+                format_func=lambda run: " · ".join(
+                    filter(
+                        None, (run_title(Subject(runs[run], None)), answer_words(runs[run]), run)
+                    )
+                ),
+                placeholder="Type a name, a size or a mesh",
+            )
+            if st.form_submit_button("Add the runs", icon=":material/add:") and chosen:
+                _do(lambda: as_viewer(change.add_runs, page.id, *chosen))
+        there = {search_of(item).id for item in page.items if item.kind == SEARCH}
+        searches = {each.id: each for each in lab().searches.listed() if each.id not in there}
+        if searches:
+            with st.form("add:search", border=False, clear_on_submit=True):
+                search = st.selectbox(
+                    "Add a search",
+                    list(searches),
+                    index=None,
+                    placeholder="Choose a search",
+                    format_func=lambda each: f"{searches[each].title}: {searches[each].words}",
+                )
+                if st.form_submit_button("Add the search", icon=":material/add:") and search:
+                    _do(lambda: as_viewer(change.add_search, page.id, searches[search]))
+
+
+def _title(page: Collection) -> None:
+    """What renames and deletes the collection."""
+    change = lab().collections
+    with st.container(horizontal=True):
+        with st.popover("Rename", icon=":material/edit:"), st.form("rename", border=False):
+            title = st.text_input("Title", page.title, max_chars=120)
+            if st.form_submit_button("Save", type="primary"):
+                _do(lambda: as_viewer(change.rename, page.id, title, was=page.title))
+        with st.popover("Delete", icon=":material/delete:"):
+            st.markdown("Delete this collection? Its runs stay.")
+            pressed = st.button(
+                "Delete this collection for good", key="delete:page", type="primary"
+            )
+            if pressed and shell.done(as_viewer, change.delete, page.id):
+                st.query_params.pop(COLLECTION, None)
+                st.rerun()
+
+
+def _do(action: Callable[[], object]) -> None:
+    """Change the collection, and draw it anew; the sentence where that is refused."""
+    if shell.done(action):
+        st.rerun()
+
+
+def _downloads(page: Collection, subjects: dict[str, Subject]) -> None:
+    exports.file_button(
+        "Report",
+        lambda: html_text(collection_document(page, subjects)),
+        f"{page.id}.html",
+        "One HTML file to read, print or send.",
+    )
+    exports.file_button(
+        "Markdown",
+        lambda: markdown_text(collection_document(page, subjects)),
+        f"{page.id}.md",
+        "To paste into a review.",
+    )
+    exports.file_button(
+        "Archive",
+        lambda: exports.archive_of([page.id]),
+        f"{page.id}.spmdlab",
+        "With its runs, to import elsewhere.",
+    )

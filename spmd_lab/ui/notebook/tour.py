@@ -1,0 +1,80 @@
+"""The tour: five clicks over results that came with the program; nothing runs for it."""
+
+import streamlit as st
+
+from spmd_lab.ui import cards, state
+from spmd_lab.ui.lab import Stop, find, lab, tour
+from spmd_lab.ui.markdown import plain
+
+_ICON = ":material/tour:"
+_FIRST = (
+    "New here? **Five clicks over real results**, which came with the program. Nothing runs, and "
+    "they answer for the machine that they were measured on, not for this one."
+)
+
+
+def offer() -> None:
+    """The five clicks in a row, where their results are stored here and nothing else is."""
+    if stored() and not lab().history(over=True, limit=1, searched=False, source="here"):
+        with st.container(border=True, key="tour"):
+            st.markdown(f"{_ICON} {_FIRST}")
+            _clicks()
+
+
+def listed() -> None:
+    """The same folded, for who has runs of their own."""
+    if stored():
+        with st.expander(
+            "A tour of five clicks over results that came with the program", icon=_ICON
+        ):
+            _clicks()
+
+
+def guide(*runs: str) -> bool:
+    """Where what is shown is a stop of the tour, what to look at, and the next click; whether it
+    is.
+    """
+    stops = tour()
+    at = next((at for at, stop in enumerate(stops) if set(stop.runs) == set(runs)), None)
+    if at is None or not stored():
+        return False
+    with st.container(border=True, key="tour"):
+        st.markdown(f"{_ICON} **Tour, {at + 1} of {len(stops)}:** {plain(stops[at].look)}")
+        if at + 1 < len(stops):
+            _link(at + 1, "Next: ")
+        else:
+            st.page_link(
+                "pages/compare.py",
+                label="**Your turn: run one of your own**",
+                icon=":material/arrow_forward:",
+                query_params=cards.query(state.first("compare")),  # not the stop seen there before
+            )
+    return True
+
+
+def stored() -> tuple[Stop, ...]:
+    """The stops, where the results of all are stored here; else none."""
+    stops = tour()
+    return stops if all(find(run) for stop in stops for run in stop.runs) else ()
+
+
+def _clicks() -> None:
+    with st.container(horizontal=True, gap="small"):
+        for at in range(len(tour())):
+            _link(at, f"{at + 1}. ")
+
+
+def _link(at: int, before: str) -> None:
+    stop = tour()[at]
+    status = find(stop.runs[0])
+    if status is None:
+        return
+    alone = len(stop.runs) == 1
+    query = cards.query(status.experiment, status.run)
+    st.page_link(
+        cards.page_of(status.experiment) if alone else "pages/history.py",
+        label=f"**{plain(before + stop.title)}**",
+        icon=":material/arrow_forward:" if before.startswith("Next") else None,
+        query_params=query if alone else {"runs": ",".join(stop.runs)},
+        width="content",
+    )

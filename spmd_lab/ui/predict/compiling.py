@@ -1,0 +1,146 @@
+"""Several predictions compiled as runs of their own: what that costs, how far it is, a way to end
+it.
+
+What is done stays, whatever ends the others.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import streamlit as st
+
+from spmd_core.search import (
+    Asked,
+    Outcome,
+    SweepPoint,
+    SweepRow,
+    cancel,
+    compile_seconds,
+    look,
+    seconds_taken,
+    start,
+    to_compile,
+)
+from spmd_core.words import paused_words
+from spmd_lab.ui import state
+from spmd_lab.ui.lab import as_viewer, batch, lab
+from spmd_lab.ui.markdown import as_sentence, plain
+
+INTERVAL_S = 1.0
+Titled = Callable[[SweepPoint], str]  # a point in words
+STATES = {
+    "refused": "cannot be",
+    "too large": "does not fit, by its sizes",
+    "not compiled": "not compiled yet",
+    "waiting": "in the queue",
+    "running": "compiling",
+    "failed": "failed",
+    "does not fit": "does not fit",
+    "predicted": "compiled",
+}
+
+
+def _asked() -> Asked:
+    """The compiles that this session requested."""
+    return st.session_state[state.seed("predict:sweep:asked", Asked())]
+
+
+def outcomes_of(points: Sequence[SweepPoint]) -> tuple[Outcome, ...]:
+    """The state of each point."""
+    return look(lab(), points, _asked())
+
+
+def state_words(row: SweepRow) -> str:
+    """The state of a row: an estimate where nothing was compiled yet."""
+    guessed = row.is_estimated and row.outcome.state == "not compiled"
+    return "estimate" if guessed else STATES[row.outcome.state]
+
+
+def begin(missing: Sequence[SweepPoint]) -> None:
+    """Queue these for whoever looks, and draw the screen again."""
+    start(batch(), missing, _asked())
+    st.rerun()
+
+
+def controls(
+    points: Sequence[SweepPoint],
+    outcomes: Sequence[Outcome],
+    titled: Titled,
+    called: str = "point",
+) -> None:
+    """How many compiles are missing and how long they take, before the button; while they run, how
+    far they are. `called`: what a row is.
+    """
+    missing = to_compile(points, outcomes)
+    if any(outcome.state in ("waiting", "running") for outcome in outcomes):
+        _watch(points, tuple(outcome.state for outcome in outcomes), titled)
+    if not missing:
+        return
+    failed = sum(outcome.state == "failed" for outcome in outcomes)
+    took = seconds_taken(lab(), outcomes)
+    seconds = sum(compile_seconds(point, took) for point in missing)
+    like = "as those here took" if took else "on an idle machine"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        label = f"Compile {len(missing)} {called}{'s' if len(missing) > 1 else ''}"
+        if st.button(label, type="primary", icon=":material/play_arrow:", key="sweep:start"):
+            begin(missing)
+        again = f", {failed} of them again after a failure" if failed else ""
+        known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
+        many = "compiles" if len(missing) > 1 else "compile"
+        of = f"; {known} of {len(points)} {called}s are compiled already" if known else ""
+        st.markdown(
+            plain(f"{len(missing)} {many}, roughly {_duration(seconds)} {like}{again}{of}.")
+        )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+@st.fragment(run_every=INTERVAL_S)
+def _watch(points: Sequence[SweepPoint], seen: tuple[str, ...], titled: Titled) -> None:
+    """How far the compiles are, and a way to cancel them; the screen is drawn again when a point is
+    over.
+    """
+    outcomes = outcomes_of(points)
+    states = tuple(outcome.state for outcome in outcomes)
+    if states != seen:
+        st.rerun()
+    held_up = next(
+        (each.words for each in outcomes if each.state == "waiting" and each.words), None
+    )
+    if held_up:
+        st.warning(
+            plain(f"{as_sentence(held_up)} The compiles wait for it."),
+            icon=":material/hourglass_top:",
+        )
+    done = sum(state in ("predicted", "does not fit", "failed") for state in states)
+    waiting = states.count("waiting")
+    of = max(1, done + waiting + states.count("running"))
+    words = _doing(points, outcomes, titled)
+    if not words:
+        words = "Waiting for the cluster" if held_up else "Waiting for another run"
+    with (
+        st.container(border=True, key="sweep:live"),
+        st.container(horizontal=True, vertical_alignment="center"),
+    ):
+        more = "" if held_up else " more"
+        text = plain(f"{done} of {of}. {words}, {waiting}{more} in the queue")
+        st.progress(done / of, text=text)
+        if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
+            cancel(partial(as_viewer, lab().cancel), outcomes)
+            st.rerun()
+
+
+def _doing(points: Sequence[SweepPoint], outcomes: Sequence[Outcome], titled: Titled) -> str:
+    """The first point that is being compiled and for how long; "" of none."""
+    for point, outcome in zip(points, outcomes, strict=True):
+        if outcome.state == "running":
+            status = lab().status(outcome.run) if outcome.run else None
+            words = f"Compiling for {titled(point)}"
+            if status and status.elapsed_s is not None:
+                words += f" · {status.elapsed_s:.0f} s"
+            if status and (paused := paused_words(status)):
+                words += f"; {paused}"
+            return words
+    return ""

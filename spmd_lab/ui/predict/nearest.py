@@ -1,0 +1,68 @@
+"""The nearest plan that should fit, offered where the instant estimate does not fit."""
+
+import streamlit as st
+
+from spmd_core.experiment import Experiment, Plan, experiment_of
+from spmd_core.program import is_ring
+from spmd_core.results import RINGS, Prediction, StoredFact
+from spmd_core.time import estimate_step, nearest_fit
+from spmd_core.words import fact_words, model_words, nearest_words, predictions
+from spmd_lab.ui.cards import query
+from spmd_lab.ui.markdown import coded, plain
+
+
+def offer(plan: Plan, estimate: Prediction) -> None:
+    """What to change so that a plan should fit, and a link that opens it; nothing where it fits."""
+    if estimate.fits:
+        return
+    nearest = nearest_fit(plan)
+    st.markdown(f":material/lightbulb: {plain(nearest_words(plan, nearest))}")
+    if nearest and (parameters := query(nearest.experiment)):
+        st.page_link(
+            "pages/predict.py",
+            label="Open that plan",
+            icon=":material/arrow_forward:",
+            query_params=parameters,
+            width="content",
+        )
+
+
+def offer_without_rings(plan: Plan, prediction: Prediction) -> None:
+    """A link that opens the plan without collective matmuls, where there are or may be some."""
+    may = any(fact.kind == RINGS for fact in prediction.facts or ()) or any(
+        map(is_ring, prediction.collectives)
+    )
+    if not may or not plan.makes_rings:
+        return
+    if parameters := query(experiment_of(plan.without_rings)):
+        st.page_link(
+            "pages/predict.py",
+            label="Collective matmuls may make it slower on so few chips: try it without",
+            icon=":material/flag:",
+            query_params=parameters,
+            width="content",
+            help=coded(fact_words(StoredFact(kind=RINGS))),
+        )
+
+
+def help_to_fit(experiment: Experiment) -> None:
+    """Of a compiled program that does not fit: what helps, where no plan is offered as the next."""
+    plan = experiment.plan
+    if plan is None:
+        st.markdown("What helps: more chips, or smaller dims.")
+    elif nearest_fit(plan) is None:
+        st.markdown(plain(nearest_words(plan, None)))
+
+
+def verdict(experiment: Experiment) -> None:
+    """For a card: whether the step that Predict has open should fit, red and with the nearest plan
+    where not.
+    """
+    plan = experiment.plan
+    if plan is None:
+        return
+    estimate = estimate_step(plan)
+    sentence = predictions.estimate(estimate)
+    shown = plain(f"There now: {model_words(plan)} on {plan.topology.name}. {sentence}")
+    st.markdown(f":small[{shown}]" if estimate.fits else f":red[:material/error: {shown}]")
+    offer(plan, estimate)

@@ -1,0 +1,154 @@
+"""The fields of the Predict screen, as the JSON form of an experiment."""
+
+import math
+
+import streamlit as st
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import (
+    PLAN_FIELDS,
+    PRESETS,
+    VARIABLE,
+    ModelSize,
+    get_model,
+    get_workload,
+    named_axes,
+)
+from spmd_core.words import sizes_words
+from spmd_lab.ui import forms, inputs, state
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.predict import config, drafts
+from spmd_lab.ui.predict.topology_fields import mesh_fields, on_topology, redraw
+from spmd_lab.ui.state import Form, Mesh
+
+SCREEN = "predict"
+_MODELS = (
+    *PRESETS,
+    *(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9)),
+)
+_FIRST = ("remat", "device_order")  # beside the model; the others are folded
+
+
+def predict_fields() -> Form:
+    """Draw every field of the screen; their values. A change that changes other fields draws
+    the screen again.
+    """
+    draft = state.draft(SCREEN)
+    name = inputs.choice_input(
+        SCREEN, "workload", "Predict", drafts.workloads(), draft["workload"], words=drafts.title_of
+    )
+    if name != draft["workload"]:
+        redraw(SCREEN, state.recall(SCREEN, drafts.switched(draft, name)))
+    if named_axes(name):
+        return plan_fields(SCREEN)
+    draft = on_topology(SCREEN, draft)
+    mesh = mesh_fields(SCREEN, draft)
+    return draft | {"mesh": mesh} | _workload_fields(SCREEN, draft, mesh)
+
+
+def plan_fields(screen: str) -> Form:
+    """Draw the fields of a training step; their values, as above."""
+    draft = on_topology(screen, state.draft(screen))
+    mesh = mesh_fields(screen, draft)
+    devices = math.prod(size or 0 for _, size in mesh)
+    return draft | {"mesh": mesh} | _model_fields(screen, draft, devices)
+
+
+def _model_fields(screen: str, draft: Form, devices: int) -> Form:
+    """Model, batch, sequence, the first rows of the table, and the others behind *More*."""
+    options, dims = dict(draft["options"]), draft["dims"]
+    models = tuple(dict.fromkeys((*_MODELS, options.get("model", ""))))
+    model = inputs.choice_input(
+        screen, "model", "Model", models, options.get("model", _MODELS[0]), words=_model_words
+    )
+    parameters = st.empty()
+    config.box(screen)
+    batch, sequence = _batch(screen, draft, devices)
+    keyed = forms.keyed(screen)
+    chosen = forms.draw_fields(keyed, (PLAN_FIELDS[name] for name in _FIRST), options)
+    size = _size(model, dims, options)
+    rows = [row for name, row in PLAN_FIELDS.items() if name not in _FIRST]
+    with st.expander("More of the model", expanded=any(forms.is_set(row, options) for row in rows)):
+        more = forms.draw_fields(keyed, rows, options, size)
+        st.caption("Sizes of the model, where they are to differ from the preset's")
+        sizes = inputs.size_inputs(model, dims, keyed)
+    own = _size(model, sizes, more)
+    parameters.caption(plain(sizes_words(own) if own else ""))
+    defaults = {name: option.default for row in rows for name, option in row.options.items()}
+    return {
+        "dims": {"batch": batch, "sequence": sequence} | sizes,
+        "options": chosen
+        | {"model": model}
+        | {name: value for name, value in more.items() if value != defaults[name]},
+    }
+
+
+def _size(model: str, dims: Form, options: Form) -> ModelSize | None:
+    """The model with sizes and choices of its own; None where they make none."""
+    try:
+        rows = [row for row in PLAN_FIELDS.values() if row.of_model]
+        read = {row.of_model: row.read(dict.fromkeys(row.options, "") | options) for row in rows}
+        given = {name: value for name, value in read.items() if value is not None}
+        sizes = {name: size for name, size in dims.items() if name in VARIABLE}
+        return get_model(model).varied(**sizes, **given)
+    except RequestError:
+        return None
+
+
+def _batch(screen: str, draft: Form, devices: int) -> tuple[int | float, int]:
+    """Sequences in a step over `devices`, and tokens of each; 0 where a field is empty."""
+    dims = draft["dims"]
+    left, right = st.columns(2, gap="small")
+    now = dims["batch"] / max(1, math.prod(size or 0 for _, size in draft["mesh"]))
+    per_device = left.number_input(
+        "Sequences per device",
+        value=None,
+        step=1.0,
+        format="%g",
+        key=state.seed(state.key(screen, "each"), float(now)),
+        help="Of a step. A device is a chip; on v2, v3 and TPU7x half of one.",
+    )
+    sequence = right.number_input(
+        "Tokens in each",
+        value=None,
+        step=1024,
+        key=state.seed(state.key(screen, "sequence"), dims["sequence"]),
+    )
+    return drafts.as_integer((per_device or 0) * devices), sequence or 0
+
+
+def _model_words(name: str) -> str:
+    try:
+        size = get_model(name)
+    except RequestError:
+        return name
+    of_size = name.startswith("scaled") or size.title != name
+    return f"{size.title}, {size.parameters / 1e9:,.1f}B" if of_size else name
+
+
+def _workload_fields(screen: str, draft: Form, mesh: Mesh) -> Form:
+    """Dims, sharding, dtype, strategies, and arrays of another workload than a model."""
+    options = dict(draft["options"])
+    what = get_workload(draft["workload"]).chosen(options)
+    fields = inputs.dims_input(screen, what, mesh)
+    fields["dtype"] = inputs.dtype_input(screen, what)
+    fields["strategies"] = inputs.strategies_input(
+        screen,
+        f"strategies.{what.name}",
+        [name for name in drafts.OVER_DEVICES if name in what.strategies],
+        draft["strategies"],
+    )
+    with st.expander("Arrays: spec of their own"):
+        overrides = {}
+        for array in what.arrays:
+            st.markdown(
+                f"**{plain(array.name)}** ({plain(', '.join(array.present(fields['dims'])))})"
+            )
+            spec = inputs.spec_input(screen, array.name, array.present(fields["dims"]), mesh)
+            if spec is not None:
+                overrides[array.name] = spec
+    return fields | {
+        "overrides": overrides,
+        "options": options
+        | forms.draw_fields(forms.keyed(screen), (PLAN_FIELDS["device_order"],), options),
+    }

@@ -1,0 +1,407 @@
+"""The parts of the Predict screen's answer: what follows from the sizes before, the headline, and
+the details behind tabs that load when opened.
+"""
+
+import streamlit as st
+
+from spmd_core.answers import step_collectives, strategies_table
+from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
+from spmd_core.experiment import Experiment, Plan, link, plan_notes
+from spmd_core.machine import get_topology, mesh_places
+from spmd_core.results import Estimate, Prediction, Result, RunStatus
+from spmd_core.time import estimate_step, is_outdated
+from spmd_core.words import (
+    ABOUT,
+    STORED_BEFORE,
+    convention_words,
+    cost_of,
+    cost_words,
+    fact_words,
+    money_text,
+    parameters_words,
+    predictions as words,
+    title,
+)
+from spmd_lab.ui import choices, price, state
+from spmd_lab.ui.arrows import view as arrows
+from spmd_lab.ui.ir import viewer
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.markdown import as_sentence, coded, plain
+from spmd_lab.ui.predict import beside, charts, drafts, keep, nearest, study, tables, torus
+from spmd_lab.ui.shell import draw_table, failure
+from spmd_lab.ui.timeline import stored, view as timeline_view
+
+_DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
+
+
+def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None:
+    """The result of a run that is over and of this experiment; None where it was ended before there
+    was anything to show.
+    """
+    if status is None or not status.is_over or status.experiment != experiment:
+        return None
+    result = lab().result(status.run)
+    if result and any(each.prediction or each.error for each in result.strategies.values()):
+        return result
+    return None
+
+
+def misfit(experiment: Experiment) -> state.Notice | None:
+    """Why an experiment cannot be predicted as it is, and the nearest that can; None where it can."""
+    try:
+        link.check_flags(experiment)
+    except RequestError as error:
+        return state.Notice(str(error))
+    if not experiment.what.is_predicted:
+        return state.Notice(
+            f"workload {experiment.workload} cannot be predicted: choose another one"
+        )
+    if drafts.topology_target(experiment.target) is None:
+        return state.Notice(
+            f"target {experiment.target} is not a topology: choose a TPU or a GPU",
+            drafts.nearest(experiment),
+        )
+    try:
+        topology = get_topology(experiment.target)
+        mesh_places(topology, [size for _, size in experiment.mesh])
+    except RequestError as error:
+        return state.Notice(str(error), drafts.nearest(experiment))
+    return None
+
+
+def before(experiment: Experiment) -> None:
+    """What is known without the compiler: whether the sizes fit, what the chips can do, where the
+    mesh is on them, how a model is sharded.
+    """
+    topology = get_topology(experiment.target)
+    with st.container(border=True, key="before"):
+        if plan := experiment.plan:
+            _estimate(plan)
+        else:
+            st.subheader(
+                plain(f"Not compiled yet: press Predict to compile it for {topology.name}."),
+                anchor=False,
+            )
+        st.caption(plain(words.chip_words(topology)))
+    study.add_variant(experiment)
+    _mesh(experiment)
+
+
+def _estimate(plan: Plan) -> None:
+    """A training step by its sizes: memory, time, costs, and what to change."""
+    estimate = estimate_step(plan)
+    memory = estimate.before_compiling
+    _memory_headline(words.estimate(estimate), memory["fits"])
+    nearest.offer(plan, estimate)
+    if estimate.is_timed:
+        _timed(plan, estimate)
+    st.caption(
+        plain(
+            f"At the peak: {words.parts_words(memory['parts'])}. Estimated from the sizes, without "
+            f"compiling: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}."
+        )
+    )
+    shown = estimate.facts if estimate.facts and estimate.is_timed else ()
+    doubts = [fact_words(fact) for fact in shown if fact.kind in _DOUBTS]
+    for note in (*plan_notes(plan), *doubts):
+        st.warning(plain(as_sentence(note)), icon=":material/call_split:")
+
+
+def _timed(plan: Plan, estimate: Prediction) -> None:
+    st.markdown(plain(words.step_estimate(estimate)))
+    st.caption(plain(f"{convention_words(plan, estimate)}."))
+    if cost := cost_words(cost_of(estimate, price.now())):
+        st.markdown(f"{plain(cost)}.")
+    if exposed := words.exposed_words(estimate):
+        st.caption(coded(as_sentence(exposed)))
+    nearest.offer_without_rings(plan, estimate)
+
+
+def _mesh(experiment: Experiment) -> None:
+    torus.show(experiment)
+    plan = experiment.plan
+    if plan is None:
+        return
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        st.markdown("**Sharding**")
+        draw_table(tables.sharding_table(plan))
+    with (
+        right,
+        st.expander(
+            "Every array and its shard per device", key="arrays", on_change="rerun"
+        ) as arrays,
+    ):
+        if arrays.open:
+            draw_table(tables.arrays_table(plan))
+
+
+def headline(result: Result, when: str) -> None:
+    """The answer in a sentence, and where it comes from."""
+    environment = result.environment
+    with st.container(border=True, key="answer"):
+        predictions = [each.prediction for each in result.strategies.values() if each.prediction]
+        fits = not predictions or any(each.fits for each in predictions)
+        _memory_headline(words.answer(result), fits)
+        st.caption(
+            plain(
+                f"compiled for {result.experiment.target.removeprefix('tpu:')} by XLA, nothing was executed · "
+                f"JAX {environment.jax} · finished {when} · run {result.run}"
+            )
+        )
+        if (plan := result.experiment.plan) and predictions:
+            changed = words.compiled_words(estimate_step(plan), predictions[0])
+            st.markdown(f":small[{plain(changed)}]")
+        # an example came as it is, and is of no version here
+        if lab().notebook.origin(result.run) is None and is_outdated(result):
+            st.caption(
+                "Made by other versions of JAX, libtpu or the cost model: *Predict again* uses those that are here now."
+            )
+    for name, each in result.strategies.items():
+        if each.status == "error" and each.error is not None:
+            failure(f"{title(name)} failed.", each.error.message)
+
+
+def _memory_headline(sentence: str, fits: bool) -> None:
+    """A headline that is red and has a sign where nothing fits, so that nobody takes one for the
+    other."""
+    shown = plain(sentence) if fits else f":red[:material/error: {plain(sentence)}]"
+    st.subheader(shown, anchor=False)
+
+
+def choose(result: Result) -> str | None:
+    """Where there are several strategies: all side by side, and the one whose details are shown;
+    None where nothing was predicted.
+    """
+    predictions = {
+        name: each.prediction
+        for name, each in result.strategies.items()
+        if each.prediction is not None
+    }
+    if len(result.strategies) > 1 and predictions:
+        times = {
+            title(name): time
+            for name in result.order
+            if (time := result.strategies[name].predicted_s) is not None
+        }
+        if times:
+            alt = "; ".join(f"{name} {seconds_text(time.estimate)}" for name, time in times.items())
+            st.vega_lite_chart(
+                charts.interval_chart(times), alt=f"Time by strategy: {alt}", key="strategies"
+            )
+        draw_table(strategies_table(result, "screen", price.now()))
+    if len(predictions) < 2:
+        return next(iter(predictions), None)
+    return choices.one_of("Details of", list(predictions), choices.STRATEGY, title)
+
+
+def offer_without_rings(result: Result, name: str | None) -> None:
+    """Of a compiled step with collective matmuls: the flag that turns them off, as a link."""
+    plan, prediction = result.experiment.plan, name and result.strategies[name].prediction
+    if plan and prediction:
+        nearest.offer_without_rings(plan, prediction)
+
+
+def numbers(result: Result, name: str) -> None:
+    """The numbers that people ask for first, the interval, and what a full training run takes."""
+    prediction = result.strategies[name].prediction
+    assert prediction is not None
+    time = prediction.predicted_s
+    with st.container(horizontal=True, gap="medium", key="numbers"):
+        _memory_metric(prediction)
+        if time is not None and prediction.fits:
+            _time_metrics(prediction, time, result.experiment.what.unit == "step")
+    if time is None or not prediction.fits:
+        nearest.help_to_fit(result.experiment)
+        return
+    if (plan := result.experiment.plan) and prediction.mfu:
+        counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
+        st.caption(plain(counted))
+    if len(result.strategies) == 1:
+        span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
+        st.vega_lite_chart(
+            charts.interval_chart({"time": time}, keep.MEASURED.now()),
+            alt=f"It takes {span}, estimate {seconds_text(time.estimate)}",
+            key="interval",
+        )
+    keep.training_run(result, prediction)
+    keep.own_time(prediction)
+    if notes := prediction.notes:
+        st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in notes))
+
+
+def _memory_metric(prediction: Prediction) -> None:
+    memory = prediction.memory_bytes
+    over = (
+        f"{bytes_text(memory.missing)} too much"
+        if memory.missing > 1
+        else f"of {bytes_text(memory.capacity)}"
+    )
+    peak = bytes_text(memory.peak) if memory.peak else "too much"
+    account = words.MEMORY_ACCOUNTS.get(prediction.program or "", "")
+    _metric("Memory per device", peak, over, "inverse" if memory.missing else "off", account)
+
+
+def _time_metrics(prediction: Prediction, time: Estimate, is_step: bool) -> None:
+    """Time, MFU and tokens per second; what it costs."""
+    span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
+    _metric("Step time" if is_step else "Time", seconds_text(time.estimate), span)
+    mfu, tflops = prediction.mfu, prediction.tflops_per_chip
+    if mfu and tflops and (tokens := prediction.tokens_per_s_per_chip):
+        _metric("MFU", f"{mfu:.1%}", f"{tflops:,.0f} TFLOP/s per chip")
+        _metric("Tokens per second", f"{tokens:,.0f}", "per chip")
+    _costs(prediction, is_step)
+
+
+def _costs(prediction: Prediction, model: bool) -> None:
+    """What a step and a billion tokens cost: money where there is a price, else chips' time."""
+    spent = cost_of(prediction, price.now())
+    if spent.chip_seconds is None:
+        return
+    chips = f"{number_text(spent.chip_seconds)} chip-seconds"
+    label = "Cost of a step" if model else "Cost"
+    if spent.money_per_step is None:
+        _metric(label, number_text(spent.chip_seconds), "chip-seconds")
+    else:
+        _metric(label, money_text(spent.money_per_step), chips)
+    if (hours := spent.chip_hours_per_billion_tokens) is None:
+        return
+    if spent.money_per_billion_tokens is None:
+        _metric("A billion tokens", number_text(hours), "chip-hours")
+    else:
+        _metric(
+            "A billion tokens",
+            money_text(spent.money_per_billion_tokens),
+            f"{number_text(hours)} chip-hours",
+        )
+
+
+def _metric(label: str, value: str, delta: str, color: str = "off", account: str = "") -> None:
+    st.metric(
+        plain(label),
+        plain(value),
+        plain(delta),
+        delta_color=color,  # pyright: ignore[reportArgumentType]
+        delta_arrow="off",
+        help=plain(account) or None,
+        width="content",
+    )
+
+
+_TIME, _ARROWS, _MEMORY, _BESIDE, _PROGRAMS = "Time", "Arrows", "Memory", "Beside", "Programs"
+_OLD_TABS = {  # of links of before
+    "Where the time goes": _TIME,
+    "Collectives": _TIME,
+    "Mesh on the torus": _MEMORY,
+    "Side by side": _BESIDE,
+    "Your own time": _BESIDE,
+    "Baseline": _BESIDE,
+}
+
+
+@st.fragment
+def details(result: Result, name: str) -> None:
+    """Tabs, of which only the open one is made; another one is opened without the rest of the
+    screen.
+    """
+    prediction = result.strategies[name].prediction
+    assert prediction is not None
+    names = [
+        *([_TIME] if prediction.predicted_s else []),
+        *([_ARROWS] if prediction.collectives else []),
+        _MEMORY,
+        _BESIDE,
+        *([_PROGRAMS] if prediction.fits else []),
+    ]
+    choices.rename_tab(_OLD_TABS)
+    opened, tab = choices.opened_tab(names)
+    with tab:
+        if opened == _TIME:
+            _time(result, name, prediction)
+        elif opened == _ARROWS:
+            arrows.show(result, name, prediction.collectives)
+        elif opened == _MEMORY:
+            _memory(prediction, result.row(name).experiment.plan)
+            st.subheader("Mesh on the torus", anchor=False)
+            _mesh(result.experiment)
+        elif opened == _BESIDE:
+            _besides(result, name, prediction)
+        else:
+            _programs(result, name)
+
+
+def _time(result: Result, name: str, prediction: Prediction) -> None:
+    """Where the time goes: in all, operation by operation, and what communicates."""
+    alt = "; ".join(
+        f"{part} {seconds_text(share)}" for part, share in words.parts(prediction).items()
+    )
+    st.vega_lite_chart(
+        charts.shares_chart({"time": prediction}),
+        alt=f"Where the estimate goes: {alt}",
+        key="shares",
+    )
+    if bounds := words.bounds_words(prediction):
+        st.caption(plain(bounds))
+    st.subheader("Timeline", anchor=False)
+    _timeline(result, name)
+    st.subheader("Collectives", anchor=False)
+    _collectives(result, name, prediction)
+
+
+def _timeline(result: Result, name: str) -> None:
+    """The schedule, operation by operation; a sentence where none was stored."""
+    try:
+        timeline = stored.of_run(result.run, name)
+    except RequestError as error:
+        st.caption(plain(as_sentence(str(error))))
+        return
+    if timeline is None:
+        st.caption(STORED_BEFORE)
+        return
+    timeline_view.show(timeline, f"{result.run}:{name}", f"{result.run}-{name}")
+    st.caption(ABOUT)
+
+
+def _besides(result: Result, name: str, prediction: Prediction) -> None:
+    """Another prediction and a baseline: each beside this prediction."""
+    st.subheader("Another prediction", anchor=False)
+    beside.show(result, name)
+    st.subheader("Baseline", anchor=False)
+    keep.baseline(result, prediction)
+
+
+def _collectives(result: Result, name: str, prediction: Prediction) -> None:
+    if not prediction.collectives:
+        st.caption("The compiled program has no communication.")
+        return
+    with st.container(key="collectives"):
+        draw_table(step_collectives(prediction))
+    st.caption(
+        "Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for."
+    )
+
+
+def _memory(prediction: Prediction, plan: Plan | None) -> None:
+    memory = prediction.memory_bytes
+    if memory.peak:
+        st.vega_lite_chart(
+            charts.memory_chart({"peak": memory}),
+            key="memory",
+            alt=f"Peak {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device",
+        )
+    left, right = st.columns([2, 3], gap="medium")
+    draw_table(tables.memory_table(prediction), left)
+    before = prediction.before_compiling
+    if before and plan:
+        notes = [
+            f"Estimated before compiling: {bytes_text(before['peak'])}.",
+            *map(as_sentence, plan_notes(plan)),
+        ]
+        left.caption(plain(" ".join(notes)))
+    if prediction.buffers:
+        draw_table(tables.buffers_table(prediction), right)
+        right.caption("The largest arrays of the compiled program, per device.")
+
+
+def _programs(result: Result, name: str) -> None:
+    viewer.show(result.run, [name], "predict")

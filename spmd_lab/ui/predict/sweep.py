@@ -1,0 +1,294 @@
+"""A prediction varied: what is swept, what that costs, the curves as the compiles come in, and a
+table to open each point from.
+"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.search import (
+    FIRST,
+    VARIABLES,
+    Sweep,
+    SweepRow,
+    Variable,
+    csv_text,
+    curves,
+    estimated,
+    parse_sweep,
+    variants,
+)
+from spmd_core.words import axis_title, point_title, row_cost, rows as cost_rows, sweep_headline
+from spmd_lab.ui import choices, exports, links, price, state
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.predict import compiling, sweep_charts
+from spmd_lab.ui.shell import refusal
+from spmd_lab.ui.tables import sheet
+
+_COLUMNS = 2  # of charts: titles and legends of three are cut in narrow windows
+_WRITTEN = "predict:sweep:written"  # what was written to the address bar last
+_SCALING = {"weak": "Same batch per chip", "strong": "Same total batch"}
+
+
+def show(experiment: Experiment) -> None:
+    """The sweep of a valid experiment whose target is a topology. It starts no compile until its
+    button is pressed.
+    """
+    sweep, sentence = _fields(experiment)
+    if sweep is None:
+        refusal(sentence or "")
+        return
+    _write_query(sweep)
+    points = variants(sweep)
+    outcomes = compiling.outcomes_of(points)
+    rows = curves(points, list(map(estimated, points, outcomes)))
+    compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
+    if answer := sweep_headline(sweep, rows):
+        st.markdown(f"**{plain(answer)}**")
+    for row in rows:
+        if words := _words(row):
+            st.caption(plain(f"{row.point.label}: {words}"))
+    _charts(sweep, rows)
+    _table(sweep, rows)
+
+
+_VIEWS = {"step": "One prediction", "sweep": "Sweep"}
+
+
+def is_open() -> bool:
+    """Whether the screen shows a sweep. It does where the query has `show=sweep`, or a sweep, or
+    the tab that a sweep had before.
+    """
+    return (
+        st.query_params.get(choices.SHOWN) == "sweep"
+        or "sweep" in st.query_params
+        or st.query_params.get(choices.TAB) == "Sweep"
+    )
+
+
+def choose() -> None:
+    """A switch between one prediction and a sweep."""
+    key = "predict:shown"
+    st.session_state[key] = "sweep" if is_open() else "step"
+    st.segmented_control(
+        "What is shown",
+        list(_VIEWS),
+        format_func=lambda view: plain(_VIEWS[view]),
+        key=key,
+        required=True,
+        on_change=_turn,
+        args=(key,),
+        label_visibility="collapsed",
+        width="content",
+    )
+
+
+def _turn(key: str) -> None:
+    """Write the chosen view to the address bar; a sweep belongs to its own view only."""
+    for name in ("sweep", "scaling", choices.SHOWN):
+        st.query_params.pop(name, None)
+    if st.query_params.get(choices.TAB) == "Sweep":
+        del st.query_params[choices.TAB]
+    if st.session_state[key] == "sweep":
+        st.query_params[choices.SHOWN] = "sweep"
+
+
+# Fields
+# ------------------------------------------------------------------------------------------------------------------
+
+
+def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
+    """What is varied and over which values: the sweep, or why there is none."""
+    linked, notice = _linked(experiment)
+    if notice:
+        refusal(f"This link's sweep cannot be opened as it is. {notice}")
+    # a link was opened: its fields take the place of those that were
+    fresh = linked is not None and _swept() != st.session_state.get(_WRITTEN)
+    first = linked.vary if linked else FIRST
+    known = [
+        name
+        for name, row in VARIABLES.items()
+        if row.needs is None or row.needs in experiment.sizes or name == first
+    ]
+    left, middle, right = st.columns([2, 5, 3], vertical_alignment="bottom")
+    vary = left.selectbox(
+        "Vary",
+        known,
+        key=_seeded("sweep", first, fresh),
+        format_func=lambda name: VARIABLES[name].title,
+    )
+    variable = VARIABLES[vary]
+    own = linked is not None and linked.vary == vary
+    values = linked.values if linked and own else variable.default(experiment)
+    with middle:
+        text = _values(variable, experiment, variable.text_of(values), fresh)
+    scaling = "weak"
+    if variable.scales:
+        scaling = right.selectbox(
+            "Scaling",
+            list(_SCALING),
+            key=_seeded("sweep:scaling", linked.scaling if linked else "weak", fresh),
+            format_func=lambda name: _SCALING[name],
+            help="Weak scaling has the same batch per chip, strong scaling the same in total. Of the "
+            "mesh, fsdp or data takes the chips that come in, and the other axes stay",
+        )
+    try:
+        kept = "strong" if scaling == "strong" else "weak"
+        return parse_sweep(experiment, f"{vary}={text}", kept), None
+    except RequestError as error:
+        return None, str(error)
+
+
+def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool) -> str:
+    """The field of the values: a choice where a variable has few, else a text."""
+    place = f"sweep:{variable.name}"
+    if variable.is_of_topology:
+        place = f"{place}:{experiment.device_count}"
+    if variable.choices is None:
+        return st.text_input(
+            "Values",
+            key=_seeded(place, values, fresh),
+            help=plain(variable.help),
+            placeholder=variable.example,
+        )
+    offered = variable.choices()
+    key = _seeded(place, [v for v in values.split(variable.separator) if v in offered], fresh)
+    chosen = st.multiselect(
+        "Values", list(offered), key=key, format_func=offered.__getitem__, help=plain(variable.help)
+    )
+    return variable.separator.join(chosen)
+
+
+def _seeded(field: str, value: object, fresh: bool) -> str:
+    """The widget key of a field, with its first value, or with the value of a link that was just
+    opened.
+    """
+    key = state.key("predict", field)
+    if fresh:
+        st.session_state[key] = value
+    return state.seed(key, value)
+
+
+def _swept() -> tuple[str, str]:
+    """The sweep and the scaling of the address bar."""
+    return st.query_params.get("sweep", ""), st.query_params.get("scaling", "")
+
+
+def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
+    """The sweep of the address bar, and why it is none."""
+    text = st.query_params.get("sweep", "")
+    if not text:
+        return None, None
+    try:
+        return parse_sweep(
+            experiment,
+            text[:2000],
+            "strong" if st.query_params.get("scaling") == "strong" else "weak",
+        ), None
+    except RequestError as error:
+        return None, str(error)
+
+
+def _write_query(sweep: Sweep) -> None:
+    """Write what is swept to the address bar, so that the link shows the same curves."""
+    wanted = sweep.text
+    if st.query_params.get("sweep") != wanted:
+        st.query_params["sweep"] = wanted
+    if sweep.scaling == "strong":
+        st.query_params["scaling"] = "strong"
+    elif "scaling" in st.query_params:
+        del st.query_params["scaling"]
+    st.session_state[_WRITTEN] = _swept()
+
+
+# Curves
+# ------------------------------------------------------------------------------------------------------------------
+
+
+def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
+    drawn = sweep_charts.charts_of(sweep, rows)
+    columns = st.columns(_COLUMNS)
+    for place, (name, chart) in enumerate(drawn.items()):
+        columns[place % _COLUMNS].vega_lite_chart(
+            chart, alt=sweep_charts.chart_alt(name, sweep, rows), key=f"sweep:{name}"
+        )
+    if drawn:
+        st.caption(
+            "Shaded, or as bars: the interval in which a measured step should be about four times "
+            "out of five. Red: capacity; a cross "
+            "does not fit; a hollow point is estimated from the sizes and not compiled."
+        )
+
+
+def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
+    """Every point in a row, refused and failed ones with their words; and all of it as CSV."""
+    base = links.base_address("predict")
+    listed = (
+        pd.DataFrame([_cells(sweep, row, base) for row in rows])
+        .dropna(axis="columns", how="all")
+        .fillna("–")
+    )
+    title = axis_title(sweep)
+    config = {
+        "Open": st.column_config.LinkColumn("Open", display_text="open", width="small"),
+        f"{title[0].upper()}{title[1:]}": st.column_config.TextColumn(pinned=True),
+    }
+    st.dataframe(sheet(listed), hide_index=True, column_config=config, key="sweep:table")
+    dollars = price.now()  # a download is made later, outside of the screen's script
+    exports.download(
+        "CSV",
+        lambda: csv_text(rows, lambda row: row_cost(row, dollars).to_json()),
+        f"sweep-{sweep.vary}.csv",
+        "text/csv",
+        "All points with their numbers, in seconds and bytes",
+    )
+
+
+def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
+    point, numbers, title = row.point, row.numbers, axis_title(sweep)
+    between = (
+        f"{seconds_text(numbers.low_s)} – {seconds_text(numbers.high_s)}"
+        if numbers.step_s
+        else None
+    )
+    memory = bytes_text(numbers.peak_bytes) if numbers.peak_bytes is not None else None
+    if (memory is None or row.is_estimated) and point.expected_bytes is not None:
+        memory = f"about {bytes_text(point.expected_bytes)}"
+    mesh = mesh_text(point.experiment.mesh, " ") if point.experiment else None
+    cells = {
+        "Topology": point.experiment.target.removeprefix("tpu:")
+        if point.experiment and sweep.variable.scales
+        else None,
+        "Mesh": mesh,
+        "State": compiling.state_words(row),
+        "Step": seconds_text(numbers.step_s) if numbers.step_s else None,
+        "Between": between,
+        "MFU": f"{numbers.mfu:.1%}" if numbers.mfu is not None else None,
+        "Tokens/s/chip": f"{numbers.tokens_per_s_per_chip:,.0f}"
+        if numbers.tokens_per_s_per_chip
+        else None,
+        "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}"
+        if row.efficiency is not None
+        else None,
+        "Memory": memory,
+        "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
+        **_costs(row),
+        "Binds": numbers.binds,
+        "Open": base + links.path(point.experiment, row.outcome.run, "predict"),
+    }
+    head = f"{title[0].upper()}{title[1:]}"
+    return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}
+
+
+def _costs(row: SweepRow) -> dict[str, str]:
+    """The point's costs: money where there is a price, else chips' time."""
+    wanted = "Cost" if price.now() else "Chip"
+    costs = cost_rows(row_cost(row, price.now()))
+    return {label: text for label, text in costs.items() if label.startswith(wanted)}
+
+
+def _words(row: SweepRow) -> str | None:
+    return row.point.refusal or (row.outcome.words if row.outcome.state == "failed" else None)

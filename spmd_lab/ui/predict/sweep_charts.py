@@ -1,0 +1,234 @@
+"""A sweep's curves as charts that share their x axis; Vega-Lite as dicts, nothing is drawn here."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from spmd_core.base import bytes_text, seconds_text, sums_by_key
+from spmd_core.search import Sweep, SweepRow
+from spmd_core.words import axis_title
+from spmd_lab.ui.charts.base import BYTES, SECONDS, TOP, Row, Spec, category, layer, unit
+from spmd_lab.ui.predict.sweep_axes import (
+    CROSSED,
+    HEIGHT_PX,
+    LEGEND_PX,
+    OWN,
+    curve,
+    is_steep,
+    place,
+    tips,
+    value_of,
+)
+
+MAX_KINDS = 3  # of collectives, in the chart of exposed communication
+_TOO_LARGE = ("too large", "does not fit")  # states of a point
+_CAPACITY_LINE = {
+    "type": "line",
+    "strokeDash": [5, 4],
+    "strokeWidth": 1.5,
+    "color": CROSSED,
+}
+_CAPACITY_TICK = {"type": "tick", "width": 34, "thickness": 2, "color": CROSSED}
+_ESTIMATED = {"type": "point", "filled": False, "size": 55}
+_CROSS = {
+    "type": "point",
+    "shape": "cross",
+    "angle": 45,
+    "filled": True,
+    "size": 110,
+    "color": CROSSED,
+}
+_KINDS_LEGEND = TOP | {"columns": 2, "labelLimit": 130}  # a chart of three
+
+
+def step_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
+    """Seconds of a step: the estimate within its interval."""
+    size, name = unit([row.numbers.step_s for row in rows if row.numbers.step_s], SECONDS)
+    steps = [(row, row.numbers, step_s) for row in rows if (step_s := row.numbers.step_s)]
+    values = [
+        value_of(
+            sweep,
+            row,
+            step_s / size,
+            (numbers.low_s or 0.0) / size,
+            (numbers.high_s or 0.0) / size,
+            seconds_text(step_s),
+        )
+        for row, numbers, step_s in steps
+    ]
+    steep = is_steep([step_s for _, _, step_s in steps])
+    return curve(sweep, rows, values, f"Time of a step ({name})", zero=not steep, log=steep)
+
+
+def mfu_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
+    """Model FLOPs utilization in percent, with the interval that follows from the step's."""
+    values = [
+        value_of(sweep, row, 100 * mfu, 100 * span[0], min(100.0, 100 * span[1]), f"{mfu:.1%}")
+        for row in rows
+        if (mfu := row.numbers.mfu) is not None and (span := row.mfu_interval)
+    ]
+    return curve(sweep, rows, values, "MFU (%)", zero=True)
+
+
+def rate_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
+    """Tokens per second and chip."""
+    values = []
+    for row in rows:
+        step_s, low_s, high_s = row.numbers.step_s, row.numbers.low_s, row.numbers.high_s
+        if (rate := row.numbers.tokens_per_s_per_chip) and step_s and low_s and high_s:
+            low, high = rate * step_s / high_s, rate * step_s / low_s
+            values.append(value_of(sweep, row, rate, low, high, f"{rate:,.0f}"))
+    return curve(sweep, rows, values, "Tokens per second and chip", zero=True)
+
+
+def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
+    """Useful work per chip and second over that of the smallest point, in percent."""
+    values = [
+        value_of(sweep, row, 100 * row.efficiency, None, None, f"{row.efficiency:.1%}")
+        for row in rows
+        if row.efficiency is not None
+    ]
+    title = (
+        "Scaling efficiency (%)"
+        if sweep.variable.scales
+        else "Work per chip and second (first = 100 %)"
+    )
+    return curve(sweep, rows, values, title, zero=True)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The points of the memory chart, by what each of them is, in units of `size` bytes."""
+
+    sweep: Sweep
+    size: float
+    capacity: list[Row] = field(default_factory=list)
+    compiled: list[Row] = field(default_factory=list)
+    estimated: list[Row] = field(default_factory=list)
+    too_large: list[Row] = field(default_factory=list)
+    highest: float = 0.0
+
+    def add_row(self, row: SweepRow) -> None:
+        """Append the capacity at a row, and the bytes per device that it needs."""
+        point, peak = row.point, row.numbers.peak_bytes
+        capacity = f"capacity {bytes_text(point.capacity_bytes)}"
+        self._add(self.capacity, row, point.capacity_bytes, capacity)
+        if row.outcome.state in _TOO_LARGE:
+            needed = point.expected_bytes if peak is None else peak
+            needs = "" if needed is None else f"{bytes_text(needed)} needed, "
+            text = f"does not fit: {needs}{capacity}"
+            self._add(self.too_large, row, point.capacity_bytes, text)
+        elif peak is not None and not row.is_estimated:
+            self._add(self.compiled, row, peak, f"{bytes_text(peak)} by the compiler")
+        elif (expected := point.expected_bytes) is not None:
+            self._add(self.estimated, row, expected, f"{bytes_text(expected)} by its sizes")
+
+    def _add(self, points: list[Row], row: SweepRow, count: float, text: str) -> None:
+        y = count / self.size
+        points.append({**place(self.sweep, row), "y": y, "text": text})
+        self.highest = max(self.highest, y)
+
+
+def memory_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
+    """Peak per device by the compiler, the estimate from the sizes where it is not compiled yet,
+    and the capacity; crosses do not fit.
+    """
+    limits = [float(row.point.capacity_bytes) for row in rows if row.point.capacity_bytes]
+    size, name = unit(limits, BYTES)
+    memory = _Memory(sweep, size)
+    for row in rows:
+        if row.point.experiment is not None:
+            memory.add_row(row)
+    chart = curve(sweep, rows, memory.compiled, f"Memory per device ({name})", zero=True)
+    y = chart["encoding"]["y"]
+    y["scale"]["domainMax"] = 1.1 * (memory.highest or 1.0)  # a cross stays in sight
+    shared = {"x": chart["encoding"]["x"], "y": y, "tooltip": tips(sweep, "memory")}
+    line = _CAPACITY_TICK if sweep.is_categorical else _CAPACITY_LINE
+    chart["layer"] = [
+        layer(memory.capacity, line, **shared),
+        *chart["layer"],
+        layer(memory.estimated, _ESTIMATED, color=OWN, **shared),
+        layer(memory.too_large, _CROSS, **shared),
+    ]
+    return chart
+
+
+def exposed_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
+    """Share of the step that exposed collectives take, in percent: all of them, and the largest
+    kinds.
+    """
+    totals = sums_by_key(
+        (kind, seconds / (row.numbers.step_s or math.inf))
+        for row in rows
+        for kind, seconds in row.numbers.exposed_s.items()
+    )
+    largest = sorted(totals, key=lambda kind: -totals[kind])[:MAX_KINDS]
+    kinds = largest if len(totals) > 1 else []
+    values: list[Row] = []
+    for row in rows:
+        step_s = row.numbers.step_s
+        if row.exposed_share is None or not step_s:
+            continue
+        exposed = row.numbers.exposed_s
+        shares = {"all": row.exposed_share} | {
+            kind: exposed.get(kind, 0.0) / step_s for kind in kinds
+        }
+        values += [
+            {**value_of(sweep, row, 100 * share, None, None, f"{share:.1%}"), "kind": kind}
+            for kind, share in shares.items()
+        ]
+    chart = curve(sweep, rows, values, "Exposed communication (% of step)", zero=True)
+    color = category("kind", ["all", *kinds], legend=_KINDS_LEGEND if kinds else None)
+    for each in chart["layer"]:
+        each["encoding"] = {**each["encoding"], "color": color}
+    return chart | ({"height": HEIGHT_PX + LEGEND_PX * (1 + len(kinds)) // 2} if kinds else {})
+
+
+CHARTS: dict[str, Callable[[Sweep, Sequence[SweepRow]], Spec]] = {
+    "Time of a step": step_chart,
+    "MFU": mfu_chart,
+    "Memory": memory_chart,
+    "Exposed communication": exposed_chart,
+    "Tokens": rate_chart,
+    "Efficiency": efficiency_chart,
+}
+
+
+def charts_of(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
+    """The charts that have something to show, by name."""
+    drawn = {name: make(sweep, rows) for name, make in CHARTS.items()}
+    return {
+        name: chart
+        for name, chart in drawn.items()
+        if any(layer["data"]["values"] for layer in chart["layer"])
+    }
+
+
+def chart_alt(name: str, sweep: Sweep, rows: Sequence[SweepRow]) -> str:
+    """A chart in words: the value of every point."""
+    words: dict[str, Callable[[SweepRow], str | None]] = {
+        "Time of a step": lambda row: (
+            seconds_text(row.numbers.step_s) if row.numbers.step_s else None
+        ),
+        "MFU": lambda row: f"{row.numbers.mfu:.1%}" if row.numbers.mfu is not None else None,
+        "Memory": _memory_words,
+        "Exposed communication": lambda row: (
+            f"{row.exposed_share:.1%}" if row.exposed_share is not None else None
+        ),
+        "Tokens": lambda row: (
+            f"{row.numbers.tokens_per_s_per_chip:,.0f} per second and chip"
+            if row.numbers.tokens_per_s_per_chip
+            else None
+        ),
+        "Efficiency": lambda row: f"{row.efficiency:.1%}" if row.efficiency is not None else None,
+    }
+    needs = "; ".join(f"{row.point.label}: {text}" for row in rows if (text := words[name](row)))
+    return f"{name} by {axis_title(sweep)}: {needs or 'nothing yet'}"
+
+
+def _memory_words(row: SweepRow) -> str | None:
+    if row.outcome.state in _TOO_LARGE:
+        return "does not fit"
+    peak = row.numbers.peak_bytes
+    count = row.point.expected_bytes if peak is None else peak
+    return None if count is None else bytes_text(count)

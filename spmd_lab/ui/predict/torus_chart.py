@@ -1,0 +1,220 @@
+"""The picture of a mesh on its torus: chips, links with those that wrap around, and colors by the
+coordinate along one mesh axis.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spmd_core.machine import Topology, mesh_places
+from spmd_lab.ui.charts.base import INK, Row, Spec, category, hover, layer, layered, quantity
+
+MAX_CHIPS, MAX_LAYERS = 1024, 8
+LONGEST_PATH = 64  # of a group whose order is drawn
+_STUB = 0.62  # length of a link that wraps around, in steps between chips
+# from the first to the last place
+_SHADES = ["#4662d7", "#36aaf9", "#1ae4b6", "#72e05e", "#c7d034", "#faba39", "#f66b19", "#cb2a04"]
+_LINK, _WRAP = "link", "wraps around"
+_LINK_COLORS = {_LINK: "#9aa1ab", _WRAP: "#d9730d"}
+_LAYER_GAP = 1.6  # between the last chip of a layer and the first of the next, in steps
+
+
+def layers_drawn(topology: Topology) -> int:
+    """How many layers along z are drawn; 1 of a flat topology."""
+    if len(topology.shape) < 3:
+        return 1
+    x, y, z = topology.shape
+    return max(1, min(z, MAX_LAYERS, MAX_CHIPS // (x * y)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """The layers along z of one slice, side by side in lines of `columns`."""
+
+    topology: Topology
+    layers: int
+    columns: int
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height, in steps between chips."""
+        x, y = self.topology.shape[:2]
+        lines = -(-self.layers // self.columns)
+        return self.columns * (x + _LAYER_GAP) - 1.2, lines * (y + _LAYER_GAP) - 1.2
+
+    def corner(self, layer: int) -> tuple[float, float]:
+        """Where a layer's first chip is."""
+        x, y = self.topology.shape[:2]
+        line, column = divmod(layer, self.columns)
+        return column * (x + _LAYER_GAP), line * (y + _LAYER_GAP)
+
+
+def _drawing(topology: Topology) -> _Drawing:
+    """As many layers side by side as make the picture about twice as wide as tall."""
+    x, y = topology.shape[:2]
+    layers = layers_drawn(topology)
+    columns = round(math.sqrt(layers * 2 * (y + 1) / (x + 1)))
+    return _Drawing(topology, layers, min(layers, max(1, columns)))
+
+
+def torus_chart(
+    topology: Topology, mesh: Sequence[tuple[str, int]], axis: str, order: str, width_px: int
+) -> Spec:
+    """Chips of one slice, layers of a cube side by side, colored by the coordinate along mesh axis
+    `axis`; one group of that axis is joined.
+    """
+    names, sizes = [name for name, _ in mesh], [size for _, size in mesh]
+    along = names.index(axis)
+    places = mesh_places(topology, sizes, order)
+    group = np.moveaxis(places, along, 0).reshape(sizes[along], -1, 5)[:, 0]
+    drawing = _drawing(topology)
+    width, height = drawing.size
+    step_px = max(5.0, min(38.0, width_px / width, 330 / height))
+    place = {"x": _place("x", width), "y": _place("y", height, reverse=True)}
+    rectangle = place | {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
+    layers = [
+        layer(
+            _links(drawing),
+            {"type": "rule", "strokeWidth": 1.2},
+            **rectangle,
+            color=category("kind", list(_LINK_COLORS), colors=list(_LINK_COLORS.values())),
+        ),
+        layer(
+            _chips(drawing, places, along),
+            {"type": "rect", "cornerRadius": 2},
+            **rectangle,
+            color=_shades(sizes[along]),
+            tooltip=hover(chip="chip", mesh="in the mesh"),
+        ),
+    ]
+    if len(path := _path(drawing, group)) > 1:
+        line = {"type": "line", "strokeWidth": 2.2, **INK, "point": {"size": 14, **INK}}
+        layers.append(layer(path, line, **place, order=quantity("order")))
+    return layered(
+        layers,
+        round(height * step_px),
+        width=round(width * step_px),
+        resolve={"scale": {"color": "independent"}},
+    )
+
+
+def _place(field: str, length: float, *, reverse: bool = False) -> Spec:
+    scale = {"domain": [-0.7, length - 0.7], "nice": False, "zero": False, "reverse": reverse}
+    return quantity(field, scale=scale, axis=None)
+
+
+def _shades(size: int) -> Spec:
+    """The color of a chip by its coordinate along a mesh axis of this size."""
+    if size <= 1:
+        return {"value": "#3b76c4"}
+    domain = [(size - 1) * part / (len(_SHADES) - 1) for part in range(len(_SHADES))]
+    return quantity("at", legend=None, scale={"domain": domain, "range": _SHADES})
+
+
+def _chips(drawing: _Drawing, places: np.ndarray, along: int) -> list[Row]:
+    """A rectangle for each device of the first slice, in the layers that are drawn; two devices of
+    a chip share its square.
+    """
+    cores = drawing.topology.chip.devices_per_chip
+    is_cube = len(drawing.topology.shape) > 2
+    width = 0.68 / cores
+    rows = []
+    for index in np.ndindex(*places.shape[:-1]):
+        x, y, z, core, slice_number = (int(value) for value in places[index])
+        if slice_number or z >= drawing.layers:
+            continue
+        left, top = drawing.corner(z)
+        begin = left + x - 0.34 + core * width
+        place = f"({x}, {y}{f', {z}' if is_cube else ''})"
+        rows.append(
+            {
+                "x": round(begin, 3),
+                "x2": round(begin + width, 3),
+                "y": top + y - 0.34,
+                "y2": top + y + 0.34,
+                "at": index[along],
+                "chip": place + (f", device {core}" if cores > 1 else ""),
+                "mesh": ", ".join(str(at) for at in index),
+            }
+        )
+    return rows
+
+
+def _links(drawing: _Drawing) -> list[Row]:
+    x, y = drawing.topology.shape[:2]
+    wraps_x, wraps_y = drawing.topology.wraps[:2]
+    rows = []
+    for each in range(drawing.layers):
+        left, top = drawing.corner(each)
+        rows += [_line(left + i, top + j, 1, 0, _LINK) for i in range(x - 1) for j in range(y)]
+        rows += [_line(left + i, top + j, 0, 1, _LINK) for i in range(x) for j in range(y - 1)]
+        if wraps_x:
+            rows += [
+                _line(left + at, top + j, way * _STUB, 0, _WRAP)
+                for j in range(y)
+                for at, way in ((0, -1), (x - 1, 1))
+            ]
+        if wraps_y:
+            rows += [
+                _line(left + i, top + at, 0, way * _STUB, _WRAP)
+                for i in range(x)
+                for at, way in ((0, -1), (y - 1, 1))
+            ]
+    return rows
+
+
+def _line(x: float, y: float, right: float, down: float, kind: str) -> Row:
+    return {
+        "x": round(x, 3),
+        "y": round(y, 3),
+        "x2": round(x + right, 3),
+        "y2": round(y + down, 3),
+        "kind": kind,
+    }
+
+
+def _path(drawing: _Drawing, group: np.ndarray) -> list[Row]:
+    """The chips of one group in mesh order, where all of it is in one layer that is drawn; jumps
+    between layers would show little.
+    """
+    z = int(group[0][2])
+    layers = {(int(z), int(slice_number)) for _, _, z, _, slice_number in group}
+    if len(group) > LONGEST_PATH or len(layers) > 1 or z >= drawing.layers:
+        return []
+    left, top = drawing.corner(z)
+    return [
+        {"x": left + int(x), "y": top + int(y), "order": at} for at, (x, y, *_) in enumerate(group)
+    ]
+
+
+def caption(topology: Topology) -> str:
+    """What the picture shows, and what it leaves out."""
+    closed = [name for name, wraps in zip("xyz", topology.wraps, strict=False) if wraps]
+    words = [f"{topology.name}: {topology.chips:,} chips"]
+    words.append(
+        f"links that wrap around close rings along {' and '.join(closed)}"
+        if closed
+        else "no link wraps around: every axis is a line"
+    )
+    if len(topology.shape) > 2:
+        drawn = layers_drawn(topology)
+        count = (
+            f"the first {drawn} of {topology.shape[2]} layers"
+            if drawn < topology.shape[2]
+            else f"{drawn} layers"
+        )
+        words.append(
+            f"{count} along z, each linked chip by chip to the next"
+            + (" and the last to the first" if "z" in closed else "")
+        )
+    if topology.slices > 1:
+        words.append(
+            f"one of {topology.slices} slices is drawn; the others are alike, joined by DCN, the "
+            f"data center network"
+        )
+    return (
+        ". ".join(f"{part[0].upper()}{part[1:]}" if at else part for at, part in enumerate(words))
+        + "."
+    )

@@ -1,0 +1,57 @@
+"""Which mesh and specs would be better for a program: a search over both, on its target."""
+
+import streamlit as st
+
+from spmd_core.experiment import Experiment
+from spmd_core.search import ArrayQuestion, read_array_question
+from spmd_core.trials import searches as running
+from spmd_lab.ui import shell
+from spmd_lab.ui.lab import begin, lab
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.search import answer
+
+BUDGET_S = 120.0  # for compiling, and for measuring what runs here
+
+
+def draw(experiment: Experiment) -> None:
+    """The search of this program on this target: its answer, its progress, or the button."""
+    question = _question(experiment)
+    search = running.find(lab(), question)
+    with st.expander("Which mesh and specs are better?", expanded=search is not None):
+        if search and not search.is_over:
+            answer.watch(search)
+            return
+        if search is None:
+            st.caption(
+                plain(
+                    f"Every size of the mesh axes on {experiment.device_count} devices, with the "
+                    "specs of the "
+                    "file, data, fsdp and tensor, and each group of parameters sharded otherwise: "
+                    "compiled, the "
+                    f"most promising first, for {BUDGET_S:g} seconds."
+                )
+            )
+        label = "Search on" if search else "Search meshes and specs"
+        if st.button(label, icon=":material/travel_explore:", key="better_mesh"):
+            _start(question)
+        if search:
+            if search.problem:
+                shell.refusal(search.problem_words)
+            answer.headline(search.answer)
+            answer.details(search.answer)
+
+
+def _question(experiment: Experiment) -> ArrayQuestion:
+    given = experiment.to_json()
+    form = {name: given[name] for name in ("workload", "program", "target", "dims")}
+    form |= {"mesh": None, "specs": None}
+    known = lab().devices("local") if experiment.target == "local" else None
+    return read_array_question(form, known.device_count if known else None)
+
+
+def _start(question: ArrayQuestion) -> None:
+    if running.running() >= running.AT_ONCE:
+        shell.refusal("Two searches are at work already: wait for one, or cancel it.")
+        return
+    if shell.done(lambda: running.start(lab(), question, BUDGET_S, begin("search"))):
+        st.rerun()

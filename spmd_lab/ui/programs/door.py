@@ -1,0 +1,169 @@
+"""How a program comes in: dropped as a file, or chosen among those that are held."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from spmd_core.base import LabError, bytes_text, count_text, mesh_text, refuse
+from spmd_core.experiment import Described, Experiment, Listed, files, parse_experiment, programs
+from spmd_core.machine import nearest_of_chips
+from spmd_lab.ui import shell, state
+from spmd_lab.ui.lab import as_viewer, lab, prepare_parser
+from spmd_lab.ui.markdown import coded, option, plain
+
+SCREEN = "programs"
+_ROOT = Path(__file__).parents[3]
+GUIDE = _ROOT / "docs/your_program.md"
+EXAMPLE = _ROOT / "spmd_core/recipes/example.jaxexport"  # tests/example_program.py writes it
+_MOST_SIMULATED = 256
+
+_NO_MESH = (("x", 8),)  # of a program whose file names none: any fits it
+
+
+def open_program(described: Described) -> None:
+    """Make a program the screen's experiment, as its author sharded it; RequestError where it names
+    no mesh.
+    """
+    state.replace(SCREEN, experiment_of(described))
+    state.set_run(SCREEN, None)
+    state.set_notice(SCREEN, None)
+
+
+def experiment_of(described: Described) -> Experiment:
+    """A program on its own mesh: on as many v5e chips, simulated devices or GPUs, the first that it
+    was exported for.
+    """
+    spec = {
+        "workload": "program_file",
+        "program": described.program,
+        "mesh": described.mesh or _NO_MESH,
+    }
+    return parse_experiment(spec | {"target": _target(described)})
+
+
+def _target(described: Described) -> str:
+    devices = described.devices if described.mesh else _NO_MESH[0][1]
+    if "tpu" in described.platforms:
+        return nearest_of_chips("v5e", devices).target
+    if "cpu" in described.platforms and devices <= _MOST_SIMULATED:
+        return f"cpu:{devices}"
+    chip = "h100" if set(programs.GPUS) & set(described.platforms) else "v5e"
+    return nearest_of_chips(chip, devices).target
+
+
+def drop() -> None:
+    """The field to drop a file into; the program that it holds opens at once."""
+    generation = state.aside(SCREEN, "dropped") or 0
+    file = st.file_uploader(
+        f"A file that `jax.export` wrote, up to {bytes_text(programs.MOST_BYTES)}",
+        key=state.key(SCREEN, f"file.{generation}"),
+        help="The file is data: nothing in it runs when it is taken. It is kept in the data folder.",
+    )
+    if file is None:
+        prepare_parser()
+        if problem := state.aside(SCREEN, "refused"):
+            shell.refusal(problem)
+        return
+    state.set_aside(
+        SCREEN, "dropped", generation + 1
+    )  # a new field: the server lets go of the file
+    state.set_aside(SCREEN, "refused", None)
+    with st.spinner("Reading the program…"):
+        try:
+            open_program(as_viewer(lab().take_program, file.getvalue(), Path(file.name).stem))
+        except LabError as error:
+            state.set_aside(SCREEN, "refused", str(error))
+    st.rerun()
+
+
+def example() -> None:
+    """A button that takes the program that came with the lab."""
+    pressed = st.button("Try an example", icon=":material/play_lesson:", key="example_program")
+    if pressed and shell.done(_take_example):
+        st.rerun()
+
+
+def _take_example() -> None:
+    name = "Example: a step of two-layer blocks"
+    open_program(as_viewer(lab().take_program, EXAMPLE.read_bytes(), name))
+
+
+def declared() -> None:
+    """A button that exports and takes the steps that the owner's files declare, where there are any."""
+    if not files.paths():
+        return
+    label = "Take the steps that this server declares"
+    if st.button(label, icon=":material/deployed_code_update:", key="declared_programs"):
+        with st.spinner("Exporting the declared steps…"):
+            sentence = shell.attempt(_take_declared)
+        if sentence:
+            shell.refusal(sentence)
+        else:
+            st.rerun()
+
+
+def _take_declared() -> None:
+    if not (taken := as_viewer(lab().take_declared_programs)):
+        raise refuse(
+            "the files of SPMD_LAB_WORKLOADS", "declare no step", "see docs/your_program.md"
+        )
+    if len(taken) == 1:
+        open_program(taken[0])
+
+
+def guide(is_open: bool) -> None:
+    """The lines that export a program, from the page that documents them."""
+    with st.expander("How to write such a file: ten lines where your step is jitted", is_open):
+        st.markdown(
+            "Paste them where your step is jitted. Nothing runs and no data is needed: abstract "
+            "arguments are enough."
+        )
+        st.code(lines(), language="python")
+
+
+def lines() -> str:
+    """The first block of Python in docs/your_program.md."""
+    return GUIDE.read_text("utf-8").split("```python\n", 1)[1].split("```", 1)[0].rstrip()
+
+
+def held(chosen: str) -> None:
+    """The programs that are held, each with its name, size and mesh."""
+    listed = lab().programs()
+    if not listed:
+        return
+    st.subheader("Programs held here", anchor=False)
+    for described in listed:
+        with st.container(border=True, horizontal=True, vertical_alignment="center"):
+            mesh = mesh_text(described.mesh) if described.mesh else "not given"
+            st.markdown(
+                f"**{plain(described.name)}**  \n:small[{count_text(described.argument_count)} arguments · "
+                f"mesh {plain(mesh)} · {plain(', '.join(described.platforms))} · "
+                f"{bytes_text(described.bytes)} · {coded(described.program[:12])}]",
+                width="stretch",
+            )
+            if described.program != chosen and st.button(
+                "Open", key=f"programs:open:{described.program}"
+            ):
+                if sentence := shell.attempt(_open_held, described.program):
+                    state.set_aside(SCREEN, "refused", sentence)
+                st.rerun()
+            if st.button(
+                "Delete",
+                key=f"programs:delete:{described.program}",
+                icon=":material/delete:",
+                help=option(f"Lets go of {described.name}. Its stored runs stay."),
+            ):
+                _delete(described, chosen)
+
+
+def _open_held(program: str) -> None:
+    open_program(programs.find(program))
+
+
+def _delete(described: Listed, chosen: str) -> None:
+    if not shell.done(as_viewer, lab().delete_program, described.program):
+        return
+    if described.program == chosen:
+        state.forget(SCREEN)
+        st.query_params.clear()
+    st.rerun()

@@ -1,0 +1,120 @@
+"""The fields of a program: target, sizes of its mesh axes and symbols, and specs by group of
+arguments.
+"""
+
+import streamlit as st
+
+from spmd_core.experiment import Program, axes_of, padded
+from spmd_core.machine import accelerator_files
+from spmd_core.script import spec_text
+from spmd_lab.ui import inputs, mesh_fields, state
+from spmd_lab.ui.markdown import code
+from spmd_lab.ui.state import Form, Mesh
+
+SCREEN = "programs"
+TOPOLOGIES = (
+    "tpu:v5e:2x4",
+    "tpu:v5e:4x4",
+    "tpu:v5p:2x2x2",
+    "tpu:v6e:4x4",
+    "tpu:tpu7x:2x2x2",
+    "gpu:h100:8",
+    "gpu:h100:2x8",
+)
+
+
+def program_fields(program: Program) -> Form:
+    """The experiment that the fields describe, as its JSON form."""
+    draft = state.draft(SCREEN)
+    mesh = _mesh(program, draft["mesh"])
+    fields: Form = {"target": _target(draft["target"]), "mesh": mesh}
+    if symbols := program.described.symbols:
+        sizes = dict(draft["dims"])
+        fields["dims"] = {
+            name: int(
+                inputs.number_input(SCREEN, f"dim.{name}", f"Size of {name}", sizes.get(name) or 64)
+            )
+            for name in symbols
+        }
+    fields["specs"] = _specs(program, dict(draft["specs"]), mesh)
+    return draft | fields
+
+
+def _mesh(program: Program, now: Mesh) -> Mesh:
+    """The sizes of the program's axes; of a program without a mesh any axes."""
+    if not program.described.mesh:
+        return mesh_fields.mesh_input(SCREEN)
+    return [
+        [
+            axis,
+            int(
+                inputs.number_input(
+                    SCREEN, f"mesh.{axis}", f"Mesh axis {axis}", size, text=_fixed(program, axis)
+                )
+            ),
+        ]
+        for axis, size in now
+    ]
+
+
+def _target(now: str) -> str:
+    local = ["local"] if accelerator_files() else []
+    key = state.seed(state.key(SCREEN, "target"), now)
+    options = list(
+        dict.fromkeys([now, *TOPOLOGIES, *local, "cpu:8", "cpu:16", st.session_state[key]])
+    )
+    chosen = st.selectbox(
+        "Target",
+        options,
+        key=key,
+        accept_new_options=True,
+        help="Where it is compiled for: TPUs or GPUs that are not attached, such as tpu:v5p:4x4x4 and "
+        "gpu:h100:2x8, or devices on which it also runs: `local`, or simulated ones such as cpu:8.",
+    )
+    return chosen or now
+
+
+def _fixed(program: Program, axis: str) -> str | None:
+    if axis in program.described.manual_axes:
+        return "The program uses this axis inside shard_map: its size is part of the program."
+    return None
+
+
+def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
+    """A spec of its own for one group of arguments; those of others stay."""
+    described = program.described
+    parameters = {described.patterns[leaf.path] for leaf in described.weights}
+    size = {each.leaf.path: each.bytes for each in program.arguments()}
+    listed = sorted(
+        described.groups.items(),
+        key=lambda each: (each[0] not in parameters, -sum(size[leaf.path] for leaf in each[1])),
+    )
+    groups = {group: leaves for group, leaves in listed if leaves[0].sizes}
+    if not groups:
+        return now
+    chosen = st.selectbox(
+        "Spec of",
+        list(groups),
+        key=state.seed(state.key(SCREEN, "group"), next(iter(now), next(iter(groups)))),
+        format_func=lambda group: _title(group, len(groups[group]), group in now),  # plain text
+        help="Arguments of the same path in several layers are one group: `*` stands for the number.",
+    )
+    leaf = groups[chosen][0]
+    entries = now.get(chosen) or [list(axes) for axes in program.spec(leaf)]
+    given = [
+        inputs.axes_input(
+            SCREEN, f"spec.{chosen}.{dim}", f"Dim {dim}, size {size}, sharded over", entry, mesh
+        )
+        for dim, (size, entry) in enumerate(zip(leaf.sizes, entries, strict=False))
+    ]
+    others = {group: spec for group, spec in now.items() if group != chosen}
+    if tuple(map(axes_of, given)) != padded(leaf.spec or (), len(leaf.sizes)):
+        others = {chosen: given} | others
+    for group, spec in others.items():
+        st.caption(f"{code(group)}: {code(spec_text(tuple(map(axes_of, spec))))}")
+    return others
+
+
+def _title(group: str, count: int, is_changed: bool) -> str:
+    many = f"{count} × " if count > 1 else ""
+    return f"{'changed: ' if is_changed else ''}{many}{group}"

@@ -1,0 +1,202 @@
+"""Where the bytes of a program are: a rectangle for each array, as large as its bytes per device."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from spmd_core.base import by_key, bytes_text, count_text
+from spmd_core.experiment import Held, patterns, shape_text
+from spmd_core.words import held_spec
+from spmd_lab.ui.charts.base import Row, Spec, hover, quantity
+
+MOST = 500  # rectangles: above it, arrays of the same path in several layers are one
+HEIGHT = 340
+REPLICATED, BY_COMPILER = "replicated", "by the compiler"
+_COLORS = ("#3b76c4", "#5aa6a0", "#7a5cc7", "#8d8a5e", "#c07a2c", "#4f8a5b", "#a3598f", "#6c7686")
+_ALARM, _UNKNOWN = "#c9485b", "#a9b4c2"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A rectangle of arrays: `place` is x, y, width, height in a square of side 1."""
+
+    path: str
+    arrays: tuple[Held, ...]
+    place: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)
+
+    @property
+    def weight(self) -> int:
+        """Bytes on each device."""
+        return sum(weight(each) for each in self.arrays)
+
+
+def weight(held: Held) -> int:
+    """Bytes of an array on each device; all of them where its sharding is not known, none where
+    the program does not use it.
+    """
+    if not held.leaf.is_kept:
+        return 0
+    return held.bytes if held.bytes_per_device is None else held.bytes_per_device
+
+
+def tiles(arrays: Sequence[Held]) -> tuple[Tile, ...]:
+    """The arrays as rectangles, those of one argument side by side."""
+    by_path = [Tile(each.leaf.path, (each,)) for each in arrays if weight(each)]
+    listed = by_path if len(by_path) <= MOST else _grouped(arrays)
+    tiles = sorted(listed, key=lambda tile: -tile.weight)
+    roots = by_key((tile.path.partition("/")[0], tile) for tile in tiles)
+    by_root = [
+        Tile(root, tuple(each for tile in inner for each in tile.arrays))
+        for root, inner in roots.items()
+    ]
+    placed = []
+    for root in _placed(sorted(by_root, key=lambda tile: -tile.weight), (0.0, 0.0, 1.0, 1.0)):
+        placed += _placed(roots[root.path], root.place)
+    return tuple(placed)
+
+
+def _grouped(arrays: Sequence[Held]) -> list[Tile]:
+    by_path = patterns(each.leaf for each in arrays)
+    groups = by_key((by_path[each.leaf.path], each) for each in arrays if weight(each))
+    most = sorted(
+        (Tile(group, tuple(listed)) for group, listed in groups.items()),
+        key=lambda tile: -tile.weight,
+    )
+    rest = [each for tile in most[MOST - 1 :] for each in tile.arrays]
+    return [*most[: MOST - 1], *([Tile("the smaller arrays", tuple(rest))] if rest else [])]
+
+
+def _placed(listed: Sequence[Tile], place: tuple[float, float, float, float]) -> Iterator[Tile]:
+    """Rectangles in proportion to their weights: halves of nearly equal weight, split across the
+    longer side, until one is left.
+    """
+    if len(listed) <= 1:
+        yield from (Tile(tile.path, tile.arrays, place) for tile in listed)
+        return
+    total, first, count = sum(tile.weight for tile in listed), 0, 0
+    while count < len(listed) - 1 and (first + listed[count].weight / 2 <= total / 2 or not count):
+        first += listed[count].weight
+        count += 1
+    x, y, width, height = place
+    share = first / total
+    if width >= height * HEIGHT / 1000:  # the picture is about 1000 pixels wide
+        parts = (x, y, width * share, height), (x + width * share, y, width * (1 - share), height)
+    else:
+        parts = (x, y, width, height * share), (x, y + height * share, width, height * (1 - share))
+    yield from _placed(listed[:count], parts[0])
+    yield from _placed(listed[count:], parts[1])
+
+
+def how(tile: Tile) -> str:
+    """How the arrays of a rectangle are sharded, in the legend's words."""
+    words = {_how(each) for each in tile.arrays}
+    return words.pop() if len(words) == 1 else "several ways"
+
+
+def _how(held: Held) -> str:
+    if held.spec is None:
+        return BY_COMPILER
+    axes = [axis for entry in held.spec for axis in entry]
+    return f"over {', '.join(sorted(axes))}" if axes else REPLICATED
+
+
+_HOVER = hover(path="Array", bytes="Per device", how="Sharded", shape="Shape", spec="Spec")
+_TILE = {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cursor": "pointer"}
+_ROOMY = "datum.label != '' && datum.pixels < width * (datum.x2 - datum.x)"
+_LABEL = {"type": "text", "color": "#ffffff", "fontSize": 11, "lineBreak": "\n"}
+_LEGEND = {  # in columns, since one line is cut on a narrow screen
+    "orient": "top",
+    "labelLimit": 240,
+    "columns": {"expr": "max(1, floor(width / 170))"},
+    "symbolStrokeWidth": 0,
+}
+_PICKED = {
+    "name": "picked",
+    "select": {"type": "point", "fields": ["path"]},
+    "views": ["tiles"],
+}
+
+
+def chart(placed: Sequence[Tile]) -> Spec:
+    """The Vega-Lite chart of the rectangles; a click selects one."""
+    x = quantity("x", axis=None, scale={"domain": [0, 1]})
+    y = quantity("y", axis=None, scale={"domain": [0, 1], "reverse": True})
+    color = {
+        "field": "how",
+        "type": "nominal",
+        "title": None,
+        "scale": _colors(placed),
+        "legend": _LEGEND,
+    }
+    rectangles = {
+        "name": "tiles",
+        "mark": _TILE,
+        "encoding": {
+            "x": x,
+            "x2": {"field": "x2"},
+            "y": y,
+            "y2": {"field": "y2"},
+            "color": color,
+            "tooltip": _HOVER,
+            "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.55},
+        },
+    }
+    labels = {
+        "transform": [{"filter": _ROOMY}],
+        "mark": _LABEL,
+        "encoding": {
+            "x": x | {"field": "middle_x"},
+            "y": y | {"field": "middle_y"},
+            "text": {"field": "label"},
+        },
+    }
+    return {
+        "params": [_PICKED],
+        "data": {"values": [_row(tile) for tile in placed]},
+        "layer": [rectangles, labels],
+        "height": HEIGHT,
+        "config": {"view": {"stroke": None}},
+    }
+
+
+def _colors(placed: Sequence[Tile]) -> Spec:
+    """The color scale: replicated stands out, and each way of sharding has its own."""
+    kinds = sorted({how(tile) for tile in placed}, key=lambda kind: (kind != REPLICATED, kind))
+    colors = iter(_COLORS * (len(kinds) // len(_COLORS) + 1))
+    known = {REPLICATED: _ALARM, BY_COMPILER: _UNKNOWN}
+    colors_used = [known.get(kind) or next(colors) for kind in kinds]
+    return {"domain": kinds, "range": colors_used}
+
+
+def _row(tile: Tile) -> Row:
+    x, y, width, height = tile.place
+    first, count = tile.arrays[0], len(tile.arrays)
+    parts = tile.path.removesuffix("/value").split("/")
+    names = ["/".join(parts[at:]) for at in range(len(parts))]  # as much as there is room for
+    name = next((each for each in names if width * 850 > 7 * max(len(each), 8)), "")
+    is_roomy = name and height * HEIGHT > 32
+    return {
+        "path": tile.path,
+        "x": x,
+        "x2": x + width,
+        "y": y,
+        "y2": y + height,
+        "middle_x": x + width / 2,
+        "middle_y": y + height / 2,
+        "bytes": bytes_text(tile.weight),
+        "how": how(tile),
+        "shape": shape_text(first.shape) if count == 1 else f"{count_text(count)} arrays",
+        "spec": held_spec(first) if count == 1 else "",
+        "pixels": 7 * max(len(name), 8),  # that its label takes: none where the screen is narrow
+        "label": f"{name}\n{bytes_text(tile.weight)}" if is_roomy else "",
+    }
+
+
+def alt(placed: Sequence[Tile]) -> str:
+    """The picture in words: its largest rectangles."""
+    total = sum(tile.weight for tile in placed) or 1
+    largest = sorted(placed, key=lambda tile: -tile.weight)[:5]
+    words = "; ".join(
+        f"{tile.path} {bytes_text(tile.weight)}, {tile.weight / total:.0%}, {how(tile)}"
+        for tile in largest
+    )
+    return f"Bytes per device by array. The largest: {words}"

@@ -1,0 +1,161 @@
+"""What would remove the collectives of a run: a button that has it tried, how far that is, and a
+link for each answer.
+"""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.results import Collective, Nothing, Removal, Result
+from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
+from spmd_core.words import (
+    GUESSED,
+    NOTHING_WORTH,
+    TRIES,
+    doing_words,
+    removal_parts,
+    removal_words,
+    small_words,
+    titles,
+    what_words,
+)
+from spmd_lab.ui import cards
+from spmd_lab.ui.lab import begin, end, lab, room
+from spmd_lab.ui.markdown import as_sentence, coded, plain
+from spmd_lab.ui.shell import attempt, done, refusal
+
+INTERVAL_S = 0.5
+HEADING = "What would remove the collectives"
+Group = tuple[Collective, Removal, list[str]]  # and the strategies that it is of
+
+
+def draw(result: Result, names: Sequence[str] | None = None) -> None:
+    """The answers for these strategies (None: all), or the button that requests them; nothing
+    where nothing communicates.
+    """
+    shown = [
+        name
+        for name in names or result.order
+        if result.strategies[name].collectives
+        and not (kind := STRATEGIES[result.row(name).strategy]).is_single_device
+        and not kind.is_map
+    ]
+    if not shown or result.partial:
+        return
+    trial = running.find(lab(), result.run)
+    is_over = trial is None or trial.is_over
+    known = running.known(lab(), result.run) if is_over else None
+    if is_over and known is None:
+        with st.container(key="to-press-remedies"):  # nothing to print
+            st.subheader(HEADING, anchor=False)
+            _ask("Try changes", result)
+        return
+    st.subheader(HEADING, anchor=False)
+    if known is None:
+        _watch(result.run, tuple(shown))
+        return
+    state, answers = known
+    _answers(with_remedies(result, answers), shown)
+    if trial is not None and trial.problem:
+        st.info(plain(f"Not all was tried: {trial.problem}"), icon=":material/info:")
+    if state == "done" and not any(answers.get(name) for name in shown):
+        st.caption(plain(NOTHING_WORTH))
+    elif state != "done":
+        _ask("Try the rest", result)
+
+
+def _ask(label: str, result: Result) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", key="line-remedies"):
+        pressed = st.button(label, key="remedies", icon=":material/build:")
+        st.caption(plain(TRIES))
+    if not pressed:
+        return
+    taken = room()
+    if taken.own >= taken.own_most or taken.queued >= taken.queued_most:
+        refusal(f"Nothing was begun: {taken.words} Wait for one, or cancel one on Overview.")
+        return
+    if done(lambda: running.start(lab(), result, begin("remedies"))):
+        st.rerun()
+
+
+@st.fragment(run_every=INTERVAL_S)
+def _watch(run: str, names: tuple[str, ...]) -> None:
+    """Progress, the answers so far, and a way to stop it."""
+    trial = running.find(lab(), run)
+    if trial is None or trial.is_over:
+        st.rerun()
+        return  # which it never comes to
+    with st.container(border=True, key="trying"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            words = doing_words(trial.done, trial.of, trial.doing)
+            st.markdown(coded(as_sentence(words)), width="stretch")
+            if st.button("Cancel", key="remedies:cancel", icon=":material/stop_circle:"):
+                if sentence := attempt(end, "remedies"):
+                    st.toast(plain(sentence))
+                else:
+                    trial.cancel()
+        st.progress(trial.done / trial.of if trial.of else 0.0)
+    _answers(with_remedies(trial.result, trial.answers), names)
+
+
+def _answers(result: Result, names: Sequence[str]) -> None:
+    """A line for each answer: what collective it is of, and the change that one click opens; one
+    line for all that were not worth a change.
+    """
+    groups = grouped(result, names)
+    alone, small = len(names) == 1, []
+    for each, removal, whose in groups:
+        if isinstance(removal, Nothing) and removal.is_small:
+            small.append(what_words(each) if alone else f"{what_words(each)} ({titles(whose)})")
+            continue
+        of = "" if alone else f" · {plain(titles(whose))}"
+        heading = f"**{coded(what_words(each))}**{of}"
+        change, others = (as_sentence(part) for part in removal_parts(removal))
+        if removal.experiment is None:
+            st.markdown(f"{heading}  \n{coded(change)}")
+        else:
+            st.markdown(heading)
+            st.page_link(
+                cards.page_of(removal.experiment),
+                icon=":material/arrow_forward:",
+                label=coded(change),
+                query_params=cards.query(removal.experiment),
+            )
+        if others:
+            st.caption(coded(others))
+        if removal.experiment is not None:
+            _as_variant(result, removal.experiment)
+    if small:
+        st.caption(coded(small_words(small)))
+    if groups and is_guessed(result):
+        st.caption(coded(as_sentence(GUESSED)))
+
+
+def _as_variant(result: Result, changed: Experiment) -> None:
+    """A link to the study of what ran and of the change, to be timed together; nothing where no
+    study can have both.
+    """
+    study = beside(result.experiment, changed)
+    if study is not None and (query := cards.query(study)):
+        st.page_link(
+            cards.page_of(study),
+            icon=":material/add:",
+            label="Add as a variant",
+            query_params=query,
+            help="Compare with both as variants of one study, which takes their times together.",
+        )
+
+
+def grouped(result: Result, names: Sequence[str]) -> list[Group]:
+    """Each different answer of these strategies once, in their order."""
+    groups: dict[tuple[str, str], Group] = {}
+    for name in names:
+        for each in result.strategies[name].collectives or ():
+            if each.remove is None:
+                continue
+            key = what_words(each), removal_words(each.remove)
+            group = groups.setdefault(key, (each, each.remove, []))
+            if name not in group[2]:
+                group[2].append(name)
+    return list(groups.values())

@@ -1,0 +1,372 @@
+"""The answer of a search: the winner first, the ranking, what was pruned, and why not another."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from spmd_core.base import bytes_text, count_text, seconds_text
+from spmd_core.script import script_text
+from spmd_core.search import (
+    SAME,
+    Answer,
+    Candidate,
+    Ranked,
+    axis_rules,
+    price_per_billion,
+    rules_text,
+)
+from spmd_core.trials import Search
+from spmd_core.words import fact_words, predict_command, search as words
+from spmd_lab.ui import cards, exports, state
+from spmd_lab.ui.lab import end
+from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.search import charts
+from spmd_lab.ui.shell import attempt
+from spmd_lab.ui.tables import sheet
+
+ROWS, MOST_LISTED = 15, 200
+INTERVAL_S = 1.0
+_OPTIONAL = ("Cost", "Fits", "MFU", "$ of 1B", "Time", "Time of 1B")  # where a row has it
+_FIRST = ("$ of 1B", "Mesh", "Chips", "Per device", "Memory", "MFU")
+# where rows differ in it
+_SHARED = ("Per device", "Chips", "Target", "Strategy", "Fits", "Known by")
+_CANDIDATE = "candidate"  # of the query string: the number of the one that is chosen
+
+
+@st.fragment(run_every=INTERVAL_S)
+def watch(search: Search) -> None:
+    """Progress of a search, its answer so far, and a way to stop it; the screen is drawn again when
+    it is over.
+    """
+    if search.is_over:
+        st.rerun()
+    with (
+        st.container(border=True, key="search-live"),
+        st.container(horizontal=True, vertical_alignment="center"),
+    ):
+        st.markdown(
+            plain(words.doing(search.glance, search.doing, search.spent_s, search.budget_s)),
+            width="stretch",
+        )
+        if st.button(
+            "Cancel",
+            key="search:cancel",
+            icon=":material/stop_circle:",
+            help="Keeps what was found; searching again goes on from there.",
+        ):
+            if sentence := attempt(end, "search"):
+                st.toast(plain(sentence))
+            else:
+                search.cancel()
+    answer = search.glance
+    if (
+        search.doing == "estimating" and search.earlier_words
+    ):  # which the estimates below are only part of
+        st.markdown(f"**{plain(words.READ_AGAIN)}** {plain(search.earlier_words)}")
+    if answer.space:
+        share = len(answer.found) / answer.space
+        st.progress(min(1.0, search.spent_s / search.budget_s if search.budget_s else share))
+    _best_of_each(answer)
+    if answer.ranking:
+        st.markdown("**Ranking so far**")
+        st.dataframe(sheet(ranking_table(answer)), hide_index=True, key="search:live")
+
+
+def _best_of_each(answer: Answer) -> None:
+    """The best of each target, where there are several."""
+    if len(answer.best_by_target) > 1:
+        rows = [words.best_row(each, answer) for each in answer.best_by_target.values()]
+        table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
+        st.markdown(f"**{words.BEST_OF_EACH}**")
+        empty = [] if answer.question.price else ["Price"]
+        alike = ["Known by"] if len({*table["Known by"]}) == 1 else []
+        st.dataframe(sheet(table.drop(columns=[*empty, *alike])), hide_index=True)
+
+
+def headline(answer: Answer, has_time: bool = True) -> None:
+    """The winner with its number, how sure it is, and what to do next: `has_time` is whether the
+    question has seconds to compile in.
+    """
+    winner = answer.winner
+    if winner is None:
+        st.error(plain(words.search_headline(answer)), icon=":material/block:")
+        return
+    st.subheader(plain(winner.name), anchor=False)
+    known = words.STAGES[winner.stage]
+    goal, price = answer.question.minimize, dict(answer.question.price)
+    time, memory = (
+        (f"{'Time of a step' if winner.step else 'Time'}, {known}", seconds_text(winner.seconds)),
+        ("Memory per device", bytes_text(winner.memory_bytes)),
+    )
+    paid = "price" if goal == "time" and winner.step and price else goal
+    cost = words.cost_title(winner, paid), words.cost_text(winner, paid, price)
+    costs = [cost] if cost[0] else []
+    share = [("MFU", f"{winner.mfu:.1%}")] if winner.mfu else []
+    # what is minimized comes first
+    of_goal = {"memory": [memory, time, *share], "time": [time, *costs, *share, memory]}
+    figures = of_goal.get(goal, [*costs, time, *share, memory])
+    if len(figures) < 3:
+        figures.append(("Candidates", count_text(answer.space)))
+    for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
+        column.metric(plain(title), plain(value))
+    sure = words.sure_words(answer), words.risk_words(answer)
+    st.markdown(plain(" ".join(each for each in sure if each)))
+    if ahead := words.ahead_words(answer):
+        st.markdown(plain(ahead))
+    _best_of_each(answer)
+    if following := words.next_words(answer, has_time):
+        st.markdown(coded(following))
+    if (proof := answer.proof_of_winner) is not None:
+        st.page_link(
+            "pages/compare.py",
+            label="**Open the proof on Compare**",
+            icon=":material/open_in_new:",
+            query_params=cards.query(proof.experiment, proof.run),
+        )
+
+
+def details(answer: Answer) -> None:
+    """Everything else, in the order in which a reader needs it."""
+    winner = answer.winner
+    st.caption(
+        f"{plain(words.space_words(answer))} "
+        f"{plain(words.state_words(answer))} {coded(' '.join(map(fact_words, answer.notes)))}"
+    )
+    if winner is None:
+        every(answer)
+        return
+    chosen = _ranking(answer)
+    st.markdown(plain(words.why_not(answer, chosen)))
+    actions(chosen)
+    if (chart := charts.batch_chart(answer.best_by_batch)) is not None:
+        st.subheader("MFU against the batch", anchor=False)
+        alt = words.batches_words(answer.best_by_batch)
+        st.vega_lite_chart(chart, alt=alt, key="search:batch")
+    if answer.standards:
+        st.subheader("Against the standard shardings", anchor=False)
+        for each in answer.standards:
+            st.markdown(f"- {plain(words.standard_words(answer, each))}")
+    fronts(answer)
+    every(answer)
+
+
+def fronts(answer: Answer) -> None:
+    """Time against memory; against price first, where chips have one."""
+    price = dict(answer.question.price)
+    by_price = [("price", answer.front_of_price, price)] if price else []
+    stage = words.STAGES[answer.ranking[0].candidate.stage]
+    of = f", of what is {stage}" if stage != "estimate" and answer.counts["estimated"] else ""
+    for what, front, prices in (*by_price, ("memory", answer.front, None)):
+        chart = charts.front_chart(answer.ranking, front, prices)
+        if len(front) == 1:
+            st.caption(plain(words.front_words(front, prices)))
+        elif chart is not None:
+            st.subheader(f"Time against {plain(what)}{of}", anchor=False)
+            st.vega_lite_chart(
+                chart, alt=words.front_words(front, prices), key=f"search:front:{what}"
+            )
+
+
+def _ranking(answer: Answer) -> Candidate:
+    """The ranking; the candidate that was chosen: of the row, under the policy."""
+    st.subheader("Ranking", anchor=False)
+    shown = answer.shardings[:ROWS]
+    asked = st.query_params.get(_CANDIDATE, "")
+    numbers = [[str(each.candidate.number) for each in group] for group in shown]
+    picked = [at for at, group in enumerate(numbers) if asked in group]
+    table = ranking_table(answer)
+    event = st.dataframe(
+        sheet(table),
+        hide_index=True,
+        height="content",
+        key="search:ranking",
+        on_select="rerun",
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": picked}},
+        column_config={"": st.column_config.Column(width=36)},
+    )
+    first = shown[0][0].candidate
+    of_plans = (
+        "A row is a mesh and a batch under its best policy. Of times within "
+        f"{SAME:.1%} of the best the simplest is first. "
+        f"{'1B: a billion tokens. ' if any('1B' in name for name in table) else ''}"
+        if first.step
+        else ""
+    )
+    more = coded(words.ranked_words(answer)) if len(answer.shardings) > len(shown) else ""
+    known = {group[0].candidate.stage for group in shown}
+    order = "" if len(known) == 1 else words.KNOWN_FIRST + " "
+    fits = f"{words.FITS} " if "Fits" in table else ""
+    st.caption(f"Choose a row to see what it costs, and to open it. {of_plans}{fits}{order}{more}")
+    rows = [row for row in event["selection"]["rows"] if row < len(shown)]
+    chosen = _policy(shown[rows[0] if rows else 0], asked)
+    if rows or chosen is not first:
+        st.query_params[_CANDIDATE] = str(chosen.number)
+    else:
+        st.query_params.pop(_CANDIDATE, None)
+    return chosen
+
+
+def _policy(group: Sequence[Ranked], asked: str) -> Candidate:
+    """The candidate of a row whose policy is chosen: what is saved, offloaded and recomputed."""
+    policies = {str(each.candidate.number): each.candidate for each in group[:MOST_LISTED]}
+    first = next(iter(policies))
+    if len(policies) == 1:
+        return policies[first]
+    key = f"search:policy:{first}"
+    number = st.selectbox(
+        "Policy",
+        list(policies),
+        key=state.seed(key, asked if asked in policies else first),
+        format_func=lambda number: words.policy_words(policies[number]),
+        help="What the forward pass saves or offloads. The best of this mesh and batch first.",
+    )
+    return policies[number]
+
+
+def ranking_table(answer: Answer) -> pd.DataFrame:
+    """A row per mesh and batch with its best candidate, the best first."""
+    goal, price, rows = answer.question.minimize, dict(answer.question.price), []
+    proof, shown = answer.proof_of_winner, answer.shardings[:ROWS]
+    of_batches = len({group[0].candidate.tokens for group in shown}) > 1
+    for place, group in enumerate(shown, 1):
+        each = group[0].candidate
+        rows.append(
+            {
+                "": place,
+                "Cost": words.cost_text(each, goal, price),
+                "Time": "" if of_batches else seconds_text(each.seconds),
+                "Time of 1B": words.time_of_tokens(each) if of_batches else "",
+                **dict.fromkeys(_FIRST, ""),  # in sight of a narrow window too
+                **columns(each),
+                "Memory": bytes_text(each.memory_bytes),
+                "Host": bytes_text(each.host_bytes) if each.host_bytes else "",
+                **figures(each, {} if goal == "price" else price),  # which "Cost" has
+                "Fits": each.fits if each.plan else "",
+                "Known by": words.known_by(each, proof),
+            }
+        )
+    table = pd.DataFrame(rows)
+    if answer.winner is not None and (title := words.cost_title(answer.winner, goal)):
+        table = table.rename(columns={"Cost": title})
+    alike = {*_SHARED} - ({"Chips", "Target"} if len(answer.best_by_target) > 1 else set())
+    return table.drop(
+        columns=[
+            name
+            for name in {*_OPTIONAL, *_SHARED, *_FIRST} & {*table}
+            if not any(table[name]) or (name in alike and len({*table[name]}) == 1 < len(rows))
+        ]
+    )
+
+
+def figures(candidate: Candidate, price: dict[str, float]) -> dict[str, str]:
+    """MFU, and the price of a billion tokens where it is not what is minimized; "" of none."""
+    cost = price_per_billion(candidate, price)
+    return {
+        "$ of 1B": "" if cost is None else f"{cost:.2f}",
+        "MFU": f"{candidate.mfu:.1%}" if candidate.mfu else "",
+    }
+
+
+def columns(candidate: Candidate) -> dict[str, str]:
+    """The parts of a candidate's name, by what they are."""
+    parts = candidate.name.replace(" per device", "").split(" · ")
+    titles = (
+        ("Mesh", "Remat", "Per device", "Chips")
+        if candidate.point is None
+        else ("Mesh", "Sharding", "Strategy", "Target")
+    )
+    return dict(zip(titles, parts, strict=False))
+
+
+def actions(candidate: Candidate) -> None:
+    """Open a candidate on its screen, download its script, and its axis rules."""
+    experiment = candidate.experiment
+    page = cards.page_of(experiment)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        title = "Predict" if candidate.step or experiment.place.is_absent else "Compare"
+        title = "Programs" if experiment.exported else title
+        page = f"pages/{title.lower()}.py" if not candidate.step else page
+        with st.container(key="main-link", width="content"):
+            st.page_link(
+                page,
+                label=f"**Open on {title}**",
+                icon=":material/open_in_new:",
+                query_params=cards.query(experiment, candidate.run),
+            )
+        exports.text_button(
+            "Script",
+            lambda: script_text(experiment),
+            "search.py",
+            "A Python script of plain JAX that reproduces it.",
+        )
+    if experiment.exported:
+        st.code(rules_text(experiment), language="python")
+    if (plan := candidate.plan) is not None:
+        st.code(predict_command(plan), language="bash", wrap_lines=True)
+        with st.expander("Axis rules for MaxText and Flax"):
+            st.code(axis_rules.maxtext(plan), language="yaml")
+            st.code(axis_rules.flax(plan), language="python")
+
+
+def every(answer: Answer) -> None:
+    """Every candidate with its stage, filtered by words."""
+    box = st.expander(_title(answer), key="search:every", on_change="rerun")
+    if not box.open:  # tens of thousands of names: filtered only for who looks
+        return
+    with box:
+        left, right = st.columns([3, 2])
+        text = left.text_input(
+            "Words of the name", key="search:filter", placeholder="tensor=4", max_chars=100
+        )
+        state = right.selectbox("Stage", ["all", *words.STAGES], key="search:fate")
+        wanted = text.replace(" · ", " ").split()
+        listed = [
+            each
+            for each in answer.found
+            if state in ("all", each.stage) and all(word in each.name for word in wanted)
+        ]
+        place = {entry.candidate.number: at for at, entry in enumerate(answer.ranking)}
+        listed.sort(key=lambda each: (place.get(each.number, len(place)), not each.is_ranked))
+        if not listed:
+            st.caption("No candidate has these words and this stage.")
+            return
+        shown = listed[:MOST_LISTED]
+        event = st.dataframe(
+            sheet(fates_table(shown, dict(answer.question.price))),
+            hide_index=True,
+            key="search:fates",
+            on_select="rerun",
+            selection_mode="single-row",
+        )
+        rows = event["selection"]["rows"]
+        if rows and rows[0] < len(shown):
+            st.markdown(plain(words.why_not(answer, shown[rows[0]])))
+        st.caption(
+            f"{count_text(len(shown))} of {count_text(len(listed))} shown. "
+            "Choose a row to see what it costs, and where it first loses."
+        )
+
+
+def _title(answer: Answer) -> str:
+    looked = " that was looked at" if answer.counts["not looked at"] else ""
+    return f"Every candidate{looked} ({count_text(len(answer.found))})"
+
+
+def fates_table(candidates: list[Candidate], price: dict[str, float]) -> pd.DataFrame:
+    """A row per candidate: what became of it, and why."""
+    return pd.DataFrame(
+        [
+            {
+                **columns(each),
+                "Stage": words.STAGES[each.stage],
+                "Why": each.reason or "",
+                "Rule": words.rule_words(each.detail),
+                "Time": seconds_text(each.seconds),
+                "Memory": words.memory_words(each),
+                **figures(each, price),
+            }
+            for each in candidates
+        ]
+    )

@@ -1,0 +1,115 @@
+"""The front of time against memory, as a Vega-Lite specification."""
+
+from collections.abc import Sequence
+
+from spmd_core.base import bytes_text, number_text
+from spmd_core.search import Candidate, Ranked, score
+from spmd_core.words import cost_title
+from spmd_core.words.search import hours_of_tokens
+from spmd_lab.ui.charts.base import (
+    BYTES,
+    SECONDS,
+    TOP,
+    Spec,
+    category,
+    hover,
+    layer,
+    layered,
+    quantity,
+    unit,
+)
+
+MOST_POINTS = 400
+ALIKE = 1.01  # costs closer than this are the same: an axis of them would show rounding
+_KINDS = _WINNER, _FRONT, _OTHERS, _OPEN = "first", "front", "others", "may not fit"
+_POINT = {"type": "point", "filled": True, "size": 60}
+_STEPS = {"type": "line", "interpolate": "step-after", "opacity": 0.5}
+
+
+def front_chart(
+    entries: Sequence[Ranked], front: Sequence[Candidate], price: dict[str, float] | None = None
+) -> Spec | None:
+    """Time against memory per device, or price: the best candidates, with the front as a line; None
+    where all of them use the same to the eye, or there are fewer than two.
+    """
+    shown = _shown(entries, front)
+    costs = {each.number: _cost(each, price) for each in shown}
+    if len(costs) < 2 or max(costs.values()) < ALIKE * min(costs.values()):
+        return None
+    winner, on_front = entries[0].candidate, {each.number for each in front}
+    times, called, time_name = _times(shown)
+    cost_unit, cost_name = (1.0, "$") if price else unit(list(costs.values()), BYTES)
+    title = cost_title(winner, "price") if price else "Memory per device"
+    kinds = dict.fromkeys(on_front, _FRONT) | {winner.number: _WINNER}
+    rows = {
+        each.number: {
+            "x": costs[each.number] / cost_unit,
+            "y": times[each.number],
+            "kind": kinds.get(each.number, _OPEN if each.fits != "yes" else _OTHERS),
+            "time": f"{number_text(times[each.number])} {time_name}",
+            "name": each.name,
+            "memory": bytes_text(each.memory_bytes),
+        }
+        for each in shown
+    }
+    x = quantity("x", title=f"{title} ({cost_name})", scale={"zero": False})
+    y = quantity("y", title=f"{called} ({time_name})", scale={"zero": False})
+    named = [row["kind"] for row in rows.values()]
+    color = category("kind", [kind for kind in _KINDS if kind in named], legend=TOP)
+    tooltip = hover(name="candidate", time=called.lower(), memory="memory")
+    looks = {"x": x, "y": y, "color": color, "tooltip": tooltip}
+    first = [rows[winner.number]] if winner.number in rows else []  # on top of the others
+    line = [row for number, row in rows.items() if number in on_front]
+    layers = [
+        layer(list(rows.values()), _POINT, **looks),
+        layer(line, _STEPS, x=x, y=y),
+        layer(first, _POINT | {"size": 160}, **looks),
+    ]
+    return layered(layers, 280)
+
+
+def _times(shown: Sequence[Candidate]) -> tuple[dict[int, float], str, str]:
+    """Number -> the time that compares them, what that is called, and its unit: steps of several
+    batches are no comparison.
+    """
+    if len({each.tokens for each in shown}) > 1:
+        hours = {each.number: hours_of_tokens(each) for each in shown}
+        return hours, "Time of a billion tokens", "h"
+    seconds = {each.number: each.seconds or 0.0 for each in shown}
+    size, name = unit(list(seconds.values()), SECONDS)
+    called = "Time of a step" if shown[0].step else "Time"
+    return {number: time / size for number, time in seconds.items()}, called, name
+
+
+def _shown(entries: Sequence[Ranked], front: Sequence[Candidate]) -> list[Candidate]:
+    """The best candidates, and those on the front; measured times are not shown beside estimates."""
+    on_front = {each.number for each in front}
+    best = [entry.candidate for entry in entries[:MOST_POINTS]]
+    source = front[0].stage if front else ""
+    return [
+        each
+        for each in (*(each for each in best if each.number not in on_front), *front)
+        if each.seconds and each.memory_bytes and each.stage == source
+    ]
+
+
+def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
+    """Dollars per billion tokens, or per million calls; without a price, bytes per device."""
+    if price:
+        return (1e9 if candidate.step else 1e6) * score(candidate, "price", price)
+    return float(candidate.memory_bytes or 0)
+
+
+def batch_chart(best: Sequence[Candidate]) -> Spec | None:
+    """MFU against sequences per device, of the best plan of each batch; None for one batch."""
+    rows = [
+        {"batch": each.plan.batch_per_device, "mfu": each.mfu, "name": each.name}
+        for each in best
+        if each.plan is not None and each.mfu is not None
+    ]
+    if len(rows) < 2:
+        return None
+    x = quantity("batch", title="Sequences per device")
+    y = quantity("mfu", title="MFU", axis={"format": "%"})
+    mark = {"type": "line", "point": True}
+    return layered([layer(rows, mark, x=x, y=y, tooltip=hover(name="name", mfu="mfu"))], 220)

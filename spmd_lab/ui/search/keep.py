@@ -1,0 +1,100 @@
+"""The question in the address bar, what the screen shows before it was searched, and other ones."""
+
+import contextlib
+
+import streamlit as st
+
+from spmd_core.base import RequestError, count_text
+from spmd_core.search import AnyQuestion, link
+from spmd_core.trials import Search, searches as running
+from spmd_core.words import ago, search as words
+from spmd_lab.ui import state
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.search import question_inputs
+
+QUERY = "search"
+
+
+def from_query() -> str | None:
+    """Take the address bar's question into the fields, once; a sentence where it holds none."""
+    code = st.query_params.get(QUERY, "")
+    if not code or code == state.aside(question_inputs.SCREEN, "link"):
+        return state.aside(question_inputs.SCREEN, "broken")
+    state.set_aside(question_inputs.SCREEN, "link", code)
+    broken = None
+    try:
+        question_inputs.show(link.decode(code))
+    except RequestError as error:
+        broken = str(error)
+    state.set_aside(question_inputs.SCREEN, "broken", broken)
+    state.set_aside(question_inputs.SCREEN, "instead", None)
+    return broken
+
+
+def still(broken: str | None, question: AnyQuestion) -> str | None:
+    """A broken link's sentence until the fields hold another question than beside it."""
+    beside = state.aside(question_inputs.SCREEN, "instead")
+    if broken is None or beside not in (None, question):
+        state.set_aside(question_inputs.SCREEN, "broken", None)
+        return None
+    state.set_aside(question_inputs.SCREEN, "instead", question)
+    return broken
+
+
+def write_query(question: AnyQuestion) -> None:
+    """Write what the screen shows to the address bar."""
+    try:
+        code = link.encode(question)
+    except RequestError:
+        return
+    if st.query_params.get(QUERY) != code:
+        state.set_aside(question_inputs.SCREEN, "link", code)
+        st.query_params[QUERY] = code
+
+
+def answered(question: AnyQuestion) -> None:
+    """Note whose answer the screen shows, to show it beside fields that were changed since."""
+    state.set_aside(question_inputs.SCREEN, "answered", question)
+
+
+def before(budget_s: float | None) -> Search | None:
+    """What pressing the button does; the search whose answer was shown before the fields changed."""
+    then = (
+        f"Then the best few are compiled or measured, for at most {budget_s:g} s in all."
+        if budget_s
+        else "Nothing is compiled: give it seconds in the sidebar for that."
+    )
+    st.info(
+        f"Press Search: estimates come first, those of the best meshes before others. {then}",
+        icon=":material/travel_explore:",
+    )
+    last = state.aside(question_inputs.SCREEN, "answered")
+    search = running.find(lab(), last) if last else None
+    if search is None or not search.is_over:
+        return None
+    st.subheader(f"Before: {plain(words.asked_words(search.question))}", anchor=False)
+    return search
+
+
+def others(shown: AnyQuestion) -> None:
+    """What else was searched here, to be opened again."""
+    past = []
+    for each in running.latest(lab()):
+        with contextlib.suppress(RequestError):  # of another version
+            past.append((link.question_of(each.question), each))
+    past = [(question, each) for question, each in past if question.id != shown.id]
+    if not past:
+        return
+    st.subheader("Searched before", anchor=False)
+    for number, (question, each) in enumerate(past):
+        with st.container(horizontal=True, vertical_alignment="center", border=True):
+            st.markdown(
+                f"**{plain(words.asked_words(question))}**  \n"
+                f"{plain(each.words or 'Nothing was found yet.')}  \n"
+                f"{count_text(each.space)} candidates, {ago(each.updated_at)}",
+                width="stretch",
+            )
+            if st.button("Open", key=f"search:past:{number}"):
+                question_inputs.show(question)
+                st.rerun()

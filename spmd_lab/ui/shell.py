@@ -1,0 +1,217 @@
+"""What every screen has in common: configuration, menu, banners, the link to share, and how a
+refusal looks.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from spmd_core.answers import Table
+from spmd_core.base import LabError, StorageError
+from spmd_core.experiment import Experiment, files
+from spmd_core.words import experiment_words, screen_title
+from spmd_lab.ui import links, state, style
+from spmd_lab.ui.entrance import door, version
+from spmd_lab.ui.lab import as_viewer, lab, may_act, take_examples
+from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.tables import escaped
+
+PAGES = {
+    "overview": ("home.py", "Overview", ":material/home:"),
+    "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),
+    "compare": ("pages/compare.py", "Compare", ":material/speed:"),
+    "predict": ("pages/predict.py", "Predict", ":material/online_prediction:"),
+    "search": ("pages/search.py", screen_title("search"), ":material/travel_explore:"),
+    "collectives": ("pages/collectives.py", "Collectives", ":material/network_check:"),
+    "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
+    "programs": ("pages/programs.py", "Programs", ":material/deployed_code:"),
+    # Add a screen above this line.
+    "notebook": ("pages/notebook.py", "Notebook", ":material/import_contacts:"),
+    "history": ("pages/history.py", "History", ":material/history:"),
+}
+# an icon by name would be fetched from the network
+_ICON = str(Path(__file__).with_name("icon.png"))
+_EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives", "programs")
+# for files of the user's own, when the first screen is drawn; later ones name what takes
+# longer
+_OWN_WAIT_S = 3.0
+_OWN_LOOK_S = 0.5
+_OWN_SCREENS = ("overview", "compare")  # where the user's own workloads are looked for
+
+
+def open_page(screen: str) -> DeltaGenerator:
+    """First line of every screen: page configuration, menu, banners, and the address bar's
+    experiment taken into the state.
+
+    Returns the place in the menu row for `links.share_box`, which a screen fills last, when it
+    knows what it shows.
+    """
+    _, title, _ = PAGES[screen]
+    st.set_page_config(
+        page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340
+    )
+    style.draw()
+    _require_login()
+    share = _menu()
+    _address_banner()
+    if version.source.has_changed():
+        st.warning(version.START_AGAIN, icon=":material/restart_alt:")
+    if not may_act():
+        st.caption("You may look and estimate here. Running takes more: ask whoever runs this.")
+    try:
+        take_examples()
+    except StorageError as error:
+        refusal(str(error))
+        st.stop()
+    if problem := lab().problem:
+        refusal(f"The queue stands still. {problem}")
+    if exposed := lab().readable_by_others:
+        st.warning(plain(exposed), icon=":material/lock_open:")
+    if screen in _OWN_SCREENS:
+        _own_files()
+    if screen in _EXPERIMENT_SCREENS:
+        links.from_query(screen)
+        _link_notice(screen)
+    return share
+
+
+def _menu() -> DeltaGenerator:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
+        st.markdown("**SPMD Lab**", width="content")
+        for script, label, icon in PAGES.values():
+            st.page_link(script, label=label, icon=icon)
+        st.space("stretch")
+        if door.is_login_set_up():
+            _log_out()
+        return st.container(width="content")
+
+
+def _own_files() -> None:
+    """What is wrong with the user's own files; and which of them are still being loaded."""
+    late = files.late(_OWN_WAIT_S)
+    for sentence in files.problems(0.0):
+        st.warning(plain(sentence), icon=":material/extension_off:")
+    if late:
+        _until_loaded(late)
+
+
+@st.fragment(run_every=_OWN_LOOK_S)
+def _until_loaded(late: tuple[str, ...]) -> None:
+    """Name the files that are being loaded; the screen is drawn again when one of them is done."""
+    if files.late(0.0) != late:
+        st.rerun()
+    verb = "is" if len(late) == 1 else "are"
+    st.info(
+        plain(f"{', '.join(late)} {verb} being loaded: the workloads show here when that is done."),
+        icon=":material/hourglass_top:",
+    )
+
+
+def refusal(sentence: str) -> None:
+    """One sentence: what cannot be done, why, and what to do."""
+    st.error(plain(sentence), icon=":material/error:")
+
+
+def failure(sentence: str, message: str) -> None:
+    """What failed, and below it in full what was reported."""
+    refusal(sentence)
+    reported(message)
+
+
+def reported(message: str) -> None:
+    """What a run or a program reported, in full and not in our voice: others may have written it."""
+    st.caption("Reported, word for word:")
+    st.code(message, language=None, wrap_lines=True)
+
+
+def attempt(action: Callable[..., object], *arguments: object) -> str | None:
+    """Do something that may be refused: the sentence of the refusal, or None."""
+    try:
+        action(*arguments)
+    except LabError as error:
+        return str(error)
+    return None
+
+
+def done(action: Callable[..., object], *arguments: object) -> bool:
+    """Do something that may be refused, and show the refusal in place; whether it was done."""
+    sentence = attempt(action, *arguments)
+    if sentence is not None:
+        refusal(sentence)
+    return sentence is None
+
+
+def query_devices(target: str) -> None:
+    """Query a target's devices; a refusal is shown in place."""
+    done(as_viewer, lab().probe, target)
+
+
+def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:
+    """Show why something cannot be had here, and offer the nearest experiment that can."""
+    refusal(opening + as_sentence(notice.sentence) if opening else notice.sentence)
+    if notice.nearest is not None:
+        left, right = st.columns([2, 5], vertical_alignment="center")
+        right.markdown(f"Nearest: {plain(experiment_words(notice.nearest))}")
+        if left.button(
+            "Use the nearest experiment",
+            key=f"{screen}:nearest:{opening}",
+            icon=":material/near_me:",
+        ):
+            state.replace(screen, notice.nearest)
+            state.set_notice(screen, None)
+            st.rerun()
+
+
+def _offer_elsewhere(experiment: Experiment) -> None:
+    """A link to the screen that shows an experiment which this one does not."""
+    screen, query = links.elsewhere(experiment)
+    script, title, icon = PAGES[screen]
+    st.page_link(script, label=f"**Open it on {title}**", icon=icon, query_params=query)
+
+
+def _link_notice(screen: str) -> None:
+    if notice := state.notice(screen):
+        offer_nearest(screen, notice, "This link cannot be opened as it is. ")
+        if notice.elsewhere is not None:
+            _offer_elsewhere(notice.elsewhere)
+
+
+def _address_banner() -> None:
+    """Anyone who can reach an unprotected address can run programs on these devices: a warning."""
+    address = st.get_option("server.address") or ""
+    if address in door.LOOPBACK or not door.is_exposed():
+        return
+    st.warning(
+        f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it "
+        f"{'can use these devices' if may_act() else 'sees all runs'}. Bind it to 127.0.0.1 and use ssh -L, or set up a login, as docs/security.md says.",
+        icon=":material/lock_open:",
+    )
+
+
+def _require_login() -> None:
+    """Nothing is shown where the dashboard is closed, before a login that is set up, and to
+    somebody who is not among the members.
+    """
+    entry = door.entry()
+    if entry.may_enter:
+        return
+    refusal(entry.closed or entry.turned_away or door.FIRST)
+    if not entry.closed:
+        _log_out()
+    st.stop()
+
+
+def _log_out() -> None:
+    st.button(
+        "Log out", on_click=st.logout, icon=":material/logout:", key="logout", type="tertiary"
+    )
+
+
+def draw_table(
+    table: Table | pd.DataFrame | Mapping[str, Sequence[str]], place: DeltaGenerator | None = None
+) -> None:
+    """Draw a table without an index, on the page or at `place`."""
+    (place or st).table(escaped(table), hide_index=True, border="horizontal")

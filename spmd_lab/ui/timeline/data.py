@@ -1,0 +1,177 @@
+"""A timeline to what the component draws: names, kinds as the legend has them, columns of spans."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from spmd_core.base import seconds_text, sums_by_key
+from spmd_core.pictures import BESIDE, COPIES, LOOP, Span, Timeline, TimelineScene, mix
+from spmd_core.words import (
+    COMPONENT,
+    KINDS,
+    TRACED_KINDS,
+    names_of,
+    row_words,
+    scene_alt,
+    scene_summary,
+    scene_words,
+    short_name,
+)
+from spmd_lab.ui.charts import colors
+
+Scene = dict[str, object]  # of the component's JSON, whose keys `timeline.js` reads
+_SMALL = ("copy", "host in", "host out")  # rows of copies are drawn low
+
+
+def drawn_kind(span: Span) -> str:
+    """The kind of a span in the legend; of communication, what it is where nothing waits for it."""
+    if span.kind in COPIES:
+        return "copy"
+    return "hidden" if span.is_communication else span.kind
+
+
+def component_data(timeline: Timeline, name: str) -> Scene:
+    """What the component is given, as JSON values; `name` identifies a timeline."""
+    scenes = [_scene(timeline, number) for number in range(len(timeline.scenes))]
+    spans = [span for scene in timeline.scenes for span in scene.spans]
+    kinds = {drawn_kind(span) for span in spans} - {LOOP}
+    if any(span.exposed for span in spans):
+        kinds |= {"exposed"}
+    if not timeline.predicted and all(map(_is_exposed, spans)):
+        kinds -= {"hidden"}
+    words = KINDS if timeline.predicted else KINDS | TRACED_KINDS
+    return {
+        "id": hashlib.sha256(name.encode()).hexdigest()[:16],
+        "scenes": scenes,
+        "colors": colors.KINDS,
+        "words": COMPONENT,
+        "legend": [(kind, words[kind]) for kind in colors.KINDS if kind in kinds],
+    }
+
+
+def _is_exposed(span: Span) -> bool:
+    """Whether nothing of a collective is hidden beside work, or it is none."""
+    return not span.is_communication or span.exposed_s > 0.99 * span.length_s
+
+
+def _scene(timeline: Timeline, number: int) -> Scene:
+    """A scene: what it is, its rows, and its operations in columns."""
+    scene = timeline.scenes[number]
+    return {
+        "title": scene_words(timeline, number),
+        "alt": scene_alt(timeline, number),
+        "summary": scene_summary(timeline, number),
+        "length_s": scene.length_s,
+        "end": max([scene.length_s, *(span.end_s for span in scene.spans)]),
+        "times": scene.times,
+        "parent": scene.parent,
+        "rows": [row_words(row) for row in scene.rows],
+        "small": [row in _SMALL or BESIDE in row for row in scene.rows],
+        "tall": timeline.predicted,  # the first row, of the chip; devices are all alike
+        **_operations(scene),
+        **_loops(timeline, scene),
+    }
+
+
+def _operations(scene: TimelineScene) -> Scene:
+    """The operations of a scene in columns."""
+    spans, names = scene.spans, names_of(scene)
+    return {
+        "names": names,
+        "short": [short_name(name) for name in names],
+        "kind": [drawn_kind(span) for span in spans],
+        "row": [span.row for span in spans],
+        "start": [span.start_s for span in spans],
+        "length": [span.length_s for span in spans],
+        "inside": [span.inside for span in spans],
+        "exposed": [span.exposed for span in spans],
+        "exposed_s": [span.exposed_s for span in spans],
+        "beside": [span.is_communication for span in spans],
+        "waits": [span.waits_for for span in spans],
+        "waiter": [span.waiter for span in spans],
+        "needs": [span.needs for span in spans],
+        "users": _users(spans),
+        "hlo": [span.name for span in spans],
+        "op": [span.op for span in spans],
+        "source": [span.source for span in spans],
+        "line": [span.line for span in spans],
+        "bytes": [span.nbytes for span in spans],
+        "flops": [span.flops for span in spans],
+    }
+
+
+def _loops(timeline: Timeline, scene: TimelineScene) -> Scene:
+    """Of each operation its passes, None of one that is no loop; of each loop what is inside."""
+    inside = {at: span.inside for at, span in enumerate(scene.spans) if span.inside is not None}
+    return {
+        "count": [_passes(timeline, scene, span) for span in scene.spans],
+        "mix": {at: _mix(timeline, number) for at, number in inside.items()},
+        "aside": {at: _aside(timeline, scene, number) for at, number in inside.items()},
+    }
+
+
+def _passes(timeline: Timeline, scene: TimelineScene, span: Span) -> int | None:
+    if span.inside is None:
+        return None
+    return timeline.scenes[span.inside].times // scene.times
+
+
+def _mix(timeline: Timeline, number: int) -> list[tuple[str, float]]:
+    """Kinds and their shares of the chip's time in a loop, in the order of the legend."""
+    busy = sums_by_key(
+        (kind if kind in colors.KINDS else "hidden", seconds)
+        for kind, seconds in mix(timeline, number).items()
+    )
+    total_s = sum(busy.values()) or 1.0
+    return [(kind, busy[kind] / total_s) for kind in colors.KINDS if kind in busy]
+
+
+def _aside(
+    timeline: Timeline, above: TimelineScene, number: int
+) -> dict[int, list[tuple[str, float]]]:
+    """Of a loop, by row of the scene above: the shares of a pass in which that row is busy, exposed
+    first."""
+    scene = timeline.scenes[number]
+    by_row: dict[int, dict[str, float]] = {}
+    for span in scene.spans:
+        row = scene.rows[span.row]
+        if span.row == 0 or row not in above.rows:
+            continue
+        busy = by_row.setdefault(above.rows.index(row), {})
+        exposed = min(span.length_s, sum(high - low for low, high in span.exposed))
+        for kind, seconds in (("exposed", exposed), (drawn_kind(span), span.length_s - exposed)):
+            busy[kind] = busy.get(kind, 0.0) + seconds
+    return {row: _shares(busy, scene.length_s) for row, busy in by_row.items()}
+
+
+def _shares(busy: dict[str, float], length_s: float) -> list[tuple[str, float]]:
+    total_s = max(length_s, sum(busy.values())) or 1.0
+    return [(kind, seconds / total_s) for kind, seconds in busy.items() if seconds > 0]
+
+
+def _users(spans: Sequence[Span]) -> list[list[int]]:
+    users: list[list[int]] = [[] for _ in spans]
+    for number, span in enumerate(spans):
+        for needed in span.needs:
+            users[needed].append(number)
+    return users
+
+
+def table(timeline: Timeline, number: int, most: int = 200) -> dict[str, list[Any]]:
+    """The operations of a scene in rows, the longest first, for who reads no pictures."""
+    scene = timeline.scenes[number]
+    ranked = sorted(
+        zip(names_of(scene), scene.spans, strict=True), key=lambda pair: -pair[1].length_s
+    )[:most]
+    return {
+        "Operation": [name for name, _ in ranked],
+        "Row": [row_words(scene.rows[span.row]) for _, span in ranked],
+        "From": [seconds_text(span.start_s) for _, span in ranked],
+        "Time": [seconds_text(span.length_s) for _, span in ranked],
+        "In all": [seconds_text(span.length_s * scene.times) for _, span in ranked],
+        "Exposed": [
+            seconds_text(span.exposed_s) if span.is_communication else "–" for _, span in ranked
+        ],
+        "Source": [span.source or "–" for _, span in ranked],
+        "Instruction": [span.name for _, span in ranked],
+    }

@@ -15,13 +15,12 @@ from spmd_core.time.cost.clocks import Segment, Walk
 from spmd_core.time.cost.flops import valid_positions
 from spmd_core.time.cost.kernels import KERNELS
 from spmd_core.time.cost.links import AxisSpan, hops_between, host_s, route
-from spmd_core.time.cost.memory import Fits, MemoryEstimate, estimate_memory
 from spmd_core.time.cost.mesh_axes import MeshAxis, mesh_axes
 from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Keep, Useful, predict
-from spmd_core.time.cost.predicting import CompiledText, is_current, is_outdated, of_experiment
 from spmd_core.time.cost.version import versions
 from spmd_core.time.estimate.gap import gap_parts, unexplained_s
+from spmd_core.time.estimate.memory import Fits, MemoryEstimate, estimate_memory
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
 from spmd_core.time.estimate.step import estimate_step, step_mfu
@@ -39,6 +38,7 @@ from spmd_core.time.model.stored_results import (
     with_expected,
 )
 from spmd_core.time.model.time_model import TimeModel, data_sheet, link_s, time_model
+from spmd_core.time.predicting import CompiledText, is_current, is_outdated, of_experiment
 
 __all__ = [
     "ALONE",

@@ -11,9 +11,9 @@ from spmd_core.time.cost.comm import Communication
 from spmd_core.time.cost.kernels import kernel_kind
 from spmd_core.time.cost.links import NCCL, host_s
 from spmd_core.time.cost.ops import OperationCost
+from spmd_core.time.cost.rates import hbm_s
 from spmd_core.time.cost.traffic import async_copy_bytes
 from spmd_core.time.gpu.constants import CHANNELS
-from spmd_core.time.rates import hbm_s
 
 
 def wait(operands: list[ReadyAt], state: State, place: str, by: str) -> None:

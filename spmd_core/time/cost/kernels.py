@@ -13,7 +13,7 @@ from spmd_core.time.cost.constants import (
     KERNEL_STEP_S,
 )
 from spmd_core.time.cost.flops import Matmul, matmul_s
-from spmd_core.time.rates import hbm_s
+from spmd_core.time.cost.rates import hbm_s
 
 VECTOR_ELEMENTS = 1024  # of a vector register: 8 x 128
 # vector operations in one bundle; source: the bundles that libtpu writes with

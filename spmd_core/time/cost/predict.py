@@ -20,8 +20,8 @@ from spmd_core.time.cost.constants import NEARLY_FULL
 from spmd_core.time.cost.interval import bounds, interval
 from spmd_core.time.cost.kernels import KERNELS
 from spmd_core.time.cost.links import straggling
-from spmd_core.time.cost.memory import taken_share
 from spmd_core.time.cost.module_costs import ModuleCosts
+from spmd_core.time.cost.rates import taken_share
 from spmd_core.time.cost.schedule import Walker
 
 MAX_BUFFERS = 12

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from spmd_core.experiment import Plan, parameter_share
 from spmd_core.results import Estimate
 from spmd_core.time.cost.constants import MATMUL_SHARE
-from spmd_core.time.cost.memory import MemoryEstimate, estimate_memory
+from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.step import step_parts, step_time
 from spmd_core.time.estimate.transfers import StepTransfer

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from spmd_core.time.cost.links import EXPECTED
+from spmd_core.time.cost.rates import hbm_s
 from spmd_core.time.estimate.constants import (
     ADDED_PASSES,
     CHAINED,
@@ -17,7 +18,6 @@ from spmd_core.time.estimate.constants import (
     UNCHAINED,
 )
 from spmd_core.time.estimate.shapes import Shapes
-from spmd_core.time.rates import hbm_s
 
 # the matmul of each weight whose ring goes over the contracted dim, in either pass
 FORWARD, BACKWARD = ("query", "key", "value", "mlp_up", "mlp_gate"), ("out", "mlp_down")

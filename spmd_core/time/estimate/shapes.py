@@ -7,8 +7,8 @@ from functools import cached_property
 from spmd_core.experiment import DATA_AXES, ModelSize, Plan, ShardedArray, arrays, batch_shards
 from spmd_core.machine import Chip, Topology
 from spmd_core.time.cost.constants import RING
-from spmd_core.time.cost.memory import Arrays, layer_arrays
 from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, RING_STEPS
+from spmd_core.time.estimate.memory import Arrays, layer_arrays
 from spmd_core.time.gpu.matmuls import sustained
 
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")

@@ -28,7 +28,7 @@ from spmd_core.time.cost.constants import (
     UNMODELLED,
 )
 from spmd_core.time.cost.links import host_s, straggling
-from spmd_core.time.cost.memory import MemoryEstimate, estimate_memory, taken_share
+from spmd_core.time.cost.rates import hbm_share, taken_share
 from spmd_core.time.estimate.as_one import as_one, in_turn
 from spmd_core.time.estimate.constants import (
     ENDS,
@@ -41,11 +41,11 @@ from spmd_core.time.estimate.constants import (
     WIDE_TENSOR,
     WITHOUT_COMPILING,
 )
+from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory
 from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import StepTransfer, transfers
 from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work, table_s
 from spmd_core.time.gpu.constants import CHANNELS, COMBINED
-from spmd_core.time.rates import hbm_share
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from spmd_core.time.cost.kernels import (
     kept_pairs,
     window_width,
 )
-from spmd_core.time.cost.memory import kept_bytes
+from spmd_core.time.cost.rates import hbm_s
 from spmd_core.time.estimate.constants import (
     GATHERED_STREAM_PASSES,
     GPU_HEAD_PASSES,
@@ -35,11 +35,11 @@ from spmd_core.time.estimate.constants import (
     WEIGHT_PASSES,
     WIDE_PASSES,
 )
+from spmd_core.time.estimate.memory import kept_bytes
 from spmd_core.time.estimate.rings import ring_memory_s
 from spmd_core.time.estimate.shapes import Shapes
 from spmd_core.time.gpu.constants import TF32
 from spmd_core.time.gpu.matmuls import flash_s
-from spmd_core.time.rates import hbm_s
 
 
 @dataclass(frozen=True, slots=True)

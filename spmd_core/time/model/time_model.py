@@ -23,6 +23,7 @@ from spmd_core.time.cost.links import (
     permute_s,
     route_of,
 )
+from spmd_core.time.cost.rates import hbm_share
 from spmd_core.time.model.calibration import Calibration, Case, Rates
 from spmd_core.time.model.duration import (
     NOT_CALIBRATED,
@@ -33,7 +34,6 @@ from spmd_core.time.model.duration import (
     not_measured,
 )
 from spmd_core.time.model.host import SimulatedHost
-from spmd_core.time.rates import hbm_share
 
 Pairs = Sequence[tuple[int, int]]  # positions in the mesh of source and target
 

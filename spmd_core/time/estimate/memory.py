@@ -8,13 +8,11 @@ in the working sets were read off the buffers of compiled steps.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from spmd_core.experiment import Plan, batch_shards, parameter_share
-from spmd_core.machine import GPU_SHARE, USUAL_SHARE, Capacity, Chip
-from spmd_core.results import StoredFact
+from spmd_core.machine import Capacity
 from spmd_core.time.cost.constants import NEARLY_FULL, RING
 from spmd_core.time.cost.expert_memory import Experts, expert_memory
 
@@ -85,14 +83,6 @@ class Arrays:
     key: float
     sums: float
     weights: float
-
-
-def taken_share(chip: Chip, peak: int | None) -> Iterator[StoredFact]:
-    """Yields which share of a GPU's memory a process is taken to have; nothing of a TPU."""
-    if chip.is_gpu:
-        holds = "holds" if (peak or 0) <= USUAL_SHARE * chip.hbm_bytes else "does not hold"
-        values = {"share": GPU_SHARE, "memory_bytes": chip.hbm_bytes, "usual": USUAL_SHARE}
-        yield StoredFact(kind="gpu memory", values={**values, "holds": holds})
 
 
 def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:

@@ -4,7 +4,7 @@ import pytest
 
 from spmd_core.base import RequestError, WorkerError
 from spmd_core.experiment import parse_experiment, parse_plan
-from spmd_core.time.cost.predicting import CompiledText, of_experiment, of_plan
+from spmd_core.time.predicting import CompiledText, of_experiment, of_plan
 
 
 def test_a_program_that_does_not_fit_is_a_prediction_that_says_by_how_much():

@@ -11,9 +11,9 @@ from spmd_core.machine import get_topology
 from spmd_core.results import Collective, PredictedMemory, Prediction, Result, StoredFact
 from spmd_core.script import program_text
 from spmd_core.time.cost.comm import Cluster
-from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.version import versions
+from spmd_core.time.estimate.memory import estimate_memory
 from spmd_core.time.estimate.step import estimate_step
 from spmd_core.time.gpu.matmuls import sustained
 

@@ -12,8 +12,8 @@ from spmd_core.base import Inexpressible
 from spmd_core.engine.lower import execute, file_name, lower, place
 from spmd_core.engine.measured.check import Checker
 from spmd_core.engine.measured.named_results import named_results, result_shapes
-from spmd_core.engine.measured.operands import Operands
-from spmd_core.engine.measured.trial import Trial
+from spmd_core.engine.operands import Operands
+from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment
 from spmd_core.script.program import operands_text, program_text
 

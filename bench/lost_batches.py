@@ -22,9 +22,9 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import abstract_mesh, written
 from bench.figures import Asked, Figures, measure
-from spmd_core.engine.absent.lower import lower_experiment, structs
+from spmd_core.engine.absent.lower import lower_experiment
 from spmd_core.engine.exported.lower import complete
-from spmd_core.engine.lower import Steps, execute
+from spmd_core.engine.lower import Steps, execute, structs
 from spmd_core.engine.shardings import batch_options, lost_batch_of
 from spmd_core.experiment import Experiment, parse_experiment, programs
 from spmd_core.results import LostBatch

@@ -27,10 +27,9 @@ from bench.exported import abstract_mesh, written
 from bench.figures import Asked, Figures, measure
 from bench.judging import Arrays, Case
 from spmd_core.base import RequestError
-from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.exported.reference import program_references
-from spmd_core.engine.lower import execute
+from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.script import program_text, script_text
 

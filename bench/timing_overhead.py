@@ -18,7 +18,7 @@ os.environ |= simulated_devices(8, os.cpu_count() or 1)
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import seconds_text
 from spmd_core.engine.lower import Lowered, execute, file_name, lower
-from spmd_core.engine.measured.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
+from spmd_core.engine.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
 from spmd_core.experiment import parse_experiment
 from spmd_core.results import median_s
 from spmd_core.script import program_text

@@ -15,10 +15,10 @@ from spmd_core.lab.supervisor.environment import simulated_devices
 os.environ |= simulated_devices(8, os.cpu_count() or 1)
 
 from spmd_core.engine.lower import execute, file_name, lower
-from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.sample import Sampler
-from spmd_core.engine.measured.timing import Timed
-from spmd_core.engine.measured.trial import Trial
+from spmd_core.engine.operands import Operands
+from spmd_core.engine.timing import Timed
+from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.script import program_text
 

@@ -34,9 +34,8 @@ from bench import exported_steps
 from bench.exported import MESH, SHAPES, SPECS, abstract_mesh, sgd, sgd_step, sharded, written
 from bench.figures import Asked, Figures, measure
 from spmd_core.base import RequestError
-from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import complete
-from spmd_core.engine.lower import execute
+from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import Program, findings, parse_experiment, programs
 from spmd_core.script import program_text
 from spmd_core.search.array_question import program_meshes

@@ -5,6 +5,7 @@ requested for.
 import os
 import platform
 import socket
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax
 
 from spmd_core.base import WorkerError
 from spmd_core.engine.members import gathered
-from spmd_core.machine import accelerator_files, parse_target
+from spmd_core.machine import Coordinates, Topology, accelerator_files, parse_target
 from spmd_core.results import Device, Environment
 
 MAX_LISTED_DEVICES = 256
@@ -138,3 +139,22 @@ def load() -> float | None:
         return round(os.getloadavg()[0], 2)
     except OSError:
         return None
+
+
+def coordinates(
+    devices: Sequence[Any], topology: Topology | None = None
+) -> tuple[Coordinates, ...]:
+    """(x, y, z, core, slice) of each device; of a GPU its number in its NVLink domain, and the
+    domain.
+    """
+    if topology is not None and topology.chip.is_gpu:
+        each = topology.shape[0]
+        return tuple((device.id % each, 0, 0, 0, device.id // each) for device in devices)
+    return tuple(
+        (
+            *(int(c) for c in device.coords),
+            int(getattr(device, "core_on_chip", 0) or 0),
+            int(getattr(device, "slice_index", 0) or 0),
+        )
+        for device in devices
+    )

@@ -5,14 +5,20 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from time import perf_counter
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
-from spmd_core.engine.measured.operands import Operands
+from spmd_core.engine.operands import Operands
 from spmd_core.engine.stderr import captured, compiler_warnings
+from spmd_core.experiment import Experiment
 from spmd_core.program import file_name as file_name
+
+RUNS_REMEMBERED = 10
+_RUNS = count(1)
 
 
 @dataclass(slots=True)
@@ -167,3 +173,35 @@ def look_into(
         names,
         lowered,
     )
+
+
+def memory_account(compiled: Any) -> dict[str, int]:
+    """The compiler's account of memory in bytes, by its own names without their endings."""
+    analysis = compiled.memory_analysis()
+    return {
+        name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis, name))
+        for name in dir(analysis)
+        if name.endswith("_in_bytes")
+    }
+
+
+def structs(experiment: Experiment, names: Mapping[str, Any]) -> list[jax.ShapeDtypeStruct]:
+    """Operands as shapes; one without a placement is replicated over the mesh, since an
+    absent device holds no array.
+    """
+    return [
+        jax.ShapeDtypeStruct(
+            experiment.shape(array.name),
+            jnp.dtype(array.dtype or experiment.dtype),
+            sharding=names["placed"][array.name],
+        )
+        for array in experiment.what.operands
+    ]
+
+
+def forget_now_and_then() -> None:
+    """Drop what JAX keeps of programs of past runs, about 5 MB a run; not each time, since the next
+    run has to trace more.
+    """
+    if next(_RUNS) % RUNS_REMEMBERED == 0:
+        jax.clear_caches()

@@ -10,7 +10,7 @@ from typing import Any
 
 from spmd_core.base import LabError
 from spmd_core.engine.exported.lower import quoted_files
-from spmd_core.engine.measured.trial import Trial
+from spmd_core.engine.trial import Trial
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import dump_folder
 from spmd_core.program import NAME, Mesh, lost_batch, parse_module, steps_of

@@ -133,7 +133,8 @@ def test_what_does_not_fill_the_topology_is_refused():
 
 def test_devices_are_listed_and_numbered_as_the_compiler_does():
     code = (
-        "import json, sys; from spmd_core.engine.absent.topology import coordinates, devices_of; "
+        "import json, sys; from spmd_core.engine.absent.topology import devices_of; "
+        "from spmd_core.engine.devices import coordinates; "
         "from spmd_core.machine.topologies import get_topology; "
         "found = [devices_of(get_topology('tpu:' + name)) for name in sys.argv[1:]]; "
         "print(json.dumps([(coordinates(each), [device.id for device in each]) for each in found]))"

@@ -2,19 +2,18 @@
 devices, no arrays.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from spmd_core.base import Inexpressible, refuse
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.exported.lower import complete, quoted_files
-from spmd_core.engine.lower import Steps, execute
+from spmd_core.engine.lower import Steps, execute, structs
 from spmd_core.experiment import NAME, STRATEGIES, Experiment, experiment_of
 from spmd_core.machine import get_topology
 from spmd_core.program import file_name
@@ -86,17 +85,3 @@ def _standing_for(devices: list[Any]) -> Iterator[None]:
         yield
     finally:
         jax.devices = attached
-
-
-def structs(experiment: Experiment, names: Mapping[str, Any]) -> list[jax.ShapeDtypeStruct]:
-    """Operands as shapes; one without a placement is replicated over the mesh, since an
-    absent device holds no array.
-    """
-    return [
-        jax.ShapeDtypeStruct(
-            experiment.shape(array.name),
-            jnp.dtype(array.dtype or experiment.dtype),
-            sharding=names["placed"][array.name],
-        )
-        for array in experiment.what.operands
-    ]

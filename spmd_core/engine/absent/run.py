@@ -19,11 +19,10 @@ from spmd_core.engine.absent.lower import Ahead, lower_experiment
 from spmd_core.engine.absent.topology import compiled_program, explain, scheduled_program
 from spmd_core.engine.absent.topology_devices import describe
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.lower import Steps
-from spmd_core.engine.measured.run import forget_now_and_then
-from spmd_core.engine.measured.trial import failure_of
+from spmd_core.engine.lower import Steps, forget_now_and_then
 from spmd_core.engine.shardings import compiler_options, lost_batch_of, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
+from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Mesh, Row, own_flags
 from spmd_core.machine import GPU_OPTIONS, Coordinates, dump_folder, get_topology, parse_target
 from spmd_core.pictures import NAME as TIMELINE, timeline_of, to_text

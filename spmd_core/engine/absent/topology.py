@@ -5,7 +5,6 @@ any device.
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,6 +13,8 @@ from jax.sharding import Mesh
 
 from spmd_core.base import WorkerError, package_version
 from spmd_core.engine.absent.early import Scheduled
+from spmd_core.engine.devices import coordinates
+from spmd_core.engine.lower import memory_account
 from spmd_core.machine import (
     ENVIRONMENT,
     Topology,
@@ -41,7 +42,6 @@ _UNREADABLE = re.compile(
     r"|unknown opcode: |this could indicate forward incompatibility|unsupported version: "
     r"expected <= "
 )
-Coordinates = tuple[int, ...]  # x, y, z, core, slice
 
 
 def devices_of(topology: Topology) -> list[Any]:
@@ -86,25 +86,6 @@ def explain(message: str) -> str:
     return message
 
 
-def coordinates(
-    devices: Sequence[Any], topology: Topology | None = None
-) -> tuple[Coordinates, ...]:
-    """(x, y, z, core, slice) of each device; of a GPU its number in its NVLink domain, and the
-    domain.
-    """
-    if topology is not None and topology.chip.is_gpu:
-        each = topology.shape[0]
-        return tuple((device.id % each, 0, 0, 0, device.id // each) for device in devices)
-    return tuple(
-        (
-            *(int(c) for c in device.coords),
-            int(getattr(device, "core_on_chip", 0) or 0),
-            int(getattr(device, "slice_index", 0) or 0),
-        )
-        for device in devices
-    )
-
-
 def compiled_program(lowered: Any, compiled: Any, mesh: Mesh, topology: Topology) -> CompiledText:
     """A compiled program as values: its text, the account of its memory, and the collectives that
     it requests by name.
@@ -135,13 +116,3 @@ def _asked(lowered: Any) -> dict[str, int]:
     """How often each kind is requested, before the compiler's choices."""
     asked = Counter(_ASKED.findall(lowered.as_text()))
     return {kind.replace("_", "-"): count for kind, count in asked.items()}
-
-
-def memory_account(compiled: Any) -> dict[str, int]:
-    """The compiler's account of memory in bytes, by its own names without their endings."""
-    analysis = compiled.memory_analysis()
-    return {
-        name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis, name))
-        for name in dir(analysis)
-        if name.endswith("_in_bytes")
-    }

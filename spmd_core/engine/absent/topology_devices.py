@@ -8,8 +8,14 @@ from importlib.metadata import version
 
 import jax
 
-from spmd_core.engine.absent.topology import coordinates, devices_of
-from spmd_core.engine.devices import MAX_LISTED_DEVICES, available_cores, host_memory_bytes, load
+from spmd_core.engine.absent.topology import devices_of
+from spmd_core.engine.devices import (
+    MAX_LISTED_DEVICES,
+    available_cores,
+    coordinates,
+    host_memory_bytes,
+    load,
+)
 from spmd_core.machine import get_topology
 from spmd_core.results import Device, Environment
 from spmd_core.time import versions

@@ -7,13 +7,13 @@ from typing import Any
 
 import jax
 
+from spmd_core.engine import timing
 from spmd_core.engine.ceilings.collective_sweep import IN_A_TURN, STRATEGY, measured
 from spmd_core.engine.ceilings.operations import OperationCosts, operation_name
 from spmd_core.engine.ceilings.slopes import Repeated, slope, took
 from spmd_core.engine.lower import execute
-from spmd_core.engine.measured import timing
-from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.members import alike
+from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import COLLECTIVES, FLOATS, TRANSFERS, Experiment, parse_experiment
 from spmd_core.machine import BY_DEVICE_KIND, CHIPS
 from spmd_core.program import file_name

@@ -6,12 +6,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from spmd_core.engine import timing
 from spmd_core.engine.ceilings.slopes import Repeated, slope
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute
-from spmd_core.engine.measured import timing
-from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.members import agreed, alike, gathered
+from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import TRANSFERS, Experiment
 from spmd_core.program import file_name
 from spmd_core.results import (

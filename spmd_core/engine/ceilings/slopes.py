@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from spmd_core.base import RequestError, seconds_text
-from spmd_core.engine.measured import timing
+from spmd_core.engine import timing
 from spmd_core.engine.members import agreed, gathered
 
 BETWEEN_S = 4e-3  # of the repetitions between two counts: many times what calls differ by

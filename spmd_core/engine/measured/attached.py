@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_core.engine.absent.topology import coordinates, memory_account
+from spmd_core.engine.devices import coordinates
+from spmd_core.engine.lower import memory_account
 from spmd_core.machine import Coordinates
 from spmd_core.results import Collective, Prediction
 from spmd_core.time import Keep, Useful, cluster_of, predict

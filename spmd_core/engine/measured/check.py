@@ -11,11 +11,11 @@ from spmd_core.base import RequestError, refuse
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured.named_results import named_results, result_shapes
-from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.rounding_noise import Noise, spread
 from spmd_core.engine.measured.stepwise_sums import added_up
-from spmd_core.engine.measured.trial import Trial, failure_of
 from spmd_core.engine.members import Shards, gathered
+from spmd_core.engine.operands import Operands
+from spmd_core.engine.trial import Trial, failure_of
 from spmd_core.experiment import Experiment, Program
 from spmd_core.results import (
     Arithmetic,

@@ -5,15 +5,13 @@ communicate and the memory that they take.
 from collections.abc import Callable
 
 from spmd_core.base import Inexpressible
-from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import complete
-from spmd_core.engine.lower import Steps, execute
+from spmd_core.engine.lower import Steps, execute, forget_now_and_then, structs
 from spmd_core.engine.measured.prepare import host_bytes, memory_bytes, price, read_program
 from spmd_core.engine.measured.report import strategy_result
-from spmd_core.engine.measured.run import forget_now_and_then
-from spmd_core.engine.measured.trial import Trial, device_order
 from spmd_core.engine.shardings import batch_options, lost_batch_of
 from spmd_core.engine.stderr import captured, compiler_warnings
+from spmd_core.engine.trial import Trial, device_order
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import dump_folder
 from spmd_core.program import file_name

@@ -10,21 +10,20 @@ import jax
 from jax.sharding import Mesh
 
 from spmd_core.base import Inexpressible
-from spmd_core.engine.absent.topology import coordinates
-from spmd_core.engine.devices import JaxDevice
+from spmd_core.engine.devices import JaxDevice, coordinates
 from spmd_core.engine.exported.lower import complete, quoted_files
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute, look_into, lower
 from spmd_core.engine.measured import attached
 from spmd_core.engine.measured.named_results import check_function, named_results, result_shapes
-from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.place import array_report
-from spmd_core.engine.measured.timing import Timed, block
-from spmd_core.engine.measured.trial import Trial, device_order
 from spmd_core.engine.members import MEET_S, alike, nothing, on_host, shared_failure
+from spmd_core.engine.operands import Operands
 from spmd_core.engine.room import check_room
 from spmd_core.engine.shardings import batch_options, lost_batch_of
 from spmd_core.engine.stderr import captured, compiler_warnings
+from spmd_core.engine.timing import Timed, block
+from spmd_core.engine.trial import Trial, device_order
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import Coordinates, dump_folder
 from spmd_core.pictures import NAME as TIMELINE, timeline_of, to_text

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.engine.measured.timing import Timed
-from spmd_core.engine.measured.trial import Trial
+from spmd_core.engine.timing import Timed
+from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment
 from spmd_core.results import (
     Phases,

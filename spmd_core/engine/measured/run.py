@@ -4,24 +4,20 @@ reports progress.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from itertools import count
 from time import perf_counter
 
 import jax
 import numpy as np
 
-from spmd_core.engine import devices, shardings
+from spmd_core.engine import devices, shardings, timing
 from spmd_core.engine.ceilings import machine
-from spmd_core.engine.lower import execute
-from spmd_core.engine.measured import timing, tracing
+from spmd_core.engine.lower import execute, forget_now_and_then
+from spmd_core.engine.measured import tracing
 from spmd_core.engine.measured.check import Checker
-from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.prepare import FailedElsewhere, meet, prepare
 from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.sample import Sampler, rankable_rounds
-from spmd_core.engine.measured.timing import Timed
 from spmd_core.engine.measured.train import TrainingRun
-from spmd_core.engine.measured.trial import Trial
 from spmd_core.engine.members import (
     agreed,
     gathered,
@@ -30,6 +26,9 @@ from spmd_core.engine.members import (
     nothing,
     shared_failure,
 )
+from spmd_core.engine.operands import Operands
+from spmd_core.engine.timing import Timed
+from spmd_core.engine.trial import Trial
 from spmd_core.experiment import STRATEGIES, Experiment, Row
 from spmd_core.results import (
     OUT_OF_MEMORY,
@@ -47,8 +46,6 @@ from spmd_core.results import (
 )
 from spmd_core.script import mesh_lines
 
-RUNS_REMEMBERED = 10
-_RUNS = count(1)
 Emit = Callable[[Event], None]
 Cancelled = Callable[[], bool]
 
@@ -251,14 +248,6 @@ def _wake_compiler() -> None:
     """
     jax.config.update("jax_enable_compilation_cache", False)
     jax.jit(lambda value: value + 1).trace(np.float32(1)).lower().compile()
-
-
-def forget_now_and_then() -> None:
-    """Drop what JAX keeps of programs of past runs, about 5 MB a run; not each time, since the next
-    run has to trace more.
-    """
-    if next(_RUNS) % RUNS_REMEMBERED == 0:
-        jax.clear_caches()
 
 
 def _prepare(trial: Trial, operands: Operands, emit: Emit) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from spmd_core.engine.measured import timing
-from spmd_core.engine.measured.trial import Trial
+from spmd_core.engine import timing
 from spmd_core.engine.members import agreed, alike
+from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment
 from spmd_core.results import Event, Phase, Progress, stats
 

@@ -11,9 +11,9 @@ from typing import Any
 import jax
 
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.measured.timing import block
-from spmd_core.engine.measured.trial import Trial
 from spmd_core.engine.members import alike
+from spmd_core.engine.timing import block
+from spmd_core.engine.trial import Trial
 from spmd_core.machine import dump_folder
 from spmd_core.pictures import (
     HOST,

@@ -10,9 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from spmd_core.engine.measured import timing
-from spmd_core.engine.measured.trial import Trial
+from spmd_core.engine import timing
 from spmd_core.engine.members import alike, nothing
+from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment
 from spmd_core.results import STEP_TIME, Event, Phase, Progress, labelled, thinned
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from spmd_core.engine import timing
 from spmd_core.engine.ceilings import slopes
-from spmd_core.engine.measured import timing
 
 
 def machine(monkeypatch, call_s, each_s, noise=()):

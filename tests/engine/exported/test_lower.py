@@ -16,11 +16,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from bench.exported import SPECS, abstract_mesh, sgd_step, written
 from spmd_core.base import RequestError
-from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import Fed, complete, quoted_files
 from spmd_core.engine.exported.reference import program_references
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.lower import execute
+from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.program import Reasons, read_collectives
 from spmd_core.script import program_text
@@ -29,7 +28,7 @@ from tests.layers import ROOT
 pytestmark = pytest.mark.usefixtures("read_here")
 IN_A_PROCESS = """
 import jax
-from spmd_core.engine.absent.lower import structs
+from spmd_core.engine.lower import structs
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import execute
 from spmd_core.experiment import parse_experiment

@@ -8,10 +8,9 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import abstract_mesh, written
 from bench.small_shapes import STEPS, of_program
-from spmd_core.engine.absent.lower import structs
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.exported.reference import program_references
-from spmd_core.engine.lower import execute
+from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import parse_experiment, programs
 from spmd_core.script import program_text
 

@@ -8,8 +8,9 @@ import jax
 import pytest
 
 from spmd_core.engine.absent.lower import lower_experiment
-from spmd_core.engine.absent.topology import coordinates, devices_of, memory_account
-from spmd_core.engine.lower import Steps
+from spmd_core.engine.absent.topology import devices_of
+from spmd_core.engine.devices import coordinates
+from spmd_core.engine.lower import Steps, memory_account
 from spmd_core.engine.measured import attached
 from spmd_core.experiment import parse_experiment
 from spmd_core.machine import ENVIRONMENT, get_topology

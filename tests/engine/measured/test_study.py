@@ -5,7 +5,8 @@ from itertools import cycle
 
 import pytest
 
-from spmd_core.engine.measured import check, timing
+from spmd_core.engine import timing
+from spmd_core.engine.measured import check
 from spmd_core.engine.measured.run import run_again
 from spmd_core.experiment import parse_experiment
 from spmd_core.script import script_text

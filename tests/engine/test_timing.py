@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from spmd_core.engine.measured import timing
-from spmd_core.engine.measured.timing import (
+from spmd_core.engine import timing
+from spmd_core.engine.timing import (
     MAX_TURNS,
     TURN_S,
     Timed,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P, SingleDeviceSharding
 
-from spmd_core.engine.measured.operands import Operands
+from spmd_core.engine.operands import Operands
 
 
 def mesh(kind=AxisType.Auto):

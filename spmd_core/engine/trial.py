@@ -11,8 +11,8 @@ import numpy as np
 
 from spmd_core.base import Inexpressible, WrongResult
 from spmd_core.engine.devices import JaxDevice
-from spmd_core.engine.measured.timing import Timed
 from spmd_core.engine.members import Shards
+from spmd_core.engine.timing import Timed
 from spmd_core.experiment import Row
 from spmd_core.program import with_specs
 from spmd_core.results import (

@@ -15,8 +15,7 @@ from typing import Any
 from bench.figures import Asked, Figures, measure
 from bench.values import result, strategy
 from spmd_core.base import LabError
-from spmd_core.lab import Lab, Searches
-from spmd_core.lab.archive import container
+from spmd_core.lab import Lab, Searches, container
 from spmd_core.reports import (
     Subject,
     html_text,

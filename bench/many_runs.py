@@ -22,8 +22,7 @@ from bench.figures import Asked, Figures, measure
 from bench.server import Server
 from bench.values import result, strategy
 from spmd_core.experiment import parse_experiment
-from spmd_core.lab import Lab
-from spmd_core.lab.archive import container
+from spmd_core.lab import Lab, container
 from spmd_core.lab.archive.contents import run_json
 from spmd_core.lab.store.database import FILE_NAME
 

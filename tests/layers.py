@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -254,17 +255,44 @@ def _inside(folder: Path) -> set[str]:
 
 def circles(root: Path = ROOT) -> list[list[str]]:
     """Groups of modules that import one another in a circle, imports inside functions included."""
+    return _in_circles(_graph(root))
+
+
+def circles_of_siblings(root: Path = ROOT) -> list[list[str]]:
+    """Groups of modules and folders of one folder that import one another in a circle: through any
+    module inside of them.
+    """
+    graphs: dict[str, dict[str, set[str]]] = {}
+    for module, named in _graph(root).items():
+        for other in named:
+            parts, others = module.split("."), other.split(".")
+            same = (one == another for one, another in zip(parts, others, strict=False))
+            depth = len(list(takewhile(bool, same)))
+            if depth < min(len(parts), len(others)):  # a folder's own `__init__` is no sibling
+                graph = graphs.setdefault(".".join(parts[:depth]), {})
+                one, another = (".".join(each[: depth + 1]) for each in (parts, others))
+                graph.setdefault(one, set()).add(another)
+                graph.setdefault(another, set())
+    return sorted(group for graph in graphs.values() for group in _in_circles(graph))
+
+
+def _graph(root: Path) -> dict[str, set[str]]:
+    """Each module of the program with those that it imports."""
     modules = {_module(path.relative_to(root)): path for path in source_files(root)}
     graph = {}
     for module, path in modules.items():
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
         named = {_known(name, modules) for _, name in imports(path.read_text("utf-8"), package)}
-        graph[module] = named - {None, module}
-    reached = {module: _reachable(module, graph) for module in graph}
-    in_circle = {module for module in graph if module in reached[module]}
+        graph[module] = {name for name in named if name and name != module}
+    return graph
+
+
+def _in_circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    reached = {name: _reachable(name, graph) for name in graph}
     groups = {
-        tuple(sorted(other for other in reached[module] & in_circle if module in reached[other]))
-        for module in in_circle
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in graph
+        if name in reached[name]
     }
     return sorted(list(group) for group in groups)
 

@@ -10,8 +10,7 @@ from pydantic import BaseModel
 
 from spmd_core.base import refuse, shorten, suffixed_sizes
 from spmd_core.experiment.fields import Field, Integer, Number
-from spmd_core.experiment.types import MemoryKind
-from spmd_core.experiment.workloads.workload import DRAWS
+from spmd_core.experiment.types import DRAWS, MemoryKind
 
 MAX_SIZE = 2**40
 Pairs = tuple[tuple[str, Any], ...]

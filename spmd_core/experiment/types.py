@@ -1,11 +1,11 @@
 """Types that every part of an experiment shares."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from spmd_core.experiment.workloads.workload import MemoryKind
+DRAWS = ("normal", "arange", "ones")  # what operands may be filled with
 
-__all__ = ["Axes", "Fields", "MemoryKind", "Mesh", "Spec", "axes_json", "axes_of", "padded"]
+MemoryKind = Literal["device", "pinned_host"]
 
 Axes = tuple[str, ...]  # mesh axes that shard one dim, major first; () means not sharded
 

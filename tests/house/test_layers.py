@@ -13,6 +13,7 @@ from tests.layers import (
     UI_FLOORS,
     broken_rules,
     circles,
+    circles_of_siblings,
     rooms,
     source_files,
     ui_rooms,
@@ -58,6 +59,30 @@ def test_a_circle_would_be_found(tmp_path):
     (house / "three.py").write_text("from spmd_core.one import other")
     (house / "four.py").write_text("from spmd_core import one")
     assert circles(tmp_path) == [["spmd_core.one", "spmd_core.three", "spmd_core.two"]]
+
+
+def test_no_folder_imports_a_sibling_that_imports_it():
+    assert circles_of_siblings() == []
+
+
+def test_a_circle_of_siblings_would_be_found(tmp_path):
+    """Of a folder and a file beside it, deep inside; no file is in a circle."""
+    files = {
+        "a/b/__init__.py": "",
+        "a/b/one.py": "from spmd_core.a import c",
+        "a/b/two.py": "",
+        "a/c.py": "def late():\n    from spmd_core.a.d.inside.three import name",
+        "a/d/inside/three.py": "from spmd_core.a.b.two import other\nimport spmd_core.a.d.four",
+        "a/d/four.py": "",
+        "e.py": "from spmd_core.a import b",
+    }
+    for name, source in files.items():
+        path = tmp_path / "spmd_core" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    assert circles(tmp_path) == []
+    found = circles_of_siblings(tmp_path)
+    assert found == [["spmd_core.a.b", "spmd_core.a.c", "spmd_core.a.d"]]
 
 
 @pytest.mark.parametrize("room", sorted({room for floor in FLOORS[:-1] for room in floor}))

@@ -11,8 +11,7 @@ import pytest
 from bench.values import result, strategy
 from spmd_core.base import RequestError, StorageError
 from spmd_core.experiment import parse_experiment
-from spmd_core.lab import Asker, Lab
-from spmd_core.lab.archive import container
+from spmd_core.lab import Asker, Lab, container
 from spmd_core.time import calibration, calibration_of
 from tests.labs import HASTY
 from tests.results.test_study import RESULT as STUDIED

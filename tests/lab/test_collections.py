@@ -7,8 +7,7 @@ import re
 import pytest
 
 from spmd_core.base import RequestError, Settings
-from spmd_core.lab import Asker, Lab
-from spmd_core.lab.archive import container
+from spmd_core.lab import Asker, Lab, container
 from spmd_core.recipes import get_recipe
 from spmd_core.reports import Subject, collection_document, html_text, markdown_text
 

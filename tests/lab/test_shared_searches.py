@@ -10,8 +10,7 @@ import zlib
 import pytest
 
 from spmd_core.base import RequestError, Settings
-from spmd_core.lab import Asker, Lab, Searches
-from spmd_core.lab.archive import container
+from spmd_core.lab import Asker, Lab, Searches, container
 from spmd_core.reports import (
     collection_document,
     compare_searches,

@@ -1,17 +1,12 @@
 """The workloads by name: what the engine can run, described as values."""
 
 from spmd_core.base import refuse, shorten
-from spmd_core.experiment.workloads import arrays
 from spmd_core.experiment.workloads.arrays import ARRAY_DIMS
-from spmd_core.experiment.workloads.decoder import DECODER
 from spmd_core.experiment.workloads.exported import programs
 from spmd_core.experiment.workloads.exported.description import NAME as PROGRAM
 from spmd_core.experiment.workloads.exported.workload import workload_of
-from spmd_core.experiment.workloads.machine import CALIBRATION, COLLECTIVES_SWEEP
 from spmd_core.experiment.workloads.own import files
-from spmd_core.experiment.workloads.small_programs import SMALL_PROGRAM
-from spmd_core.experiment.workloads.training import TRAIN_STEP
-from spmd_core.experiment.workloads.transformer import ATTENTION, TRANSFORMER_BLOCK
+from spmd_core.experiment.workloads.table import WORKLOADS
 from spmd_core.experiment.workloads.workload import (
     DTYPE_BYTES,
     FLOATS,
@@ -37,21 +32,6 @@ __all__ = [
 ]
 
 SHORT_WAIT_S = 5.0  # a screen continues without a file that takes longer to load
-
-WORKLOADS: dict[str, Workload] = {
-    workload.name: workload
-    for workload in (
-        *arrays.ROWS,
-        ATTENTION,
-        TRANSFORMER_BLOCK,
-        TRAIN_STEP,
-        arrays.TRANSFER,
-        SMALL_PROGRAM,
-        DECODER,
-        COLLECTIVES_SWEEP,
-        CALIBRATION,
-    )
-}
 
 
 def workload_names(wait_s: float | None = SHORT_WAIT_S) -> tuple[str, ...]:

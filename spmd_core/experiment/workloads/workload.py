@@ -10,13 +10,12 @@ from typing import Any, Literal
 
 from spmd_core.experiment.fields import Field
 from spmd_core.experiment.plan.plan import Plan
+from spmd_core.experiment.types import DRAWS, MemoryKind
 from spmd_core.experiment.workloads.strategies import SHARDING_STRATEGIES
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int32": 4, "int8": 1}
 FLOATS = ("float32", "bfloat16", "float16")
-DRAWS = ("normal", "arange", "ones")
 Dims = Mapping[str, int]
-MemoryKind = Literal["device", "pinned_host"]
 
 
 @dataclass(frozen=True, slots=True)

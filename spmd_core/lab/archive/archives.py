@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from spmd_core.base import RequestError, Settings, UnreadableRun, bytes_text, refuse
-from spmd_core.lab import examples
-from spmd_core.lab.archive import container
+from spmd_core.lab import container, examples
 from spmd_core.lab.archive.contents import (
     ArchivedRun,
     read_collection,

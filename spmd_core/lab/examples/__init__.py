@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from spmd_core.base import RequestError
-from spmd_core.lab.archive import container
+from spmd_core.lab import container
 
 SPECS, ARCHIVE = (Path(__file__).with_name(name) for name in ("specs.json", "examples.spmdlab"))
 

@@ -9,10 +9,10 @@ import numpy as np
 from spmd_core.base import bytes_text
 from spmd_core.machine import Coordinates
 from spmd_core.program.communication.generic import generic, place_words
-from spmd_core.program.communication.lines import File, op_name, source
 from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
 from spmd_core.program.communication.reasons import Reasons
 from spmd_core.program.hlo.collective_ops import BETWEEN_SLICES, Site, sites
+from spmd_core.program.hlo.lines import File, op_name, source
 from spmd_core.program.hlo.module import Instruction, Module, Shape
 from spmd_core.program.hlo.trip_counts import same_value
 from spmd_core.results import Collective, Part

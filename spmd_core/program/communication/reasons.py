@@ -17,8 +17,8 @@ from spmd_core.program.communication.generic import (
     partial_sums,
     place_words,
 )
-from spmd_core.program.communication.lines import line_of
 from spmd_core.program.communication.parsed import ParsedCollective
+from spmd_core.program.hlo.lines import line_of
 from spmd_core.program.hlo.module import Instruction, Module
 from spmd_core.program.hlo.requested import call_of
 from spmd_core.program.ir.text import file_name

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spmd_core.program.communication.lines import File, frame_of, place
+from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.hlo.trip_counts import trip_count

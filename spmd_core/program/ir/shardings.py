@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from spmd_core.base import parsed
-from spmd_core.program.communication.lines import File, frame_of, place
+from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, Frame, HloError, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh, Sharding, parse_sharding, parts_of
 from spmd_core.program.ir.needed import needed_specs, partial_sums

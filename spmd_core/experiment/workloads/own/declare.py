@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from spmd_core.base import refuse, shorten
 from spmd_core.experiment.reading import MAX_SIZE, is_integer
-from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.experiment.workloads.own.description import Description
 from spmd_core.experiment.workloads.own.steps import declare_step
 from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
+from spmd_core.experiment.workloads.table import WORKLOADS
 from spmd_core.experiment.workloads.workload import DTYPE_BYTES, FLOATS
 
 __all__ = ["workload"]

@@ -1,0 +1,24 @@
+"""The table of the built-in workloads."""
+
+from spmd_core.experiment.workloads import arrays
+from spmd_core.experiment.workloads.decoder import DECODER
+from spmd_core.experiment.workloads.machine import CALIBRATION, COLLECTIVES_SWEEP
+from spmd_core.experiment.workloads.small_programs import SMALL_PROGRAM
+from spmd_core.experiment.workloads.training import TRAIN_STEP
+from spmd_core.experiment.workloads.transformer import ATTENTION, TRANSFORMER_BLOCK
+from spmd_core.experiment.workloads.workload import Workload
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload
+    for workload in (
+        *arrays.ROWS,
+        ATTENTION,
+        TRANSFORMER_BLOCK,
+        TRAIN_STEP,
+        arrays.TRANSFER,
+        SMALL_PROGRAM,
+        DECODER,
+        COLLECTIVES_SWEEP,
+        CALIBRATION,
+    )
+}

@@ -206,7 +206,10 @@ def _predicted(experiment: Experiment, arguments: Namespace) -> "PredictAnswer":
     if not arguments.remedies or answer.interrupted:
         return answer
     result, interrupted = with_tried(lab, answer.result)
-    return replace(answer, prediction=only(result), result=result, interrupted=interrupted)
+    prediction = only(result)
+    notes = (*prediction.notes, *result.notes[len(answer.result.notes) :])
+    prediction = prediction.model_copy(update={"notes": notes})
+    return replace(answer, prediction=prediction, result=result, interrupted=interrupted)
 
 
 def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -> "PredictAnswer":

@@ -16,17 +16,20 @@ HELP = (
 
 
 def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
-    """The result with what would remove its collectives, and whether Ctrl-C ended that: what was
-    done until then is kept.
+    """The result with what would remove its collectives, with a note where not all were tried, and
+    whether Ctrl-C ended that: what was done until then is kept.
     """
     search = RemedySearch(lab, store(lab), result)
     show = _show if sys.stderr.isatty() else _nothing
     answers = carried_out(search, "remedies", show).answers
     if sys.stderr.isatty():
         print(end=CLEAR, file=sys.stderr, flush=True)
-    if search.problem:
-        print(f"not all was tried: {search.problem}", file=sys.stderr)
-    return with_remedies(result, answers), search.state == "cancelled"
+    result = with_remedies(result, answers)
+    if search.state != "done":
+        why = search.problem or f"{search.of - search.done} of {search.of} collectives are left"
+        notes = (*result.notes, f"what removes collectives was not tried to the end: {why}")
+        result = result.model_copy(update={"notes": notes})
+    return result, search.state == "cancelled"
 
 
 def lines(result: Result) -> Iterator[str]:

@@ -57,10 +57,11 @@ def main(arguments: Namespace) -> int:
         print(json.dumps({**words.answer_json(answer, arguments.top), **stood, **reasons, **fates}))
     else:
         printed = lines(answer, arguments.top) + list(reasons.values())
+        printed[1:1] = filter(None, [search.problem_words])
         if arguments.axis_rules and answer.winner:
             printed += rules(answer.winner)
         print("\n".join([*printed, f"search {question.id}: report, compare or export it"]))
-    if search.problem:
+    if search.problem and arguments.json:
         print(f"{'paused: ' * (search.state == 'paused')}{search.problem}", file=sys.stderr)
     if search.state == "cancelled":
         return 130

@@ -25,6 +25,7 @@ from spmd_core.search.question import (
     read_question,
 )
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
+from spmd_core.search.scaled import scaled, scales
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
 from spmd_core.search.standards import NOT_TRIED, StandardSharding
@@ -116,6 +117,8 @@ __all__ = [
     "rejudged",
     "row_json",
     "rules_text",
+    "scaled",
+    "scales",
     "score",
     "seconds_taken",
     "start",

@@ -91,6 +91,23 @@ class Answer:
         }
 
     @cached_property
+    def faster_estimates(self) -> int:
+        """How many that are sure to fit are only estimated, at less than a winner that is known
+        better.
+        """
+        winner = self.winner
+        if winner is None or winner.stage == "estimated":
+            return 0
+        best = self.ranking[0].score
+        return sum(
+            1 + len(entry.alike)
+            for entry in self.ranking
+            if entry.candidate.stage == "estimated"
+            and entry.candidate.fits == "yes"
+            and entry.score < best
+        )
+
+    @cached_property
     def ties(self) -> list[Candidate]:
         """Those that tie with the winner: where it was proven, by that; else by the
         intervals.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from spmd_core.results import StoredFact
 from spmd_core.search.candidate import Candidate, Reason
+from spmd_core.search.scaled import estimate_s
 
 REASON: Reason = "estimate far above the best"
 DRAWN = 20  # shardings compiled that were drawn at random of those left, before any is ruled out
@@ -27,11 +28,6 @@ class Trust:
     def limit(self) -> float:
         """The share of its estimate below which no candidate is believed to be."""
         return self.least / MARGIN
-
-
-def estimate_s(candidate: Candidate) -> float | None:
-    """Seconds by the closed form, which a candidate keeps when it is compiled."""
-    return sum(seconds for _, seconds in candidate.parts) or None
 
 
 def trust(candidates: Iterable[Candidate], drawn: int) -> Trust | None:

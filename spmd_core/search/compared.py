@@ -13,15 +13,14 @@ _TELLING = 0.005  # of the faster one's time: smaller differences are not worth 
 class Difference:
     """The other minus the first, for the tokens of the first: `ratio` of their times, seconds by
     kind as a prediction's shares name them, the largest first, and bytes per device; `gap_s` is how
-    far their times are apart, which the kinds may not explain. `by_formula`: the times of both are
-    estimates, since one of them is known better than the other.
+    far their times are apart, which the kinds may not explain. The kinds are those of the estimates
+    where one of them is known better than the other.
     """
 
     ratio: float
     gap_s: float
     seconds: tuple[tuple[str, float], ...]
     memory_bytes: int
-    by_formula: bool = False
 
 
 def compared(one: Candidate, other: Candidate) -> Difference:
@@ -34,9 +33,7 @@ def compared(one: Candidate, other: Candidate) -> Difference:
         dict(each.parts) if is_compiled or each.step is None else _shares(each.step.plan)
         for each in (one, other)
     )
-    by_formula = one.stage != other.stage and bool(mine and theirs)
-    first = _estimate(one, mine) if by_formula else one.seconds
-    second = _estimate(other, theirs) if by_formula else other.seconds
+    first, second = one.seconds, other.seconds
     deltas = {
         name: scale * theirs.get(name, 0.0) - mine.get(name, 0.0)
         for name in dict.fromkeys((*mine, *theirs))
@@ -50,16 +47,7 @@ def compared(one: Candidate, other: Candidate) -> Difference:
         scale * second - first,
         tuple(judged),
         (other.memory_bytes or 0) - (one.memory_bytes or 0),
-        by_formula,
     )
-
-
-def _estimate(candidate: Candidate, shares: dict[str, float]) -> float:
-    """Seconds that the estimate gives, which what was compiled or measured has replaced."""
-    prediction = estimate_step(candidate.step.plan) if candidate.step else None
-    if prediction is not None and prediction.predicted_s is not None:
-        return prediction.predicted_s.estimate
-    return sum(shares.values())
 
 
 def _shares(plan: Plan) -> dict[str, float]:

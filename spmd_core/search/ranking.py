@@ -195,10 +195,9 @@ def ties(entries: Sequence[Ranked], goal: Goal = "time", most: int = 10) -> list
 
 
 def _is_open(one: Ranked, other: Ranked) -> bool:
-    """Whether no verdict puts one ahead of the other."""
-    known = [each.candidate.measured_s is not None for each in (one, other)]
-    if any(known) and not all(known):
-        return False  # a measured winner and a prediction are not compared
+    """Returns True if both are known in one way, and no verdict puts one ahead of the other."""
+    if one.candidate.stage != other.candidate.stage:
+        return False
     mine, theirs = _interval(one), _interval(other)
     return mine is None or theirs is None or predicted_verdict(theirs, mine) != "faster"
 

@@ -106,7 +106,8 @@ _OF_MODELS = {
 }
 _SLOW: tuple[Reason, ...] = ("lower bound above the best", "estimate far above the best")
 NOT_TRIED = StoredFact(kind="not tried here")
-_OF_ARRAYS = ("data", "fsdp", "tensor", "mixed")
+AS_EXPORTED = "as exported"  # the shardings that a program's file has
+_OF_ARRAYS = (AS_EXPORTED, "data", "fsdp", "tensor", "mixed")
 
 
 def kind_of(candidate: Candidate) -> str:

@@ -93,6 +93,8 @@ _SENTENCES = {
     "calibrated": "Estimates by the calibration of {target}.",
     "guessed": "{target} is not calibrated: estimates are guesses until something is measured; "
     "`python -m spmd_core calibrate --target {target}`, or Collectives, measures its rates.",
+    "scaled": "Estimates for {target} are {times:.3g} times what the formula gives, by {count:,} "
+    "compiled or measured ({least:.3g} to {most:.3g} times).",
     "workers left out": "Left out of the cluster: {words}.",
     "measured again": "Measured twice, since the times spread: {count:,} of the shardings. Something "
     "else ran on this machine; search again when it is idle.",

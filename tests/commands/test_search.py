@@ -42,6 +42,8 @@ def test_a_search_that_pauses_says_so_and_does_not_exit_with_0(data_folder, monk
     assert found["winner"] and found["state"] == "paused"
     assert said.err == f"paused: {found['problem']}\n"
     assert "'tcp://127.0.0.1:9' does not answer" in found["problem"]
+    assert main(compiled) == 1
+    assert capsys.readouterr().out.splitlines()[1] == f"The search paused. {found['problem']}"
 
 
 def test_a_search_is_stored_in_the_data_folder_of_its_command(tmp_path, data_folder, monkeypatch):

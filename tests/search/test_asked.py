@@ -6,18 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, seconds_text
 from spmd_core.commands.search import lines
 from spmd_core.results import Estimate
 from spmd_core.search import (
     Answer,
     Space,
     bytes_of,
-    compared,
     price_example,
     read_array_question,
     read_prices,
     read_question,
+    scaled,
+    scales,
 )
 from spmd_core.search.link import decode, encode, question_of
 from spmd_core.search.models import candidates
@@ -203,14 +204,61 @@ def test_a_measured_time_is_not_set_against_an_estimate():
     answer = answer_of(MLP)
     winner, other = (entry.candidate for entry in answer.ranking[:2])
     slow = replace(winner, stage="measured", measured_s=1e3 * winner.seconds)
-    assert compared(slow, other).by_formula
-    assert compared(slow, other).ratio == pytest.approx(other.seconds / winner.seconds)
-    assert not compared(winner, other).by_formula
-    assert "by the formula alone" in words.beats(slow, other).lower()
-    assert "faster" not in words.beats(slow, other)
-    assert "not measured, and by the formula alone" in words.why_not(
-        Answer(answer.question, 2, [slow, other], False), other
+    answer = Answer(answer.question, 2, [slow, other], False)
+    assert words.why_not(answer, other).startswith(
+        f"{other.name}: {seconds_text(other.seconds)} estimated ("
     )
+    assert "not compared, since only it is an estimate" in words.why_not(answer, other)
+    assert words.sure_words(answer) == (
+        "1 of 2 measured: nothing compared yet. 1 is only estimated, faster."
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (1, "1 of 40 compiled: nothing compared yet. 39 are only estimated, none of them faster."),
+        (
+            4,
+            "Predicted from the compiled program: no other of the 4 compiled is as good. 36 are on",
+        ),
+        (40, "Predicted from the compiled program: no other of the 40 compiled is as good."),
+    ],
+)
+def test_a_verdict_is_of_what_was_compared(known, said):
+    answer = answer_of(MLP)
+    few = [entry.candidate for entry in answer.ranking][:40]
+    found = [
+        replace(
+            each, stage="compiled" if at < known else "estimated", predicted=exact(1.0 + at / 10)
+        )
+        for at, each in enumerate(few)
+    ]
+    assert words.sure_words(Answer(answer.question, 40, found, False)).startswith(said)
+
+
+def test_estimates_are_scaled_by_what_is_known_of_their_target():
+    found = [each for each in answer_of(MLP).found if each.stage == "estimated"]
+    assert scales(found) == {} and scaled(found, {}) == tuple(found)
+    known = [
+        replace(each, stage="measured", measured_s=times * sum(dict(each.parts).values()))
+        for each, times in zip(found, (10.0, 20.0, 60.0), strict=False)
+    ]
+    scale = scales([*known, *found[3:]])["cpu:8"]
+    assert (scale.least, scale.median, scale.most, scale.count) == (
+        *map(pytest.approx, (10.0, 20.0, 60.0)),
+        3,
+    )
+    now = scaled([*known, *found[3:]], {"cpu:8": scale})
+    assert list(now[:3]) == known, "what is known stays as it is"
+    for before, after in zip(found[3:], now[3:], strict=True):
+        assert after.predicted.estimate == pytest.approx(20 * before.predicted.estimate)
+        assert after.span == pytest.approx((10 * before.span[0], 60 * before.span[1]))
+    assert "20 times what the formula gives, by 3" in words.rule_words(scale.fact("cpu:8"))
+    elsewhere = scaled(found, {"tpu:v5e:2x2": scale})
+    assert elsewhere == tuple(found), "another target's programs say nothing of this one's"
+    bound = replace(found[0], bound_s=1e9)
+    assert scaled([bound], {"cpu:8": scale})[0].seconds == 1e9
 
 
 def test_a_tie_has_no_winner_in_any_sentence_and_reasons_are_of_what_was_compiled():

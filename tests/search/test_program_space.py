@@ -25,7 +25,14 @@ def found():
 def test_every_mesh_fills_the_topology_and_keeps_the_order_of_the_axes(found):
     meshes = {each.point.mesh for each in found}
     assert meshes == {(("fsdp", size), ("tensor", 8 // size)) for size in (1, 2, 4, 8)}
-    assert {each.point.kind for each in found} == {"", "data", "fsdp", "tensor", "mixed"}
+    assert {each.point.kind for each in found} == {
+        "",
+        "as exported",
+        "data",
+        "fsdp",
+        "tensor",
+        "mixed",
+    }
 
 
 def test_what_fits_becomes_an_experiment_that_divides(found):
@@ -70,4 +77,4 @@ def test_a_program_without_a_mesh_is_tried_on_meshes_of_two_axes():
     assert {each.point.mesh for each in found} == {
         (("x", size), ("y", 8 // size)) for size in (1, 2, 4, 8)
     }
-    assert {each.point.kind for each in found} > {""}
+    assert {each.point.kind for each in found} > {"as exported", "fsdp"}

@@ -28,6 +28,7 @@ from spmd_core.results import Estimate, StoredFact
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import Candidate, Reason, Rule, too_large
 from spmd_core.search.spaces.array_space import meshes
+from spmd_core.search.standards import AS_EXPORTED
 from spmd_core.time import Calibration, Duration, TimeModel, data_sheet, time_model
 
 # How far the estimate may be off, either way: a guess, since it only orders
@@ -41,7 +42,9 @@ Specs = tuple[tuple[str, Spec], ...]
 
 @dataclass(frozen=True)
 class ProgramPoint:
-    """A program on a mesh with specs by pattern; `kind`: data, fsdp, tensor, mixed; "" for none."""
+    """A program on a mesh with specs by pattern; `kind`: as exported, data, fsdp, tensor,
+    mixed; "" for none.
+    """
 
     question: ArrayQuestion
     target: str
@@ -101,7 +104,8 @@ class ProgramSpace:
     def _choices(self, mesh: Mesh) -> Iterator[tuple[str, Specs]]:
         """Its file's specs; where specs are searched also the standard ones, and each group."""
         given = dict(self.question.spec.get("specs") or {})
-        yield "", tuple((name, tuple(map(axes_of, spec))) for name, spec in given.items())
+        kind = "" if given else AS_EXPORTED
+        yield kind, tuple((name, tuple(map(axes_of, spec))) for name, spec in given.items())
         if "specs" not in self.question.searched:
             return
         axes = tuple(name for name, size in mesh if size > 1)
@@ -168,7 +172,7 @@ class ProgramSpace:
         same = seen.setdefault((point.target, point.mesh, specs), number)
         changed = point.specs[:1]  # the state of a group goes with it
         words = point.kind or " ".join(f"{name} {spec_code(spec)}" for name, spec in changed)
-        name = f"{mesh_text(point.mesh, ',')} · {words or 'as exported'}"
+        name = f"{mesh_text(point.mesh, ',')} · {words or AS_EXPORTED}"
         if problem is None and same != number:
             problem = (
                 "equal to another by renaming",

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,9 +10,8 @@ from spmd_core.results import StoredFact
 from spmd_core.search import DRAWN, Answer, ArrayQuestion, Candidate, Question, rejudged, trust
 from spmd_core.trials.searching.outcomes import run_key
 
-# runs after which the standard shardings are tried, so that the winner is never behind: of arrays, of
-# models, of which one takes a minute
-STANDARDS_AFTER, STANDARDS_OF_MODELS_AFTER = 3, 1
+# of models, of which one takes a minute, the best is known first, and then what it is compared with
+BEST_OF_MODELS = 1
 DRAWN_EACH = 2  # of so many runs one is drawn at random, until enough are: the others are the best
 
 
@@ -67,29 +66,32 @@ class CandidateChoice:
         return rejudged(candidates, judged, best) if judged and judged.drawn >= DRAWN else []
 
     def next(self, answer: Answer) -> list[Candidate]:
-        """Candidates of the best that was not tried; of the standard shardings first, once others
-        were.
+        """Candidates of one run: of the standard shardings first, which the others are compared
+        with, then of the best that was not tried.
         """
-        ranked = [entry.candidate for entry in answer.ranking]
-        is_array = isinstance(self._question, ArrayQuestion)
-        if len(self.tried) >= (STANDARDS_AFTER if is_array else STANDARDS_OF_MODELS_AFTER):
-            ranked = [each.candidate for each in answer.standards if each.candidate] + ranked
-        left = [
-            each
-            for each in ranked
-            if each.stage == "estimated"
-            and each.target not in self._elsewhere
-            and run_key(each) not in self.tried
-        ]
+        left = self._untried(entry.candidate for entry in answer.ranking)
         if not left:
             return []
-        first = self._draw(left) or self._other(left, answer.found)
+        baselines: list[Candidate] = []
+        if isinstance(self._question, ArrayQuestion) or len(self.tried) >= BEST_OF_MODELS:
+            known = (each.candidate for each in answer.standards)
+            baselines = self._untried(each for each in known if each)
+        first = baselines[0] if baselines else self._draw(left) or self._other(left, answer.found)
         key = run_key(first)
         self.tried.add(key)
         return [
             each
             for each in answer.found
             if each.stage == "estimated" and each.target == first.target and run_key(each) == key
+        ]
+
+    def _untried(self, ranked: Iterable[Candidate]) -> list[Candidate]:
+        return [
+            each
+            for each in ranked
+            if each.stage == "estimated"
+            and each.target not in self._elsewhere
+            and run_key(each) not in self.tried
         ]
 
     def _draw(self, left: Sequence[Candidate]) -> Candidate | None:

@@ -19,6 +19,8 @@ from spmd_core.search import (
     Space,
     meshes,
     models,
+    scaled,
+    scales,
 )
 from spmd_core.time import Calibration, calibration_on
 from spmd_core.trials.searching.choice import CandidateChoice
@@ -27,6 +29,7 @@ from spmd_core.trials.searching.outcomes import (
     experiment_of,
     failed,
     restored,
+    run_key,
     to_stored,
     within,
 )
@@ -43,8 +46,6 @@ from spmd_core.trials.searching.taught import taught
 from spmd_core.trials.searching.work import Work
 from spmd_core.words import search
 
-# that are measured, best first: what is left stays estimated. Compiles end with the budget
-MOST_RUNS = 60
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
 RECALLED = 15  # of a model's plans, best first, that may have been compiled elsewhere
 FEW, FEW_S = 4, 600.0  # of a model that are compiled, best first, where no budget is given
@@ -108,13 +109,14 @@ class Search(Work):
         """What is known now."""
         with self._guard:
             if self._answer is None or self._answer[0] != self._version:
+                known = scales(self._candidates)
                 answer = Answer(
                     self.question,
                     self.space,
-                    tuple(self._candidates),
+                    scaled(self._candidates, known),
                     self.is_over and not self._left_out,
                     self.spent_s,
-                    self._notes,
+                    (*self._notes, *(scale.fact(target) for target, scale in known.items())),
                     self._proof,
                     self._is_partial,
                 )
@@ -219,30 +221,46 @@ class Search(Work):
 
     def _work(self, runs: Runs) -> None:
         """Compile and measure the best first, then prove the winner."""
-        final = runs.deadline
         attached = not any(parse_target(each).is_absent for each in self._targets())
-        if attached:
-            runs.deadline = final - min(
-                PROVING * (self.budget_s or 0.0), PROOFS * MOST_PROVEN * ROW_S
-            )
         elsewhere = [each for each in self._targets() if compiler_refusal(each)]
         choice = CandidateChoice(self.question, self.space, not attached, elsewhere)
-        self.doing = "measuring" if attached else "compiling"
-        if not attached:
+        if attached:
+            self._measure_and_prove(runs, choice)
+        else:
+            self.doing = "compiling"
             self._compile(runs, choice)
-        while (
-            attached
-            and not runs.is_over
-            and len(choice.tried) < MOST_RUNS
-            and (group := self._next(choice))
-        ):
-            self._try(runs, group, quick=True)
-        runs.deadline = final
-        if attached and self.question.minimize != "memory":  # which needs no proof: it is known
-            self._prove(runs)
         if runs.disturbed:
             self._notes += (StoredFact(kind="measured again", values={"count": runs.disturbed}),)
             self._version += 1
+
+    def _measure_and_prove(self, runs: Runs, choice: CandidateChoice) -> None:
+        """Measure the best first and prove the winner, in turn until the budget is used or nothing
+        is left to try: a proof often takes less than the time that is kept for it.
+        """
+        end, proves = runs.deadline, self.question.minimize != "memory"  # memory is known
+        kept_s = min(PROVING * (end - time.monotonic()), PROOFS * MOST_PROVEN * ROW_S)
+        left = True
+        while left and not runs.is_over:
+            left = self._measure(runs, choice, end, kept_s if proves else 0.0)
+            runs.deadline = end
+            if proves:
+                self._prove(runs)
+            again_s = 2 * ROW_S  # another two side by side
+            kept_s = again_s if end - time.monotonic() > 2 * again_s else 0.0
+
+    def _measure(self, runs: Runs, choice: CandidateChoice, end: float, kept_s: float) -> bool:
+        """Measure until `kept_s` are left for the proof; True if candidates are left. No time is
+        kept before there are two to compare: a first run may take most of a small budget.
+        """
+        self.doing = "measuring"
+        while True:
+            runs.deadline = end - kept_s * (len(finalists(self.answer)) > 1)
+            if runs.is_over:
+                return True
+            if not (group := self._next(choice)):
+                return False
+            if not self._try(runs, group):
+                choice.tried.discard(run_key(group[0]))
 
     def _compile(self, runs: Runs, choice: CandidateChoice) -> None:
         """Compile the best first, several at a time; WorkerError where the cluster that is to do
@@ -300,26 +318,25 @@ class Search(Work):
         """What is tried next, after what cannot win was ruled out."""
         while changed := choice.ruled_out(self._candidates):
             self._keep(changed)
-        return choice.next(self.answer)
+        return [self._candidates[self._places[each.number]] for each in choice.next(self.answer)]
 
-    def _try(self, runs: Runs, group: list[Candidate], quick: bool) -> None:
+    def _try(self, runs: Runs, group: list[Candidate]) -> bool:
+        """Measure candidates quickly; False if the time was over first."""
         try:
-            experiment = experiment_of(group)
-            if quick:
-                experiment = experiment.vary(timing=QUICK)
+            experiment = experiment_of(group).vary(timing=QUICK)
             result = runs.known(experiment)
             if result is None:
                 status, result = runs.steady(experiment)
                 if status is None:
-                    return
+                    return False
                 if result is None:
                     self._keep(failed(group, why(status), status.run))
-                    return
+                    return True
         except RequestError as error:
             self._keep(failed(group, str(error)))
-            return
-        self._proof = None  # which does not cover what is measured since
+            return True
         self._keep(answered(group, result))
+        return True
 
     def _prove(self, runs: Runs) -> None:
         """Measure the best side by side; again with those that are near what the winner took

@@ -86,12 +86,8 @@ def search_headline(answer: Answer) -> str:
         return nothing_left(answer)
     price, goal = dict(answer.question.price), answer.question.minimize
     least = minimized_words(winner, "price" if winner.step and price else goal, price)
-    parts = [winner.name, sure_words(answer), risk_words(answer)]
-    return (
-        f"{time_words(winner)}{least and f', {least}'}: {'. '.join(filter(None, parts))}".replace(
-            "..", "."
-        )
-    )
+    parts = [f"{winner.name}.", sure_words(answer), risk_words(answer)]
+    return f"{time_words(winner)}{least and f', {least}'}: {' '.join(filter(None, parts))}"
 
 
 def minimized_words(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
@@ -169,30 +165,69 @@ def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = No
 
 
 def sure_words(answer: Answer) -> str:
-    """How certain it is that the winner is ahead of the others."""
-    winner, near = answer.winner, answer.rivals
+    """Returns how the winner compares with those that are known in the same way, and how many are
+    only estimated.
+    """
+    winner = answer.winner
     if winner is None:
         return ""
     if (proof := answer.proof_of_winner) is not None:
-        return proof_words(proof)
-    how = {"measured": "Measured", "compiled": "Predicted from the compiled program"}.get(
-        winner.stage, "Estimated, not compiled"
-    )
-    if winner.stage == "estimated" and answer.counts["compiled"]:
-        how += ", yet ahead of all that was compiled even at its slowest"
+        return " ".join(filter(None, (proof_words(proof), _estimates_words(answer))))
+    if winner.stage == "estimated":
+        how = "Estimated, not compiled"
+        if answer.counts["compiled"]:
+            how += ", yet ahead of all that was compiled even at its slowest"
+        return f"{how}: {_compared_words(answer)}."
+    known, runnable = answer.counts[winner.stage], _runnable(answer)
+    if known == 1 < runnable:
+        verdict = f"1 of {count_text(runnable)} {winner.stage}: nothing compared yet."
+    else:
+        how = {"measured": "Measured"}.get(winner.stage, "Predicted from the compiled program")
+        verdict = f"{how}: {_compared_words(answer)}."
+    return " ".join(filter(None, (verdict, _estimates_words(answer))))
+
+
+def _runnable(answer: Answer) -> int:
+    """How many candidates have a time, or may get one."""
+    counts = answer.counts
+    return sum(counts[state] for state in ("measured", "compiled", "estimated", "not looked at"))
+
+
+def _compared_words(answer: Answer) -> str:
+    """The winner beside those of its stage, which alone it is compared with."""
+    winner, near, goal = answer.winner, answer.rivals, answer.question.minimize
+    assert winner is not None
+    alike = answer.counts[winner.stage]
+    if _runnable(answer) == 1:
+        return "nothing else can run"
     if not near:
-        several = len(answer.ranking) > 1
-        best = "uses as little" if answer.question.minimize == "memory" else "is as good"
-        return f"{how}: {f'no other {best}' if several else 'nothing else can run'}."
+        kind = "estimate" if winner.stage == "estimated" else f"of the {count_text(alike)}"
+        kind += f" {winner.stage}" * (winner.stage != "estimated")
+        return f"no other {kind} is as {'small' if goal == 'memory' else 'good'}"
     most = "at least " if len(near) >= 9 else ""  # only the first are compared
-    names = (
-        ("other mesh or batch", "other meshes or batches") if winner.step else ("other", "others")
+    several = len(near) > 1
+    names = ("other mesh or batch", "other meshes or batches")
+    others = f"{most}{len(near)} {names[several] if winner.step else ('other', 'others')[several]}"
+    if goal == "memory":
+        return f"{others} {'use' if several else 'uses'} as little"
+    good = "fast" if goal == "time" else "cheap"
+    return f"{others} may be as {good}, since the intervals overlap"
+
+
+def _estimates_words(answer: Answer) -> str:
+    """How many are only estimated beside a winner that is known better, and how many of them at
+    less; "" where none is.
+    """
+    left = answer.counts["estimated"]
+    if not left:
+        return ""
+    less = {"time": "faster", "memory": "smaller"}.get(answer.question.minimize, "cheaper")
+    ahead = count_text(answer.faster_estimates) if answer.faster_estimates else "none"
+    verb = "are" if left > 1 else "is"
+    of_them = (
+        f", {ahead} of them {less}" if left > 1 else f", {'' if ahead == '1' else 'not '}{less}"
     )
-    others = f"{most}{len(near)} {names[len(near) > 1]}"
-    if answer.question.minimize == "memory":
-        return f"{how}: {others} {'use' if len(near) > 1 else 'uses'} as little."
-    good = "fast" if answer.question.minimize == "time" else "cheap"
-    return f"{how}: {others} may be as {good}, since the intervals overlap."
+    return f"{count_text(left)} {verb} only estimated{of_them}."
 
 
 def risk_words(answer: Answer) -> str:

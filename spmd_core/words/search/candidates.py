@@ -56,7 +56,8 @@ def time_words(candidate: Candidate) -> str:
     text = seconds_text(candidate.seconds)
     if candidate.measured_s is not None:
         return f"{text} measured"
-    what = "a step" if candidate.step else "predicted"
+    known = "estimated" if candidate.stage == "estimated" else "predicted"
+    what = "a step" + ", estimated" * (known == "estimated") if candidate.step else known
     low, high = candidate.span or (0.0, 0.0)
     return f"{text} {what} ({seconds_text(low)} to {seconds_text(high)})"
 
@@ -156,11 +157,7 @@ def beats(
         verb = f"{_LESS[goal]} {name}, {takes}{_unsure(winner, other, difference)}"
     else:
         verb = _ahead(winner, other, name, difference)
-    if difference.by_formula and proven is None:  # one of them was not measured, or not compiled
-        verb = f"{verb} by the formula alone"
-    times = _times_apart(
-        difference, "" if winner.step or difference.by_formula else " by the formula"
-    )
+    times = _times_apart(difference, "" if winner.step else " by the formula")
     held = _memory_apart(difference)
     sentences = [*held, *times] if goal == "memory" else [*times, *held]
     return f"{verb}: {', '.join(sentences)}." if sentences else f"{verb}."
@@ -183,7 +180,7 @@ def _verdict(winner: Candidate, other: Candidate, difference: Difference) -> Ver
     they are not known in one way.
     """
     spans = winner.span, other.span
-    if difference.by_formula or not all(spans):
+    if winner.stage != other.stage or not all(spans):
         return None
     first, second = (
         Estimate(
@@ -249,19 +246,16 @@ def why_not(answer: Answer, other: Candidate) -> str:
         place = "comes first of those that tie" if answer.ties else "is the winner"
         return f"{other.name} {place}: {time_words(other)}."
     difference = compared(winner, other)
-    if _is_guess_beside(winner, other) and not difference.by_formula:
-        return (
-            f"{other.name}: {time_words(other)}; not measured, so that it is not known how it "
-            f"compares with {lead_words(answer)}."
-        )
     if is_alone_beside(winner, other, proof):
         return f"{other.name}: {time_words(other)}{_memory(other)}; {_ALONE}."
     loses = [(name, seconds) for name, seconds in difference.seconds if seconds > 0]
-    first = (
-        f" It first loses by {seconds_text(loses[0][1])} more {share_words(loses[0][0])}."
-        if loses
-        else ""
-    )
+    first = ""
+    if loses:
+        first = f"first loses by {seconds_text(loses[0][1])} more {share_words(loses[0][0])}."
+    if winner.stage != other.stage:
+        first = first and f" By the formula it {first}"
+        return f"{other.name}: {_not_compared(other)}.{first}"
+    first = first and f" It {first}"
     judged = _verdict(winner, other, difference)
     if judged == "the same" or difference.ratio == 1:
         slower = f"the same time as {lead_words(answer)}"
@@ -269,9 +263,6 @@ def why_not(answer: Answer, other: Candidate) -> str:
         times = _times(difference.ratio)
         times = "about" if times == _times(1.0) else times
         slower = f"{times} the time of {lead_words(answer)}{_unsure(winner, other, difference)}"
-    if difference.by_formula:
-        unknown = f"not {STAGES[winner.stage]}, and " if other.stage == "estimated" else ""
-        slower = f"{unknown}by the formula alone {slower}"
     if proof and (ratio := proof.ratio_of(other.name)):
         slower = paired_words(ratio) if ratio.differs else near_words(ratio)
         first = first if ratio.differs else ""
@@ -300,8 +291,8 @@ def standard_words(answer: Answer, standard: StandardSharding) -> str:
         return f"{title}: {what}. {_capital(why)}.".replace("..", ".")
     if each.number == winner.number:
         return f"{title}: {lead_words(answer)} of the ranking is one of these."
-    if _is_guess_beside(winner, each):
-        return f"{title}: {each.name}. Not measured; estimated at {seconds_text(each.seconds)}."
+    if winner.stage != each.stage:
+        return f"{title}: {each.name}. {_not_compared(each)}."
     if is_alone_beside(winner, each, proof):
         return f"{title}: {each.name}. {time_words(each)}, {_ALONE}."
     ratio = proof.ratio_of(each.name) if proof else None
@@ -334,9 +325,10 @@ def ties_words(ties: Sequence[Candidate], most: int = 3) -> str:
     return f"Tied with the first: {names}{more}."
 
 
-def _is_guess_beside(winner: Candidate, other: Candidate) -> bool:
-    """Whether one is measured and the other only estimated: their ratio is meaningless."""
-    return winner.measured_s is not None and other.measured_s is None
+def _not_compared(other: Candidate) -> str:
+    """A candidate that is not known in the way in which the winner is."""
+    only = "it" if other.stage == "estimated" else "the first"
+    return f"{time_words(other)}{_memory(other)}; not compared, since only {only} is an estimate"
 
 
 def is_alone_beside(winner: Candidate, other: Candidate, proof: Proof | None) -> bool:

@@ -2,7 +2,7 @@
 
 from spmd_core.search import TOP, Answer, Candidate, StandardSharding, price_per_billion
 from spmd_core.words.facts import fact_words
-from spmd_core.words.search.answer import proof_sentence
+from spmd_core.words.search.answer import proof_sentence, search_headline
 from spmd_core.words.search.candidates import rule_words
 
 
@@ -11,6 +11,7 @@ def answer_json(answer: Answer, top: int = TOP) -> dict[str, object]:
     winner, proof = answer.winner, answer.proof
     return {
         "search": answer.question.id,
+        "headline": search_headline(answer),
         "question": answer.question.to_json(),
         "space": answer.space,
         "pruned": dict(answer.pruned),

@@ -7,7 +7,8 @@ import pytest
 from bench.values import ENVIRONMENT
 from spmd_core.results import INEXPRESSIBLE, Estimate, Result
 from spmd_core.search import Answer, Space, models, read_array_question, read_question
-from spmd_core.search.behind import DRAWN, MARGIN, REASON, Trust, estimate_s, rejudged, trust
+from spmd_core.search.behind import DRAWN, MARGIN, REASON, Trust, rejudged, trust
+from spmd_core.search.scaled import estimate_s
 from spmd_core.trials.searching import choice as choosing
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import answered
@@ -79,10 +80,24 @@ def test_nothing_is_ruled_out_by_estimates_before_enough_were_drawn(monkeypatch)
         for each in chosen.next(Answer(QUESTION, len(found), tuple(found), False)):
             found[each.number] = compiled(each, 1.0)
         runs += 1
-    assert runs == 2 * 4 and len(chosen._drawn) == 4
+    known = Answer(QUESTION, len(found), tuple(found), False).standards
+    assert len(chosen._drawn) == 4 and runs <= len(known) + 2 * 4
     assert all(each.reason == REASON and estimate_s(each) > MARGIN * best for each in ruled)
     again = CandidateChoice(QUESTION, 10**4, draws=True)
     assert again._order == chosen._order  # of the question alone
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:4x4"])
+def test_the_standard_shardings_come_first(target):
+    question = read_array_question(SPEC | {"target": target})
+    found = list(Space(question, 2).candidates())
+    chosen = CandidateChoice(question, len(found), draws=target != "cpu:8")
+    answer = Answer(question, len(found), tuple(found), False)
+    standard = {each.candidate.point.key for each in answer.standards if each.candidate}
+    assert len(standard) > 2
+    tried = {chosen.next(answer)[0].point.key for _ in standard}
+    assert tried == standard
+    assert chosen.next(answer)[0].point.key not in standard
 
 
 def test_attached_devices_and_other_goals_draw_nothing():

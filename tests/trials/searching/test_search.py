@@ -66,8 +66,9 @@ def test_the_best_is_measured_proven_and_remembered(lab, store):
     # the stand-in's times are alike where the meshes have as many axes
     assert answer.proof.rounds == 100 and answer.proof.faster == answer.winner.name
     assert [each.name for each in answer.ties] == list(answer.proof.comparison.tied)
-    (note,) = answer_json(answer)["notes"]
-    assert note.startswith("cpu:8 is not calibrated: estimates are guesses")
+    guessed, times = answer_json(answer)["notes"]
+    assert guessed.startswith("cpu:8 is not calibrated: estimates are guesses")
+    assert times.startswith("Estimates for cpu:8 are ")
     proven = [each for each in answer.found if each.study == answer.proof.run]
     assert {each.number for each in proven} == set(answer.proof.numbers)
     assert answer.proof.experiment.variants and lab.result(answer.proof.run).comparison
@@ -110,6 +111,42 @@ def test_what_crashes_is_recorded_and_the_others_are_tried(lab, store):
     assert search_headline(answer).startswith(
         f"None of {answer.space} candidates can run: 3 failed, the first of them {failed[0].name}"
     )
+
+
+def test_a_first_run_of_most_of_the_budget_is_kept_and_the_budget_is_used(lab, store, monkeypatch):
+    """Half of the budget is kept for the proof only once there are two to compare."""
+    search(lab, store, mesh={"x": 8}, strategies=["auto"]).run()  # a worker is ready
+    budget_s, steady = 12.0, Runs.steady
+
+    def slow(runs, experiment):
+        time.sleep(0.6 * budget_s if not measured() else 0.0)
+        return steady(runs, experiment)
+
+    def measured():
+        return [each for each in found.answer.found if each.stage == "measured"]
+
+    monkeypatch.setattr(Runs, "steady", slow)
+    found = search(lab, store, budget_s, dims={"rows": 32, "cols": 8})
+    answer = found.run()
+    assert measured()
+    assert found.spent_s >= 0.9 * budget_s or not answer.counts["estimated"]
+
+
+def test_what_is_proven_stays_proven_while_more_is_measured(lab, store, monkeypatch):
+    """A proof takes less than what is kept for it: the time that is left measures more."""
+    few, choose = 3, CandidateChoice.next
+
+    def a_few_each_time(choice, answer):
+        return choose(choice, answer) if found._proof or len(choice.tried) < few else []
+
+    found = search(lab, store)
+    measure = Search._measure
+    monkeypatch.setattr(
+        Search, "_measure", lambda *args: measure(*args) or len(args[2].tried) == few
+    )
+    monkeypatch.setattr(CandidateChoice, "next", a_few_each_time)
+    answer = found.run()
+    assert answer.proof and answer.counts["measured"] > few and answer.complete
 
 
 def test_cancel_keeps_what_was_found(lab, store):
@@ -233,7 +270,12 @@ def test_a_compiler_that_is_not_here_fails_no_candidate(lab, store, monkeypatch)
 
 @pytest.mark.parametrize("few", [1, 60])
 def test_a_search_opened_again_says_what_it_said(lab, store, few, monkeypatch):
-    monkeypatch.setattr("spmd_core.trials.searching.search.MOST_RUNS", few)
+    choose = CandidateChoice.next
+
+    def next_few(choice, answer):
+        return choose(choice, answer) if len(choice.tried) < few else []
+
+    monkeypatch.setattr(CandidateChoice, "next", next_few)
     first = search(lab, store)
     said = first.run()
     again = Search(lab, store, first.question, None).run()

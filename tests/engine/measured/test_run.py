@@ -392,7 +392,7 @@ def test_an_exception_of_a_program_is_its_error_and_points_into_its_text(run, mo
 def test_the_environment_is_that_of_the_measurement(run, environment):
     result = run(**TUTORIAL_LAYER | {"strategies": ["single", "auto"]}).result
     assert environment.dispatch_floor_s is None
-    assert 0 < result.environment.dispatch_floor_s < 0.1
+    assert result.environment.dispatch_floor_s > 0
     assert result.environment.load is not None
     assert "8 simulated devices share" in result.notes[0]
     # it times nothing

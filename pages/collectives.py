@@ -14,7 +14,7 @@ what = inputs.what_input()
 with st.sidebar:
     fields = inputs.fields(what)
 experiment, refusal = state.edit("collectives", fields)
-run = state.run("collectives")
+run = live.joined("collectives", experiment)
 misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
@@ -42,7 +42,7 @@ if status := live.follow("collectives", experiment, run, at_work):
         exports.menu(downloads, status.run, status.experiment)
         bandwidths.draw(result, ago(status.finished_at or status.submitted_at))
 elif run is None:
-    cards.elsewhere(lab().active(), state.last_run("collectives"))
+    cards.shown_before(state.last_run("collectives"))
     if misfit is None:
         bandwidths.before(experiment)
 if experiment.what.has_formula:

@@ -15,7 +15,6 @@ from spmd_lab.ui.compare import (
     variants,
     view as views,
 )
-from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import code, plain
 from spmd_lab.ui.notebook import labels, tour
 
@@ -23,7 +22,7 @@ share = shell.open_page("compare")
 with st.sidebar:
     fields = inputs.compare_fields()
 experiment, refusal = state.edit("compare", fields)
-run = state.run("compare")
+run = live.joined("compare", experiment)
 misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
@@ -75,7 +74,7 @@ if status := live.follow("compare", experiment, run, at_work):
             remedies.draw(view.result)
         comparison.details(view)
 elif run is None:
-    cards.elsewhere(lab().active(), state.last_run("compare"))
+    cards.shown_before(state.last_run("compare"))
     if misfit is None and plan_rows.is_of_plans(experiment):
         plan_rows.show(experiment)
     elif misfit is None and not study.last_answer(experiment):

@@ -8,11 +8,12 @@ from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
 from spmd_lab.ui import links, live, shell
 from spmd_lab.ui.compare import beside
 from spmd_lab.ui.history import listing as history, opening, searches, side_by_side
-from spmd_lab.ui.notebook import archives
+from spmd_lab.ui.notebook import archives, tour
 
 share = shell.open_page("history")
 st.title("History")
 opening.follow()
+tour.guide(*history.asked())
 live.watch_history(live.listed_runs())
 with st.container(horizontal=True, vertical_alignment="bottom"):
     text = st.text_input(
@@ -62,5 +63,5 @@ else:
     )
     st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
 searches.listed(is_open=not runs)
-archives.drop()
+archives.drop(history.asked())
 links.share_box(share, "history")

@@ -38,7 +38,7 @@ experiment, refusal = state.edit(
     | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target},
 )
 placed = with_hosts(layout_of(experiment), experiment, lab().devices(experiment.target))
-run = state.run("layout")
+run = live.joined("layout", experiment)
 misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)

@@ -18,7 +18,7 @@ with st.sidebar:
     fields = plan_inputs.predict_fields()
     price.field()
 experiment, refusal = state.edit("predict", fields)
-run = state.run("predict")
+run = live.joined("predict", experiment)
 can_look = run is None and refusal is None and state.notice("predict") is None
 if can_look and (run := lab().latest(experiment)) is not None:  # below a bad link: of what?
     state.set_run("predict", run)

@@ -30,7 +30,7 @@ with st.sidebar:
     changed = fields.program_fields(program)
 experiment, refusal = state.edit("programs", changed)
 program = experiment.exported or program
-run = state.run("programs")
+run = live.joined("programs", experiment)
 at_work = live.is_at_work(run)
 misfit = None if refusal else links.misfit(experiment)
 verb = "Compile and predict" if experiment.place.is_absent else "Run"

@@ -10,23 +10,12 @@ from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.search import answer, keep, question_inputs
 
 share = shell.open_page("search")
-is_linked = keep.QUERY in st.query_params
 broken = keep.from_query()
 with st.sidebar:
     question, budget_s, refusal = question_inputs.fields()
 broken = keep.still(broken, question)
 keep.write_query(question)
 search = None if broken else running.find(lab(), question)  # of which question, below a bad link?
-# One question, whose estimates take a second, for who comes without a link: a link never computes
-if (
-    search is None
-    and not is_linked
-    and not refusal
-    and question == question_inputs.first()
-    and running.running() < running.AT_ONCE
-):
-    shell.attempt(running.start, lab(), question, None, asker())
-    search = running.find(lab(), question)
 at_work = search is not None and not search.is_over
 
 with st.container(horizontal=True, vertical_alignment="center"):

@@ -37,7 +37,7 @@ from spmd_core.lab import Lab
 from spmd_core.pictures import text as timeline, trace_text
 from spmd_core.results import INEXPRESSIBLE, Result
 from spmd_core.time import baseline, is_current
-from spmd_core.trials import with_stored_remedies
+from spmd_core.trials import with_stored_answers
 from spmd_core.words import experiment_words, model_json, names_of, row_words
 
 __all__ = ["ARGUMENTS", "main"]
@@ -219,7 +219,7 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
     """
     stored = None if fresh else lab.latest(experiment)
     if stored and (result := lab.result(stored)) and is_current(result):
-        result = with_stored_remedies(lab, result)
+        result = with_stored_answers(lab, result)
         return PredictAnswer(
             only(result),
             result,

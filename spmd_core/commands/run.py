@@ -22,7 +22,7 @@ from spmd_core.program import NAME as SHARDINGS
 from spmd_core.results import Result, RunStatus, result_json
 from spmd_core.search import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.time import calibration, with_roofline
-from spmd_core.trials import with_stored_remedies
+from spmd_core.trials import with_stored_answers
 from spmd_core.words import (
     SIZE_COLUMNS,
     kept_words,
@@ -141,8 +141,8 @@ def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
         return None
     with contextlib.suppress(StorageError):
         if lab.notebook.origin(result.run):
-            return with_stored_remedies(lab, result)
-        return with_stored_remedies(lab, result).by_variant(
+            return with_stored_answers(lab, result)
+        return with_stored_answers(lab, result).by_variant(
             lambda each: with_roofline(each, calibration(each.experiment, lab.latest, lab.result))
         )
     return result

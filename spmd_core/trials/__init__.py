@@ -1,12 +1,13 @@
 """Carries out a search, and tries what would remove a collective."""
 
+from spmd_core.trials.known_sizes import known_sizes
 from spmd_core.trials.remedies.attached import beside, is_guessed, with_remedies
 from spmd_core.trials.searching import searches
 from spmd_core.trials.searching.search import FEW, FEW_S, Search
 from spmd_core.trials.searching.work import carried_out
 from spmd_core.trials.trying import remedy_searches
 from spmd_core.trials.trying.remedy_search import RemedySearch
-from spmd_core.trials.trying.remedy_searches import store, with_stored_remedies
+from spmd_core.trials.trying.remedy_searches import store, with_stored_answers
 
 __all__ = [
     "FEW",
@@ -16,9 +17,10 @@ __all__ = [
     "beside",
     "carried_out",
     "is_guessed",
+    "known_sizes",
     "remedy_searches",
     "searches",
     "store",
     "with_remedies",
-    "with_stored_remedies",
+    "with_stored_answers",
 ]

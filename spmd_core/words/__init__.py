@@ -10,6 +10,7 @@ from spmd_core.words import (
     texts,
     traces,
 )
+from spmd_core.words.advice.arrays import ONE_DEVICE_WINS
 from spmd_core.words.advice.doctor import Check, check
 from spmd_core.words.advice.models import (
     convention_words,
@@ -241,6 +242,7 @@ __all__ = [
     "MEANINGS",
     "NOTHING_WORTH",
     "NOT_CALIBRATED",
+    "ONE_DEVICE_WINS",
     "ONLY_EXAMPLES",
     "ONLY_SEARCHED",
     "SIZE_COLUMNS",

@@ -271,13 +271,17 @@ def small_words(named: Sequence[str]) -> str:
     )
 
 
-def out_of_time(seconds: float, left: int, of: int) -> str:
+def out_of_time(seconds: float, took_s: float, left: int, of: int) -> str:
     """Why not all collectives were tried.
 
-    >>> out_of_time(60.0, 2, 4)
-    '2 of 4 collectives are left after 60.0 s'
+    >>> out_of_time(60.0, 310.0, 1, 2)
+    '1 of 2 collectives is left after 310 s: no change is begun after 60 s'
     """
-    return f"{left} of {of} collectives are left after {seconds_text(seconds)}"
+    verb = "is" if left == 1 else "are"
+    return (
+        f"{left} of {of} collectives {verb} left after {seconds_text(took_s)}: no change is begun "
+        f"after {seconds_text(seconds)}"
+    )
 
 
 def doing_words(done: int, of: int, change: str) -> str:

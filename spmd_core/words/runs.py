@@ -215,7 +215,14 @@ def kept_words(result: Result | None) -> str:
         return f"{len(timed)} {what} timed provisionally"
     taken = " to ".join(count_text(count) for count in dict.fromkeys((counts[0], counts[-1])))
     samples = f"{taken} of {count_text(result.experiment.timing.samples)} samples each"
-    return f"{len(timed)} {what} timed, {samples}"
+    further = [
+        each
+        for each in (result.comparison.ratios if result.comparison else ())
+        if (each.rounds or 0) > counts[-1]
+    ]
+    most = max(further, key=lambda each: (each.processes, each.rounds or 0), default=None)
+    ratios = f", ratios of {strategies.rounds_words(most)}" if most else ""
+    return f"{len(timed)} {what} timed, {samples}{ratios}"
 
 
 def floor_words(result: Result) -> str | None:

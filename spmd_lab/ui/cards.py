@@ -1,12 +1,12 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import streamlit as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, link
-from spmd_core.results import RunStatus, RunSummary
+from spmd_core.results import RunSummary
 from spmd_core.words import (
     DOES_NOT_FIT,
     STARTS,
@@ -133,23 +133,16 @@ def stored(experiment: Experiment) -> bool:
     return True
 
 
-def elsewhere(active: Sequence[RunStatus], last: str | None) -> None:
-    """Links to runs that are not of the fields as they are now: those that are active, and the one
-    shown before the fields were edited.
-    """
-    shown = {
-        status.run: "Running now" if status.state == "running" else state_words(status.state)
-        for status in active
-        if not status.compile_only
-    }
-    if last is not None and last not in shown:
-        shown[last] = "Shown before"
-    for run, words in shown.items():
-        status = find(run)
-        if status is not None:
-            st.page_link(
-                page_of(status.experiment),
-                label=f"{plain(words)}: {plain(experiment_words(status.experiment))}",
-                icon=":material/arrow_back:",
-                query_params=query(status.experiment, run),
-            )
+def shown_before(last: str | None) -> None:
+    """A link to the run that the screen showed before its fields were edited."""
+    status = find(last) if last else None
+    if status is None:
+        return
+    at_work = "Running now" if status.state == "running" else state_words(status.state)
+    words = "Shown before" if status.is_over else at_work
+    st.page_link(
+        page_of(status.experiment),
+        label=f"{plain(words)}: {plain(experiment_words(status.experiment))}",
+        icon=":material/arrow_back:",
+        query_params=query(status.experiment, status.run),
+    )

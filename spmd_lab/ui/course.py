@@ -108,16 +108,17 @@ def _program(experiment: Experiment) -> object:
 
 
 def hint(experiment: Experiment) -> None:
-    """Where the screen shows a recipe: what to look at, why, what to try, and its neighbors. Where
-    it shows a change to one: the way back.
+    """Where a link opened a recipe: what to look at, why, what to try, and its neighbors. Where
+    the screen shows a change to one: the way back. Nothing above fields that happen to be those of
+    a recipe.
     """
     screen = screen_of(experiment)
-    recipe = recipe_of(experiment)
+    recipe, last = recipe_of(experiment), state.aside(screen, "recipe")
+    changed = varied(experiment, last) if recipe is None else recipe
+    if changed is None or (changed.name != last and not state.is_linked(screen, experiment)):
+        return
     if recipe is None:
-        # a change to the recipe that the screen showed last finds the way back
-        changed = varied(experiment, state.aside(screen, "recipe"))
-        if changed is not None:
-            _variation(changed)
+        _variation(changed)
         return
     state.set_aside(screen, "recipe", recipe.name)
     before, after = neighbors(recipe)

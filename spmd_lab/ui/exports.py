@@ -21,7 +21,7 @@ from spmd_core.reports import (
 from spmd_core.results import Result, RunSummary, csv_text, json_text
 from spmd_core.script import script_text, why_no_script
 from spmd_core.search import KeptSearch
-from spmd_core.trials import with_stored_remedies
+from spmd_core.trials import with_stored_answers
 from spmd_lab.ui import run_tables
 from spmd_lab.ui.entrance import downloads
 from spmd_lab.ui.lab import find, lab
@@ -123,7 +123,7 @@ def _result(run: str) -> Result:
     result = lab().result(run)
     if result is None:
         raise _gone(run)
-    return with_stored_remedies(lab(), result)
+    return with_stored_answers(lab(), result)
 
 
 def _gone(run: str) -> RequestError:

@@ -60,6 +60,7 @@ def from_query(screen: str) -> None:
         return
     if opened != _shown(screen):
         state.replace(screen, opened)
+    state.set_aside(screen, "linked", opened.id)
     state.set_notice(screen, None)
     state.set_run(screen, run or _answer_here(screen, opened))
 

@@ -65,11 +65,17 @@ def follow(
     drawn anew, or its button would stay disabled.
     """
     if run is None:
+        _join(experiment)
         return None
     status = find(run)
     if status is None:
         st.info(plain(links.no_run(run, _button(screen, experiment))), icon=":material/link_off:")
-        st.page_link("pages/history.py", label="Open History", icon=":material/move_to_inbox:")
+        st.page_link(
+            "pages/history.py",
+            label="Import its archive on History",
+            icon=":material/move_to_inbox:",
+            query_params={"runs": run},
+        )
         cards.stored(experiment)
         return None
     if status.experiment != experiment:
@@ -90,6 +96,35 @@ def follow(
 def _button(screen: str, experiment: Experiment) -> str:
     """What the button of a screen that starts this is called."""
     return "Calibrate" if experiment.workload == CALIBRATION.name else _BUTTONS[screen]
+
+
+def joined(screen: str, experiment: Experiment) -> str | None:
+    """Returns the run that a screen shows, after it takes up one at work of just these fields.
+
+    Two tabs of one link show the same run, whichever tab started it.
+    """
+    run = state.run(screen)
+    if run is None and state.notice(screen) is None and (run := _at_work_on(experiment)):
+        state.set_run(screen, run)
+    return run
+
+
+def _at_work_on(experiment: Experiment) -> str | None:
+    return next(
+        (
+            each.run
+            for each in lab().active()
+            if each.experiment == experiment and not each.compile_only
+        ),
+        None,
+    )
+
+
+@st.fragment(run_every=IDLE_S)
+def _join(experiment: Experiment) -> None:
+    """Draw the screen again when a run of its fields is at work, started in another tab."""
+    if _at_work_on(experiment):
+        st.rerun()
 
 
 def is_at_work(run: str | None) -> bool:

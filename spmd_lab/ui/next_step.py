@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.results import Result
-from spmd_core.trials import with_stored_remedies
+from spmd_core.trials import with_stored_answers
 from spmd_core.words import CONFIRM, confirmation
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
@@ -22,7 +22,7 @@ def draw(result: Result) -> None:
                 icon=":material/repeat:",
                 query_params=cards.query(confirmed),
             )
-    result = with_stored_remedies(lab(), result)
+    result = with_stored_answers(lab(), result)
     if result.next is None:
         return
     with st.container(key="next"):

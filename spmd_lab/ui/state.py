@@ -233,6 +233,11 @@ def set_link(screen: str, query: tuple[str, str] | None) -> None:
     st.session_state[_durable(screen, "link")] = query
 
 
+def is_linked(screen: str, experiment: Experiment) -> bool:
+    """Returns True if the experiment was opened by a link, not typed."""
+    return aside(screen, "linked") == experiment.id
+
+
 def notice(screen: str) -> Notice | None:
     """The notice on the link that was opened, until the next edit."""
     return st.session_state.get(_durable(screen, "notice"))
@@ -262,15 +267,6 @@ def aside(screen: str, name: str) -> Any:
 def set_aside(screen: str, name: str, value: Any) -> None:
     """Note something beside the experiment."""
     st.session_state[_durable(screen, f"aside.{name}")] = value
-
-
-def once(screen: str, name: str, sentence: str | None) -> str | None:
-    """A sentence about the link that was opened: the latest one, also after the address has
-    changed.
-    """
-    if sentence is not None:
-        set_aside(screen, name, sentence)
-    return aside(screen, name)
 
 
 def first_look(target: str) -> bool:

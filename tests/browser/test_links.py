@@ -1,9 +1,16 @@
 """Links in a browser: a deep link after a restart, sharing, and what a screen before left."""
 
+from contextlib import closing
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from playwright.sync_api import expect
 
 from bench.browser import PATIENCE_MS, answered, fields_say, settled, visit
+from bench.values import result, strategy
+from spmd_core.experiment import link_path
+from spmd_core.lab import Lab
+from tests.ui.predictions import store
 
 
 def test_a_deep_link_right_after_a_restart_opens_its_screen(server, page, link):
@@ -70,3 +77,36 @@ def test_a_filter_in_a_link_is_kept_and_starts_nothing_on_the_next_screen(server
     page.get_by_role("button", name="Share").wait_for()  # what it draws last
     settled(page)
     assert page.get_by_text("This link cannot be opened").count() == 0
+
+
+def test_an_archive_completes_the_link_that_asked_for_it(server, page, tmp_path):
+    """The link of a run that is not here leads to History, which keeps it until it is imported."""
+    runs = [f"20260102-000000-{letter * 6}" for letter in "ab"]
+    for at, run in enumerate(runs):
+        store(tmp_path, result({"auto": strategy((at + 1) * 1e-5)}, run=run))
+    with closing(Lab.open(tmp_path, serve=False)) as lab:
+        archives = []
+        for at, run in enumerate(runs):
+            archives.append(tmp_path / f"{at}.spmdlab")
+            with archives[-1].open("wb") as file:
+                lab.archives.export([run], file)
+        link = link_path(lab.status(runs[0]).experiment, runs[0])
+    visit(page, server.url + link)
+    page.get_by_role("link", name="Import its archive on History").click()
+    page.wait_for_url(f"**/history?runs={runs[0]}")
+    _import(page, archives[0])
+    page.wait_for_url(f"**/compare?*run={runs[0]}")
+    expect(page.locator(".st-key-answer h3")).to_contain_text("10 µs")
+    visit(page, f"{server.url}/history?runs={','.join(runs)}")
+    expect(page.get_by_text(f"The link names {runs[1]}, not stored here")).to_be_visible()
+    _import(page, archives[1])
+    expect(page.get_by_role("heading", name="Side by side")).to_be_visible()
+    expect(page.get_by_text("not stored here")).to_have_count(0)
+    page.get_by_test_id("stExpander").get_by_role("link", name="Dense layer").wait_for()
+    named = parse_qs(urlsplit(page.url).query)["runs"][0].split(",")
+    assert sorted(named) == runs
+
+
+def _import(page, archive) -> None:
+    page.get_by_text("Import an archive of runs").click()
+    page.get_by_test_id("stFileUploader").locator("input").set_input_files(archive)

@@ -4,6 +4,7 @@ screens themselves.
 
 import pytest
 
+from bench.values import result, strategy
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.lab.store.store import Store
@@ -13,6 +14,7 @@ from spmd_core.recipes.variations import VARIATIONS, variation_of
 from spmd_core.words import ONLY_EXAMPLES
 from spmd_lab.ui import course
 from tests.ui import opened
+from tests.ui.predictions import store
 
 pytestmark = pytest.mark.slow
 
@@ -188,3 +190,36 @@ def test_runs_that_a_search_made_take_neither_the_examples_nor_the_tour_away(
     assert list(shown.dataframe[0].value["Run"]) and not shown.exception
     assert set(shown.dataframe[0].value["Run"]) == set(examples.run_ids())
     assert ONLY_EXAMPLES in read(shown)  # they are not taken for runs of one's own
+
+
+def test_the_last_stop_of_the_tour_shows_its_rows_beside_own_runs_and_deletes_none(
+    data_folder, monkeypatch
+):
+    monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
+    opened("history")  # takes the examples in
+    own = result({"auto": strategy(1e-5)})
+    store(data_folder, own)
+    stop = examples.tour()[-1]
+    shown = opened("history", runs=",".join(stop.runs))
+    rows = list(shown.dataframe[0].value["Run"])
+    assert own.run in rows and set(stop.runs) <= set(rows)
+    said = read(shown)
+    assert f"Tour, {len(examples.tour())} of" in said and "hidden by the filters" not in said
+    assert not [each for each in shown.button if each.label.startswith("Delete")]
+    other = opened("history", runs=own.run)
+    assert [each for each in other.button if each.label.startswith("Delete")]
+
+
+def test_a_recipe_opens_by_its_link_and_never_above_what_was_typed(data_folder):
+    recipe = RECIPES["layer"]
+    dim, size = next(iter(recipe.experiment.sizes.items()))
+    near = recipe.experiment.vary(dims=recipe.experiment.sizes | {dim: 2 * size})
+    shown = opened(recipe.screen, experiment=link.encode(near))
+    next(field for field in shown.number_input if field.label == dim).set_value(size).run()
+    assert recipe.look_at not in read(shown) and "recipe" not in read(shown)
+    shown = opened(recipe.screen, experiment=link.encode(recipe.experiment))
+    assert recipe.look_at in read(shown)
+    next(field for field in shown.number_input if field.label == dim).set_value(2 * size).run()
+    assert "A variation of recipe" in read(shown)
+    next(field for field in shown.number_input if field.label == dim).set_value(size).run()
+    assert recipe.look_at in read(shown), "the way back"

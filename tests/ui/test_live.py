@@ -107,3 +107,29 @@ def test_while_a_run_is_at_work_there_is_nothing_to_start(lab, page):
     screen = opened(page, experiment=link.encode(EXPERIMENTS[page]), run=RUN)
     assert button(screen, BUTTONS[page]).disabled is True
     assert button(screen, "Cancel").disabled is False
+
+
+@pytest.mark.parametrize("page", EXPERIMENTS)
+def test_two_tabs_of_one_link_show_the_run_that_either_starts(lab, page):
+    """Others' runs, of other fields, are in no tab."""
+    code = link.encode(EXPERIMENTS[page])
+    before, other = opened(page, experiment=code), opened(page)
+    run = lab.submit(EXPERIMENTS[page])
+    after = opened(page, experiment=code)
+    before.run()
+    assert query_of(before) == query_of(after) == run
+    assert followed(before) == followed(after) == [f"cancel:{run}"]
+    if page == "compare":
+        other.run()
+        assert not followed(other) and not query_of(other)
+    lab.cancel(run)
+
+
+def query_of(screen: AppTest) -> str:
+    run = screen.query_params.get("run", "")
+    return run if isinstance(run, str) else run[0]
+
+
+def followed(screen: AppTest) -> list[str]:
+    assert not screen.exception
+    return [each.key for each in screen.button if each.key.startswith("cancel:")]

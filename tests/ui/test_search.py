@@ -1,5 +1,5 @@
-"""The Search screen without a browser: nothing but the first question's estimates runs by itself,
-what is stored is shown, and a bad link or field is one sentence.
+"""The Search screen without a browser: nothing runs by itself, what is stored is shown, and a bad
+link or field is one sentence.
 """
 
 import pytest
@@ -46,8 +46,9 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     assert "candidate" not in opened("search", search=encode(question), candidate="x").query_params
     fit = search.answer.space - sum(search.answer.pruned.values())
     assert f"{fit:,} candidates in {len(search.answer.shardings):,} rows" in text
-    past = opened("search")
-    first_one = running.find(lab, read_question(DEFAULT))
+    past = opened("search")  # opening computes nothing
+    assert "Press Search" in said(past) and running.find(lab, read_question(DEFAULT)) is None
+    first_one = running.start(lab, read_question(DEFAULT), None)
     until(lambda: first_one.is_over)
     past.run()
     assert first_one.answer.winner.name in said(past) and first_one.budget_s is None

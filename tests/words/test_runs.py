@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from bench.values import result, strategy
+from bench.values import comparison, result, strategy
 from spmd_core.answers import measuring_table, samples_table
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
 from spmd_core.results import EXAMPLES, Origin, RunStatus
-from spmd_core.words import ago, environment_words, experiment_words, origin_words
+from spmd_core.words import ago, environment_words, evidence_words, experiment_words, origin_words
 from spmd_core.words.runs import (
     compile_words,
     floor_words,
@@ -52,6 +52,11 @@ def test_what_a_run_has_that_ended_before_it_was_done():
     ):
         assert kept_words(result(strategies)) == words
     assert kept_words(None) == "nothing measured or compiled"
+    pair = comparison("auto", ("single", 2.0, True))
+    pair["ratios"][0] |= {"rounds": 415, "processes": 3}
+    ended = result({"auto": strategy(25e-6), "single": strategy(5e-5)}, comparison=pair)
+    assert kept_words(ended).endswith("5 of 20 samples each, ratios of 415 rounds in 3 processes")
+    assert "415 rounds in 3 processes" in (evidence_words(ended) or "")
 
 
 def test_what_a_run_is_doing():

@@ -77,8 +77,8 @@ class RemedySearch(Work):
 
     def run(self) -> Answers:
         """Try the collectives that are worth it, strategy by strategy, the longest first."""
-        state = "stopped"
-        self._until = time.monotonic() + self.seconds
+        state, began = "stopped", time.monotonic()
+        self._until = began + self.seconds
         try:
             work = [
                 (self.result.row(name), each)
@@ -97,7 +97,8 @@ class RemedySearch(Work):
             self.done = self.of - len(left)
             self._work_off([self._trial(row, target) for row, target in left])
             if not self.is_cancelled and self.done < self.of:
-                self.problem = out_of_time(self.seconds, self.of - self.done, self.of)
+                took_s = time.monotonic() - began
+                self.problem = out_of_time(self.seconds, took_s, self.of - self.done, self.of)
             elif not self.is_cancelled:
                 state = "done"
             else:

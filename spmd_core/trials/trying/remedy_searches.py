@@ -4,6 +4,7 @@ from math import inf
 
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Remedies
 from spmd_core.results import Result
+from spmd_core.trials.known_sizes import with_known_sizes
 from spmd_core.trials.remedies.attached import Answers, with_remedies
 from spmd_core.trials.searching.registry import Registry
 from spmd_core.trials.trying.remedy_search import RemedySearch, from_stored
@@ -37,10 +38,12 @@ def known(lab: Lab, run: str) -> tuple[str, Answers] | None:
     return ("cancelled" if stored[0] == "running" else stored[0]), stored[1]
 
 
-def with_stored_remedies(lab: Lab, result: Result) -> Result:
-    """A result with what removes its collectives, so far."""
+def with_stored_answers(lab: Lab, result: Result) -> Result:
+    """Returns a result with what removes its collectives so far, and with the next thing to try by
+    that and by the stored sizes.
+    """
     answers = known(lab, result.run)
-    return with_remedies(result, answers[1]) if answers else result
+    return with_known_sizes(lab, with_remedies(result, answers[1]) if answers else result)
 
 
 def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> RemedySearch:

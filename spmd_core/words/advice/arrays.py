@@ -14,6 +14,7 @@ from spmd_core.time import closed_form_s, formula_of, times_where_run
 from spmd_core.words.advice import sentences as words
 from spmd_core.words.advice.removals import remedied
 
+ONE_DEVICE_WINS = "one_device_wins"  # a rule, whose advice the stored sizes may refute
 FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
 GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: times as many, and at least so many
 MOST_DOUBLINGS = 40
@@ -78,7 +79,7 @@ def one_device_wins(facts: Facts) -> Next | None:
         return None
     ratio = sharded[0].ratio  # which the answer names
     sentence = words.one_device_words(ratio, answer.fastest, _grown_sizes(facts, larger))
-    return Next(rule="one_device_wins", number=ratio, experiment=larger, sentence=sentence)
+    return Next(rule=ONE_DEVICE_WINS, number=ratio, experiment=larger, sentence=sentence)
 
 
 def idle_axis(facts: Facts) -> Next | None:

@@ -17,8 +17,8 @@ def dispatch_words(share: float, floor_s: float, sizes: Mapping[str, int]) -> st
 def one_device_words(ratio: float, best: str, sizes: Mapping[str, int]) -> str:
     """Sharding does not pay at this size."""
     return (
-        f"Sharding takes {ratio:.3g}× as long as {title(best)} here: try {_sizes(sizes)}, "
-        "where each device has more to do."
+        f"Sharding takes {ratio:.3g}× as long as {title(best)} here: try whether it still does at "
+        f"{_sizes(sizes)}."
     )
 
 

@@ -7,7 +7,8 @@ import streamlit as st
 
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.search import SizePoint, at_sizes, point_of
+from spmd_core.search import SizePoint, at_sizes
+from spmd_core.trials import known_sizes
 from spmd_core.words import SIZE_COLUMNS, point_size_words, size_headline, size_rows, sizes_offer
 from spmd_lab.ui import live
 from spmd_lab.ui.charts.bandwidth import BYTES_LABELS
@@ -35,7 +36,7 @@ def draw(view: View) -> None:
     if at_work(experiments):
         _watch(experiments)
         return
-    points = known(experiments)
+    points = known_sizes(lab(), experiments)
     missing = [point.experiment for point in points if point.run is None]
     if len(missing) < len(points):
         _show(points)
@@ -55,12 +56,6 @@ def at_work(experiments: Sequence[Experiment]) -> list[str]:
     return [status.run for status in lab().active() if status.experiment.id in ids]
 
 
-def known(experiments: Sequence[Experiment]) -> list[SizePoint]:
-    """Each size with its newest stored run."""
-    runs = [(each, lab().latest(each)) for each in experiments]
-    return [point_of(each, lab().result(run) if run else None) for each, run in runs]
-
-
 @st.fragment(run_every=2 * live.INTERVAL_S)
 def _watch(experiments: tuple[Experiment, ...]) -> None:
     """What is known so far, until all are over."""
@@ -72,7 +67,7 @@ def _watch(experiments: tuple[Experiment, ...]) -> None:
         st.progress(over / len(experiments), text=f"{over} of {len(experiments)} sizes")
         if st.button("Cancel", key="sizes:cancel", icon=":material/stop_circle:"):
             attempt(as_viewer, lab().cancel, *active)
-    _show(known(experiments))
+    _show(known_sizes(lab(), experiments))
 
 
 def _show(points: Sequence[SizePoint]) -> None:

@@ -1,5 +1,6 @@
 """The parts of the History screen: picking runs, and what can be done with them."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import pandas as pd
@@ -21,7 +22,7 @@ from spmd_lab.ui import cards, exports, run_tables, shell, state, tables
 from spmd_lab.ui.compare import view
 from spmd_lab.ui.lab import as_viewer, lab, room
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.notebook import archives, collections, labels, outcome
+from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
@@ -40,13 +41,17 @@ def listed(
     workload: str | None, state: str | None, text: str | None
 ) -> tuple[Sequence[RunSummary], int]:
     """The runs that fit the filters; those of searches, which are many and quick, on demand, and
-    how many these are. Results that came with the program as long as there are no others.
+    how many these are. Results that came with the program as long as there are no others, and
+    those that the link names.
     """
-    source = "imported" if lab().history(limit=1, searched=False) else "examples"
+    own = "imported" if lab().history(limit=1, searched=False) else "examples"
 
-    def stored(searched: bool | None) -> Sequence[RunSummary]:
+    def stored(
+        searched: bool | None, source: str = own, runs: Sequence[str] = ()
+    ) -> Sequence[RunSummary]:
         return lab().history(
             source=source,
+            runs=runs,
             workload=workload,
             state=state,
             text=text,
@@ -64,23 +69,26 @@ def listed(
         "and what was compiled to see what would remove a collective.",
     )
     runs = stored(False if is_left_out else None)
-    if runs and source == "examples":
+    if own != "examples" and (linked := _named(asked(), runs)):
+        runs = [*stored(None, "examples", linked), *runs]
+    if runs and own == "examples":
         st.caption(ONLY_EXAMPLES)
     return runs, len(of_searches)
 
 
 def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """The table of runs; those that are ticked, in its order, then those that a filter hides."""
-    asked = [name for name in st.query_params.get(_RUNS, "").split(",") if name]
-    hidden = _hidden(asked, runs)
-    missing = not_here("", asked, [run.run for run in (*runs, *hidden)])
-    if sentence := state.once("history", "missing", missing):
+    named = asked()
+    hidden = _hidden(named, runs)
+    known = {run.run for run in (*runs, *hidden)}
+    if sentence := not_here("", named, known):
         st.info(plain(sentence), icon=":material/link_off:")
-    rows = [at for at, run in enumerate(runs) if run.run in asked]
+    rows = [at for at, run in enumerate(runs) if run.run in named]
+    linked = [name for name in named if name in known]
     if state.aside("history", "ticked") not in (
         None,
-        asked,
-    ):  # the viewer went back, or opened a link
+        linked,
+    ):  # the viewer went back, or opened a link, or what it names was imported
         state.set_aside("history", "opened", (state.aside("history", "opened") or 0) + 1)
     # rows are picked by number: a table with other rows must not inherit the numbers
     key = f"runs:{hash(tuple(run.run for run in runs))}:{state.aside('history', 'opened')}"
@@ -104,9 +112,11 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     ticked = [run.run for run in picked]
     state.set_aside("history", "ticked", ticked)
     _cards(runs, ticked)
-    if ticked and ticked != asked:
-        st.query_params[_RUNS] = ",".join(ticked)
-    elif not ticked:
+    # an archive may bring what is missing: the link stays complete until then
+    wanted = [*ticked, *(name for name in named if name not in known)]
+    if wanted and ticked != linked:
+        st.query_params[_RUNS] = ",".join(wanted)
+    elif not wanted:
         st.query_params.pop(_RUNS, None)
     return picked
 
@@ -120,7 +130,7 @@ def _cards(runs: Sequence[RunSummary], ticked: Sequence[str]) -> None:
             "Stored runs: tap to tick",
             list(shown),
             selection_mode="multi",
-            format_func=lambda run: _card(shown[run]),
+            format_func=_labels(list(shown.values())).__getitem__,
             key="cards",
             on_change=_tick,
             args=(tuple(shown),),
@@ -131,12 +141,20 @@ def _cards(runs: Sequence[RunSummary], ticked: Sequence[str]) -> None:
 
 def _tick(shown: Sequence[str]) -> None:
     """Take the cards that are ticked into the address; runs that no card shows stay ticked."""
-    asked = [name for name in st.query_params.get(_RUNS, "").split(",") if name]
-    ticked = [*st.session_state["cards"], *(name for name in asked if name not in shown)]
+    ticked = [*st.session_state["cards"], *(name for name in asked() if name not in shown)]
     if ticked:
         st.query_params[_RUNS] = ",".join(ticked)
     else:
         st.query_params.pop(_RUNS, None)
+
+
+def _labels(runs: Sequence[RunSummary]) -> dict[str, str]:
+    """A card's label by run. The browser reports the label that was pressed: equal ones end with
+    the run.
+    """
+    labels = {run.run: _card(run) for run in runs}
+    often = Counter(labels.values())
+    return {run: f"{label} · {run}" if often[label] > 1 else label for run, label in labels.items()}
 
 
 def _card(run: RunSummary) -> str:
@@ -165,11 +183,22 @@ def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
     } | tables.wide_enough(table)
 
 
+def asked() -> list[str]:
+    """The runs that the link names."""
+    return [name for name in st.query_params.get(_RUNS, "").split(",") if name]
+
+
 def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Ticked runs that are stored, and that the filters keep out of the table."""
+    names = _named(asked, runs)
+    return list(lab().history(runs=names)) if names else []
+
+
+def _named(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[str]:
+    """Names of a link, at most _MOST_HIDDEN, without those of `runs`."""
     shown = {run.run for run in runs}
     names = [name for name in dict.fromkeys(asked) if name not in shown and len(name) <= 64]
-    return list(lab().history(runs=names[:_MOST_HIDDEN])) if names else []
+    return names[:_MOST_HIDDEN]
 
 
 def not_here(what: str, asked: Sequence[str], known: Collection[str]) -> str | None:
@@ -241,6 +270,8 @@ def actions(picked: Sequence[RunSummary], runs: Sequence[RunSummary]) -> None:
         collections.add([run.run for run in picked])
         if len(picked) > 1:
             archives.download([run.run for run in picked])
+        if tour.at([run.run for run in picked]) is not None:
+            return  # its results are to be looked at
         names = f"{len(picked)} runs" if len(picked) > 1 else "this run"
         with st.popover(f"Delete {names}", icon=":material/delete:"):
             st.markdown(f"Delete {names} with everything measured? This cannot be undone.")

@@ -20,11 +20,12 @@ def follow() -> None:
         st.switch_page(
             cards.page_of(status.experiment), query_params=cards.query(status.experiment, run)
         )
+    if links.RUN_ID.fullmatch(run):
+        st.query_params["runs"] = run  # which is missing, and may be imported
+        return
     st.info(
         plain(
-            f"The link names run {shorten(run, 40)}, not stored here: deleted, or of another "
-            "machine. Ask its sender for the archive, and drop it below; or for the long link of "
-            "the screen, which has the experiment itself."
+            f"The link names run {shorten(run, 40)}, which is not the id of a run: copy all of it."
         ),
         icon=":material/link_off:",
     )

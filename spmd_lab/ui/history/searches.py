@@ -14,7 +14,7 @@ from spmd_core.reports import (
     searches_table,
 )
 from spmd_core.search import KeptSearch
-from spmd_lab.ui import exports, shell, state
+from spmd_lab.ui import exports, shell
 from spmd_lab.ui.history import side_by_side
 from spmd_lab.ui.history.listing import not_here
 from spmd_lab.ui.lab import as_viewer, lab, may_act
@@ -30,8 +30,8 @@ def listed(is_open: bool) -> None:
     """Every search with an answer; and what can be done with those that are ticked."""
     every = lab().searches.listed()
     asked = [name for name in st.query_params.get(_SEARCHES, "").split(",") if name]
-    missing = not_here("search ", asked, [each.id for each in every])
-    if sentence := state.once("history", "missing searches", missing):
+    known = {each.id for each in every}
+    if sentence := not_here("search ", asked, known):
         st.info(plain(sentence), icon=":material/link_off:")
     if not every:
         return
@@ -56,11 +56,14 @@ def listed(is_open: bool) -> None:
             },
         )
         picked = [every[at] for at in sorted(event.selection.rows) if at < len(every)]
-        if picked:
-            st.query_params[_SEARCHES] = ",".join(each.id for each in picked)
-            _actions(picked)
+        wanted = [*(each.id for each in picked), *(name for name in asked if name not in known)]
+        if wanted:
+            st.query_params[_SEARCHES] = ",".join(wanted)
         else:
             st.query_params.pop(_SEARCHES, None)
+        if picked:
+            _actions(picked)
+        else:
             st.caption("Tick one to read, report or archive it, two to eight to compare them.")
 
 

@@ -33,7 +33,7 @@ from spmd_lab.ui import cards, choices, exports, price, run_tables
 from spmd_lab.ui.charts import by_strategy
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.notebook import labels, outcome, tour
+from spmd_lab.ui.notebook import labels, outcome
 from spmd_lab.ui.shell import draw_table
 from spmd_lab.ui.tables import sheet, table_frame
 
@@ -59,7 +59,6 @@ def draw(runs: Sequence[RunSummary]) -> None:
     """How the runs compare; then each as a card or row, named A to H, their times, and what differs
     in experiments and communication.
     """
-    tour.guide(*(run.run for run in runs))
     st.subheader("Side by side", anchor=False)
     subjects = [Subject(run, lab().result(run.run)) for run in runs]
     compared = compare_runs(subjects, _baseline(subjects))

@@ -7,12 +7,13 @@ import streamlit as st
 
 from spmd_core.base import LabError
 from spmd_core.words import imported_words
-from spmd_lab.ui import exports, shell
-from spmd_lab.ui.lab import as_viewer, lab, may_act, takes_files
+from spmd_lab.ui import cards, exports, shell
+from spmd_lab.ui.lab import as_viewer, find, lab, may_act, takes_files
 from spmd_lab.ui.markdown import plain
 
 _SUFFIX = "spmdlab"
-_TAKEN = "archive:taken"  # the id of the file that was imported last, and what became of it
+_TAKEN = "archive:taken"  # the id of the file imported last, what became of it, and its runs
+_MOST_NAMED = 8  # runs of an archive that are named
 
 
 def download(runs: Sequence[str]) -> None:
@@ -21,8 +22,10 @@ def download(runs: Sequence[str]) -> None:
     exports.file_button("Archive", lambda: exports.archive_of(runs), name, "To import elsewhere.")
 
 
-def drop() -> None:
-    """A place to drop an archive; what became of the last one."""
+def drop(asked: Sequence[str]) -> None:
+    """A place to drop an archive; what became of the last one, and its runs. An archive with the
+    one run that the link names (`asked`) opens it.
+    """
     if not may_act() or not takes_files():
         return
     box = st.expander("Import an archive of runs", icon=":material/move_to_inbox:", key="archive")
@@ -31,22 +34,33 @@ def drop() -> None:
         if dropped is None:
             st.session_state.pop(_TAKEN, None)
             return
-        file, sentences = st.session_state.get(_TAKEN, (None, ()))
+        file, sentences, runs = st.session_state.get(_TAKEN, (None, (), ()))
         if file != dropped.file_id:
-            sentences = _import(dropped.name, dropped.getvalue())
-            st.session_state[_TAKEN] = (dropped.file_id, sentences)
+            sentences, runs = _import(dropped.name, dropped.getvalue())
+            st.session_state[_TAKEN] = (dropped.file_id, sentences, runs)
+            _complete(asked, runs)
             st.rerun()
         first, *refused = sentences
         st.info(plain(first), icon=":material/move_to_inbox:")
+        for summary in lab().history(runs=runs[:_MOST_NAMED]) if runs else ():
+            cards.run_row(summary)
         for sentence in refused:
             shell.refusal(sentence)
 
 
-def _import(name: str, data: bytes) -> tuple[str, ...]:
-    """What became of the archive, and why runs of it were refused."""
+def _complete(asked: Sequence[str], imported: Sequence[str]) -> None:
+    """Go to the run that a link named and that was missing until now."""
+    if len(asked) == 1 and asked[0] in imported and (status := find(asked[0])) is not None:
+        query = cards.query(status.experiment, status.run)
+        st.switch_page(cards.page_of(status.experiment), query_params=query)
+
+
+def _import(name: str, data: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What became of the archive, and why runs of it were refused; the runs that are here now."""
     try:
         taken = as_viewer(lab().archives.import_file, io.BytesIO(data), name)
     except LabError as error:
-        return ("Nothing was imported.", str(error))
+        return ("Nothing was imported.", str(error)), ()
     words = imported_words(len(taken.imported), len(taken.present), len(taken.refused))
-    return (words, *(each.reason for each in taken.refused[:10]))
+    refused = (each.reason for each in taken.refused[:10])
+    return (words, *refused), (*taken.imported, *taken.present)

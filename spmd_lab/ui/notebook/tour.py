@@ -1,5 +1,7 @@
 """The tour: five clicks over results that came with the program; nothing runs for it."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from spmd_lab.ui import cards, state
@@ -30,18 +32,23 @@ def listed() -> None:
             _clicks()
 
 
+def at(runs: Sequence[str]) -> int | None:
+    """Returns the index of the stop of the tour that shows these runs; None where none does."""
+    stops = tour()
+    return next((at for at, stop in enumerate(stops) if set(stop.runs) == set(runs)), None)
+
+
 def guide(*runs: str) -> bool:
     """Where what is shown is a stop of the tour, what to look at, and the next click; whether it
     is.
     """
-    stops = tour()
-    at = next((at for at, stop in enumerate(stops) if set(stop.runs) == set(runs)), None)
-    if at is None or not stored():
+    stops, place = tour(), at(runs)
+    if place is None or not stored():
         return False
     with st.container(border=True, key="tour"):
-        st.markdown(f"{_ICON} **Tour, {at + 1} of {len(stops)}:** {plain(stops[at].look)}")
-        if at + 1 < len(stops):
-            _link(at + 1, "Next: ")
+        st.markdown(f"{_ICON} **Tour, {place + 1} of {len(stops)}:** {plain(stops[place].look)}")
+        if place + 1 < len(stops):
+            _link(place + 1, "Next: ")
         else:
             st.page_link(
                 "pages/compare.py",

@@ -15,9 +15,13 @@ _ADD = (
 
 
 def add_variant(experiment: Experiment) -> None:
-    """A button that makes a study of an experiment and a copy of it."""
+    """A button that opens Compare with a study of an experiment and a copy of it."""
     if st.button(
-        "Add a variant", icon=":material/add:", key="predict:variant", type="tertiary", help=_ADD
+        "With a variant, on Compare",
+        icon=":material/arrow_forward:",
+        key="predict:variant",
+        type="tertiary",
+        help=_ADD,
     ):
         _open([experiment, experiment], at=1)
 

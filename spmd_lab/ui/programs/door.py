@@ -113,12 +113,14 @@ def _take_declared() -> None:
 
 def guide(is_open: bool) -> None:
     """The lines that export a program, from the page that documents them."""
-    with st.expander("How to write such a file: ten lines where your step is jitted", is_open):
+    code = lines()
+    count = len([line for line in code.splitlines() if line.strip()])
+    with st.expander(f"How to write such a file: {count} lines where your step is jitted", is_open):
         st.markdown(
             "Paste them where your step is jitted. Nothing runs and no data is needed: abstract "
             "arguments are enough."
         )
-        st.code(lines(), language="python")
+        st.code(code, language="python")
 
 
 def lines() -> str:

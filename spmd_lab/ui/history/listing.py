@@ -112,13 +112,17 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     ticked = [run.run for run in picked]
     state.set_aside("history", "ticked", ticked)
     _cards(runs, ticked)
-    # an archive may bring what is missing: the link stays complete until then
-    wanted = [*ticked, *(name for name in named if name not in known)]
-    if wanted and ticked != linked:
-        st.query_params[_RUNS] = ",".join(wanted)
-    elif not wanted:
-        st.query_params.pop(_RUNS, None)
+    if ticked != linked:  # an archive may bring what is missing: the link keeps it
+        _name([*ticked, *(name for name in named if name not in known)])
     return picked
+
+
+def _name(runs: Sequence[str]) -> None:
+    """Make the address name these runs."""
+    if runs:
+        st.query_params[_RUNS] = ",".join(runs)
+    else:
+        st.query_params.pop(_RUNS, None)
 
 
 def _cards(runs: Sequence[RunSummary], ticked: Sequence[str]) -> None:
@@ -141,11 +145,7 @@ def _cards(runs: Sequence[RunSummary], ticked: Sequence[str]) -> None:
 
 def _tick(shown: Sequence[str]) -> None:
     """Take the cards that are ticked into the address; runs that no card shows stay ticked."""
-    ticked = [*st.session_state["cards"], *(name for name in asked() if name not in shown)]
-    if ticked:
-        st.query_params[_RUNS] = ",".join(ticked)
-    else:
-        st.query_params.pop(_RUNS, None)
+    _name([*st.session_state["cards"], *(name for name in asked() if name not in shown)])
 
 
 def _labels(runs: Sequence[RunSummary]) -> dict[str, str]:

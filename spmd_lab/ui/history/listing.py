@@ -128,13 +128,17 @@ def _name(runs: Sequence[str]) -> None:
 def _cards(runs: Sequence[RunSummary], ticked: Sequence[str]) -> None:
     """The same runs as cards to tick, which a narrow window shows in the place of the table."""
     shown = {run.run: run for run in runs[:_MOST_CARDS]}
+    often = Counter(map(_card, shown.values()))
     st.session_state["cards"] = [run for run in ticked if run in shown]
     with st.container(key="run-cards"):
         st.pills(
             "Stored runs: tap to tick",
             list(shown),
             selection_mode="multi",
-            format_func=_labels(list(shown.values())).__getitem__,
+            # the browser reports the label that was pressed: equal ones end with the run
+            format_func=lambda run: (
+                _card(shown[run]) + (f" · {plain(run)}" if often[_card(shown[run])] > 1 else "")
+            ),
             key="cards",
             on_change=_tick,
             args=(tuple(shown),),
@@ -146,15 +150,6 @@ def _cards(runs: Sequence[RunSummary], ticked: Sequence[str]) -> None:
 def _tick(shown: Sequence[str]) -> None:
     """Take the cards that are ticked into the address; runs that no card shows stay ticked."""
     _name([*st.session_state["cards"], *(name for name in asked() if name not in shown)])
-
-
-def _labels(runs: Sequence[RunSummary]) -> dict[str, str]:
-    """A card's label by run. The browser reports the label that was pressed: equal ones end with
-    the run.
-    """
-    labels = {run.run: _card(run) for run in runs}
-    often = Counter(labels.values())
-    return {run: f"{label} · {run}" if often[label] > 1 else label for run, label in labels.items()}
 
 
 def _card(run: RunSummary) -> str:

@@ -46,7 +46,9 @@ def guide(*runs: str) -> bool:
     if place is None or not stored():
         return False
     with st.container(border=True, key="tour"):
-        st.markdown(f"{_ICON} **Tour, {place + 1} of {len(stops)}:** {plain(stops[place].look)}")
+        st.markdown(
+            f"{_ICON} **{plain(f'Tour, {place + 1} of {len(stops)}:')}** {plain(stops[place].look)}"
+        )
         if place + 1 < len(stops):
             _link(place + 1, "Next: ")
         else:

@@ -30,9 +30,9 @@ def sgd(table, tokens, target):
 
 def embedding(mesh, tokens=512):
     return {
-        "table": array(mesh, (64, 64), jnp.float32),
+        "table": array(mesh, (64, 8), jnp.float32),
         "tokens": array(mesh, (64, tokens), jnp.int32, "x"),
-        "target": array(mesh, (64, tokens, 64), jnp.bfloat16, "x"),
+        "target": array(mesh, (64, tokens, 8), jnp.bfloat16, "x"),
     }
 
 
@@ -60,7 +60,7 @@ def test_an_embedding_gradient_is_as_right_on_eight_devices_as_on_one():
     assert one(np.array).wrong == 0 and one(np.array).imprecise > 0
     assert one(np.array).correct and eight(np.array).correct
     for wrong in (np.zeros_like, lambda each: np.roll(each, 1), lambda each: each * 1.001):
-        assert eight(wrong).wrong > 2000
+        assert eight(wrong).wrong > 250
 
 
 def grouped(values, groups):

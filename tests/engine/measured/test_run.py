@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from spmd_core.engine import room
+from spmd_core.engine import lower, room
 from spmd_core.engine.measured import prepare, run as engine_run, sample
 from spmd_core.program.communication.warned import REPLICATES
 from spmd_core.results import EVENTS, Finished
@@ -476,7 +476,7 @@ def test_programs_of_past_runs_are_let_go_now_and_then(run, monkeypatch):
 
     original = prepare.execute
     monkeypatch.setattr(prepare, "execute", execute)
-    monkeypatch.setattr(engine_run, "RUNS_REMEMBERED", 2)
+    monkeypatch.setattr(lower, "RUNS_REMEMBERED", 2)
     for seed in range(4):
         run(**TUTORIAL_LAYER | {"strategies": ["single", "auto"], "seed": seed})
     gc.collect()

@@ -41,6 +41,7 @@ FLOORS = (
     ("reports",),
     ("lab",),
     ("trials",),
+    ("own",),
     ("commands",),
     ("ui",),
     ("pages",),
@@ -76,12 +77,15 @@ UI_FLOORS = (
 )
 # What stores and works runs keeps facts: sentences are made where these are read
 WORDLESS = ("spmd_core/lab/store/", "spmd_core/lab/supervisor/", "spmd_core/lab/cluster/")
-# What runs jax: only the worker's own process may import it.
+# What runs jax: only the worker's own process may import it, and that of who explains a step.
 JAX_ROOMS = ("spmd_core.engine", "spmd_core.script.programs")
 MAY_IMPORT_JAX_ROOMS = (
     "spmd_core/engine/",
     "spmd_core/script/programs/",
     "spmd_core/worker/__main__.py",
+    # A step is traced where it is: the caller's process has JAX, and his devices. Nothing of ours
+    # is imported there that another process does not need: JAX's rooms load in the call.
+    "spmd_core/own/explain.py",
 )
 
 

@@ -79,13 +79,21 @@ def lost_batch_of(experiment: Experiment, folder: Path) -> LostBatch | None:
     """Where a program loses its batch, by what a compile has written to a folder; None where it
     keeps it, or nothing was written.
     """
-    program, files = experiment.exported, _written(folder)
-    if program is None or not files:
+    if (program := experiment.exported) is None:
+        return None
+    described = program.described
+    return lost_batch_in(folder, experiment.mesh, described.batch, described.files)
+
+
+def lost_batch_in(
+    folder: Path, mesh: Mesh, batch: Sequence[int], own: tuple[str, ...]
+) -> LostBatch | None:
+    """The same of a program whose arguments numbered `batch` are its batch, with its `own` files."""
+    files = _written(folder)
+    if not files:
         return None
     try:
-        module = parse_module(files[0].read_text())
-        described = program.described
-        return lost_batch(module, experiment.mesh, described.batch, described.files)
+        return lost_batch(parse_module(files[0].read_text()), mesh, batch, own)
     except LabError:  # a reader that meets what it does not know costs no run
         return None
 

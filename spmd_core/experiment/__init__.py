@@ -103,6 +103,7 @@ from spmd_core.experiment.workloads.exported.held import (
     grouped,
     moving,
 )
+from spmd_core.experiment.workloads.exported.program_layout import ProgramLayout
 from spmd_core.experiment.workloads.machine import (
     ALL,
     CALIBRATION,
@@ -196,6 +197,7 @@ __all__ = [
     "PastedLine",
     "Plan",
     "Program",
+    "ProgramLayout",
     "Row",
     "Sharded",
     "ShardedArray",

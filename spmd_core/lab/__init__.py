@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         StoredSearch,
         role_of,
         why,
+        worker_environment,
     )
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "examples",
     "role_of",
     "why",
+    "worker_environment",
 ]
 
 

@@ -1,7 +1,7 @@
 """What a compiled program does: its text, its operations, what it communicates, and why."""
 
 from spmd_core.program.communication.collectives import read_collectives
-from spmd_core.program.communication.generic import generic
+from spmd_core.program.communication.generic import generic, merged_names
 from spmd_core.program.communication.parsed import counterparts
 from spmd_core.program.communication.reasons import Reasons
 from spmd_core.program.communication.rows import (
@@ -15,6 +15,7 @@ from spmd_core.program.communication.specs import with_specs
 from spmd_core.program.communication.warned import with_warnings
 from spmd_core.program.hlo.collective_ops import (
     BETWEEN_SLICES,
+    Site,
     StartOp,
     groups_of,
     is_done,
@@ -25,6 +26,7 @@ from spmd_core.program.hlo.collective_ops import (
     transfer_of,
 )
 from spmd_core.program.hlo.fingerprint import fingerprint
+from spmd_core.program.hlo.lines import source_frame
 from spmd_core.program.hlo.module import (
     HBM,
     HOST_MEMORY_SPACE,
@@ -72,6 +74,7 @@ __all__ = [
     "Reasons",
     "Section",
     "Shape",
+    "Site",
     "StartOp",
     "TextDifference",
     "axes_of",
@@ -89,6 +92,7 @@ __all__ = [
     "kind_words",
     "lost_batch",
     "made_from",
+    "merged_names",
     "parse_module",
     "parse_pairs",
     "program_lines",
@@ -98,6 +102,7 @@ __all__ = [
     "rows",
     "short",
     "sites",
+    "source_frame",
     "spans_of",
     "start_of",
     "steps_of",

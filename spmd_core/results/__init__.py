@@ -158,6 +158,13 @@ from spmd_core.results.stats import (
     median_s,
     summarize,
 )
+from spmd_core.results.step import (
+    CompiledStep,
+    StepArray,
+    StepCollective,
+    StepDescription,
+    StepFinding,
+)
 from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
 from spmd_core.results.verdicts import SURE_PROCESSES, Ratio, Settles, Verdict
 
@@ -205,6 +212,7 @@ __all__ = [
     "CollectiveKind",
     "Command",
     "Comparison",
+    "CompiledStep",
     "Cost",
     "Device",
     "Environment",
@@ -262,6 +270,10 @@ __all__ = [
     "Started",
     "Status",
     "Step",
+    "StepArray",
+    "StepCollective",
+    "StepDescription",
+    "StepFinding",
     "StoredFact",
     "StrategyResult",
     "Summary",

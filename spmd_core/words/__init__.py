@@ -23,8 +23,11 @@ from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, nex
 from spmd_core.words.advice.programs import (
     findings_lines,
     held_spec,
+    lost_batch_words,
     program_headline,
     program_json,
+    step_arrays,
+    step_findings,
 )
 from spmd_core.words.arrows import domains_title, domains_words, way_words
 from spmd_core.words.bandwidth import (
@@ -330,6 +333,7 @@ __all__ = [
     "left_out_words",
     "left_words",
     "listed",
+    "lost_batch_words",
     "match_words",
     "matches",
     "mesh_words",
@@ -405,6 +409,8 @@ __all__ = [
     "sizes_words",
     "small_words",
     "state_words",
+    "step_arrays",
+    "step_findings",
     "stored_words",
     "studies",
     "sweep_headline",

@@ -23,6 +23,7 @@ from spmd_core.engine.exported.by_hand import fixed_axes
 from spmd_core.engine.exported.flops import flops_of
 from spmd_core.engine.exported.leaves import leaves, paths
 from spmd_core.engine.exported.module import (
+    module_of,
     own_files,
     parsed,
     printed,
@@ -102,26 +103,21 @@ def read(data: bytes) -> export.Exported:
     return dataclasses.replace(exported, disabled_safety_checks=(), _get_vjp=None)
 
 
-def describe(exported: export.Exported) -> tuple[Described, bytes]:
-    """What a program is, and its module with short source paths."""
+def describe(exported: export.Exported, is_own: bool = False) -> tuple[Described, bytes]:
+    """What a program is, and its module with short source paths; with full ones if it `is_own`,
+    handed over by the process that this one works for.
+    """
     with mlir.make_ir_context():
-        try:
-            module = exported.mlir_module(serialized=False)
-        except Exception as error:  # any error that the parser raises
-            if (newer := _newer_version(exported.mlir_module_serialized)) is not None:
-                rule = f"is of StableHLO {newer}, which JAX {jax.__version__} cannot read"
-                fix = f"export it with JAX {jax.__version__} or an earlier version"
-                raise refuse("the module of this file", rule, fix) from error
-            raise refuse("the module of this file", "cannot be read, or is damaged", HOW) from error
+        module = _module_of(exported)
         kernels = check_module(module)
         text = printed(module)
-        module = parsed(with_short_paths(text))
+        module = parsed(text if is_own else with_short_paths(text))
         kept = serialized(module)
         symbols = ir.SymbolTable(module.operation)
         if "main" not in symbols:
             raise refuse("the module of this file", "has no main function", HOW)
         _check_shardings(exported, symbols["main"])
-        mesh = _mesh(module, exported.nr_devices)
+        mesh = mesh_of(module, exported.nr_devices)
         manual = _manual_axes(module, mesh)
         flops = flops_of(module, exported.platforms)
         arguments, outputs = leaves(exported, module, mesh)  # changes the module
@@ -135,13 +131,24 @@ def describe(exported: export.Exported) -> tuple[Described, bytes]:
             symbols=_symbols(exported),
             manual_axes=manual,
             kernels=kernels,
-            files=own_files(text),
+            files=own_files(text, is_own),
             bytes=0,
             flops=flops,
             arguments=arguments,
             outputs=outputs,
         )
         return described, kept
+
+
+def _module_of(exported: export.Exported) -> ir.Module:
+    try:
+        return module_of(exported)
+    except Exception as error:  # any error that the parser raises
+        if (newer := _newer_version(exported.mlir_module_serialized)) is not None:
+            rule = f"is of StableHLO {newer}, which JAX {jax.__version__} cannot read"
+            fix = f"export it with JAX {jax.__version__} or an earlier version"
+            raise refuse("the module of this file", rule, fix) from error
+        raise refuse("the module of this file", "cannot be read, or is damaged", HOW) from error
 
 
 def _newer_version(module: bytes) -> str | None:
@@ -166,7 +173,7 @@ def _check_shardings(exported: export.Exported, main: Any) -> None:
         )
 
 
-def _mesh(module: ir.Module, devices: int) -> Mesh:
+def mesh_of(module: ir.Module, devices: int) -> Mesh:
     """The mesh of the program: the first one of all its devices; () of one without shardings."""
     fitting = (mesh for mesh in _meshes(module) if math.prod(size for _, size in mesh) == devices)
     mesh = next(fitting, ())

@@ -7,10 +7,9 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import jax
-from jax import export
 from jax._src import core
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir.dialects import sdy
@@ -47,15 +46,26 @@ _PASSES = ",".join(
 )
 
 
+class Signature(Protocol):
+    """The arguments and results of a lowered program: of an exported one, or of JAX's own."""
+
+    @property
+    def in_tree(self) -> Any: ...  # noqa: D102
+    @property
+    def out_tree(self) -> Any: ...  # noqa: D102
+    @property
+    def in_avals(self) -> Sequence[Any]: ...  # noqa: D102
+    @property
+    def out_avals(self) -> Sequence[Any]: ...  # noqa: D102
+    @property
+    def module_kept_var_idx(self) -> Sequence[int]: ...  # noqa: D102
+
+
 def leaves(
-    exported: export.Exported, module: ir.Module, mesh: Mesh
+    exported: Signature, module: ir.Module, mesh: Mesh
 ) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
     """Arguments and outputs; the module is changed: Shardy gives a spec to what has none."""
-    main: Any = ir.SymbolTable(module.operation)["main"]
-    names = _argument_names(main, exported)
-    arguments, outputs = _arguments(exported, main, names, mesh), _outputs(exported, main, mesh)
-    if {leaf.path for leaf in outputs} & {leaf.path for leaf in arguments}:
-        outputs = tuple(leaf.model_copy(update={"path": f"output/{leaf.path}"}) for leaf in outputs)
+    arguments, outputs = written_leaves(exported, module, mesh)
     if mesh:
         specs = iter(_propagated(module, sum(leaf.is_kept for leaf in arguments), mesh))
         arguments = tuple(
@@ -68,9 +78,19 @@ def leaves(
     return arguments, with_replaced(arguments, outputs)
 
 
-def _arguments(
-    exported: export.Exported, main: Any, names: list[str], mesh: Mesh
-) -> tuple[Leaf, ...]:
+def written_leaves(
+    exported: Signature, module: ir.Module, mesh: Mesh
+) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...]]:
+    """Arguments and outputs, with the specs that the module has for them."""
+    main: Any = ir.SymbolTable(module.operation)["main"]
+    names = _argument_names(main, exported)
+    arguments, outputs = _arguments(exported, main, names, mesh), _outputs(exported, main, mesh)
+    if {leaf.path for leaf in outputs} & {leaf.path for leaf in arguments}:
+        outputs = tuple(leaf.model_copy(update={"path": f"output/{leaf.path}"}) for leaf in outputs)
+    return arguments, outputs
+
+
+def _arguments(exported: Signature, main: Any, names: list[str], mesh: Mesh) -> tuple[Leaf, ...]:
     first = _first(main, exported)
     given = [ir.DictAttr(each) for each in main.arg_attrs]
     places = range(first, len(given))
@@ -99,7 +119,7 @@ def _arguments(
     return tuple(described)
 
 
-def _outputs(exported: export.Exported, main: Any, mesh: Mesh) -> tuple[Leaf, ...]:
+def _outputs(exported: Signature, main: Any, mesh: Mesh) -> tuple[Leaf, ...]:
     results = [ir.DictAttr(each) for each in main.result_attrs]
     results = results[len(results) - len(exported.out_avals) :]
     return tuple(
@@ -130,7 +150,7 @@ def _with_propagated(leaf: Leaf, spec: Spec | None, mesh: Mesh) -> Leaf:
     return leaf.model_copy(update={"propagated": None if spec is None else divided})
 
 
-def _first(main: Any, exported: export.Exported) -> int:
+def _first(main: Any, exported: Signature) -> int:
     """Place of the first argument that is an array: that of the platform is before it."""
     return len(list(main.arg_attrs)) - len(exported.module_kept_var_idx)
 
@@ -153,6 +173,12 @@ def paths(tree: Any, names: list[str] | None) -> list[str]:
     return paths
 
 
+def paths_tree(paths: Sequence[str], are_arguments: bool = False) -> Any:
+    """The pytree of a dict path -> array: of results, or as the one argument of a function."""
+    tree = OrderedDict.fromkeys(paths, 0)
+    return jax.tree.structure(((tree,), {}) if are_arguments else tree)
+
+
 def _are_by_path(arguments: Sequence[Any]) -> bool:
     """Whether each argument is a dict path -> array in the order of its pytree, as the lines of
     docs/your_program.md write them; no path twice.
@@ -167,7 +193,7 @@ def _part(key: Any) -> str:
     return jax.tree_util.keystr((key,), simple=True)
 
 
-def _argument_names(main: Any, exported: export.Exported) -> list[str]:
+def _argument_names(main: Any, exported: Signature) -> list[str]:
     """The names of the function's arguments, from the locations of their arrays; their numbers
     where these have none.
     """

@@ -51,7 +51,8 @@ class _Traced(ProgramFile):
         assert program is not None
         platform = self.arguments[0].sharding.mesh.devices.flat[0].platform
         if platform == "cpu":
-            linalg.initialize_lapack()  # as tracing would, for calls of its functions
+            # as tracing would, for calls of its functions
+            getattr(linalg, "initialize_lapack", lambda: None)()  # not before JAX 0.9
         return lowered_with(
             program,
             meshed(program, platform, runs=not self.experiment.place.is_absent),
@@ -152,7 +153,7 @@ def meshed(program: Program, platform: str, inlined: bool = False, runs: bool = 
     programs.check_platform(described, platform)
     exported = export.deserialize(bytearray(programs.artifact(described.program)))
     with mlir.make_ir_context():
-        module = exported.mlir_module(serialized=False)
+        module = modules.module_of(exported)
         check_module(module)
         if program.mesh != described.mesh:
             module = modules.parsed(modules.on_mesh(modules.printed(module), program.mesh))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
+from jax import export
+from jax._src.interpreters import mlir
 from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
@@ -31,12 +33,24 @@ def parsed(text: str) -> ir.Module:
     return ir.Module.parse(text)
 
 
+def module_of(exported: export.Exported) -> ir.Module:
+    """The module of an exported program, in the current context; what a parser raises is raised."""
+    try:
+        return exported.mlir_module(serialized=False)
+    except TypeError:  # before JAX 0.9 it gives bytecode
+        return parsed(str(exported.mlir_module()))
+
+
 def serialized(module: ir.Module) -> bytes:
     """A module as a portable artifact, as `jax.export` writes it."""
     version = stablehlo.get_version_from_compatibility_requirement(
         stablehlo.StablehloCompatibilityRequirement.WEEK_4
     )
-    return _jax.mlir.serialize_portable_artifact(module, version, True)
+    try:
+        return _jax.mlir.serialize_portable_artifact(module, version, True)
+    except TypeError:  # before JAX 0.9 it takes bytecode
+        given: Any = mlir.module_to_bytecode(module)
+        return _jax.mlir.serialize_portable_artifact(given, version, True)
 
 
 def with_short_paths(text: str) -> str:
@@ -44,11 +58,15 @@ def with_short_paths(text: str) -> str:
     return _FILE.sub(lambda match: f"{match[1]}{_short(match[2])}{match[3]}", text)
 
 
-def own_files(text: str) -> tuple[str, ...]:
-    """The source files that its author wrote, short as above: those of no installed library."""
-    paths = dict.fromkeys(match[2] for match in _FILE.finditer(text))
-    own = (path for path in paths if not any(part in path for part in _LIBRARIES))
-    return tuple(dict.fromkeys(map(_short, own)))
+def own_files(text: str, is_full: bool = False) -> tuple[str, ...]:
+    """The source files that its author wrote, short as above unless `is_full`."""
+    own = filter(is_own_file, dict.fromkeys(match[2] for match in _FILE.finditer(text)))
+    return tuple(own) if is_full else tuple(dict.fromkeys(map(_short, own)))
+
+
+def is_own_file(path: str) -> bool:
+    """Returns True if a source file is of no installed library."""
+    return not any(part in path for part in _LIBRARIES)
 
 
 def _short(path: str) -> str:

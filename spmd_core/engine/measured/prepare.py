@@ -171,7 +171,7 @@ def read_program(
             file=file,
             positions=positions,
             devices=tuple(device.id for device in order),
-            places=_places(order),
+            places=places_of(order),
             reasons=Reasons(experiment, trial.strategy, module),
         )
         trial.collectives = with_warnings(collectives, trial.warnings)
@@ -179,7 +179,7 @@ def read_program(
         trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
 
 
-def _places(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
+def places_of(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
     """Coordinates of the devices in order; none where the platform has none."""
     return (
         coordinates(order)

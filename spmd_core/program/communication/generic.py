@@ -65,7 +65,7 @@ def place_words(op_name: str | None, source: str | None) -> str:
     >>> place_words("jit(program)/attention/dot_general", "attention_auto.py:31")
     '`attention/dot_general` (line 31)'
     """
-    scopes = dict.fromkeys(filter(None, map(_scope, merged(op_name or ""))))
+    scopes = dict.fromkeys(filter(None, map(_scope, merged_names(op_name or ""))))
     line = f"line {source.rpartition(':')[2]}" if source else ""
     if not scopes:
         return line
@@ -78,11 +78,11 @@ def _scope(op_name: str) -> str:
     return "/".join(parts[-2:])
 
 
-def merged(op_name: str) -> list[str]:
+def merged_names(op_name: str) -> list[str]:
     """The names of the operations that the compiler merged into one, from the name that it gives
     this one.
 
-    >>> merged("jit(step)/(reduce_sum:jvp()/dot_general)")
+    >>> merged_names("jit(step)/(reduce_sum:jvp()/dot_general)")
     ['jit(step)/reduce_sum', 'jit(step)/jvp()/dot_general']
     """
     head, mark, rest = op_name.partition("/(")

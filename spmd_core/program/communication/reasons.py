@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from spmd_core.experiment import STRATEGIES, Experiment, Spec
+from spmd_core.experiment import STRATEGIES, Experiment, ProgramLayout, Spec
 from spmd_core.program.communication.flow import Flow
 from spmd_core.program.communication.generic import (
     became,
     by_itself,
     collective_matmul,
     generic,
-    merged,
+    merged_names,
     names,
     of_shards,
     other_reduction,
@@ -28,7 +28,7 @@ from spmd_core.program.ir.text import file_name
 class Reasons:
     """Explains the collectives of a strategy's program by the experiment it was written for."""
 
-    experiment: Experiment
+    experiment: Experiment | ProgramLayout
     strategy: str
     module: Module
 
@@ -56,7 +56,7 @@ class Reasons:
 
     def _by_hand(self, collective: ParsedCollective) -> str | None:
         """The function that the program calls for a collective; None for one of the compiler's."""
-        calls = {call_of(name) for name in merged(collective.op_name or "")}
+        calls = {call_of(name) for name in merged_names(collective.op_name or "")}
         if self.experiment.exported is not None:
             is_written = "/shard_map/" in (collective.op_name or "")
         else:

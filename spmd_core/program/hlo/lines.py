@@ -27,7 +27,13 @@ def op_name(site: Site, module: Module, file: File) -> str | None:
 
 def source(site: Site, module: Module, file: File) -> str | None:
     """`file:line` of the innermost line of the program's own text; None if unknown."""
-    return next(filter(None, (line_of(each, file) for each in _located(site, module, file))), None)
+    frame = source_frame(site, module, file)
+    return place(frame) if frame else None
+
+
+def source_frame(site: Site, module: Module, file: File) -> Frame | None:
+    """The innermost frame of the program's own text that caused a collective; None if unknown."""
+    return next(filter(None, (frame_of(each, file) for each in _located(site, module, file))), None)
 
 
 def line_of(instruction: Instruction, file: File) -> str | None:

@@ -1,19 +1,20 @@
 """Sentences about a program that somebody exported: its findings, before anything is compiled."""
 
 import math
+from collections.abc import Iterable
 
 from spmd_core.base import bytes_text, mesh_text
 from spmd_core.experiment import (
+    Axes,
     Finding,
     Held,
     Program,
     Spec,
     as_regex,
-    axes_json,
     findings as findings_of,
     grouped,
 )
-from spmd_core.results import LostBatch
+from spmd_core.results import LostBatch, StepArray, StepFinding
 from spmd_core.script import spec_text
 from spmd_core.words.names import listed
 from spmd_core.words.texts import count
@@ -129,31 +130,46 @@ def program_json(program: Program) -> dict[str, object]:
         "devices": described.devices,
         "mesh": [list(axis) for axis in program.mesh],
         "symbols": list(described.symbols),
-        "arguments": [_held_json(each) for each in program.arguments()],
-        "outputs": [_held_json(each) for each in program.outputs()],
-        "findings": [
-            {
-                "kind": finding.kind,
-                "path": finding.path,
-                "bytes_per_device": finding.bytes_per_device,
-                "sentence": finding_words(finding, program),
-            }
-            for finding in findings_of(program)
-        ],
+        "arguments": [array.model_dump(mode="json") for array in step_arrays(program.arguments())],
+        "outputs": [array.model_dump(mode="json") for array in step_arrays(program.outputs())],
+        "findings": [finding.model_dump() for finding in step_findings(program)],
     }
 
 
-def _held_json(held: Held) -> dict[str, object]:
-    return {
-        "path": held.leaf.path,
-        "shape": list(held.shape),
-        "dtype": held.leaf.dtype,
-        "spec": None if held.spec is None else [axes_json(axes) for axes in held.spec],
-        "bytes": held.bytes,
-        "bytes_per_device": held.bytes_per_device,
-        "copies": held.copies,
-        "propagated": held.is_propagated,
-    }
+def step_findings(program: Program) -> tuple[StepFinding, ...]:
+    """The findings of a program, each with its sentence."""
+    return tuple(
+        StepFinding(
+            kind=finding.kind,
+            path=finding.path,
+            bytes_per_device=finding.bytes_per_device,
+            sentence=finding_words(finding, program),
+        )
+        for finding in findings_of(program)
+    )
+
+
+def step_arrays(held: Iterable[Held]) -> tuple[StepArray, ...]:
+    """Arguments or outputs as JSON has them."""
+    return tuple(
+        StepArray(
+            path=each.leaf.path,
+            shape=each.shape,
+            dtype=each.leaf.dtype,
+            spec=None if each.spec is None else tuple(map(_dim, each.spec)),
+            bytes=each.bytes,
+            bytes_per_device=each.bytes_per_device,
+            copies=each.copies,
+            propagated=each.is_propagated,
+            donated=each.leaf.is_donated,
+        )
+        for each in held
+    )
+
+
+def _dim(axes: Axes) -> str | tuple[str, ...] | None:
+    """The mesh axes of a dim as a `PartitionSpec` has them."""
+    return axes if len(axes) > 1 else next(iter(axes), None)
 
 
 def _devices(program: Program) -> int:

@@ -80,6 +80,13 @@ def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> De
     return described
 
 
+def hold(described: Described, data: bytes) -> None:
+    """Hold a program of this process's own: one that is described already."""
+    held_folder.make(folder())
+    _write(_path(described.program, "jaxexport"), data)
+    _write(_path(described.program, "json"), described.model_dump_json().encode())
+
+
 def find(program: str) -> Described:
     """The program of that hash, also one that was deleted: its runs are read by its description.
     RequestError where this data folder never held it.

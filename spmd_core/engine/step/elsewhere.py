@@ -1,0 +1,105 @@
+"""Compiles an exported step for a target, in a process of its own: `python -m
+spmd_core.engine.step.elsewhere FD FOLDER`. FOLDER has the file, and what is requested of it.
+"""
+
+import json
+import os
+import sys
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from spmd_core.base import LabError, WorkerError, imported
+from spmd_core.engine.absent.lower import structs
+from spmd_core.engine.absent.run import predict_experiment
+from spmd_core.engine.absent.topology_devices import describe as describe_topology
+from spmd_core.engine.exported.describe import describe, read
+from spmd_core.engine.exported.lower import complete
+from spmd_core.engine.lower import execute
+from spmd_core.engine.step.here import compiling, facts_of
+from spmd_core.engine.step.step_collectives import step_collectives
+from spmd_core.experiment import PROGRAM_FILE, Experiment, parse_experiment, programs
+from spmd_core.program import parse_module
+from spmd_core.results import CompiledStep, Event, Texts
+from spmd_core.script import program_text
+
+REQUEST, FILE = "request.json", "step.jaxexport"
+
+
+def main() -> None:
+    """Write the compiled step as JSON to the file descriptor, or `!` and why there is none."""
+    imported()
+    answer, folder = int(sys.argv[1]), Path(sys.argv[2])
+    os.set_inheritable(answer, False)
+    try:
+        text = _compiled(folder).model_dump_json()
+    except LabError as error:
+        text = f"!{error}"
+    with os.fdopen(answer, "w") as file:
+        file.write(text)
+
+
+def _compiled(folder: Path) -> CompiledStep:
+    request = json.loads((folder / REQUEST).read_text())
+    data = (folder / FILE).read_bytes()
+    exported = read(data)
+    described, kept = describe(exported, is_own=True)
+    function = request.pop("function")
+    named = {"program": sha256(data).hexdigest(), "name": function, "function": function}
+    described = described.model_copy(update=named)
+    programs.hold(described, bytes(replace(exported, mlir_module_serialized=kept).serialize()))
+    given = {"workload": PROGRAM_FILE, "program": described.program, **request}
+    experiment = parse_experiment({"mesh": dict(described.mesh), **given})
+    if not experiment.place.is_absent:
+        return _simulated(experiment)
+    return _absent(experiment)
+
+
+def _absent(experiment: Experiment) -> CompiledStep:
+    """Compiled for a topology, and priced."""
+    texts: dict[str, str] = {}
+
+    def keep(event: Event) -> None:
+        texts.update(event.texts if isinstance(event, Texts) else {})
+
+    environment = describe_topology(experiment.target)
+    finished = predict_experiment(experiment, "step", environment, keep, lambda: False)
+    outcome, program = finished.result.strategies["auto"], experiment.exported
+    if outcome.error is not None:
+        raise WorkerError(outcome.error.message)
+    prediction = outcome.prediction
+    assert program is not None and prediction is not None
+    collectives = None
+    if outcome.collectives is not None:
+        module = parse_module(texts["hlo"])
+        collectives = step_collectives(module, outcome.collectives, program.described.files)
+    return CompiledStep(
+        described=program.described,
+        mesh=program.mesh,
+        specs=program.specs,
+        target=experiment.target,
+        collectives=collectives,
+        memory_bytes=outcome.memory_bytes,
+        capacity_bytes=prediction.memory_bytes.capacity,
+        predicted_s=outcome.predicted_s,
+        fits=prediction.fits,
+        lost_batch=outcome.lost_batch,
+        warnings=outcome.warnings,
+    )
+
+
+def _simulated(experiment: Experiment) -> CompiledStep:
+    """Compiled for simulated devices of this process."""
+    names = complete(execute(program_text(experiment, "auto"), "step.py"), experiment)
+    lowered = names["program"].trace(*structs(experiment, names)).lower()
+    program = experiment.exported
+    assert program is not None
+    with compiling(lowered) as made:
+        facts = facts_of(made, program)
+    return facts.model_copy(update={"target": experiment.target})
+
+
+if __name__ == "__main__":
+    main()
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,202 @@
+"""Traces a step in the form that its author has it: jitted by JAX or by a library, or not at all."""
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AbstractMesh, NamedSharding
+
+from spmd_core.base import refuse
+from spmd_core.engine.step.callbacks import callbacks_of
+
+_WRAPPED = ("traced", "_traced")  # where a library's own class keeps JAX's `Traced`
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_VALUE = re.compile(r"(/value|/raw_value|/_raw_value)+$")  # of NNX's variables
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """A traced step, and the path of each of its arrays, in order.
+
+    Attributes:
+        traced: JAX's `Traced`.
+        arguments: paths of the arguments, such as `params/layers/0/up`.
+        outputs: paths of the results.
+        function: the step's own name.
+    """
+
+    traced: Any
+    arguments: tuple[str, ...]
+    outputs: tuple[str, ...]
+    function: str
+
+
+def trace(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> TracedStep:
+    """Trace a step. What JAX raises while it traces is raised unchanged."""
+    while isinstance(step, functools.partial):
+        step, args, kwargs = step.func, (*step.args, *args), {**step.keywords, **kwargs}
+    if not callable(step):
+        kind = type(step).__name__
+        raise refuse(f"a step of type {kind}", "cannot be called", "pass a function, jitted or not")
+    name = str(getattr(step, "__name__", type(step).__name__))
+    if _is_of("equinox", step) and hasattr(step, "donate_first"):
+        return _filtered(step.__wrapped__, args, kwargs, name, _donated(step))
+    if not hasattr(step, "trace"):
+        if _any_of("flax.nnx", "Pytree", (args, kwargs)):
+            step = sys.modules["flax.nnx"].jit(step)
+        elif _has_others((args, kwargs)):
+            return _filtered(step, args, kwargs, name, lambda at: False)
+        else:
+            step = jax.jit(step)
+    traced = _unwrapped(step.trace(*args, **kwargs))
+    names = _argument_names(traced)
+    return TracedStep(traced, _arguments(traced, names), _paths(traced.out_info), name)
+
+
+def _is_of(package: str, value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == package
+
+
+def _any_of(module: str, name: str, tree: Any) -> bool:
+    """Whether a tree has an instance of a class of a library, which is not imported for this."""
+    kind = getattr(sys.modules.get(module), name, None)
+    if kind is None:
+        return False
+    is_one: Callable[[Any], bool] = lambda each: isinstance(each, kind)  # noqa: E731
+    return any(map(is_one, jax.tree.leaves(tree, is_leaf=is_one)))
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray | np.generic)
+
+
+def _has_others(tree: Any) -> bool:
+    """Whether a tree has leaves that `jax.jit` takes as static arguments alone."""
+    numbers = bool | int | float | complex
+    return not all(_is_array(leaf) or isinstance(leaf, numbers) for leaf in jax.tree.leaves(tree))
+
+
+def _unwrapped(traced: Any) -> Any:
+    """JAX's own `Traced` of what a library's `trace` returns."""
+    while not hasattr(traced, "jaxpr"):
+        traced = next(getattr(traced, name) for name in _WRAPPED if hasattr(traced, name))
+    return traced
+
+
+def _donated(step: Any) -> Callable[[int], bool]:
+    """Which arguments an `eqx.filter_jit` donates, by place."""
+    return lambda at: step.donate_first if at == 0 else step.donate_rest
+
+
+def _filtered(
+    step: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    name: str,
+    is_donated: Callable[[int], bool],
+) -> TracedStep:
+    """Trace a step whose arguments and results hold other things than arrays: these are static."""
+    leaves, tree = jax.tree_util.tree_flatten_with_path((tuple(args), dict(kwargs)))
+    given = [(path, leaf) for path, leaf in leaves if _is_array(leaf)]
+    outputs: list[str] = []
+
+    @functools.wraps(step)
+    def flat(*arrays: Any) -> list[Any]:
+        filled = iter(arrays)
+        every = [next(filled) if _is_array(leaf) else leaf for _, leaf in leaves]
+        call = jax.tree.unflatten(tree, every)
+        results = jax.tree_util.tree_flatten_with_path(step(*call[0], **call[1]))[0]
+        kept = [(path, leaf) for path, leaf in results if isinstance(leaf, jax.Array | np.ndarray)]
+        outputs[:] = [_text(path) for path, _ in kept]
+        return [leaf for _, leaf in kept]
+
+    del flat.__wrapped__  # whose signature JAX would bind the arrays to
+    donated = [at for at, (path, _) in enumerate(given) if is_donated(_place(path))]
+    traced = jax.jit(flat, donate_argnums=donated).trace(*(leaf for _, leaf in given))
+    names = _parameters(step)
+    paths = [_named(path, names) for path, _ in given]
+    return TracedStep(traced, _apart(paths), _apart(outputs), name)
+
+
+def _place(path: Sequence[Any]) -> int:
+    """The place of the argument that a leaf of (args, kwargs) is in; one by name is after all."""
+    return path[1].idx if path[0].idx == 0 else sys.maxsize
+
+
+def _parameters(step: Callable[..., Any]) -> list[str]:
+    code = getattr(getattr(step, "__func__", step), "__code__", None)
+    names = list(code.co_varnames[: code.co_argcount]) if code else []
+    return names[1:] if hasattr(step, "__self__") else names
+
+
+def _named(path: Sequence[Any], names: Sequence[str]) -> str:
+    """The path of a leaf of (args, kwargs), led by the name of its argument."""
+    (kind, place), rest = path[:2], path[2:]
+    if kind.idx == 0 and place.idx < len(names):
+        return f"{names[place.idx]}/{_text(rest)}" if rest else names[place.idx]
+    return _text(path[1:])
+
+
+def _argument_names(traced: Any) -> list[str]:
+    """The names of the positional arguments that are traced, as JAX keeps them."""
+    positional = traced.args_info[0]
+    numbered = jax.tree.unflatten(jax.tree.structure(positional), range(_count(positional)))
+    every = list(traced.jaxpr.debug_info.arg_names or ())
+    names = []
+    for place, each in enumerate(numbered):
+        leaves = jax.tree.leaves(each)
+        text = str(every[leaves[0]]) if leaves and leaves[0] < len(every) else ""
+        match = _NAME.match(text)
+        names.append(match[0] if match else str(place))
+    return names if len(set(names)) == len(names) else [str(at) for at in range(len(names))]
+
+
+def _count(tree: Any) -> int:
+    return len(jax.tree.leaves(tree))
+
+
+def _arguments(traced: Any, names: Sequence[str]) -> tuple[str, ...]:
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(traced.args_info)[0]]
+    return _apart(_named(path, names) for path in paths)
+
+
+def _paths(tree: Any) -> tuple[str, ...]:
+    return _apart(_text(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0])
+
+
+def _text(path: Sequence[Any]) -> str:
+    text = jax.tree_util.keystr(tuple(path), simple=True, separator="/")
+    return _VALUE.sub("", text) or "output"
+
+
+def _apart(paths: Iterable[str]) -> tuple[str, ...]:
+    """Paths, each once: one that is there already is numbered."""
+    seen: dict[str, int] = {}
+    apart = []
+    for path in paths:
+        seen[path] = seen.get(path, 0) + 1
+        apart.append(path if seen[path] == 1 else f"{path}~{seen[path]}")
+    return tuple(apart)
+
+
+def abstract_mesh(tree: Any) -> dict[str, int] | None:
+    """The mesh of arguments over an `AbstractMesh`, which no devices are known of; else None."""
+    for leaf in jax.tree.leaves(tree):
+        sharding = getattr(leaf, "sharding", None)
+        if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
+            return dict(sharding.mesh.shape) if sharding.mesh.size > 1 else None
+    return None
+
+
+def more_facts(step: TracedStep) -> dict[str, Any]:
+    """What an exported file does not hold: the types of the mesh's axes, and its callbacks."""
+    shardings = (getattr(aval, "sharding", None) for aval in step.traced.jaxpr.in_avals)
+    meshes = (each.mesh for each in shardings if isinstance(each, NamedSharding))
+    mesh = next((each for each in meshes if not each.empty), None)
+    types = tuple(str(each.name) for each in mesh.axis_types) if mesh is not None else ()
+    return {"axis_types": types, "callbacks": callbacks_of(step.traced.jaxpr)}

@@ -1,0 +1,71 @@
+"""An explained step: its description, as text, as a picture, as JSON, as a program of the lab."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import PrivateAttr
+
+from spmd_core.own.described import describe
+from spmd_core.own.differing import differences
+from spmd_core.own.first_screen import lines
+from spmd_core.own.picture import svg_of
+from spmd_core.results import CompiledStep, StepDescription
+
+
+class Explanation(StepDescription):
+    """What `spmd_lab.explain` returns: the description of a compiled step. It is printed as text, and
+    drawn in a notebook.
+    """
+
+    _export: Callable[[], bytes] | None = PrivateAttr(None)
+
+    @classmethod
+    def of(cls, step: CompiledStep, export: Callable[[], bytes]) -> "Explanation":
+        """The explanation of a compiled step, which `export` writes to a file."""
+        made = cls(**dict(describe(step)))
+        made._export = export
+        return made
+
+    def json(self, **options: Any) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Returns the description as plain values, by the schema of docs/python.md."""
+        return self.model_dump(mode="json", **options)
+
+    def __str__(self) -> str:
+        return "\n".join(lines(self))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return svg_of(lines(self))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture (`.html`, `.svg`), the values (`.json`) or the text to a file.
+
+        Returns:
+            The path.
+        """
+        path = Path(path)
+        picture = svg_of(lines(self))
+        page = f'<!doctype html><meta charset="utf-8"><title>SPMD Lab</title>{picture}\n'
+        texts = {".html": page, ".svg": picture, ".json": json.dumps(self.json(), indent=1)}
+        path.write_text(texts.get(path.suffix, f"{self}\n"), encoding="utf-8")
+        return path
+
+    def diff(self, other: StepDescription) -> tuple[str, ...]:
+        """Returns what `other` has otherwise, a line for each change: `new`, `gone` or `changed`."""
+        return differences(self, other)
+
+    def open(self) -> str:
+        """Store the step as a program of the lab, and print its link.
+
+        Returns:
+            The link, of a dashboard that `spmd-lab dashboard` serves.
+        """
+        from spmd_core.own.opened import stored_link
+
+        assert self._export is not None
+        link = stored_link(self._export(), self.function, self.mesh)
+        print(link)
+        return link

@@ -1,0 +1,119 @@
+"""The first screen of an explained step, as lines of text: what matters most comes first."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text
+from spmd_core.experiment import Leaf, patterns
+from spmd_core.program import kind_words
+from spmd_core.results import StepArray, StepCollective, StepDescription
+
+MOST_ROWS = 12  # of collectives, and of paths
+_INDENT = "    "
+
+
+def lines(step: StepDescription) -> list[str]:
+    """Returns the lines of a step's first screen."""
+    return [
+        *_head(step),
+        *_part("Accidents", [f"{each.kind}: {each.sentence}" for each in step.findings]),
+        *_part("The compiler warns", step.warnings),
+        *_collectives(step),
+        *_part("Callbacks", step.callbacks),
+        *_part("Bytes a device", list(_held(step))),
+    ]
+
+
+def _head(step: StepDescription) -> Iterator[str]:
+    devices = prod(size for _, size in step.mesh)
+    mesh = f"mesh {mesh_text(step.mesh)}" if step.mesh else "one device"
+    types = set(step.axis_types) - {"Auto"}
+    yield f"{step.function} on {step.target}, {mesh}" + (f" ({', '.join(sorted(types))} axes)" if types else "")  # fmt: skip
+    peak = f"peak {bytes_text(step.peak_bytes)} on each of {devices} devices" if devices > 1 else f"peak {bytes_text(step.peak_bytes)}"  # fmt: skip
+    if step.fits is not None and step.capacity_bytes:
+        answer = "fits" if step.fits else "does not fit"
+        peak = f"{answer}: {peak}, of {bytes_text(step.capacity_bytes)}"
+    yield peak
+    if (time := step.predicted_s) is not None:
+        yield (
+            f"predicted {seconds_text(time.estimate)} a step "
+            f"({seconds_text(time.low)} to {seconds_text(time.high)})"
+        )
+
+
+def _part(title: str, rows: Sequence[str]) -> list[str]:
+    more = [f"… and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
+    listed = [f"  {row}" for row in (*rows[:MOST_ROWS], *more)]
+    return ["", title, *listed] if rows else []
+
+
+def _collectives(step: StepDescription) -> Iterator[str]:
+    if step.collectives is None:
+        return
+    total = sum(each.bytes_total or each.bytes for each in step.collectives)
+    yield ""
+    if not step.collectives:
+        yield "No communication"
+        return
+    yield f"Communication: {bytes_text(total)} a device and step"
+    groups = groups_of(step.collectives)
+    for group in groups[:MOST_ROWS]:
+        yield from _group(group)
+    if len(groups) > MOST_ROWS:
+        yield f"  … and {len(groups) - MOST_ROWS} more"
+
+
+def groups_of(collectives: Sequence[StepCollective]) -> list[list[StepCollective]]:
+    """Returns collectives that share kind, axes, element type and line; those that a step waits for
+    the longest, or that move the most bytes, come first.
+    """
+    groups = by_key(((each.kind, each.asked, each.axes, each.dtype, each.source), each) for each in collectives)  # fmt: skip
+    cost = lambda group: (  # noqa: E731
+        -sum(each.exposed_s or 0.0 for each in group),
+        -sum(each.bytes_total or each.bytes for each in group),
+    )
+    return sorted(map(list, groups.values()), key=cost)
+
+
+def _group(group: Sequence[StepCollective]) -> Iterator[str]:
+    first = group[0]
+    counts = [each.count for each in group]
+    times = "unknown times" if None in counts else f"{sum(filter(None, counts))}x"
+    total = bytes_text(sum(each.bytes_total or each.bytes for each in group))
+    exposed = sum(each.exposed_s or 0.0 for each in group)
+    waits = f", exposed {seconds_text(exposed)}" if exposed else ""
+    over = ", ".join(first.axes) or "no axis"
+    yield f"  {kind_words(first)} over {over}: {total} ({times}, {first.dtype}){waits}"
+    if first.source:
+        yield f"{_INDENT}{first.source}  {first.line}".rstrip()
+    place = [f"in {first.function}"] if first.function else []
+    place += [f"scope {first.scope}"] if first.scope else []
+    if place:
+        yield _INDENT + ", ".join(place)
+    for reason in dict.fromkeys(each.reason for each in group if each.reason):
+        yield f"{_INDENT}{reason.replace('`', '')}"
+    for warning in dict.fromkeys(each.warning for each in group if each.warning):
+        yield f"{_INDENT}{warning}"
+
+
+def _held(step: StepDescription) -> Iterator[str]:
+    rows = rows_held(step.arguments)
+    width = max((len(name) for name, *_ in rows), default=0)
+    for name, spec, held, count in rows:
+        times = f" ({count} arrays)" if count > 1 else ""
+        yield f"{name:{width}}  {bytes_text(held):>9}  {spec}{times}"
+
+
+def rows_held(arguments: Sequence[StepArray]) -> list[tuple[str, str, int, int]]:
+    """Returns pattern, spec, bytes a device and number of the arrays of each group, by bytes."""
+    leaves = [
+        Leaf(path=each.path, sizes=tuple(map(str, each.shape)), dtype=each.dtype)
+        for each in arguments
+    ]
+    names = patterns(leaves)
+    rows = by_key(((names[each.path], each.code), each) for each in arguments)
+    listed = [
+        (name, spec, sum(each.bytes_per_device or 0 for each in group), len(group))
+        for (name, spec), group in rows.items()
+    ]
+    return sorted(listed, key=lambda row: -row[2])

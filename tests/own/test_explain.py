@@ -1,0 +1,141 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import spmd_lab
+from spmd_core.base import RequestError
+from tests.own import steps
+
+pytestmark = [pytest.mark.newer]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def explained():
+    return spmd_lab.explain(steps.train_step)(*steps.arguments(steps.devices()))
+
+
+def test_collectives_are_those_that_jax_compiles_with_line_function_and_scope(explained):
+    compiled = jax.jit(steps.train_step).lower(*steps.arguments(steps.devices())).compile()
+    text = compiled.as_text()
+    counted = sum(text.count(f" {kind}(") for kind in ("all-gather", "all-reduce"))
+    assert len(explained.collectives) == counted > 0
+    gather = next(
+        each
+        for each in explained.collectives
+        if each.kind == "all-gather" and each.line.startswith("h = jnp.tanh")
+    )
+    assert gather.axes == ("fsdp",)
+    assert gather.source.startswith("tests/own/steps.py:")
+    assert gather.function == "loss"
+    assert gather.scope == "mlp"
+    assert gather.dtype == "float32"
+    # a device's shard of `up` over tensor, gathered over fsdp
+    assert (gather.bytes, gather.count, gather.bytes_total) == (128 * 256 * 4, 1, 128 * 256 * 4)
+    assert "params/up" in gather.reason
+
+
+def test_arguments_have_paths_specs_and_bytes_of_a_device(explained):
+    held = {each.path: each for each in explained.arguments}
+    assert list(held) == ["params/down", "params/up", "x"]
+    assert held["params/up"].spec == ("fsdp", "tensor")
+    assert held["params/up"].bytes_per_device == 128 * 512 * 4 // 8
+    assert held["x"].copies == 2
+    assert [each.path for each in explained.outputs] == ["down", "up"]
+    assert explained.mesh == (("fsdp", 4), ("tensor", 2))
+    assert explained.axis_types == ("Auto", "Auto")
+
+
+def test_its_json_has_the_keys_of_the_contract(explained):
+    value = json.loads(json.dumps(explained.json()))
+    keys = (
+        "schema versions mesh target collectives arguments outputs findings peak_bytes predicted_s"
+    )
+    assert set(keys.split()) <= set(value)
+    assert value["schema"] == 1
+    assert value["mesh"] == [["fsdp", 4], ["tensor", 2]]
+    keys = "kind axes count bytes dtype source line function scope reason origin exposed_s"
+    assert set(keys.split()) <= set(value["collectives"][0])
+    assert value["versions"]["jax"] == jax.__version__
+    assert value["findings"][0]["kind"] == "missing_donation"
+
+
+def test_the_first_screen_has_line_reason_and_accident(explained):
+    text = str(explained)
+    assert "h = jnp.tanh(x @ params" in text
+    assert "all-gather over fsdp" in text
+    assert "missing_donation: params is replaced and not donated" in text
+    assert explained._repr_html_().startswith("<svg")
+    assert "<script" not in explained._repr_html_()
+
+
+def test_donated_arguments_are_said_so_and_no_finding():
+    step = jax.jit(steps.train_step, donate_argnums=0)
+    explained = spmd_lab.explain(step)(*steps.arguments(steps.devices()))
+    assert [each.path for each in explained.arguments if each.donated] == [
+        "params/down",
+        "params/up",
+    ]
+    assert [each.kind for each in explained.findings] == []
+
+
+def test_a_diff_names_the_argument_and_the_new_collective(explained):
+    other = spmd_lab.explain(steps.train_step)(*steps.arguments(steps.devices(), up=("fsdp",)))
+    lines = explained.diff(other)
+    assert any(
+        line == "changed: params/up was P('fsdp', 'tensor'), now P('fsdp', None)" for line in lines
+    )
+    assert any(line.startswith("new: all-gather") for line in lines)
+    assert explained.diff(explained) == ()
+
+
+def test_static_arguments_functions_and_keywords_are_taken():
+    def step(x, activation, *, key):
+        return activation(x) + jax.random.normal(key, x.shape)
+
+    explained = spmd_lab.explain(step)(np.ones((8, 4), np.float32), jnp.tanh, key=jax.random.key(0))
+    assert [(each.path, each.dtype) for each in explained.arguments] == [
+        ("x", "float32"),
+        ("key", "uint32"),
+    ]
+
+
+def test_an_error_of_the_step_is_jaxs_own():
+    with pytest.raises(TypeError, match="dot_general"):
+        spmd_lab.explain(lambda x: x @ jnp.ones((3, 3)))(jnp.ones((2, 2)))
+
+
+def test_what_is_no_function_is_refused_in_a_sentence():
+    with pytest.raises(RequestError, match="a step of type int cannot be called: pass a function"):
+        spmd_lab.explain(3)()  # pyright: ignore[reportArgumentType]
+
+
+def test_abstract_meshes_and_targets_start_no_backend():
+    program = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "import spmd_lab\n"
+        "assert 'jax' not in sys.modules\n"
+        "from tests.own import steps\n"
+        "from jax._src import xla_bridge\n"
+        "r = spmd_lab.explain(steps.train_step)(*steps.arguments(steps.no_devices()))\n"
+        "assert not xla_bridge.backends_are_initialized()\n"
+        "print(r.target, [(c.kind, c.axes, c.line, c.source) for c in r.collectives])\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, env=_environ()
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("cpu:8")
+    assert "'all-gather', ('fsdp',), 'h = jnp.tanh(x @ params[\"up\"])'" in run.stdout
+    assert "tests/own/steps.py:" in run.stdout
+
+
+def _environ():
+    return {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}

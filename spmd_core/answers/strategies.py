@@ -167,7 +167,7 @@ def _predicted(row: StrategyRow) -> str | None:
 
 def _bound(row: StrategyRow) -> str | None:
     predicted = row.outcome.prediction
-    return bound_words(predicted.binds) if predicted and row.is_predicted else None
+    return bound_words(predicted.shares_by_axis) if predicted and row.is_predicted else None
 
 
 def _exposed(row: StrategyRow) -> float | None:
@@ -193,6 +193,14 @@ def _host(row: StrategyRow) -> int | None:
 
 def _mfu(row: StrategyRow) -> float | None:
     return None if row.is_unsharded else mfu_of(row.outcome)
+
+
+def _causal(row: StrategyRow) -> float | None:
+    return None if row.is_unsharded else mfu_of(row.outcome, causal=True)
+
+
+def _only_mfu(row: StrategyRow) -> float | None:
+    return _mfu(row) if _causal(row) is None else None
 
 
 def _tokens_per_s(row: StrategyRow) -> float | None:
@@ -260,7 +268,9 @@ STRATEGIES = Sheet[StrategyRow](
         number("Chip-seconds", lambda row: row.cost.chip_seconds),
         Column("Cost", lambda row: row.cost.money_per_step, money_text),
         number("Tokens/s per chip", _tokens_per_s),
-        Column("MFU", _mfu, share_text),
+        Column("Causal MFU", _causal, share_text),
+        Column("MFU", _only_mfu, share_text, ("screen", "study", "terminal")),
+        Column("MFU", _mfu, share_text, ("document",)),
         seconds("Compile", _compile, "terminal"),
         text("Values", _values),
         number("Relative error", lambda row: row.outcome.max_rel_error, "terminal", "document"),

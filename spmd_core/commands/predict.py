@@ -15,6 +15,7 @@ from spmd_core.commands.output import check_output, write_output
 from spmd_core.commands.predict_arguments import ARGUMENTS, given_fields
 from spmd_core.commands.printed.predict_lines import (
     PredictAnswer,
+    Wanted,
     only,
     print_estimate,
     print_predicted,
@@ -106,7 +107,7 @@ def _meaningless(
             "an estimate compiles nothing",
         ),
         (not arguments.sweep, "no --sweep", scaling, "add --sweep chips=8,64,512"),
-        (arguments.sweep, "--sweep", given & {"trace", "remedies"}, _ONE_BY_ONE),
+        (arguments.sweep, "--sweep", given & {"trace", "remedies", "tokens"}, _ONE_BY_ONE),
         (not given & {"keep", "trace"}, "no --keep or --trace", given & {"force"}, "leave it out"),
     )
 
@@ -135,7 +136,7 @@ def _of_plan(
 ) -> int:
     model = model_json(plan.size, config)
     if arguments.estimate:
-        print_estimate(plan, arguments.json, model, arguments.price_per_chip_hour)
+        print_estimate(plan, arguments.json, model, _wanted_of(arguments))
         return 0
     answer = _predicted(experiment, arguments)
     if arguments.keep:
@@ -149,9 +150,13 @@ def _of_plan(
         answer,
         arguments.json,
         {"plan": plan.to_json(), "model": model},
-        arguments.price_per_chip_hour,
+        _wanted_of(arguments),
     )
     return answer.code
+
+
+def _wanted_of(arguments: Namespace) -> Wanted:
+    return Wanted(arguments.price_per_chip_hour, arguments.tokens)
 
 
 def _trace(arguments: Namespace, answer: PredictAnswer) -> None:
@@ -263,7 +268,7 @@ def _of_program(arguments: Namespace, experiment: Experiment) -> int:
             "is not a TPU topology",
             "name one with --target, for example tpu:v5e:4x4",
         )
-    for name in ("keep", "estimate"):
+    for name in ("keep", "estimate", "tokens"):
         if getattr(arguments, name):
             raise refuse(
                 f"--{name} of workload {experiment.workload}",
@@ -285,7 +290,7 @@ def _of_program(arguments: Namespace, experiment: Experiment) -> int:
         answer,
         arguments.json,
         {"experiment": experiment.to_json(), "strategy": strategy},
-        arguments.price_per_chip_hour,
+        _wanted_of(arguments),
     )
     return answer.code
 

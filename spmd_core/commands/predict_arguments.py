@@ -13,6 +13,7 @@ from spmd_core.commands.spec import HELP
 from spmd_core.experiment import PLAN_FIELDS, VARIABLE, Choice, Field, Integer, Switch, Words
 from spmd_core.words import read_price
 
+MOST_TOKENS = 1e16  # of a training run
 HELD = {name: row for name, row in PLAN_FIELDS.items() if not row.searched}  # of every candidate
 
 
@@ -65,6 +66,15 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _tokens(text: str) -> float:
+    """A positive number of tokens."""
+    value = float(text)
+    if not 0 < value <= MOST_TOKENS:
+        raise ValueError
+    return value
+
+
+_tokens.__name__ = "number of tokens"
 _seconds.__name__ = "number of seconds"  # which argparse puts into its sentences
 
 
@@ -86,6 +96,11 @@ _OPTIONS = {
         "metavar": "DOLLARS",
         "type": _price,
         "help": "say what a step and a billion tokens cost",
+    },
+    "--tokens": {
+        "metavar": "N",
+        "type": _tokens,
+        "help": "say how many days training a model on so many tokens takes: 15e12",
     },
     "--trace": {"metavar": "FILE", "help": "write the step's timeline as a trace for Perfetto"},
     "--baseline": {

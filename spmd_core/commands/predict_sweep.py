@@ -30,19 +30,25 @@ from spmd_core.search import (
     to_compile,
     variants,
 )
-from spmd_core.words import money_text, phase_words, row_cost, sweep_headline
+from spmd_core.words import (
+    bound_words,
+    mfu_title,
+    money_text,
+    phase_words,
+    row_cost,
+    sweep_headline,
+)
 
 _HEAD = (
     "target",
     "mesh",
     "step",
     "between",
-    "MFU",
     "tokens/s/chip",
     "efficiency",
     "memory",
     "exposed",
-    "binds",
+    "bound",
     "state",
 )
 _NUMBERS = (0, 3, 5, 6, 7, 8, 9, 10)
@@ -151,7 +157,14 @@ def _print(sweep: Sweep, rows: Sequence[SweepRow], as_json: bool, price: float |
         return
     if answer := sweep_headline(sweep, rows):
         print(f"{answer}\n")
-    heads = (*_HEAD[:-2], "chip-s", *(("a step", "a billion tokens") if price else ()), *_HEAD[-2:])
+    heads = (
+        *_HEAD[:4],
+        mfu_title(sweep),
+        *_HEAD[4:-2],
+        "chip-s",
+        *(("a step", "a billion tokens") if price else ()),
+        *_HEAD[-2:],
+    )
     numbers = (*_NUMBERS, *((11, 12) if price else ()))
     listed = [(sweep.vary, *heads), *(_cells(row, price) for row in rows)]
     if any(row_json(row)["mesh"] == row.point.label for row in rows):  # the first column has it
@@ -187,13 +200,13 @@ def _cells(row: SweepRow, price: float | None) -> tuple[str, ...]:
         f"{seconds_text(numbers.low_s)} – {seconds_text(numbers.high_s)}"
         if numbers.step_s
         else "–",
-        _share(numbers.mfu),
+        _share(row.shown_mfu and row.shown_mfu[0]),
         f"{numbers.tokens_per_s_per_chip:,.0f}" if numbers.tokens_per_s_per_chip else "–",
         _share(row.efficiency),
         f"{peak} of {bytes_text(point.capacity_bytes)}" if point.experiment else "–",
         _share(row.exposed_share),
         *_costs(row, price),
-        numbers.binds or "–",
+        bound_words(numbers.shares_s),
         row.outcome.state,
     )
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from spmd_core.answers import NONE, Cell, Table, table_of, turned
 from spmd_core.reports.comparison import HERE, NAMES, check_compared
 from spmd_core.reports.comparison_document import against_words
-from spmd_core.reports.document import Block, Document, Heading, Paragraph, bytes_cell, seconds_cell
+from spmd_core.reports.document import (
+    Block,
+    Document,
+    Heading,
+    Paragraph,
+    bytes_cell,
+    seconds_cell,
+    share_cell,
+)
 from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Between, Estimate, between_estimates
 from spmd_core.search import KeptCandidate, KeptSearch, flat
@@ -133,7 +141,8 @@ def searches_table(compared: ComparedSearches) -> Table:
                     "baseline" if baseline else against_words(answers.get(each.id))
                 ),
                 "Memory per device": bytes_cell(won and won.memory_bytes),
-                "MFU": Cell(f"{won.mfu:.1%}", won.mfu) if won and won.mfu else Cell(NONE),
+                "Causal MFU": share_cell(won and won.mfu_causal),
+                "MFU": share_cell(won and won.mfu),
                 "Cost": Cell((won and won.cost) or NONE),
                 "Candidates": Cell(f"{each.space:,}", each.space),
                 "Complete": Cell("yes" if each.complete else "no"),

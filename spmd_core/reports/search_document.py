@@ -18,6 +18,7 @@ from spmd_core.reports.document import (
     bytes_cell,
     reported,
     seconds_cell,
+    share_cell,
 )
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
 from spmd_core.search import KeptCandidate, KeptSearch
@@ -81,7 +82,8 @@ def ranking_table(kept: KeptSearch) -> Table:
                 "Memory per device": bytes_cell(each.memory_bytes),
                 "Host memory": bytes_cell(each.host_bytes or None),
                 "Fits": Cell(each.fits or NONE),
-                "MFU": Cell(f"{each.mfu:.1%}", each.mfu) if each.mfu else Cell(NONE),
+                "Causal MFU": share_cell(each.mfu_causal),
+                "MFU": share_cell(each.mfu),
                 "Cost": Cell(each.cost or NONE),
                 "Other policies": Cell(f"{each.alike:,}", each.alike) if each.alike else Cell(NONE),
             }

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, model_validator
 
-from spmd_core.base import Frozen
+from spmd_core.base import Frozen, sums_by_key
 from spmd_core.results.collective import Collective
 
 PROGRAM = "program"  # the key of a program's fingerprint among the facts of its compile
@@ -13,6 +13,14 @@ Binds = Literal["compute", "memory", "interconnect", "host", "data centre networ
 
 SAME_PROGRAM = "same program"  # `row`, the first whose compiled program is the same
 RINGS = "may become rings"  # an estimate's: the compiler may split matmuls among few devices
+
+
+_NOT_OF_AXES = ("copy", "host", "send", "slices")  # what else a step waits for
+
+
+def _is_exposed(share: str) -> bool:
+    """Returns True for the wait for a collective over mesh axes."""
+    return share.startswith("wait: ") and share.removeprefix("wait: ") not in _NOT_OF_AXES
 
 
 def possible(share: float | None) -> float | None:
@@ -87,6 +95,9 @@ class Prediction(Frozen):
     predicted_s: Estimate | None = None
     bounds_s: Bounds | None = None
     mfu: float | None = None
+    # that without the pairs that a causal mask leaves out, of a plan; not stored: `mfu` times the
+    # plan's `causal_share`
+    mfu_causal: float | None = None
     impossible_mfu: float | None = None  # a share above 1, of wrong FLOPs or peak; then no `mfu`
     tflops_per_chip: float | None = None
     tokens_per_s_per_chip: float | None = None
@@ -102,6 +113,24 @@ class Prediction(Frozen):
     facts: tuple[StoredFact, ...] | None = None  # what notes are made of; None: notes are stored
     before_compiling: dict[str, Any] = {}  # the estimate of memory without the compiler
     compile: dict[str, Any] = {}  # seconds, versions, flags
+
+    @property
+    def shares_by_axis(self) -> dict[str, float]:
+        """Returns `shares_s` with the waits for collectives by mesh axes, `exposed: fsdp`, instead
+        of by kind."""
+        waits = {name: s for name, s in self.shares_s.items() if _is_exposed(name)}
+        exposed = sums_by_key(
+            (each.axes, each.exposed_in_all_s)
+            for each in self.collectives
+            if f"wait: {each.kind}" in waits
+        )
+        total = sum(exposed.values())
+        if not total:
+            return self.shares_s
+        kept = {name: s for name, s in self.shares_s.items() if name not in waits}
+        scale = sum(waits.values()) / total
+        by_axis = {f"exposed: {' '.join(axes)}": scale * s for axes, s in exposed.items() if s}
+        return kept | by_axis
 
     @property
     def host_missing(self) -> int:
@@ -134,4 +163,9 @@ class Prediction(Frozen):
         mfu = given.get("mfu") if isinstance(given, dict) else None
         if not isinstance(mfu, float) or possible(mfu) == mfu:
             return given
-        return given | {"mfu": None, "tflops_per_chip": None, "impossible_mfu": mfu}
+        return given | {
+            "mfu": None,
+            "mfu_causal": None,
+            "tflops_per_chip": None,
+            "impossible_mfu": mfu,
+        }

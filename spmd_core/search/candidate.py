@@ -142,6 +142,11 @@ class Candidate:
         return possible(step_mfu(self.plan, self.seconds))
 
     @property
+    def mfu_causal(self) -> float | None:
+        """That without the pairs that a causal mask leaves out."""
+        return self.mfu * self.plan.causal_share if self.mfu and self.plan else None
+
+    @property
     def tokens_per_s_per_chip(self) -> float | None:
         """Of a plan's step; None without a plan or a time."""
         if self.plan is None or not self.seconds:
@@ -184,6 +189,7 @@ class Candidate:
             "host_capacity_bytes": self.host_capacity_bytes,
             "fits": "likely" if self.fits == "unlikely" else self.fits,
             "mfu": self.mfu,
+            "mfu_causal": self.mfu_causal,
             "tokens_per_s_per_chip": self.tokens_per_s_per_chip,
             "run": self.run,
             "study": self.study,

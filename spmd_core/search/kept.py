@@ -38,6 +38,7 @@ class KeptCandidate(Frozen):
     host_bytes: Count | None = None
     fits: str = ""
     mfu: Value | None = None
+    mfu_causal: Value | None = None
     cost: str = ""
     alike: Count = 0
     why: str = ""
@@ -76,7 +77,7 @@ class KeptSearch(Frozen):
     @property
     def digest(self) -> str:
         """A hash of the answer (8 hex digits), wherever it is stored."""
-        added = {"host_bytes"}  # later than digests were made
+        added = {"host_bytes", "mfu_causal"}  # later than digests were made
         text = self.model_dump_json(exclude={"origin": True, "ranking": {"__all__": added}})
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 

@@ -58,10 +58,12 @@ from spmd_core.words.costs import (
     cost_of,
     cost_words,
     mfu_of,
+    mfu_words,
     money_text,
     read_price,
     rows,
     share_text,
+    training_run,
 )
 from spmd_core.words.experiments import (
     experiment_size_words,
@@ -196,6 +198,7 @@ from spmd_core.words.studies import explained, whose
 from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
     axis_title,
+    mfu_title,
     point_size_words,
     point_title,
     row_cost,
@@ -338,6 +341,8 @@ __all__ = [
     "matches",
     "mesh_words",
     "mfu_of",
+    "mfu_title",
+    "mfu_words",
     "model_json",
     "model_words",
     "moments_words",
@@ -425,6 +430,7 @@ __all__ = [
     "titles",
     "traced",
     "traces",
+    "training_run",
     "value_words",
     "values_text",
     "verdict_words",

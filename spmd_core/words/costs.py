@@ -3,10 +3,11 @@
 import math
 from dataclasses import dataclass
 
-from spmd_core.base import number_text, refuse, shorten
-from spmd_core.results import Prediction, StrategyResult, possible
+from spmd_core.base import Frozen, number_text, refuse, shorten
+from spmd_core.experiment import Plan
+from spmd_core.results import Estimate, Prediction, StrategyResult, possible
 
-_HOUR_S, _BILLION = 3600.0, 1e9
+_HOUR_S, _DAY_S, _BILLION = 3600.0, 86400.0, 1e9
 HIGHEST_PRICE = 1e6  # dollars for an hour of a chip
 
 
@@ -34,6 +35,35 @@ class StepCost:
                 "money_per_billion_tokens",
             )
         }
+
+
+class TrainingCost(Frozen):
+    """What training on so many tokens takes without a stop; money in dollars."""
+
+    tokens: float
+    steps: float
+    days: Estimate
+    chip_hours: float
+    money: float | None = None
+
+
+def training_run(
+    prediction: Prediction, plan: Plan, tokens: float | None, price: float | None = None
+) -> TrainingCost | None:
+    """Returns what training a plan on so many tokens takes; None where the plan has no time.
+
+    `price` in dollars per chip-hour.
+    """
+    time = prediction.predicted_s
+    if time is None or not tokens or tokens <= 0:
+        return None
+    steps = tokens / plan.tokens
+    low, at, high = (steps * each / _DAY_S for each in (time.low, time.estimate, time.high))
+    hours = plan.topology.chips * 24 * at
+    days = Estimate(low=low, estimate=at, high=high)
+    return TrainingCost(
+        tokens=tokens, steps=steps, days=days, chip_hours=hours, money=_times(hours, price)
+    )
 
 
 def cost(
@@ -67,21 +97,35 @@ def _times(amount: float | None, price: float | None) -> float | None:
     return None if amount is None or price is None else amount * price
 
 
-def mfu_of(outcome: StrategyResult) -> float | None:
-    """Returns the MFU of a row: FLOPs of the computation over what its devices could do in its time;
+def mfu_of(outcome: StrategyResult, causal: bool = False) -> float | None:
+    """Returns the MFU of a row, or its causal MFU: FLOPs of the computation over what its devices could do in its time;
     None where the peak or the time is not known.
 
     The peak is a chip's in bfloat16; of what was measured on devices without a data sheet, the
     matmul rate of their calibration.
     """
-    mfu = outcome.prediction.mfu if outcome.prediction else None
+    mfu = None
+    if predicted := outcome.prediction:
+        mfu = predicted.mfu_causal if causal else predicted.mfu
     if outcome.median_s is not None:
         roofs = outcome.roofline
         if mfu is not None and outcome.predicted_s:  # that of the same program in another time
             mfu *= outcome.predicted_s.estimate / outcome.median_s
         else:
-            mfu = roofs.mfu if roofs else None
+            mfu = roofs.mfu if roofs and not causal else None
     return possible(mfu) or None
+
+
+def mfu_words(mfu: float | None, causal: float | None = None) -> str:
+    """Returns the MFU that is shown first, in words: that of a causal mask where it is known; "" of
+    none.
+
+    >>> mfu_words(0.486, 0.287), mfu_words(0.486)
+    ('28.7% causal MFU', '48.6% MFU')
+    """
+    if causal is not None:
+        return f"{share_text(causal)} causal MFU"
+    return f"{share_text(mfu)} MFU" if mfu else ""
 
 
 def share_text(share: float) -> str:

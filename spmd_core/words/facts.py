@@ -156,6 +156,8 @@ def in_sentences(prediction: Prediction, plan: Plan | None = None) -> Prediction
     if share := prediction.impossible_mfu:
         notes = tuple(dict.fromkeys((*notes, _IMPOSSIBLE.format(share=share))))
     update: dict[str, object] = {"notes": notes}
+    if plan is not None and prediction.mfu is not None:
+        update["mfu_causal"] = prediction.mfu * plan.causal_share
     if plan is not None and prediction.before_compiling:
         update["before_compiling"] = prediction.before_compiling | {"notes": plan_notes(plan)}
     return prediction.model_copy(update=update)

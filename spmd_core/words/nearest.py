@@ -9,6 +9,7 @@ from typing import Any
 from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
 from spmd_core.experiment import PLAN_FIELDS, Plan
 from spmd_core.time import NearestFit, estimate_step, host_s, nearest_fit
+from spmd_core.words.costs import mfu_words
 from spmd_core.words.names import listed
 from spmd_core.words.predictions import fit_verb, held_words, parts
 
@@ -139,10 +140,8 @@ def in_a_line(plan: Plan, *, offering: bool = True) -> str:
         for name, share in parts(estimate).items()
         if share > _LARGE * time.estimate
     ]
-    return (
-        f"{text}. {seconds_text(time.estimate)} a step at {estimate.mfu or 0.0:.1%} MFU: "
-        f"{', '.join(shares)}."
-    )
+    mfu = mfu_words(estimate.mfu, estimate.mfu_causal)
+    return f"{text}. {seconds_text(time.estimate)} a step at {mfu}: {', '.join(shares)}."
 
 
 def moments_words(plan: Plan) -> str:

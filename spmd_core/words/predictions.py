@@ -9,12 +9,11 @@ from spmd_core.experiment import Plan
 from spmd_core.machine import Topology
 from spmd_core.results import Prediction, Result
 from spmd_core.time import KERNELS, data_sheet
-from spmd_core.words.costs import money_text, share_text
+from spmd_core.words.costs import mfu_words, money_text, training_run
 from spmd_core.words.strategies import predicted
 
 # "neighbours" is as older runs wrote it
 _PERMUTED = re.compile(r"(neighbou?rs|up to \d+ hops) over")
-_HOUR, _DAY = 3600.0, 86400.0
 # What a program waits for most, as rooflines call it; keys are those of stored predictions.
 _BOUND = {
     "compute": "compute-bound",
@@ -22,6 +21,19 @@ _BOUND = {
     "interconnect": "interconnect-bound",
     "host": "bound by transfers to the host",
     "data centre network": "DCN-bound",
+}
+# The resources that shares of a step are of.
+_OF_WORK = {
+    "matmul": "compute",
+    "kernel": "compute",
+    "grouped kernel": "compute",
+    "memory": "memory",
+}
+_OF_WAITS = {
+    "wait: copy": "memory",
+    "wait: host": "host",
+    "wait: send": "data centre network",
+    "wait: slices": "data centre network",
 }
 # Kinds of time in a schedule, in the order of a legend.
 KINDS = {
@@ -67,9 +79,10 @@ def headline(prediction: Prediction, step: bool = True) -> str:
     time = prediction.predicted_s
     if not prediction.fits or time is None:
         return f"{held_words(prediction)}."
-    at = f" at {share_text(prediction.mfu)} MFU" if prediction.mfu else ""
+    mfu = mfu_words(prediction.mfu, prediction.mfu_causal)
+    at = f" at {mfu}" if mfu else ""
     at += ", without MFU: FLOPs or peak are counted wrong" if prediction.impossible_mfu else ""
-    bound = f", {bound_words(prediction.binds)}" if prediction.binds else ""
+    bound = f", {bound_words(prediction.shares_by_axis)}" if prediction.binds else ""
     what = "Step time" if step else "Time"
     return f"{what} {seconds_text(time.estimate)}{at}{bound}. {held_words(prediction)}."
 
@@ -114,8 +127,9 @@ def compiled_words(guess: Prediction, compiled: Prediction) -> str:
     if before and after:
         parts.append(f"memory {_change(before, after, bytes_text)}")
         outside += [] if row.get("low", 0) <= after <= row.get("high", after) else ["memory"]
-    if compiled.predicted_s and guess.binds != compiled.binds:
-        parts.append(f"{bound_words(guess.binds)} -> {bound_words(compiled.binds)}")
+    if compiled.predicted_s:
+        was, now = (bound_words(each.shares_by_axis) for each in (guess, compiled))
+        parts += [f"{was} -> {now}"] if was != now else []
     far = f"; the {' and the '.join(outside)} left the estimate's interval" if outside else ""
     return f"Compiled against the estimate: {', '.join(parts)}{far}." if parts else ""
 
@@ -142,20 +156,9 @@ def step_estimate(prediction: Prediction) -> str:
         return ""
     return (
         f"About {seconds_text(time.estimate)} a step ({seconds_text(time.low)} to "
-        f"{seconds_text(time.high)}) at {share_text(prediction.mfu or 0.0)} MFU, "
-        f"{bound_words(prediction.binds)}: estimate, not compiled."
+        f"{seconds_text(time.high)}) at {mfu_words(prediction.mfu, prediction.mfu_causal)}, "
+        f"{bound_words(prediction.shares_by_axis)}: estimate, not compiled."
     )
-
-
-def exposed_words(prediction: Prediction) -> str:
-    """Exposed communication by mesh axes, the largest first; "" where all of it is hidden."""
-    exposed = sums_by_key((each.axes, each.exposed_in_all_s) for each in prediction.collectives)
-    parts = [
-        f"{seconds_text(seconds)} over {' and '.join(f'`{axis}`' for axis in axes) or 'slices'}"
-        for axes, seconds in sorted(exposed.items(), key=lambda item: -item[1])
-        if seconds > 1e-6
-    ]
-    return f"exposed communication: {', '.join(parts)}" if parts else ""
 
 
 def parts_words(parts: Mapping[str, float]) -> str:
@@ -202,11 +205,32 @@ def memory_words(
     return f"{words[0].upper()}{words[1:]}"
 
 
-def bound_words(binds: str | None) -> str:
-    """What bounds a program: `compute-bound`, `interconnect-bound`; an en dash where it is not
-    known.
+def bound_words(shares: Mapping[str, float], share: bool = True) -> str:
+    """Returns what bounds a program by its shares: a resource only where it takes over half of the
+    step, else the largest part, with its `share`; an en dash where none is known.
+
+    >>> bound_words({"matmul": 2.0, "kernel": 1.0, "memory": 1.0})
+    'compute-bound'
+    >>> bound_words({"matmul": 4.0, "memory": 3.0, "exposed: fsdp": 3.0})
+    'largest share matrix products (40%)'
     """
-    return _BOUND.get(binds or "", binds or "–")
+    resources = sums_by_key((_resource(name), s) for name, s in shares.items())
+    total = sum(resources.values())
+    if not total:
+        return "–"
+    most = max(resources, key=lambda name: resources[name])
+    if resources[most] > total / 2 and most in _BOUND:
+        return _BOUND[most]
+    words, seconds = next(iter(_by_words(shares).items()))
+    return f"largest share {words}" + (f" ({seconds / total:.0%})" if share else "")
+
+
+def _resource(share: str) -> str:
+    """Returns the resource that a share of the step is of, a key of `_BOUND`; the share itself of
+    kernels that are neither matmuls nor attention."""
+    if share.startswith(("wait: ", "exposed: ")):
+        return _OF_WAITS.get(share, "interconnect")
+    return _OF_WORK.get(share, share)
 
 
 def chip_words(topology: Topology) -> str:
@@ -222,16 +246,24 @@ def chip_words(topology: Topology) -> str:
 
 def parts(prediction: Prediction) -> dict[str, float]:
     """Where the estimate goes, seconds, by what the reader calls it, the largest first."""
-    shares = prediction.shares_s.items()
-    words = sums_by_key((share_words(name), seconds) for name, seconds in shares)
+    return _by_words(prediction.shares_by_axis)
+
+
+def _by_words(shares: Mapping[str, float]) -> dict[str, float]:
+    words = sums_by_key((share_words(name), seconds) for name, seconds in shares.items())
     return dict(sorted(words.items(), key=lambda item: -item[1]))
 
 
 def share_words(name: str) -> str:
-    """A part of the estimate: `wait: all-gather` is `exposed all-gather`."""
+    """A part of the estimate: `wait: all-gather` is `exposed all-gather`, `exposed: fsdp` is
+    `exposed over fsdp`.
+    """
     if name.startswith("wait: "):
         waited = name.removeprefix("wait: ")
         return _WAITS.get(waited, f"exposed {waited}")
+    if name.startswith("exposed: "):
+        axes = name.removeprefix("exposed: ").split()
+        return f"exposed over {' and '.join(axes) or 'other groups'}"
     return KERNELS.get(name) or KINDS.get(name, name)
 
 
@@ -293,25 +325,21 @@ def operation(op: str | None) -> str:
 def run_words(
     prediction: Prediction, plan: Plan, tokens: float, price: float | None = None
 ) -> str | None:
-    """What training on so many tokens takes: steps, days, chip-hours, and dollars at a price per
-    chip-hour; None where it does not fit."""
-    time = prediction.predicted_s
-    if time is None or tokens <= 0:
+    """Returns what training on so many tokens takes: steps, days, chip-hours, and dollars at a price
+    per chip-hour; None where it does not fit."""
+    run = training_run(prediction, plan, tokens, price)
+    if run is None:
         return None
-    steps = tokens / plan.tokens
-    chips = plan.topology.chips
-
-    def of(seconds: float) -> str:
-        days = steps * seconds / _DAY
-        hours = steps * seconds / _HOUR
-        return f"{number_text(days)} days" if days >= 1 else f"{number_text(hours)} hours"
-
-    hours = chips * steps * time.estimate / _HOUR
-    money = f", {money_text(hours * price)}" if price else ""
+    money = f", {money_text(run.money)}" if run.money is not None else ""
     return (
-        f"{steps:,.0f} steps, {of(time.estimate)} without a stop ({of(time.low)} to "
-        f"{of(time.high)}), {hours:,.0f} chip-hours on {chips:,} chips{money}"
+        f"{run.steps:,.0f} steps, {_long(run.days.estimate)} without a stop ({_long(run.days.low)} "
+        f"to {_long(run.days.high)}), {run.chip_hours:,.0f} chip-hours on "
+        f"{plan.topology.chips:,} chips{money}"
     )
+
+
+def _long(days: float) -> str:
+    return f"{number_text(days)} days" if days >= 1 else f"{number_text(24 * days)} hours"
 
 
 def measured_words(prediction: Prediction, measured_s: float) -> str | None:

@@ -52,14 +52,14 @@ def test_its_numbers_are_made_of_the_plan(name):
     here, varied = recipe.numbers(variation_of(recipe))
     found = estimated(recipe.experiment)[1]
     assert f"{found.memory_bytes.peak / 2**30:.1f} GiB" in here and here != varied
-    assert (f"at {found.mfu:.1%} MFU" in here) is found.fits
+    assert (f"at {found.mfu_causal:.1%} causal MFU" in here) is found.fits
     assert ("moments are" in here) is recipe.shows_moments
 
 
 def test_what_the_texts_say_beyond_the_claims():
     of = {name: RECIPES[name].experiment for name in PLANS}
     tensor = variation_of(RECIPES["fsdp_or_tensor"])
-    assert 0.25 < share(of["fsdp_or_tensor"], "exposed all-reduce") < 0.4
+    assert 0.25 < share(of["fsdp_or_tensor"], "exposed over fsdp") < 0.4
     more = {"dims": {"batch": 1024, "sequence": 1024}}
     assert pace(of["fsdp_or_tensor"].vary(**more)) < pace(tensor.vary(**more))
     eight = variation_of(RECIPES["scaling_out"])

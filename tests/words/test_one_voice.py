@@ -6,7 +6,7 @@ from bench.values import ENVIRONMENT, comparison, result, strategy
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.results import Estimate, Result
-from spmd_core.words import experiment_words
+from spmd_core.words import experiment_words, in_words
 from spmd_lab.ui.compare import view
 from tests.ui import opened
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
@@ -89,7 +89,7 @@ def test_compare_says_what_the_command_line_says(data_folder, case):
 @pytest.mark.parametrize("case", PREDICTED)
 def test_predict_says_what_the_command_line_says(data_folder, case):
     found = PREDICTED[case]
-    assert heading("predict", data_folder, found) == report(found)[0]
+    assert heading("predict", data_folder, found) == report(in_words(found))[0]
 
 
 def test_experiments_that_differ_have_names_that_differ():

@@ -2,10 +2,13 @@
 
 import pytest
 
+from spmd_core.experiment import parse_plan
 from spmd_core.results import Estimate, PredictedMemory, Prediction
-from spmd_core.words import in_sentences
+from spmd_core.time import estimate_step
+from spmd_core.words import convention_words, in_sentences, in_words
 from spmd_core.words.predictions import (
     answer,
+    bound_words,
     compiled_words,
     estimate,
     headline,
@@ -14,6 +17,8 @@ from spmd_core.words.predictions import (
     part_kind,
     parts,
     run_words,
+    share_words,
+    step_estimate,
 )
 from tests.ui.predictions import MODEL, TOKENS, TOO_LARGE, predicted, prediction
 
@@ -130,7 +135,7 @@ def test_what_compiling_changed_of_the_estimate_is_one_sentence():
         update={
             "predicted_s": Estimate(low=0.010, estimate=0.013, high=0.015),
             "before_compiling": {"low": 7 * 2**30, "high": 9 * 2**30},
-            "binds": "memory",
+            "shares_s": {"memory": 0.010, "matmul": 0.003},
         }
     )
     assert compiled_words(guess, prediction()) == (
@@ -161,3 +166,57 @@ def test_shares_of_kernels_are_named_by_what_they_are():
     shown = parts(prediction().model_copy(update={"shares_s": shares}))
     assert list(shown) == ["attention kernels", "grouped matmuls", "other kernels"]
     assert {part_kind(part) for part in shown} == {"kernel"}
+
+
+LONG = {"target": "tpu:v5p:8x8x8", "model": "llama-3.1-8b", "mesh": {"fsdp": 512}}
+
+
+def test_what_is_shown_first_is_the_causal_mfu_and_the_key_keeps_its_convention():
+    plan = parse_plan(LONG | {"batch_per_device": 1, "sequence": 131_072})
+    found = estimate_step(plan)
+    step = plan.topology.chips * plan.topology.chip.peak_flops * found.predicted_s.estimate
+    size, tokens = plan.size, plan.tokens
+    pairs = 12 * size.layers * size.heads * size.head_dim * tokens * plan.sequence
+    assert found.mfu == pytest.approx((6 * size.matmul_parameters * tokens + pairs) / step)
+    kept = pairs * (plan.sequence + 1) / 2 / plan.sequence
+    assert found.mfu_causal == pytest.approx((6 * size.matmul_parameters * tokens + kept) / step)
+    assert f"at {found.mfu_causal:.1%} causal MFU, " in step_estimate(found)
+    assert f"MFU is {found.mfu:.1%}" in convention_words(plan, found)
+
+
+def test_a_stored_prediction_of_before_has_its_causal_mfu_when_it_is_read():
+    (outcome,) = in_words(predicted()).strategies.values()
+    stored = prediction()
+    assert stored.mfu_causal is None
+    assert outcome.prediction.mfu_causal == stored.mfu * MODEL.plan.causal_share
+
+
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        ({"matmul": 3, "kernel": 3, "memory": 5}, "compute-bound"),
+        ({"matmul": 3, "grouped kernel": 3, "memory": 5}, "compute-bound"),
+        ({"matmul": 5, "memory": 3, "exposed: fsdp": 2}, "largest share matrix products (50%)"),
+        (
+            {"matmul": 2, "kernel": 2, "memory": 3, "wait: host": 1, "exposed: a b": 1},
+            "largest share HBM-bound operations (33%)",
+        ),
+        ({"exposed: a b": 2, "exposed: c": 4, "matmul": 5}, "interconnect-bound"),
+        ({"other kernel": 9, "matmul": 1}, "largest share other kernels (90%)"),
+        ({}, "–"),
+    ],
+)
+def test_a_resource_bounds_a_step_only_where_it_takes_over_half_of_it(shares, words):
+    assert bound_words(shares) == words
+
+
+def test_what_is_exposed_is_shared_out_by_mesh_axes():
+    plan = parse_plan(LONG | {"mesh": {"fsdp": 64, "tensor": 8}, "batch_per_device": 1})
+    found = estimate_step(plan)
+    by_axis = found.shares_by_axis
+    exposed = {name: s for name, s in by_axis.items() if name.startswith("exposed: ")}
+    assert {"exposed: fsdp", "exposed: tensor"} <= set(exposed)
+    assert sum(by_axis.values()) == pytest.approx(sum(found.shares_s.values()))
+    tensor = sum(each.exposed_in_all_s for each in found.collectives if each.axes == ("tensor",))
+    assert exposed["exposed: tensor"] == pytest.approx(tensor)
+    assert share_words("exposed: fsdp tensor") == "exposed over fsdp and tensor"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from spmd_core.answers import step_collectives
-from spmd_core.base import WorkerError, bytes_text, seconds_text
+from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text
 from spmd_core.commands import remedies
-from spmd_core.commands.printed.table import sheet_lines
+from spmd_core.commands.printed.table import sheet_lines, table
 from spmd_core.experiment import Plan
 from spmd_core.results import Prediction, Result
 from spmd_core.time import estimate_step, nearest_fit
@@ -19,12 +19,16 @@ from spmd_core.words import (
     cost_words,
     ignored_words,
     in_sentences,
+    mfu_words,
     nearest_json,
     nearest_words,
     parameters_words,
     parts,
     predictions,
+    training_run,
 )
+
+_BAR, _SMALL = 40, 0.005  # characters of a bar, and the share that is worth one
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,20 @@ class PredictAnswer:
         return 130 if self.interrupted else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What else is to be shown of a prediction: dollars per chip-hour, and tokens to train on."""
+
+    price: float | None = None
+    tokens: float | None = None
+
+    def json(self, prediction: Prediction, plan: Plan | None) -> dict[str, object]:
+        """Returns the costs in the JSON form of a prediction."""
+        run = plan and training_run(prediction, plan, self.tokens, self.price)
+        costs: dict[str, object] = dict(cost_of(prediction, self.price).to_json())
+        return costs | {"training_run": run and run.model_dump()}
+
+
 def only(result: Result) -> Prediction:
     """The prediction of a result of one strategy; WorkerError, with its words, where it failed."""
     (outcome,) = result.strategies.values()
@@ -54,15 +72,15 @@ def only(result: Result) -> Prediction:
 
 
 def print_predicted(
-    answer: PredictAnswer, as_json: bool, what: dict[str, object], price: float | None = None
+    answer: PredictAnswer, as_json: bool, what: dict[str, object], wanted: Wanted
 ) -> None:
     """Print a prediction, with `what` it is of in its JSON form, and its costs."""
     plan = answer.result.experiment.plan
-    lines = [*_lines(answer.prediction, plan, price), *remedies.lines(answer.result)]
+    lines = [*_lines(answer.prediction, plan, wanted), *remedies.lines(answer.result)]
     if "model" in what:
         lines += ignored(cast(Mapping[str, object], what["model"]))
     if as_json:
-        spent = cost_of(answer.prediction, price).to_json()
+        spent = wanted.json(answer.prediction, plan)
         print(json.dumps({**what, **answer.prediction.model_dump(mode="json"), **spent}))
     else:
         print("\n".join(lines + [f"note: {answer.origin}"] * bool(answer.origin)))
@@ -70,7 +88,7 @@ def print_predicted(
 
 def _reached(prediction: Prediction) -> list[str]:
     """What it reaches of the chip; tokens only of a model."""
-    parts = [f"{prediction.mfu:.1%} MFU"]
+    parts = [mfu_words(prediction.mfu, prediction.mfu_causal)]
     if prediction.tflops_per_chip is not None:
         parts.append(f"{prediction.tflops_per_chip:.0f} TFLOP/s/chip")
     if prediction.tokens_per_s_per_chip is not None:
@@ -78,7 +96,7 @@ def _reached(prediction: Prediction) -> list[str]:
     return parts
 
 
-def _lines(prediction: Prediction, plan: Plan | None, price: float | None) -> list[str]:
+def _lines(prediction: Prediction, plan: Plan | None, wanted: Wanted) -> list[str]:
     """The answer first, as on the screen; then time, memory, model and collectives."""
     memory, time = prediction.memory_bytes, prediction.predicted_s
     step = plan is not None
@@ -86,7 +104,8 @@ def _lines(prediction: Prediction, plan: Plan | None, price: float | None) -> li
     if time:
         span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
         lines.append(f"time: {seconds_text(time.estimate)} ({span})")
-        lines.append(f"cost: {cost_words(cost_of(prediction, price), step)}")
+        lines.append(f"cost: {cost_words(cost_of(prediction, wanted.price), step)}")
+    lines += _run(prediction, plan, wanted)
     if memory.host:
         of = f" of {bytes_text(room)}" if (room := prediction.host_capacity_bytes) else ""
         lines.append(f"host memory: {bytes_text(memory.host)}{of} per device")
@@ -94,17 +113,30 @@ def _lines(prediction: Prediction, plan: Plan | None, price: float | None) -> li
         lines.append(f"model: {', '.join(_reached(prediction))}")
     if plan:
         lines.append(_counted(plan, prediction))
-    if prediction.shares_s and time:
-        shares = parts(prediction)
-        large = [
-            f"{name} {share / time.estimate:.0%}"
-            for name, share in shares.items()
-            if share > 0.005 * time.estimate
-        ]
-        lines.append(f"where: {', '.join(large)}")
+    lines += _tables(prediction)
+    return lines + [f"note: {note}" for note in prediction.notes]
+
+
+def _run(prediction: Prediction, plan: Plan | None, wanted: Wanted) -> list[str]:
+    """What training on so many tokens takes, where they are given and the plan has a time."""
+    words = plan and predictions.run_words(prediction, plan, wanted.tokens or 0, wanted.price)
+    return [f"{number_text(wanted.tokens or 0)} tokens: {words}"] if words else []
+
+
+def _tables(prediction: Prediction) -> list[str]:
+    """Bars of where the time goes, and the collectives."""
+    shares, lines = parts(prediction), []
+    total = sum(shares.values())
+    rows = [
+        (name, f"{share / total:.0%}", "█" * max(1, round(_BAR * share / total)))
+        for name, share in shares.items()
+        if share > _SMALL * total
+    ]
+    if rows:
+        lines += ["", *table([("Where the time goes", "Share", ""), *rows], numbers=(1,))]
     if prediction.collectives:
         lines += ["", *sheet_lines(step_collectives(prediction))]
-    return lines + [f"note: {note}" for note in prediction.notes]
+    return lines
 
 
 def _counted(plan: Plan, prediction: Prediction) -> str:
@@ -119,15 +151,13 @@ def ignored(model: Mapping[str, object]) -> list[str]:
     return [f"note: {ignored_words(names)}"] if names else []
 
 
-def print_estimate(
-    plan: Plan, as_json: bool, model: Mapping[str, object], price: float | None = None
-) -> None:
+def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wanted: Wanted) -> None:
     """The instant estimate: memory by the sizes, and the step's time, in the form of a prediction."""
     estimate = in_sentences(estimate_step(plan), plan)
     if as_json:
         near = {} if estimate.fits else nearest_json(plan)
         known = estimate if estimate.is_timed else estimate.without_time
-        spent = cost_of(known, price).to_json()
+        spent = wanted.json(known, plan)
         print(
             json.dumps(
                 {
@@ -145,12 +175,12 @@ def print_estimate(
     is_timed = estimate.is_timed
     if is_timed:
         lines.append(predictions.step_estimate(estimate))
-        lines.append(f"cost: {cost_words(cost_of(estimate, price))}")
+        lines.append(f"cost: {cost_words(cost_of(estimate, wanted.price))}")
+        lines += _run(estimate, plan, wanted)
     lines.append(_counted(plan, estimate) if is_timed else parameters_words(plan.size))
     lines.append(f"per device: {predictions.parts_words(words['parts'])}")
     if is_timed:
-        lines += filter(None, [predictions.exposed_words(estimate)])
-        lines += ["", *sheet_lines(step_collectives(estimate))]
+        lines += _tables(estimate)
     notes = [f"note: {note}" for note in (*words["notes"], *estimate.notes)]
     print("\n".join(lines + notes + ignored(model)))
 

@@ -333,6 +333,11 @@ class Plan(PlanFields):
         """Model FLOPs of a step."""
         return self.size.train_flops(self.tokens, self.sequence)
 
+    @property
+    def causal_share(self) -> float:
+        """Of these FLOPs those whose query may attend to its key: causal MFU over MFU."""
+        return self.size.causal_flops(self.tokens, self.sequence) / self.flops
+
     def to_json(self) -> dict[str, object]:
         """The JSON form, defaults filled in."""
         return self.model_dump(mode="json")

@@ -45,7 +45,8 @@ class Numbers:
     exposed_s: dict[str, float] = field(default_factory=dict)
     binds: str | None = None
     chip_seconds: float | None = None
-    shares_s: dict[str, float] = field(default_factory=dict)  # kind of time -> seconds of the step
+    # kind of time, or mesh axes waited for -> seconds of the step
+    shares_s: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +85,22 @@ class SweepRow:
         )
 
     @property
-    def mfu_interval(self) -> tuple[float, float] | None:
-        """MFU at the slowest and at the fastest of the step's interval."""
+    def mfu_causal(self) -> float | None:
+        """MFU without the pairs that a causal mask leaves out; None of what is no decoder."""
+        plan, mfu = self.point.experiment and self.point.experiment.plan, self.numbers.mfu
+        return mfu * plan.causal_share if plan and mfu is not None else None
+
+    @property
+    def shown_mfu(self) -> tuple[float, float, float] | None:
+        """The MFU that is shown first, causal where it is known: of the step, and at the slowest and
+        at the fastest of its interval.
+        """
         numbers = self.numbers
-        if numbers.mfu is None or not numbers.step_s or not numbers.low_s or not numbers.high_s:
+        mfu = self.numbers.mfu if self.mfu_causal is None else self.mfu_causal
+        if mfu is None or not numbers.step_s or not numbers.low_s or not numbers.high_s:
             return None
-        return (
-            numbers.mfu * numbers.step_s / numbers.high_s,
-            numbers.mfu * numbers.step_s / numbers.low_s,
-        )
+        work = mfu * numbers.step_s
+        return mfu, work / numbers.high_s, work / numbers.low_s
 
     @property
     def exposed_most(self) -> str | None:
@@ -126,7 +134,7 @@ def numbers_of(prediction: Prediction) -> Numbers:
         {kind: s for kind, s in exposed.items() if s > 0},
         prediction.binds,
         prediction.chip_seconds,
-        prediction.shares_s,
+        prediction.shares_by_axis,
     )
 
 
@@ -206,6 +214,7 @@ def row_json(row: SweepRow) -> dict[str, Any]:
         "step_s": numbers.step_s,
         "step_high_s": numbers.high_s,
         "mfu": numbers.mfu,
+        "mfu_causal": row.mfu_causal,
         "tokens_per_s_per_chip": numbers.tokens_per_s_per_chip,
         "efficiency": row.efficiency,
         "peak_bytes": numbers.peak_bytes,

@@ -70,6 +70,7 @@ def estimate_step(plan: Plan) -> Prediction:
     exposed = _exposed(shapes, work, moved, memory.host)
     time = step_time(shapes, work, moved, memory.host, again)
     seconds = time.estimate
+    mfu = step_mfu(plan, seconds)
     topology, chip = shapes.topology, shapes.chip
     capacity = chip.capacity
     missing = max(0, memory.peak - capacity.device)
@@ -84,7 +85,8 @@ def estimate_step(plan: Plan) -> Prediction:
         host_capacity_bytes=capacity.host,
         predicted_s=time,
         bounds_s=_bounds(work, moved, seconds),
-        mfu=step_mfu(plan, seconds),
+        mfu=mfu,
+        mfu_causal=mfu * plan.causal_share,
         tflops_per_chip=plan.flops / topology.chips / seconds / 1e12,
         tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
         chip_seconds=topology.chips * seconds,

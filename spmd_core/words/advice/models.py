@@ -52,13 +52,11 @@ def model_json(size: ModelSize, config: Config | None = None) -> Mapping[str, An
 
 
 def convention_words(plan: Plan, prediction: Prediction) -> str:
-    """What MFU counts, with what it is where only the pairs that the mask keeps count; "" without
-    MFU.
-    """
+    """What causal MFU counts, with the MFU that counts attention in full; "" without MFU."""
     if not prediction.mfu:
         return ""
-    causal = prediction.mfu * plan.size.causal_flops(plan.tokens, plan.sequence) / plan.flops
     return (
-        f"MFU counts 6 FLOPs per active matmul parameter and token, and attention in full; with "
-        f"masked attention left out it is {causal:.1%}. A step has {plan.tokens:,} tokens"
+        f"Causal MFU counts 6 FLOPs per active matmul parameter and token, and attention without "
+        f"the masked pairs; with attention in full, as many tables do, MFU is {prediction.mfu:.1%}. "
+        f"A step has {plan.tokens:,} tokens"
     )

@@ -103,7 +103,7 @@ BEST_TITLES = (
     "Target",
     "Price",
     "Time",
-    "MFU",
+    "Causal MFU",
     "Tokens/s per chip",
     "Memory",
     "Known by",
@@ -114,7 +114,7 @@ BEST_TITLES = (
 def best_row(candidate: Candidate, answer: Answer) -> tuple[str, ...]:
     """The best plan of a target, by BEST_TITLES; price and time are of a billion tokens."""
     price = price_per_billion(candidate, dict(answer.question.price))
-    rate, share = candidate.tokens_per_s_per_chip, candidate.mfu
+    rate, share = candidate.tokens_per_s_per_chip, candidate.mfu_causal
     return (
         candidate.target.removeprefix("tpu:"),
         "–" if price is None else money_text(price),
@@ -128,13 +128,13 @@ def best_row(candidate: Candidate, answer: Answer) -> tuple[str, ...]:
 
 
 def batches_words(best: Sequence[Candidate]) -> str:
-    """MFU against the batch, of the best plan of each; "" for one batch."""
+    """Causal MFU against the batch, of the best plan of each; "" for one batch."""
     parts = [
-        f"{each.plan.batch_per_device:g} per device {each.mfu:.1%}"
+        f"{each.plan.batch_per_device:g} per device {each.mfu_causal:.1%}"
         for each in best
-        if each.plan is not None and each.mfu is not None
+        if each.plan is not None and each.mfu_causal is not None
     ]
-    return f"MFU of the best plan by batch: {', '.join(parts)}." if len(parts) > 1 else ""
+    return f"Causal MFU of the best plan by batch: {', '.join(parts)}." if len(parts) > 1 else ""
 
 
 def beats(

@@ -79,6 +79,7 @@ def _row(group: Sequence[Ranked], answer: Answer) -> KeptCandidate:
         host_bytes=each.host_bytes,
         fits=each.fits,
         mfu=each.mfu,
+        mfu_causal=each.mfu_causal,
         cost=cost_text(each, question.minimize, dict(question.price)),
         alike=sum(1 + len(entry.alike) for entry in group) - 1,
         why=why_not(answer, each).removeprefix(each.name).lstrip(": "),

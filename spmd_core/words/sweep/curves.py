@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import Estimate, predicted_verdict
 from spmd_core.search import SizePoint, Sweep, SweepPoint, SweepRow, begins
-from spmd_core.words.costs import StepCost, cost
+from spmd_core.words.costs import StepCost, cost, mfu_words
 from spmd_core.words.names import title, titles
 from spmd_core.words.predictions import bound_words, share_words
 from spmd_core.words.strategies import paired_words, ratio_words
@@ -36,6 +35,11 @@ def row_cost(row: SweepRow, price: float | None = None) -> StepCost:
 def axis_title(sweep: Sweep) -> str:
     """What is varied, as the x axis and the table's first column call it."""
     return sweep.variable.axis(sweep.base)
+
+
+def mfu_title(sweep: Sweep) -> str:
+    """Returns the name of the MFU that is shown first: of a decoder without masked pairs."""
+    return "Causal MFU" if sweep.base.plan else "MFU"
 
 
 def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
@@ -70,17 +74,17 @@ def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     span = f"From {first.point.label} to {point_title(sweep, last.point)}"
     if first.point.slices < last.point.slices:
         span += f" ({first.point.slices} to {last.point.slices} slices)"
-    if first.numbers.mfu is not None and last.numbers.mfu is not None:
-        change = last.numbers.mfu / first.numbers.mfu - 1
+    if first.shown_mfu and last.shown_mfu:
+        before, after = first.shown_mfu[0], last.shown_mfu[0]
+        change = after / before - 1
         if abs(change) < ALIKE:
             how = "stays near"
         elif change < 0:
             how = "falls from"
         else:
             how = "rises from"
-        text = f"MFU {how} {first.numbers.mfu:.0%}" + (
-            "" if abs(change) < ALIKE else f" to {last.numbers.mfu:.0%}"
-        )
+        mfu = mfu_title(sweep).replace("Causal", "causal")
+        text = f"{mfu} {how} {before:.0%}" + ("" if abs(change) < ALIKE else f" to {after:.0%}")
     else:
         text = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
     if sweep.variable.scales and last.efficiency is not None:
@@ -144,23 +148,23 @@ def _binding(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
     """Where compute stops binding, and what the step waits for then."""
     if sweep.is_categorical:
         return []
-    turned = next(
-        (row for before, row in pairwise(timed) if before.numbers.binds != row.numbers.binds), None
-    )
+    bounds = [bound_words(row.numbers.shares_s, share=False) for row in timed]
+    turned = next((at for at in range(1, len(timed)) if bounds[at] != bounds[at - 1]), None)
     worst = max(timed, key=lambda row: row.exposed_share or 0.0)
     exposed = ""
     if worst.exposed_most and (worst.exposed_share or 0.0) > NOTABLE:
         where = point_title(sweep, worst.point)
         exposed = f"exposed communication, mostly {worst.exposed_most}s, takes at most {worst.exposed_share:.0%} of the step, at {where}"
     after = f"; {exposed}." if exposed else "."
-    bound = bound_words((turned or timed[0]).numbers.binds)
+    bound = bounds[turned or 0]
     if turned is None:
         return [f"{bound[0].upper()}{bound[1:]} throughout{after}"]
-    return [f"From {point_title(sweep, turned.point)} on it is {bound}{after}"]
+    return [f"From {point_title(sweep, timed[turned].point)} on: {bound}{after}"]
 
 
 def _mfu(row: SweepRow) -> str:
-    return f", {row.numbers.mfu:.0%} MFU" if row.numbers.mfu is not None else ""
+    words = mfu_words(row.numbers.mfu, row.mfu_causal)
+    return f", {words}" if words else ""
 
 
 def point_title(sweep: Sweep, point: SweepPoint) -> str:

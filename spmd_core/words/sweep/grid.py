@@ -53,14 +53,14 @@ def grid_headline(rows: Sequence[SweepRow], prices: Mapping[str, float]) -> str:
 
 
 def grid_row(row: SweepRow, prices: Mapping[str, float]) -> dict[str, str]:
-    """The cells of a plan: time, interval, MFU, tokens, price and memory."""
+    """The cells of a plan: time, interval, causal MFU, tokens, price and memory."""
     numbers, spent = row.numbers, row_cost(row, _price(row, prices))
     hours, money = spent.chip_hours_per_billion_tokens, spent.money_per_billion_tokens
     between = f"{seconds_text(numbers.low_s)} to {seconds_text(numbers.high_s)}"
     return {
         "Step": seconds_text(numbers.step_s) if numbers.step_s else NONE,
         "Interval": between if numbers.low_s else NONE,
-        "MFU": f"{numbers.mfu:.1%}" if numbers.mfu else NONE,
+        "Causal MFU": f"{row.mfu_causal:.1%}" if row.mfu_causal else NONE,
         "Tokens/s per chip": f"{numbers.tokens_per_s_per_chip:,.0f}"
         if numbers.tokens_per_s_per_chip
         else NONE,

@@ -28,7 +28,7 @@ from spmd_lab.ui.state import VariantForm
 from spmd_lab.ui.tables import sheet
 
 SCREEN = "compare"
-_OPTIONAL = ("Price per billion tokens", "MFU", "Chip-hours per billion tokens")
+_OPTIONAL = ("Price per billion tokens", "Causal MFU", "Chip-hours per billion tokens")
 
 
 def is_of_plans(experiment: Experiment) -> bool:

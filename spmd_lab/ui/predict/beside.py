@@ -155,6 +155,7 @@ def numbers_table(
     a, b = here.predicted_s, there.predicted_s
     for label, field in (("Time", "estimate"), ("at least", "low"), ("at most", "high")):
         add(label, getattr(a, field, None), getattr(b, field, None), "s")
+    add("Causal MFU", here.mfu_causal, there.mfu_causal, "%")
     add("MFU", here.mfu, there.mfu, "%")
     add("Tokens per second and chip", here.tokens_per_s_per_chip, there.tokens_per_s_per_chip, "n")
     spent, other = cost_of(here, dollars), cost_of(there, dollars)

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.base import RequestError
+from spmd_core.experiment import Plan
 from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
 from spmd_core.words import gap_sentence, gap_table, predictions
@@ -50,11 +51,8 @@ def from_query() -> None:
     _TOKENS.from_query()
 
 
-def training_run(result: Result, prediction: Prediction) -> None:
+def training_run(plan: Plan, prediction: Prediction) -> None:
     """How many tokens are to be trained on, and what that takes."""
-    plan = result.experiment.plan
-    if plan is None or prediction.predicted_s is None:
-        return
     with st.container(
         horizontal=True, vertical_alignment="bottom", gap="medium", key="training-run"
     ):

@@ -26,7 +26,7 @@ from spmd_lab.ui import choices, price, state
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.ir import viewer
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import as_sentence, coded, plain
+from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import beside, charts, drafts, keep, nearest, study, tables, torus
 from spmd_lab.ui.shell import draw_table, failure
 from spmd_lab.ui.timeline import stored, view as timeline_view
@@ -109,11 +109,11 @@ def _estimate(plan: Plan) -> None:
 
 def _timed(plan: Plan, estimate: Prediction) -> None:
     st.markdown(plain(words.step_estimate(estimate)))
+    _shares(estimate)
     st.caption(plain(f"{convention_words(plan, estimate)}."))
     if cost := cost_words(cost_of(estimate, price.now())):
         st.markdown(f"{plain(cost)}.")
-    if exposed := words.exposed_words(estimate):
-        st.caption(coded(as_sentence(exposed)))
+    keep.training_run(plan, estimate)
     nearest.offer_without_rings(plan, estimate)
 
 
@@ -224,7 +224,9 @@ def numbers(result: Result, name: str) -> None:
             alt=f"It takes {span}, estimate {seconds_text(time.estimate)}",
             key="interval",
         )
-    keep.training_run(result, prediction)
+    _shares(prediction)
+    if plan:
+        keep.training_run(plan, prediction)
     keep.own_time(prediction)
     if notes := prediction.notes:
         st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in notes))
@@ -248,7 +250,9 @@ def _time_metrics(prediction: Prediction, time: Estimate, is_step: bool) -> None
     _metric("Step time" if is_step else "Time", seconds_text(time.estimate), span)
     mfu, tflops = prediction.mfu, prediction.tflops_per_chip
     if mfu and tflops and (tokens := prediction.tokens_per_s_per_chip):
-        _metric("MFU", f"{mfu:.1%}", f"{tflops:,.0f} TFLOP/s per chip")
+        causal = prediction.mfu_causal
+        title, shown = ("MFU", mfu) if causal is None else ("Causal MFU", causal)
+        _metric(title, f"{shown:.1%}", f"{tflops:,.0f} TFLOP/s per chip")
         _metric("Tokens per second", f"{tokens:,.0f}", "per chip")
     _costs(prediction, is_step)
 
@@ -331,7 +335,17 @@ def details(result: Result, name: str) -> None:
 
 
 def _time(result: Result, name: str, prediction: Prediction) -> None:
-    """Where the time goes: in all, operation by operation, and what communicates."""
+    """Where the time goes: operation by operation, and what communicates."""
+    if bounds := words.bounds_words(prediction):
+        st.caption(plain(bounds))
+    st.subheader("Timeline", anchor=False)
+    _timeline(result, name)
+    st.subheader("Collectives", anchor=False)
+    _collectives(result, name, prediction)
+
+
+def _shares(prediction: Prediction) -> None:
+    """A bar of where the time goes."""
     alt = "; ".join(
         f"{part} {seconds_text(share)}" for part, share in words.parts(prediction).items()
     )
@@ -340,12 +354,6 @@ def _time(result: Result, name: str, prediction: Prediction) -> None:
         alt=f"Where the estimate goes: {alt}",
         key="shares",
     )
-    if bounds := words.bounds_words(prediction):
-        st.caption(plain(bounds))
-    st.subheader("Timeline", anchor=False)
-    _timeline(result, name)
-    st.subheader("Collectives", anchor=False)
-    _collectives(result, name, prediction)
 
 
 def _timeline(result: Result, name: str) -> None:

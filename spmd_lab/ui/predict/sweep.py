@@ -21,7 +21,15 @@ from spmd_core.search import (
     parse_sweep,
     variants,
 )
-from spmd_core.words import axis_title, point_title, row_cost, rows as cost_rows, sweep_headline
+from spmd_core.words import (
+    axis_title,
+    bound_words,
+    mfu_title,
+    point_title,
+    row_cost,
+    rows as cost_rows,
+    sweep_headline,
+)
 from spmd_lab.ui import choices, exports, links, price, state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import compiling, sweep_charts
@@ -266,7 +274,7 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
         "State": compiling.state_words(row),
         "Step": seconds_text(numbers.step_s) if numbers.step_s else None,
         "Between": between,
-        "MFU": f"{numbers.mfu:.1%}" if numbers.mfu is not None else None,
+        mfu_title(sweep): f"{row.shown_mfu[0]:.1%}" if row.shown_mfu else None,
         "Tokens/s/chip": f"{numbers.tokens_per_s_per_chip:,.0f}"
         if numbers.tokens_per_s_per_chip
         else None,
@@ -276,7 +284,7 @@ def _cells(sweep: Sweep, row: SweepRow, base: str) -> dict[str, str | None]:
         "Memory": memory,
         "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
         **_costs(row),
-        "Binds": numbers.binds,
+        "Binds": bound_words(numbers.shares_s) if numbers.step_s else None,
         "Open": base + links.path(point.experiment, row.outcome.run, "predict"),
     }
     head = f"{title[0].upper()}{title[1:]}"

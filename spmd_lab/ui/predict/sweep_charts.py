@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
 from spmd_core.search import Sweep, SweepRow
-from spmd_core.words import axis_title
+from spmd_core.words import axis_title, mfu_title
 from spmd_lab.ui.charts.base import BYTES, SECONDS, TOP, Row, Spec, category, layer, unit
 from spmd_lab.ui.predict.sweep_axes import (
     CROSSED,
@@ -63,11 +63,11 @@ def step_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
 def mfu_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Model FLOPs utilization in percent, with the interval that follows from the step's."""
     values = [
-        value_of(sweep, row, 100 * mfu, 100 * span[0], min(100.0, 100 * span[1]), f"{mfu:.1%}")
+        value_of(sweep, row, 100 * mfu, 100 * low, min(100.0, 100 * high), f"{mfu:.1%}")
         for row in rows
-        if (mfu := row.numbers.mfu) is not None and (span := row.mfu_interval)
+        for mfu, low, high in filter(None, [row.shown_mfu])
     ]
-    return curve(sweep, rows, values, "MFU (%)", zero=True)
+    return curve(sweep, rows, values, f"{mfu_title(sweep)} (%)", zero=True)
 
 
 def rate_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
@@ -210,7 +210,7 @@ def chart_alt(name: str, sweep: Sweep, rows: Sequence[SweepRow]) -> str:
         "Time of a step": lambda row: (
             seconds_text(row.numbers.step_s) if row.numbers.step_s else None
         ),
-        "MFU": lambda row: f"{row.numbers.mfu:.1%}" if row.numbers.mfu is not None else None,
+        "MFU": lambda row: f"{row.shown_mfu[0]:.1%}" if row.shown_mfu else None,
         "Memory": _memory_words,
         "Exposed communication": lambda row: (
             f"{row.exposed_share:.1%}" if row.exposed_share is not None else None
@@ -223,7 +223,8 @@ def chart_alt(name: str, sweep: Sweep, rows: Sequence[SweepRow]) -> str:
         "Efficiency": lambda row: f"{row.efficiency:.1%}" if row.efficiency is not None else None,
     }
     needs = "; ".join(f"{row.point.label}: {text}" for row in rows if (text := words[name](row)))
-    return f"{name} by {axis_title(sweep)}: {needs or 'nothing yet'}"
+    title = mfu_title(sweep) if name == "MFU" else name
+    return f"{title} by {axis_title(sweep)}: {needs or 'nothing yet'}"
 
 
 def _memory_words(row: SweepRow) -> str | None:

@@ -27,8 +27,8 @@ from spmd_lab.ui.tables import sheet
 
 ROWS, MOST_LISTED = 15, 200
 INTERVAL_S = 1.0
-_OPTIONAL = ("Cost", "Fits", "MFU", "$ of 1B", "Time", "Time of 1B")  # where a row has it
-_FIRST = ("$ of 1B", "Mesh", "Chips", "Per device", "Memory", "MFU")
+_OPTIONAL = ("Cost", "Fits", "Causal MFU", "$ of 1B", "Time", "Time of 1B")  # where a row has it
+_FIRST = ("$ of 1B", "Mesh", "Chips", "Per device", "Memory", "Causal MFU")
 # where rows differ in it
 _SHARED = ("Per device", "Chips", "Target", "Strategy", "Fits", "Known by")
 _CANDIDATE = "candidate"  # of the query string: the number of the one that is chosen
@@ -102,7 +102,7 @@ def headline(answer: Answer, has_time: bool = True) -> None:
     paid = "price" if goal == "time" and winner.step and price else goal
     cost = words.cost_title(winner, paid), words.cost_text(winner, paid, price)
     costs = [cost] if cost[0] else []
-    share = [("MFU", f"{winner.mfu:.1%}")] if winner.mfu else []
+    share = [("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
     # what is minimized comes first
     of_goal = {"memory": [memory, time, *share], "time": [time, *costs, *share, memory]}
     figures = of_goal.get(goal, [*costs, time, *share, memory])
@@ -140,7 +140,7 @@ def details(answer: Answer) -> None:
     st.markdown(plain(words.why_not(answer, chosen)))
     actions(chosen)
     if (chart := charts.batch_chart(answer.best_by_batch)) is not None:
-        st.subheader("MFU against the batch", anchor=False)
+        st.subheader("Causal MFU against the batch", anchor=False)
         alt = words.batches_words(answer.best_by_batch)
         st.vega_lite_chart(chart, alt=alt, key="search:batch")
     if answer.standards:
@@ -261,11 +261,11 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
 
 
 def figures(candidate: Candidate, price: dict[str, float]) -> dict[str, str]:
-    """MFU, and the price of a billion tokens where it is not what is minimized; "" of none."""
+    """Causal MFU, and the price of a billion tokens where it is not what is minimized; "" of none."""
     cost = price_per_billion(candidate, price)
     return {
         "$ of 1B": "" if cost is None else f"{cost:.2f}",
-        "MFU": f"{candidate.mfu:.1%}" if candidate.mfu else "",
+        "Causal MFU": f"{causal:.1%}" if (causal := candidate.mfu_causal) else "",
     }
 
 

@@ -101,15 +101,15 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
 
 
 def batch_chart(best: Sequence[Candidate]) -> Spec | None:
-    """MFU against sequences per device, of the best plan of each batch; None for one batch."""
+    """Causal MFU against sequences per device, of the best plan of each batch; None for one batch."""
     rows = [
-        {"batch": each.plan.batch_per_device, "mfu": each.mfu, "name": each.name}
+        {"batch": each.plan.batch_per_device, "mfu": each.mfu_causal, "name": each.name}
         for each in best
-        if each.plan is not None and each.mfu is not None
+        if each.plan is not None and each.mfu_causal is not None
     ]
     if len(rows) < 2:
         return None
     x = quantity("batch", title="Sequences per device")
-    y = quantity("mfu", title="MFU", axis={"format": "%"})
+    y = quantity("mfu", title="Causal MFU", axis={"format": "%"})
     mark = {"type": "line", "point": True}
-    return layered([layer(rows, mark, x=x, y=y, tooltip=hover(name="name", mfu="mfu"))], 220)
+    return layered([layer(rows, mark, x=x, y=y, tooltip=hover(name="name", mfu="causal MFU"))], 220)

@@ -296,6 +296,7 @@ def prediction(step_s: float, chips: int = 8, flops: float = 1e15, **changes) ->
             "tflops_per_chip": flops / chips / step_s / 1e12,
             "tokens_per_s_per_chip": 1000 / step_s,
             "binds": "compute",
+            "shares_s": {"matmul": 0.7 * step_s, "memory": 0.3 * step_s},
             "collectives": (collective, collective, other),
         }
         | changes
@@ -332,9 +333,9 @@ def test_weak_scaling_efficiency_is_the_ratio_of_step_times():
     assert [row.efficiency for row in rows] == pytest.approx([1 / 1.25, 1.0, 1 / 1.6])
     assert [row.exposed_share for row in rows] == pytest.approx([0.25] * 3)
     assert rows[0].exposed_most == "all-gather"
-    assert rows[1].mfu_interval == pytest.approx(
-        (rows[1].numbers.mfu / 1.25, rows[1].numbers.mfu / 0.8)
-    )
+    causal = rows[1].mfu_causal
+    assert causal == rows[1].numbers.mfu * rows[1].point.experiment.plan.causal_share
+    assert rows[1].shown_mfu == pytest.approx((causal, causal / 1.25, causal / 0.8))
 
 
 def test_strong_scaling_efficiency_is_the_ratio_of_chip_seconds():
@@ -421,13 +422,15 @@ def test_the_answer_of_scaling():
             Outcome("does not fit", Numbers(False)),
             outcome(1.0, chips=64, flops=8e15),
             outcome(1.1, chips=512, flops=64e15),
-            outcome(1.25, chips=4096, flops=512e15, binds="interconnect"),
+            outcome(
+                1.25, chips=4096, flops=512e15, shares_s={"wait: all-gather": 1.0, "matmul": 0.25}
+            ),
         ],
     )
     assert sweep_headline(sweep, rows) == (
-        "From 64 to 4,096 chips MFU falls from 62% to 50%; scaling efficiency 80% (weak scaling, "
+        "From 64 to 4,096 chips causal MFU falls from 59% to 47%; scaling efficiency 80% (weak scaling, "
         "batch per chip constant). "
-        "From 4,096 chips on it is interconnect-bound; exposed communication, mostly all-gathers, takes "
+        "From 4,096 chips on: interconnect-bound; exposed communication, mostly all-gathers, takes "
         "at most 25% of the step, at 64 chips. 8 chips do not fit in memory."
     )
 
@@ -443,7 +446,7 @@ def test_an_efficiency_above_all_of_it_has_a_reason_and_slices_are_counted():
         ],
     )
     assert sweep_headline(sweep, rows).startswith(
-        "From 16 to 1,024 chips (1 to 4 slices) MFU rises from 5% to 6%; scaling efficiency 125% "
+        "From 16 to 1,024 chips (1 to 4 slices) causal MFU rises from 5% to 6%; scaling efficiency 125% "
         "(weak scaling, batch per chip constant; above 100% since HBM-bound operations take 50% of "
         "the first step, and for the same work 30% of it at the end)."
     )
@@ -459,7 +462,7 @@ def test_the_answer_of_a_choice_of_meshes():
     sweep = parse_sweep(WIDE, "mesh=fsdp=64;fsdp=32,tensor=2;fsdp=16,tensor=4")
     rows = curves(variants(sweep), [outcome(1.2), outcome(1.0), Outcome("failed", words="no")])
     assert sweep_headline(sweep, rows) == (
-        "fsdp=32,tensor=2 has the shortest step, 1 s, 62% MFU; fsdp=64 takes 20% more, "
+        "fsdp=32,tensor=2 has the shortest step, 1 s, 58.9% causal MFU; fsdp=64 takes 20% more, "
         "and their intervals overlap. "
         "fsdp=16,tensor=4 failed: the table says why."
     )

@@ -109,14 +109,14 @@ def test_a_link_shows_its_stored_prediction(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef")
     assert errors(screen) == ""
     assert (
-        "Step time 16.2 ms at 86.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits."
+        "Step time 16.2 ms at 83.4% causal MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits."
         in headings(screen)
     )
     shown = metrics(screen)
-    assert (shown["Memory per device"], shown["Step time"], shown["MFU"]) == (
+    assert (shown["Memory per device"], shown["Step time"], shown["Causal MFU"]) == (
         "8.0 GiB",
         "16.2 ms",
-        f"{prediction().mfu:.1%}",
+        f"{prediction().mfu * MODEL.plan.causal_share:.1%}",
     )
     assert field(screen, "selectbox", "Model").value == "scaled:16"
     assert field(screen, "number_input", "Sequences per device").value == 6
@@ -345,7 +345,7 @@ def test_the_step_is_estimated_before_compiling(opened):
     screen = opened()
     (line,) = [text.value for text in screen.markdown if "estimate, not compiled" in text.value]
     line = line.replace("\\", "")  # of Markdown
-    assert line.startswith("About ") and " a step (" in line and "% MFU" in line
+    assert line.startswith("About ") and " a step (" in line and "% causal MFU" in line
 
 
 @pytest.mark.parametrize(

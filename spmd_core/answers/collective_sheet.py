@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from spmd_core.answers.sheet import Cell, Column, Sheet, Table, seconds, size, text
+from spmd_core.answers.sheet import Cell, Column, Place, Sheet, Table, seconds, size, text
 from spmd_core.base import Inexpressible, count_text
 from spmd_core.experiment import Experiment
-from spmd_core.program import SMALL_WORDS, CollectiveRow, file_name, rows
+from spmd_core.program import SMALL_WORDS, CollectiveRow, file_name, rows, without_layers
 from spmd_core.results import Collective, Prediction, Result
 from spmd_core.script import program_text
-from spmd_core.words import predictions, row_title, whose, why_words
+from spmd_core.words import predictions, row_title, set_by_words, whose, why_words
 
 _CODE_CHARACTERS = 72  # of a line of a program in a table
 _MOST_PLACES = 3  # of a step with many layers every matmul is one
+_WIDE: tuple[Place, ...] = ("screen", "document")  # of columns that a terminal leaves out
 _HIDDEN = 0.005  # a smaller share of a collective's time that is exposed is noise of the schedule
 
 
@@ -79,18 +80,28 @@ def _why(each: CommunicationRow) -> str:
     return ". ".join(part for part in (why, *each.places[:_MOST_PLACES], rest) if part)
 
 
+def _set_by(each: CommunicationRow) -> str:
+    """Who sharded the axes of a row's collectives; those of a model's layers are one."""
+    members = each.row.members if each.row and not each.row.rest else ()
+    words = list(dict.fromkeys(without_layers(set_by_words(one)) for one in members))
+    more = len(words) - _MOST_PLACES
+    rest = [f"and {more} more"] if more > 0 else []
+    return ". ".join([part for part in words[:_MOST_PLACES] if part] + rest)
+
+
 COLLECTIVES = Sheet[CommunicationRow](
     (
         text("Strategy", lambda each: each.strategies),
         text("Collective", _what),
         text("Over", _over),
-        text("Route", _route),
+        text("Route", _route, *_WIDE),
         Column("Bytes", _bytes),
         Column("Count", _times),
-        size("In total", lambda each: each.row and each.row.bytes_total),
-        seconds("Time", _seconds(lambda row: row.seconds)),
-        seconds("Exposed", _seconds(_exposed)),
-        text("Why, and where", _why),
+        size("In total", lambda each: each.row and each.row.bytes_total, *_WIDE),
+        seconds("Time", _seconds(lambda row: row.seconds), *_WIDE),
+        seconds("Exposed", _seconds(_exposed), *_WIDE),
+        text("Set by", _set_by),
+        text("Why, and where", _why, *_WIDE),
     )
 )
 
@@ -109,9 +120,9 @@ class _Alike:
     places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
 
-def collectives_table(result: Result) -> Table:
-    """Returns the communication of each compiled program. Strategies that communicate alike for the
-    same reason share a row.
+def collectives_table(result: Result, place: Place = "screen") -> Table:
+    """Returns the communication of each compiled program, for a renderer. Strategies that
+    communicate alike for the same reason share a row.
     """
     gathered: dict[object, _Alike] = {}
 
@@ -146,7 +157,7 @@ def collectives_table(result: Result) -> Table:
             )
             for each in gathered.values()
         ],
-        "screen",
+        place,
     )
 
 

@@ -13,12 +13,35 @@ from spmd_core.engine.exported.lower import quoted_files
 from spmd_core.engine.trial import Trial
 from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import dump_folder
-from spmd_core.program import NAME, Mesh, lost_batch, parse_module, steps_of
-from spmd_core.results import Collective, Event, LostBatch, NoShardings, Phase, Shardings, Texts
+from spmd_core.program import (
+    NAME,
+    Mesh,
+    Module,
+    Origins,
+    ProgramNames,
+    Record,
+    lost_batch,
+    parse_module,
+    steps_of,
+    with_origins,
+)
+from spmd_core.results import (
+    Collective,
+    Event,
+    LostBatch,
+    NoOrigin,
+    NoShardings,
+    Phase,
+    Shardings,
+    Texts,
+)
 
-# The passes that propagate: Shardy's, and XLA's own where Shardy is off
-PASSES = "shardy-xla|sharding-propagation"
+# The passes that propagate: Shardy's, and XLA's own where Shardy is off. The last is a flag of
+# Shardy's: write the record of the propagation.
+PASSES = "shardy-xla|sharding-propagation|shardy-verbose"
 _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
+_RECORD = ("shardy/*/01.before_propagation.mlir", "shardy/*/02.after_propagation.mlir")
+MOST_BYTES = 32 * 2**20  # of a record that is read, about 20 s of reading
 
 
 def compiler_options(folder: Path) -> dict[str, object]:
@@ -68,11 +91,62 @@ def of_folder(
         return Shardings(reason=" ".join(str(error).split())[:300] or type(error).__name__)
 
 
-def batch_options(experiment: Experiment, folder: Path) -> dict[str, object]:
-    """The same of an exported program with a batch on several devices; {} of any other."""
-    program = experiment.exported
-    is_judged = program and program.described.batch and experiment.device_count > 1
-    return compiler_options(folder) if is_judged else {}
+def dump_options(experiment: Experiment, strategy: str, folder: Path) -> dict[str, object]:
+    """The same of a program that the compiler partitions; {} of any other."""
+    kind = STRATEGIES[strategy]
+    is_partitioned = not kind.is_single_device and not kind.is_map and experiment.device_count > 1
+    return compiler_options(folder) if is_partitioned else {}
+
+
+def names_of(experiment: Experiment, strategy: str) -> ProgramNames:
+    """How the author of a program names its files, arguments and outputs."""
+    file = quoted_files(experiment, strategy)
+    if (program := experiment.exported) is None:
+        return ProgramNames(file)
+    described = program.described
+    arguments = (leaf.path for leaf in described.arguments if leaf.is_kept)
+    return ProgramNames(file, tuple(arguments), tuple(leaf.path for leaf in described.outputs))
+
+
+def blamed(
+    collectives: Sequence[Collective], module: Module, mesh: Mesh, folder: Path, names: ProgramNames
+) -> tuple[Collective, ...]:
+    """Returns collectives with the origins of their axes.
+
+    Args:
+      collectives: of the compiled program.
+      module: that program.
+      mesh: names and sizes of the mesh axes.
+      folder: where a compile with `compiler_options` has written its propagation.
+      names: how the program's author names its ends.
+    """
+    if not collectives:
+        return ()
+    why = NoOrigin.NO_RECORD
+    try:
+        if (record := _record(folder, names)) is not None:
+            return with_origins(collectives, module, Origins(record, mesh))
+    except _TooLarge:
+        why = NoOrigin.TOO_LARGE
+    except Exception:  # a reader that meets what it does not know costs no run
+        why = NoOrigin.UNREADABLE
+    return tuple(each.model_copy(update={"no_origin": why}) for each in collectives)
+
+
+class _TooLarge(Exception):
+    """The record of a propagation is larger than `MOST_BYTES`."""
+
+
+def _record(folder: Path, names: ProgramNames) -> Record | None:
+    """The record of a propagation; None where the compiler wrote none."""
+    files = _written(folder)[:1]
+    files += [file for name in _RECORD for file in sorted(folder.glob(name))[:1]]
+    if len(files) != 1 + len(_RECORD):
+        return None
+    if sum(file.stat().st_size for file in files) > MOST_BYTES:
+        raise _TooLarge
+    text, before, after = (file.read_text() for file in files)
+    return Record(parse_module(text), before, after, names)
 
 
 def lost_batch_of(experiment: Experiment, folder: Path) -> LostBatch | None:
@@ -90,7 +164,7 @@ def lost_batch_in(
 ) -> LostBatch | None:
     """The same of a program whose arguments numbered `batch` are its batch, with its `own` files."""
     files = _written(folder)
-    if not files:
+    if not batch or not files:
         return None
     try:
         return lost_batch(parse_module(files[0].read_text()), mesh, batch, own)

@@ -10,6 +10,7 @@ from spmd_core.program.communication.rows import (
     is_ring,
     kind_words,
     rows,
+    without_layers,
 )
 from spmd_core.program.communication.specs import with_specs
 from spmd_core.program.communication.warned import with_warnings
@@ -53,6 +54,8 @@ from spmd_core.program.ir.text import (
     made_from,
     program_lines,
 )
+from spmd_core.program.origins.blame import Origins, ProgramNames, Record
+from spmd_core.program.origins.of_collectives import with_origins
 
 __all__ = [
     "BETWEEN_SLICES",
@@ -70,8 +73,11 @@ __all__ = [
     "Mesh",
     "Module",
     "Op",
+    "Origins",
+    "ProgramNames",
     "ProgramText",
     "Reasons",
+    "Record",
     "Section",
     "Shape",
     "Site",
@@ -108,6 +114,8 @@ __all__ = [
     "steps_of",
     "transfer_of",
     "trip_count",
+    "with_origins",
     "with_specs",
     "with_warnings",
+    "without_layers",
 ]

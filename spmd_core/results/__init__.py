@@ -17,6 +17,7 @@ from spmd_core.results.curves import STEP_TIME, by_curve, labelled, steps_drawn,
 from spmd_core.results.environment import Device, Environment
 from spmd_core.results.export import csv_text, json_text, result_json, safe_cell
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
+from spmd_core.results.origin import AxisOrigin, NoOrigin, OriginStep
 from spmd_core.results.placement import difference
 from spmd_core.results.prediction import (
     PROGRAM,
@@ -198,6 +199,7 @@ __all__ = [
     "TINY",
     "Arithmetic",
     "ArrayReport",
+    "AxisOrigin",
     "Between",
     "Binds",
     "Bounded",
@@ -234,11 +236,13 @@ __all__ = [
     "MemoryBytes",
     "MoveCost",
     "Next",
+    "NoOrigin",
     "NoShardings",
     "NoTrace",
     "Nothing",
     "Operation",
     "Origin",
+    "OriginStep",
     "Part",
     "Phase",
     "Phases",

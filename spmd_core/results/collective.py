@@ -9,6 +9,7 @@ from pydantic import model_validator
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Experiment, axes_of
+from spmd_core.results.origin import AxisOrigin, NoOrigin
 from spmd_core.results.verdicts import Ratio
 
 
@@ -140,6 +141,9 @@ class Collective(CollectiveKind):
     route: str | None = None
     algorithm: str = ""
     warning: str | None = None  # the compiler's warning about this collective
+    origin: tuple[AxisOrigin, ...] = ()  # of its axes, on the value that it moves or adds
+    against: tuple[AxisOrigin, ...] = ()  # of the sharding that this value is moved to
+    no_origin: NoOrigin | None = None
     # what would remove it, as compiled; None where that was not tried
     remove: Removal | None = None
 

@@ -20,6 +20,7 @@ from spmd_core.words.advice.models import (
     sizes_words,
 )
 from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
+from spmd_core.words.advice.origins import set_by_words
 from spmd_core.words.advice.programs import (
     findings_lines,
     held_spec,
@@ -402,6 +403,7 @@ __all__ = [
     "search",
     "searched_words",
     "section_words",
+    "set_by_words",
     "shape_words",
     "sharding_words",
     "share_text",

@@ -3,7 +3,7 @@ needs to know."""
 
 from collections.abc import Iterator
 
-from spmd_core.answers import ceilings_table, points_table, strategies_table
+from spmd_core.answers import ceilings_table, collectives_table, points_table, strategies_table
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.commands import remedies
 from spmd_core.commands.printed.table import sheet_lines, table
@@ -51,7 +51,15 @@ def report(result: Result) -> list[str]:
     explained = [f"note: {note}" for note in studies.explained(result)]
     rows = sheet_lines(strategies_table(result, "terminal"))
     ends = [*explained, *remedies.lines(result), *_next(result)]
-    return [*lines, "", *rows, *_remarks(result), *ends]
+    return [*lines, "", *rows, *_collectives(result), *_remarks(result), *ends]
+
+
+def _collectives(result: Result) -> list[str]:
+    """The collectives with what put their axes there, where that is known of one."""
+    known = (each.collectives or () for each in result.strategies.values())
+    if not any(one.origin or one.no_origin for each in known for one in each):
+        return []
+    return ["", *sheet_lines(collectives_table(result, "terminal"))]
 
 
 def _next(result: Result) -> list[str]:

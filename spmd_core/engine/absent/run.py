@@ -20,7 +20,7 @@ from spmd_core.engine.absent.topology import compiled_program, explain, schedule
 from spmd_core.engine.absent.topology_devices import describe
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps, forget_now_and_then
-from spmd_core.engine.shardings import compiler_options, lost_batch_of, of_folder
+from spmd_core.engine.shardings import blamed, compiler_options, lost_batch_of, names_of, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Mesh, Row, own_flags
@@ -275,6 +275,8 @@ def _compile(
         answer = compiled_program(ahead.lowered, compiled, ahead.mesh, topology)
         module = read_module(compiled)
     collectives = _collectives(experiment, strategy, ahead, module, answer.devices)
+    names, mesh = names_of(experiment, strategy), _mesh(experiment, strategy)
+    collectives = blamed(collectives, module, mesh, folder, names)
     warnings = (*missing, *compiler_warnings(log[0]))
     return replace(answer, collectives=with_warnings(collectives, warnings)), warnings
 
@@ -303,11 +305,15 @@ def _collectives(
 ) -> tuple[Collective, ...]:
     """What the program communicates; HloError where it cannot be read, never no communication."""
     reasons = None if ahead.is_step else Reasons(experiment, strategy, module)
-    mesh = () if STRATEGIES[strategy].is_single_device else experiment.mesh
+    mesh = _mesh(experiment, strategy)
     devices = tuple(int(device.id) for device in ahead.mesh.devices.flat)
     return read_collectives(
         module, mesh, file=ahead.file, devices=devices, places=places, reasons=reasons
     )
+
+
+def _mesh(experiment: Experiment, strategy: str) -> Mesh:
+    return () if STRATEGIES[strategy].is_single_device else experiment.mesh
 
 
 def _memory(prediction: Prediction) -> MemoryBytes:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -13,14 +14,14 @@ from spmd_core.base import Inexpressible
 from spmd_core.engine.devices import JaxDevice, coordinates
 from spmd_core.engine.exported.lower import complete, quoted_files
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.lower import execute, look_into, lower
+from spmd_core.engine.lower import Lowered, execute, look_into, lower
 from spmd_core.engine.measured import attached
 from spmd_core.engine.measured.named_results import check_function, named_results, result_shapes
 from spmd_core.engine.measured.place import array_report
 from spmd_core.engine.members import MEET_S, alike, nothing, on_host, shared_failure
 from spmd_core.engine.operands import Operands
 from spmd_core.engine.room import check_room
-from spmd_core.engine.shardings import batch_options, lost_batch_of
+from spmd_core.engine.shardings import blamed, dump_options, lost_batch_of, names_of
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.timing import Timed, block
 from spmd_core.engine.trial import Trial, device_order
@@ -120,21 +121,13 @@ def _compile(
     mesh, order = device_order(names)
     if experiment.what.source is not None:
         check_function(experiment, names, operands)
-    with dump_folder() as folder:
-        options = _options(experiment) | batch_options(experiment, folder)
-        lowered = (look_into if STRATEGIES[trial.strategy].is_map else lower)(
-            trial.texts["program"], names, operands, tell, options or None
-        )
-        trial.lost_batch = lost_batch_of(experiment, folder)
-    trial.texts, trial.warnings = lowered.texts, lowered.warnings
-    trial.phases_s = lowered.seconds
+    lowered = _lowered(trial, experiment, names, operands, tell)
     if lowered.compiled is None:
         trial.collectives = ()  # on one device
     else:
         trial.compiled, trial.lowered = lowered.compiled, lowered.lowered
         trial.memory_bytes = memory_bytes(lowered.compiled, host_bytes(lowered.arguments))
         trial.fingerprint = f"{fingerprint(lowered.compiled.as_text())} {len(order)}"
-        read_program(trial, experiment, lowered.compiled, order)
         price(trial, experiment, lowered.compiled, order)
         check_room(lowered.compiled, max(1, len(order) // jax.process_count()))
     with _together(trial):
@@ -152,11 +145,31 @@ def _compile(
         )
 
 
+def _lowered(
+    trial: Trial,
+    experiment: Experiment,
+    names: Mapping[str, Any],
+    operands: Operands,
+    tell: Tell,
+) -> Lowered:
+    """The program, lowered and compiled; its text, its collectives and what its compile wrote."""
+    look = look_into if STRATEGIES[trial.strategy].is_map else lower
+    with dump_folder() as folder:
+        options = _options(experiment) | dump_options(experiment, trial.strategy, folder)
+        lowered = look(trial.texts["program"], names, operands, tell, options or None)
+        trial.lost_batch = lost_batch_of(experiment, folder)
+        trial.texts, trial.warnings = lowered.texts, lowered.warnings
+        trial.phases_s = lowered.seconds
+        if lowered.compiled is not None:
+            read_program(trial, experiment, lowered.compiled, device_order(names)[1], folder)
+    return lowered
+
+
 def read_program(
-    trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]
+    trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice], folder: Path
 ) -> None:
-    """The collectives and operations of a compiled program. What cannot be read is reported and
-    left unknown, never counted as no communication.
+    """The collectives and operations of a compiled program, with what its compile has written to a
+    folder. What cannot be read is reported and left unknown, never counted as no communication.
     """
     file = quoted_files(experiment, trial.strategy)
     try:
@@ -174,7 +187,9 @@ def read_program(
             places=places_of(order),
             reasons=Reasons(experiment, trial.strategy, module),
         )
-        trial.collectives = with_warnings(collectives, trial.warnings)
+        collectives = with_warnings(collectives, trial.warnings)
+        names = names_of(experiment, trial.strategy)
+        trial.collectives = blamed(collectives, module, mesh, folder, names)
     except HloError as error:
         trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
 

@@ -35,7 +35,7 @@ class CollectiveRow:
         reasons = {each.reason for each in self.members}
         if len(reasons) == 1 or self.first.reason is None:
             return self.first
-        return self.first.model_copy(update={"reason": _LAYER.sub("*", self.first.reason)})
+        return self.first.model_copy(update={"reason": without_layers(self.first.reason)})
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -98,6 +98,11 @@ def kind_words(collective: CollectiveKind) -> str:
     return f"{collective.asked} requested, {collective.kind} compiled"
 
 
+def without_layers(text: str) -> str:
+    """A text with `*` for the number of a layer in the paths of arrays."""
+    return _LAYER.sub("*", text)
+
+
 def rows(collectives: Sequence[Collective]) -> tuple[CollectiveRow, ...]:
     """Rows of equal kind, axes, bytes, route and reason, the longest total first; the layers of a
     model have one reason.
@@ -118,7 +123,7 @@ def _key(each: Collective) -> tuple[object, ...]:
     key = (each.kind, each.asked, each.axes, each.count is None)
     if is_ring(each):
         return key
-    reason = each.reason and _LAYER.sub("*", each.reason)
+    reason = each.reason and without_layers(each.reason)
     return (*key, each.bytes, each.route, reason, each.warning)
 
 

@@ -44,7 +44,7 @@ def line_of(instruction: Instruction, file: File) -> str | None:
 
 def frame_of(instruction: Instruction, file: File) -> Frame | None:
     """The innermost frame of an instruction in the program's own text."""
-    return next((frame for frame in instruction.frames if _is(frame.file, file)), None)
+    return next((frame for frame in instruction.frames if is_of(frame.file, file)), None)
 
 
 def place(frame: Frame) -> str:
@@ -52,7 +52,8 @@ def place(frame: Frame) -> str:
     return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}"
 
 
-def _is(path: str, file: File) -> bool:
+def is_of(path: str, file: File) -> bool:
+    """Whether a path is that of a file, or of one of several."""
     names = (file,) if isinstance(file, str) else file
     return path in names or path.endswith(tuple(f"/{name}" for name in names))
 
@@ -65,7 +66,7 @@ def _located(site: Site, module: Module, file: File) -> Iterator[Instruction]:
     start = site.start
     own = [start.inner] if start.inner is start.outer else [start.inner, start.outer]
     yield from own
-    if any(_is(frame.file, file) for each in own for frame in each.frames):
+    if any(is_of(frame.file, file) for each in own for frame in each.frames):
         return
     yield from _arithmetic(site, module)
     yield from _nearby(site.computation, start.outer, forward=True)

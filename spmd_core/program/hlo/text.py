@@ -177,21 +177,21 @@ def parse_instruction(line: str, frames: dict[int, tuple[Frame, ...]] | None = N
     if not start:
         raise HloError(f"line {shorten(line, 120)} of a compiled program is no instruction")
     at = start.end()
-    end = _closing(line, at) + 1 if line[at] == "(" else line.index(" ", at)
+    end = closing(line, at) + 1 if line[at] == "(" else line.index(" ", at)
     opening = line.index("(", end)
-    closing = _closing(line, opening)
-    opcode, argument = line[end:opening].strip(), line[opening + 1 : closing]
-    attributes = _attributes(line[closing + 1 :])
+    last = closing(line, opening)
+    opcode, argument = line[end:opening].strip(), line[opening + 1 : last]
+    attributes = _attributes(line[last + 1 :])
     metadata = dict(_METADATA.findall(attributes.get("metadata", "")))
     operands = (
         ()
         if opcode in _NO_OPERANDS
         else tuple(
-            part.split()[-1].lstrip("%") for part in _split(_COMMENT.sub("", argument)) if part
+            part.split()[-1].lstrip("%") for part in split(_COMMENT.sub("", argument)) if part
         )
     )
     if opcode == "after-all" and argument:
-        operands = tuple(part.split()[-1].lstrip("%") for part in _split(argument))
+        operands = tuple(part.split()[-1].lstrip("%") for part in split(argument))
     return Instruction(
         start["name"],
         opcode,
@@ -209,7 +209,7 @@ def parse_shape(text: str) -> Shape:
     """A shape, e.g. `f32[8,4]{1,0:T(8,128)S(5)}` or `(f32[], s32[2])`."""
     text = _COMMENT.sub("", text).strip()
     if text.startswith("("):
-        return Shape("tuple", parts=tuple(parse_shape(part) for part in _split(text[1:-1]) if part))
+        return Shape("tuple", parts=tuple(parse_shape(part) for part in split(text[1:-1]) if part))
     match = _ARRAY.fullmatch(text)
     if not match:
         raise HloError(f"shape {shorten(text)} of a compiled program cannot be read")
@@ -233,7 +233,7 @@ def parse_shape(text: str) -> Shape:
     )
 
 
-def _closing(text: str, opening: int) -> int:
+def closing(text: str, opening: int) -> int:
     """Index of the bracket that closes the one at `opening`."""
     depth = 0
     for piece in _PIECE.finditer(text, opening):
@@ -246,7 +246,7 @@ def _closing(text: str, opening: int) -> int:
     raise HloError(f"bracket in {shorten(text, 120)} of a compiled program is not closed")
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """Parts between commas that no bracket or quote encloses."""
     parts, depth, last = [], 0, 0
     for piece in _PIECE.finditer(text):
@@ -265,7 +265,7 @@ def _attributes(text: str) -> dict[str, str]:
     """`, key=value, key={...}` as a dict; a part without a key belongs to the value before it."""
     attributes: dict[str, str] = {}
     key = None
-    for part in _split(text):
+    for part in split(text):
         opening = re.match(r"([A-Za-z_][\w.-]*)=(?!=)", part)
         # mesh['x'=2], device_ids=([2,4]T(1,0)) {'x'}: one value written with a comma
         if opening and not (opening[1] == "device_ids" and key == "replica_groups"):

@@ -141,22 +141,12 @@ class _Reader:
         )
 
     def _constraint(self, each: Instruction, computation: Computation) -> str:
-        """`file:line` of the with_sharding_constraint of the program that a value has its sharding
-        by: its own, or one that reads it as it is; "" where there is none.
+        """`file:line` of the with_sharding_constraint that a value has its sharding by; "" where
+        there is none.
         """
-        waiting, text = [each], each.attributes.get("sharding")
-        for _ in range(_NEAR):
-            if not waiting:
-                return ""
-            at = waiting.pop(0)
-            if last_part(at.op_name) == CONSTRAINT and (frame := self._frame(at)):
-                return place(frame)
-            waiting += [
-                user
-                for user in computation.users[at.name]
-                if user.shape.dims == each.shape.dims and user.attributes.get("sharding") == text
-            ]
-        return ""
+        at = constraint_of(each, computation)
+        frame = self._frame(at) if at is not None else None
+        return place(frame) if frame else ""
 
     def _frame(self, each: Instruction) -> Frame | None:
         return frame_of(each, self.file) or next(iter(each.frames), None)
@@ -215,6 +205,25 @@ class _Reader:
         return tuple(
             axis for axis in partial_sums(each, specs) if axis not in held and sizes[axis] > 1
         )
+
+
+def constraint_of(each: Instruction, computation: Computation) -> Instruction | None:
+    """The with_sharding_constraint of the program that a value has its sharding by: its own, or one
+    that reads it as it is.
+    """
+    waiting, text = [each], each.attributes.get("sharding")
+    for _ in range(_NEAR):
+        if not waiting:
+            return None
+        at = waiting.pop(0)
+        if last_part(at.op_name) == CONSTRAINT and at.frames:
+            return at
+        waiting += [
+            user
+            for user in computation.users[at.name]
+            if user.shape.dims == each.shape.dims and user.attributes.get("sharding") == text
+        ]
+    return None
 
 
 def sharding_of(each: Instruction, computation: Computation, mesh: Mesh) -> Sharding | None:

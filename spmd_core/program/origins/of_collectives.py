@@ -1,0 +1,211 @@
+"""Adds to each collective the origins of its axes, and of what the value is moved to."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from spmd_core.program.communication.generic import merged_names
+from spmd_core.program.hlo.lines import line_of
+from spmd_core.program.hlo.module import Computation, Frame, Instruction, Module
+from spmd_core.program.hlo.requested import call_of
+from spmd_core.program.ir.needed import needed_specs, numbers
+from spmd_core.program.ir.shardings import constraint_of, sharding_of
+from spmd_core.program.origins.blame import Origins
+from spmd_core.results import AxisOrigin, Collective, NoOrigin, Spec
+
+MOST_ORIGINS = 4  # of one axis: operations on one line may have different ones
+_FAR = 32  # values above an operation
+_SUMS = ("all-reduce", "reduce-scatter")
+_MAPS = ("shard_map", "shmap_body")
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A value whose axis a collective moves or adds; `rank` 0 is the surest reading. `reader` is what
+    needs it otherwise.
+    """
+
+    rank: int
+    value: Instruction
+    reader: Instruction
+    computation: Computation
+
+
+def with_origins(
+    collectives: Sequence[Collective], compiled: Module, origins: Origins
+) -> tuple[Collective, ...]:
+    """Returns the collectives of a program with the origins of their axes.
+
+    Args:
+      collectives: of the compiled program.
+      compiled: that program.
+      origins: of the program before partitioning.
+    """
+    frames = {
+        each.name: each.frames
+        for computation in compiled.computations
+        for each in computation.instructions
+    }
+    blamer = _Blamer(origins)
+    return tuple(blamer.blamed(each, frames.get(each.name or "", ())) for each in collectives)
+
+
+class _Blamer:
+    def __init__(self, origins: Origins) -> None:
+        self.origins = origins
+        self._by_name: dict[str, list[tuple[Computation, Instruction]]] = {}
+        for computation in origins.record.module.computations:
+            for each in computation.instructions:
+                if each.op_name:
+                    self._by_name.setdefault(each.op_name, []).append((computation, each))
+
+    def blamed(self, one: Collective, frames: tuple[Frame, ...]) -> Collective:
+        """A collective with its origins; `frames`, the calls that led to it, tell the uses of a
+        function apart.
+        """
+        if (call := call_of(one.op)) and any(name in (one.op or "") for name in _MAPS):
+            own = [
+                AxisOrigin(axis=axis, kind="shard_map", name=call, source=one.source)
+                for axis in one.axes
+            ]
+            return one.model_copy(update={"origin": tuple(own)})
+        if not one.axes or not one.op:
+            return one
+        named = [at for name in merged_names(one.op) for at in self._by_name.get(name, ())]
+        lines = [at for at in named if line_of(at[1], self.origins.record.names.file) == one.source]
+        candidates = [at for at in named if frames and at[1].frames == frames] or lines or named
+        if not candidates:
+            return one.model_copy(update={"no_origin": NoOrigin.NO_OPERATION})
+        origin, against = list[AxisOrigin](), list[AxisOrigin]()
+        for axis in one.axes:
+            ends = [end for at in candidates for end in self._ends(*at, one, axis)]
+            if not ends and (one.asked or one.kind) not in _SUMS:
+                ends = [end for at in candidates for end in self._above(*at, one, axis)]
+            best = min((end.rank for end in ends), default=0)
+            ends = [end for end in ends if end.rank == best]
+            origin += _distinct(self.origins.of(end.computation, end.value, axis) for end in ends)
+            if (one.asked or one.kind) not in _SUMS:
+                against += _distinct(each for end in ends for each in self._against(end, axis))
+        missing = set(one.axes) - {each.axis for each in origin}
+        is_sharded = any(self._is_sharded(*at, missing) for at in candidates)
+        why = (NoOrigin.NOT_FOLLOWED if is_sharded else NoOrigin.NO_VALUE) if missing else None
+        against = [each for each in against if each not in origin]
+        return one.model_copy(
+            update={"origin": tuple(origin), "against": tuple(against), "no_origin": why}
+        )
+
+    def _is_sharded(self, inside: Computation, each: Instruction, axes: set[str]) -> bool:
+        """Whether a value of an operation is sharded over one of these axes."""
+        values = [each, *(inside.by_name[name] for name in each.operands)]
+        return any(_has(self._spec(inside, value), axis) for value in values for axis in axes)
+
+    def _spec(self, computation: Computation, each: Instruction) -> Spec:
+        sharding = sharding_of(each, computation, self.origins.own_mesh)
+        return self.origins.renamed(sharding.spec) if sharding else ()
+
+    def _ends(
+        self, computation: Computation, each: Instruction, one: Collective, axis: str
+    ) -> Iterator[_End]:
+        """The values over whose axis an operation adds or moves; a value that it makes may be moved
+        by what reads it.
+        """
+        for operand, rank in self._read(computation, each, one, axis):
+            yield _End(rank, operand, each, computation)
+        if not _has(self._spec(computation, each), axis):
+            return
+        yield _End(4, each, each, computation)
+        if (one.asked or one.kind) not in _SUMS:
+            for user in computation.users[each.name]:
+                if any(
+                    operand is each and rank == 0
+                    for operand, rank in self._read(computation, user, one, axis)
+                ):
+                    yield _End(1, each, user, computation)
+
+    def _above(
+        self, computation: Computation, each: Instruction, one: Collective, axis: str
+    ) -> Iterator[_End]:
+        """The nearest values above an operation that are moved: the compiler may move one later than
+        propagation has it.
+        """
+        waiting, seen = [each], {each.name}
+        while waiting and len(seen) < _FAR:
+            at = waiting.pop(0)
+            moved = [
+                operand for operand, rank in self._read(computation, at, one, axis) if not rank
+            ]
+            if moved:
+                yield from (_End(5, operand, at, computation) for operand in moved)
+                return
+            names = [name for name in at.operands if name not in seen]
+            seen.update(names)
+            waiting += [computation.by_name[name] for name in names]
+
+    def _read(
+        self, computation: Computation, each: Instruction, one: Collective, axis: str
+    ) -> Iterator[tuple[Instruction, int]]:
+        """The operands that an axis shards; 0 for one that is added or moved along it."""
+        operands = [computation.by_name[name] for name in each.operands]
+        specs = [self._spec(computation, operand) for operand in operands]
+        result = self._spec(computation, each)
+        is_sum = (one.asked or one.kind) in _SUMS
+        needed = needed_specs(each, result, [operand.shape for operand in operands], specs)
+        for at, (operand, spec) in enumerate(zip(operands, specs, strict=True)):
+            if not _has(spec, axis):
+                continue
+            if is_sum:
+                is_meant = _is_summed(each, at, spec, axis)
+            else:
+                is_meant = _moves(spec, needed[at] or spec, axis)
+            is_kept = _has(result, axis)
+            yield operand, 0 if is_meant else 2 + is_kept
+
+    def _against(self, end: _End, axis: str) -> Iterator[AxisOrigin | None]:
+        """What the reader of a moved value has instead: the same axis on another dim, or other axes;
+        else the spec of a constraint.
+        """
+        reader, inside = end.reader, end.computation
+        result, had = self._spec(inside, reader), self._spec(inside, end.value)
+        if reader is not end.value:
+            others = [
+                each for axes in result for each in axes if each == axis or not _has(had, each)
+            ]
+            found = [self.origins.of(inside, reader, each) for each in others]
+            if any(found):
+                yield from found
+                return
+        if not _has(result, axis) and (constraint := constraint_of(reader, inside)) is not None:
+            line = line_of(constraint, self.origins.record.names.file)
+            yield AxisOrigin(axis=axis, kind="constraint", source=line, spec=result)
+
+
+def _has(spec: Spec, axis: str) -> bool:
+    return any(axis in axes for axes in spec)
+
+
+def _moves(had: Spec, wanted: Spec, axis: str) -> bool:
+    """Whether an axis leaves the dim that it shards."""
+    return any(
+        axis in before and axis not in after for before, after in zip(had, wanted, strict=True)
+    )
+
+
+def _is_summed(each: Instruction, at: int, spec: Spec, axis: str) -> bool:
+    """Whether an operation adds along a dim of an operand that an axis shards."""
+    if each.opcode == "dot" and at < 2:
+        dims = numbers(each, f"{('lhs', 'rhs')[at]}_contracting_dims")
+    elif each.opcode == "reduce" and at == 0:
+        dims = numbers(each, "dimensions")
+    else:
+        return False
+    return any(axis in spec[dim] for dim in dims)
+
+
+def _distinct(origins: Iterator[AxisOrigin | None]) -> list[AxisOrigin]:
+    """The origins that differ in more than their steps; the one with the fewest steps of each."""
+    known: dict[tuple[str, str, str, str | None], AxisOrigin] = {}
+    for each in origins:
+        if each is not None:
+            key = each.axis, each.kind, each.name, each.source
+            if key not in known or len(each.steps) < len(known[key].steps):
+                known[key] = each
+    return list(known.values())[:MOST_ORIGINS]

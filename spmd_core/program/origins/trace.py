@@ -1,0 +1,259 @@
+"""Follows a mesh axis of a value back to what put it there, by the edges of Shardy's propagation."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from spmd_core.program.origins.graph import CONSTRAINTS, MANUAL, Edge, End, Graph, Op, Value
+
+Kind = Literal["argument", "constraint", "output", "shard_map"]
+_FAR = 200  # values that are searched for one whose edge was not recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A step from a value to the next one, through an op; `backward`: from a result to an operand."""
+
+    op: Op
+    backward: bool
+    value: Value  # that the step leads to
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """What put an axis on a value, and the steps from there to it.
+
+    Attributes:
+      index: the number of the argument or output.
+      op: the constraint or the shard_map.
+      spec: the axes of each dim, as written there.
+    """
+
+    kind: Kind
+    index: int
+    op: Op | None
+    spec: tuple[tuple[str, ...], ...]
+    hops: tuple[Hop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    step: int
+    source: Value
+    target: Value
+    op: Op
+    backward: bool
+
+
+def with_written(after: Graph, before: Graph) -> Graph:
+    """Gives the values of a module the axes that the program writes, read before propagation."""
+    for value, given in zip(after.arguments, before.arguments, strict=False):
+        value.written = given.axes
+    for value, given in zip(after.outputs, before.outputs, strict=False):
+        value.written = given.axes
+    own, given = ([op for op in each.ops if op.specs] for each in (after, before))
+    if [op.kind in CONSTRAINTS for op in own] != [op.kind in CONSTRAINTS for op in given]:
+        given = own  # a pass removed one: a constraint keeps what propagation added to it
+    for op, first in zip(own, given, strict=True):
+        for value, spec in zip(op.results, first.specs, strict=False):
+            value.written = spec
+        for region in op.regions if op.kind == MANUAL else ():
+            for value, spec in zip(region.arguments, first.arguments_specs, strict=False):
+                value.written = value.axes = spec
+    return after
+
+
+class Tracer:
+    """Traces the axes of the values of one module."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._same: dict[int, Value] = {}  # an argument of a loop's region -> the loop's result
+        self._arrivals: dict[tuple[int, str], _Arrival] = {}
+        self._returned: dict[int, list[int]] = {}
+        for at, value in enumerate(graph.returned):
+            self._returned.setdefault(id(value), []).append(at)
+        for op in graph.ops:
+            self._read(op)
+
+    def same(self, value: Value) -> Value:
+        """The value itself; of what a loop carries, the loop's result."""
+        return self._same.get(id(value), value)
+
+    def path(self, value: Value, axis: str) -> Path | None:
+        """Returns how an axis came to a value; None if that was not recorded."""
+        at, hops, seen = self.same(value), list[Hop](), set[int]()
+        while id(at) not in seen:
+            seen.add(id(at))
+            if (seed := self._seed(at, axis)) is not None:
+                kind, index, op, written = seed
+                return Path(kind, index, op, _spec(written), tuple(reversed(hops)))
+            arrival = self._arrivals.get((id(at), axis))
+            if arrival is not None and id(self.same(arrival.source)) not in seen:
+                hops.append(Hop(arrival.op, arrival.backward, at))
+                at = self.same(arrival.source)
+                continue
+            further = self._search(at, axis, seen)
+            if not further:
+                return None
+            hops += further[0]
+            at = further[1]
+        return None
+
+    def _seed(self, at: Value, axis: str) -> tuple[Kind, int, Op | None, Value] | None:
+        if axis in at.written:
+            if at.op is None and at in self.graph.arguments:
+                return "argument", at.index, None, at
+            if at.op is None or at.op.kind == MANUAL:
+                return "shard_map", at.index, at.op or self._entered.get(id(at)), at
+            return "constraint", 0, at.op, at
+        for index in self._returned.get(id(at), ()):
+            output = self.graph.outputs[index]
+            is_labelled = at.labels.get(axis, "").startswith("output")
+            if axis in output.written and (is_labelled or (id(at), axis) not in self._arrivals):
+                return "output", index, None, output
+        return None
+
+    # The edges of ops ---------------------------------------------------------------------------
+
+    def _read(self, op: Op) -> None:
+        if op.edges:
+            self._add(op, op.edges, op.operands, op.results)
+        if op.kind == "stablehlo.while":
+            for region in op.regions:
+                self._same |= {
+                    id(argument): result
+                    for argument, result in zip(region.arguments, op.results, strict=False)
+                }
+        for result, edges in _aligned(op.results, op.flows):
+            self._add(op, edges, self._sources(op, result.index), [result])
+        if op.kind == MANUAL and op.regions:
+            for argument, edges in zip(op.regions[0].arguments, op.enters, strict=False):
+                self._add(op, edges, [op.operands[argument.index]], [argument])
+
+    def _sources(self, op: Op, index: int) -> list[Value]:
+        """The values that a result of an op with regions takes on."""
+        yielded = [region.yields[index] for region in op.regions if index < len(region.yields)]
+        if op.kind == "stablehlo.while":
+            return [op.operands[index], *yielded[-1:]]
+        return yielded or op.operands[index : index + 1]
+
+    def _add(
+        self, op: Op, edges: tuple[Edge, ...], operands: list[Value], results: list[Value]
+    ) -> None:
+        def end(at: End) -> Value | None:
+            values = operands if at[0] == "operand" else results
+            return self.same(values[at[1]]) if at[1] < len(values) else None
+
+        for edge in edges:
+            source = end(edge.source)
+            for target in edge.targets:
+                value = end(target)
+                if source is None or value is None or value is source:
+                    continue
+                key, backward = (id(value), edge.axis), target[0] == "operand"
+                known = self._arrivals.get(key)
+                if known is None or edge.step < known.step:
+                    self._arrivals[key] = _Arrival(edge.step, source, value, op, backward)
+
+    # Where no edge was recorded -----------------------------------------------------------------
+
+    def _search(self, start: Value, axis: str, seen: set[int]) -> tuple[list[Hop], Value] | None:
+        """The nearest value with the axis of the same origin, whose way is known; with the hops that
+        lead there, the last one first.
+        """
+        waiting: list[tuple[Value, list[Hop]]] = [(start, [])]
+        visited = {id(start)}
+        while waiting and len(visited) < _FAR:
+            at, hops = waiting.pop(0)
+            for op, backward, near in self._near(at):
+                if id(near) in visited or id(near) in seen or not _alike(start, near, axis):
+                    continue
+                visited.add(id(near))
+                path = [*hops, Hop(op, backward, at)]
+                if self._seed(near, axis) is not None or (id(near), axis) in self._arrivals:
+                    return path, near
+                waiting.append((near, path))
+        return None
+
+    def _near(self, at: Value) -> Iterator[tuple[Op, bool, Value]]:
+        """The values at the other ends of the ops that make or read a value; `backward` if the axis
+        would come from a result.
+        """
+        if at.op is not None:
+            op = at.op
+            sources = self._sources(op, at.index) if op.regions or op.flows else op.operands
+            yield from ((op, False, self.same(each)) for each in sources)
+        if (entered := self._entered.get(id(at))) is not None:
+            yield entered, False, self.same(entered.operands[at.index])
+        for op, place in at.users:
+            if op.kind == MANUAL:
+                yield from (
+                    (op, True, argument) for argument in op.regions[0].arguments[place : place + 1]
+                )
+            elif op.kind == "stablehlo.while":
+                yield op, True, op.results[place]
+            elif not op.regions:
+                yield from ((op, True, each) for each in op.results)
+                yield from ((op, True, self.same(each)) for each in op.operands if each is not at)
+        for op, index in self._yielded.get(id(at), ()):
+            yield op, True, op.results[index]
+
+    @property
+    def _entered(self) -> dict[int, Op]:
+        """The shard_map of each argument of one."""
+        if not hasattr(self, "_of_entered"):
+            self._of_entered = {
+                id(argument): op
+                for op in self.graph.ops
+                if op.kind == MANUAL
+                for region in op.regions
+                for argument in region.arguments
+            }
+        return self._of_entered
+
+    @property
+    def _yielded(self) -> dict[int, list[tuple[Op, int]]]:
+        """The ops of whose regions a value is returned, with its number."""
+        if not hasattr(self, "_of_yielded"):
+            self._of_yielded = dict[int, list[tuple[Op, int]]]()
+            for op in self.graph.ops:
+                for region in op.regions:
+                    for index, value in enumerate(region.yields):
+                        if index < len(op.results):
+                            self._of_yielded.setdefault(id(value), []).append((op, index))
+        return self._of_yielded
+
+
+def _alike(one: Value, other: Value, axis: str) -> bool:
+    """Whether another value has an axis by the same origin."""
+    if axis in other.written:
+        return True
+    label = one.labels.get(axis)
+    return axis in other.axes and (label is None or other.labels.get(axis) in (label, None, "self"))
+
+
+def _spec(value: Value) -> tuple[tuple[str, ...], ...]:
+    rank = max((len(value.shape), *(dim + 1 for dim in value.written.values())), default=0)
+    return tuple(
+        tuple(axis for axis, at in value.written.items() if at == dim) for dim in range(rank)
+    )
+
+
+def _aligned(
+    results: list[Value], flows: tuple[tuple[Edge, ...], ...]
+) -> Iterator[tuple[Value, tuple[Edge, ...]]]:
+    """The edges of each result. Before JAX 0.12 results without edges have no entry: there an entry
+    belongs to the one result that has its axes; where several have them, to none.
+    """
+    if len(flows) == len(results):
+        yield from zip(results, flows, strict=True)
+        return
+    at = 0
+    for place, edges in enumerate(flows):
+        axes = {edge.axis for edge in edges}
+        last = len(results) - (len(flows) - place - 1)
+        fitting = [each for each in results[at:last] if axes <= set(each.axes)]
+        if len(fitting) == 1:
+            at = fitting[0].index + 1
+            yield fitting[0], edges

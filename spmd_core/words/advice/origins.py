@@ -1,0 +1,59 @@
+"""Who sharded an axis, in words: an argument, a constraint, an output or a shard_map, and the way from
+there.
+"""
+
+from spmd_core.experiment import spec_code
+from spmd_core.results import AxisOrigin, Collective, NoOrigin
+from spmd_core.words.names import listed
+
+_NAME = 60  # characters of a path
+_NONE = {
+    NoOrigin.NO_RECORD: "unknown: this compiler writes no record of its propagation",
+    NoOrigin.TOO_LARGE: "unknown: the record of the propagation is too large to be read",
+    NoOrigin.UNREADABLE: "unknown: the record of the propagation is in no known form",
+    NoOrigin.NO_OPERATION: "unknown: the compiler gave it a name that no operation has",
+    NoOrigin.NO_VALUE: "no argument or constraint: the compiler moves shards over it",
+    NoOrigin.NOT_FOLLOWED: "unknown: a step of the propagation was not recorded",
+}
+
+
+def axis_words(origin: AxisOrigin) -> str:
+    """What put an axis somewhere: what is written there, and the last step before the value.
+
+    >>> axis_words(AxisOrigin(axis="x", kind="argument", name="w", spec=((), ("x",))))
+    "argument `w` P(None, 'x')"
+    """
+    name = origin.name if len(origin.name) <= _NAME else f"…{origin.name[1 - _NAME :]}"
+    parts = [
+        origin.kind,
+        f"`{name}`" if name else "",
+        f"of {origin.source}" if origin.source else "",
+        f"called at {origin.called}" if origin.called else "",
+    ]
+    if origin.spec:
+        parts.append(spec_code(origin.spec))
+    if origin.steps:
+        last = origin.steps[-1]
+        of = f" of {last.source}" if last.source else ""
+        parts.append(f"through `{last.operation}`{of}")
+    return " ".join(filter(None, parts))
+
+
+def set_by_words(each: Collective) -> str:
+    """Who put the axes of a collective on its value, and on what that is moved to.
+
+    A collective over several axes names each: "x: argument `w` P('x'); y: …".
+    """
+    parts = list[str]()
+    for axis in each.axes:
+        own = [origin for origin in each.origin if origin.axis == axis]
+        if own:
+            words = listed([axis_words(origin) for origin in own])
+        elif each.no_origin is not None:
+            words = _NONE[each.no_origin]
+        else:
+            continue
+        parts.append(f"{axis}: {words}" if len(each.axes) > 1 else words)
+    if parts and each.against:
+        parts.append(f"moved for {listed([axis_words(origin) for origin in each.against])}")
+    return "; ".join(parts)

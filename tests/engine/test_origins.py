@@ -1,0 +1,224 @@
+"""What put each axis on the value of a collective, for programs that are compiled here."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+from spmd_core.engine.hlo import read_module
+from spmd_core.engine.shardings import blamed, compiler_options
+from spmd_core.machine import dump_folder
+from spmd_core.program import ProgramNames, read_collectives
+from spmd_core.results import NoOrigin
+from spmd_core.words import set_by_words
+
+MESH = Mesh(np.array(jax.devices()).reshape(2, 4), ("data", "tensor"))
+SIZES = (("data", 2), ("tensor", 4))
+FILE = "test_origins.py"
+NONE = P()
+
+
+def shape(*dims, spec=NONE, mesh=MESH):
+    return jax.ShapeDtypeStruct(dims, jnp.float32, sharding=NamedSharding(mesh, spec))
+
+
+def held(value, *spec):
+    return jax.lax.with_sharding_constraint(value, NamedSharding(MESH, P(*spec)))
+
+
+def traced(function, *arguments, mesh=SIZES, spoil=lambda folder: None, **options):
+    """The collectives of a compiled function, with the origins of their axes."""
+    lowered = jax.jit(function, **options).trace(*arguments).lower()
+    with dump_folder() as folder:
+        compiled = lowered.compile(compiler_options={**compiler_options(folder)})
+        spoil(folder)
+        module = read_module(compiled)
+        collectives = read_collectives(module, mesh, file=FILE)
+        return blamed(collectives, module, mesh, folder, ProgramNames(FILE))
+
+
+def origins(collective):
+    return {(each.axis, each.kind, each.name) for each in collective.origin}
+
+
+def line_of(text):
+    """The line of this file that a text is on."""
+    with open(__file__) as file:
+        return next(f"{FILE}:{at}" for at, line in enumerate(file, 1) if text in line)
+
+
+def product(x, w):
+    return x @ w  # the helper
+
+
+def layer(x, weights):
+    hidden = held(jnp.tanh(product(x, weights["up"])), "data", "tensor")
+    return x + product(hidden, weights["down"]), None
+
+
+def loss(params, x):
+    carry, _ = jax.lax.scan(jax.checkpoint(layer), jax.jit(jnp.tanh)(x), params["layers"])
+    return jnp.sum(carry @ params["out"])
+
+
+def test_a_sum_names_the_argument_and_the_constraint_that_shard_what_it_adds():
+    params = {
+        "layers": {
+            "up": shape(3, 16, 32, spec=P(None, None, "tensor")),
+            "down": shape(3, 32, 16, spec=P(None, "tensor", None)),
+        },
+        "out": shape(16, 8),
+    }
+    found = traced(jax.grad(loss), params, shape(8, 16, spec=P("data")))
+    assert found and all(each.origin and not each.no_origin for each in found)
+    forward = next(
+        each for each in found if "jvp" in f"{each.op}" and each.source == line_of("the helper")
+    )
+    down = ("tensor", "argument", "params['layers']['down']")
+    assert origins(forward) == {("tensor", "constraint", ""), down}
+    constraint = next(each for each in forward.origin if each.kind == "constraint")
+    assert constraint.source == line_of("with_sharding_constraint(value")
+    assert constraint.spec == (("data",), ("tensor",))
+    argument = next(each for each in forward.origin if each.kind == "argument")
+    assert argument.spec == ((), ("tensor",), ())
+    assert [step.source for step in argument.steps] == [line_of("jax.lax.scan(")]
+    [gradient] = [each for each in found if each.source == line_of('params["out"]')]
+    assert origins(gradient) == {("data", "argument", "x")}
+
+
+def test_a_helper_that_is_called_from_two_lines_has_an_origin_for_each():
+    def twice(a, b, v, w):
+        return jnp.sum(product(a, v)), jnp.max(product(b, w))
+
+    across = P(None, "tensor")
+    found = traced(
+        twice,
+        shape(8, 32, spec=across),
+        shape(8, 64, spec=P(None, "data")),
+        shape(32, 8, spec=P("tensor")),
+        shape(64, 8, spec=P("data")),
+    )
+    sums = {each.axes: origins(each) for each in found if each.source == line_of("the helper")}
+    assert sums[("tensor",)] == {("tensor", "argument", "a"), ("tensor", "argument", "v")}
+    assert sums[("data",)] == {("data", "argument", "b"), ("data", "argument", "w")}
+
+
+def test_a_constraint_in_a_function_that_two_lines_call_names_the_line_that_calls_it():
+    def program(x, y):
+        x = held(jnp.tanh(x), "data")  # the rows
+        y = held(jnp.tanh(y), "tensor")  # the columns
+        return jnp.sum(x), jnp.sum(y)
+
+    found = traced(program, shape(8, 16), shape(8, 32))
+    named = {each.axes: each.origin[0].called for each in found}
+    assert named == {("data",): line_of("# the rows"), ("tensor",): line_of("# the columns")}
+
+
+def test_an_axis_that_comes_from_the_requested_output_names_it():
+    def program(x):
+        y = jnp.tanh(x @ x.T)
+        return y, jnp.sum(y)
+
+    out = NamedSharding(MESH, P(None, "tensor"))
+    found = traced(program, shape(8, 16), out_shardings=(out, None))
+    assert found and {name for each in found for name in origins(each)} == {
+        ("tensor", "output", "output 0")
+    }
+
+
+def test_a_move_names_both_that_disagree():
+    found = traced(lambda x: held(jnp.tanh(x), "data") * 2, shape(8, 16, spec=P("tensor")))
+    assert found and all(("tensor", "argument", "x") in origins(each) for each in found)
+    [gather] = [each for each in found if each.kind == "all-gather"]
+    assert {(each.axis, each.kind) for each in gather.against} == {("data", "constraint")}
+
+
+def test_a_gather_for_a_constraint_names_the_constraint():
+    [found] = traced(lambda x: held(jnp.tanh(x)) + 1, shape(8, 16, spec=P("tensor")))
+    assert origins(found) == {("tensor", "argument", "x")}
+    [against] = found.against
+    assert (against.kind, against.spec) == ("constraint", ((), ()))
+    assert f"{against.source}".startswith(FILE)
+    assert "argument `x` P('tensor', None)" in set_by_words(found)
+    assert "moved for constraint of " in set_by_words(found)
+
+
+@partial(jax.shard_map, mesh=MESH, in_specs=P("tensor"), out_specs=P())
+def summed(x):
+    return jax.lax.psum(jnp.sum(x), "tensor")
+
+
+def test_a_collective_of_a_shard_map_names_the_function_that_the_program_calls():
+    found = traced(lambda x: summed(x * 2), shape(8, 16, spec=P("tensor")))
+    assert [origins(each) for each in found] == [{("tensor", "shard_map", "psum")}]
+    assert found[0].origin[0].source == line_of("jax.lax.psum")
+
+
+def test_what_a_shard_map_requires_is_an_origin():
+    found = traced(lambda x, y: summed(x * y), shape(8, 16, spec=P("data")), shape(8, 16))
+    moved = [each for each in found if "psum" not in f"{each.op}"]
+    assert moved
+    assert all(each.origin or each.against for each in moved)
+
+
+def test_loops_branches_and_calls_of_libraries_are_followed():
+    def program(x, choose):
+        x = jax.lax.while_loop(lambda s: jnp.sum(s) < 9, lambda s: s @ s.T @ s, x)
+        x = jax.lax.cond(choose, lambda v: jnp.sin(v), lambda v: v * 2, x)
+        return jnp.sum(jnp.sort(x, axis=0)), jnp.linalg.cholesky(x.T @ x)
+
+    given = shape(16, 16, spec=P(None, "tensor")), jax.ShapeDtypeStruct((), bool)
+    found = traced(program, *given)
+    named = [each for each in found if each.origin]
+    assert named
+    assert all(("tensor", "argument", "x") in origins(each) for each in named)
+    assert {each.no_origin for each in found} <= {None, NoOrigin.NO_VALUE, NoOrigin.NO_OPERATION}
+
+
+def test_an_axis_of_size_one_and_no_sharding_have_no_collective_to_explain():
+    thin = Mesh(np.array(jax.devices()).reshape(8, 1), ("data", "tensor"))
+    one = shape(8, 16, spec=P(None, "tensor"), mesh=thin)
+    assert traced(lambda x: jnp.sum(x @ x.T), one, mesh=(("data", 8), ("tensor", 1))) == ()
+    assert traced(lambda x: jnp.sum(x), shape(8, 16)) == ()
+
+
+def test_a_second_mesh_has_origins_by_its_own_names():
+    other = Mesh(MESH.devices, ("rows", "columns"))
+
+    def program(x):
+        x = jax.lax.with_sharding_constraint(x, NamedSharding(other, P(None, "columns")))
+        return jnp.sum(x * 2)
+
+    found = traced(program, shape(8, 16), mesh=(("rows", 2), ("columns", 4)))
+    assert {(each.axis, each.kind) for one in found for each in one.origin} == {
+        ("columns", "constraint")
+    }
+
+
+def emptied(folder):
+    for file in folder.glob("shardy/*/*.mlir"):
+        file.unlink()
+
+
+def garbled(folder):
+    for file in folder.glob("shardy/*/02*.mlir"):
+        file.write_text(file.read_text().replace("@main", "@principal"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"), [(emptied, NoOrigin.NO_RECORD), (garbled, NoOrigin.UNREADABLE)]
+)
+def test_a_compiler_with_another_record_is_named(spoil, why):
+    [found] = traced(lambda x: jnp.sum(x), shape(8, 16, spec=P("tensor")), spoil=spoil)
+    assert (found.origin, found.no_origin) == ((), why)
+    assert set_by_words(found).startswith("unknown: ")
+
+
+def test_the_origin_survives_the_form_in_which_results_are_stored():
+    [found] = traced(lambda x: jnp.sum(x), shape(8, 16, spec=P("tensor")))
+    assert type(found).model_validate_json(found.model_dump_json()) == found
+    [origin] = found.model_dump(mode="json")["origin"]
+    assert {"axis", "kind", "name", "source", "steps"} <= set(origin)

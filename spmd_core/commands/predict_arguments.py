@@ -10,9 +10,19 @@ from spmd_core.commands.config import CONFIG
 from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
-from spmd_core.experiment import PLAN_FIELDS, VARIABLE, Choice, Field, Integer, Switch, Words
+from spmd_core.experiment import (
+    PLAN_FIELDS,
+    PRESETS,
+    VARIABLE,
+    Choice,
+    Field,
+    Integer,
+    Switch,
+    Words,
+)
 from spmd_core.words import read_price
 
+MODELS = f"scaled:16, {', '.join(PRESETS)}; a model beside these by --config"
 MOST_TOKENS = 1e16  # of a training run
 HELD = {name: row for name, row in PLAN_FIELDS.items() if not row.searched}  # of every candidate
 
@@ -125,7 +135,7 @@ _PLAN = {
         "metavar": "tpu:v5e:16x16",
         "help": "a topology, slices behind an asterisk: tpu:v5e:16x16*2",
     },
-    "--model": {"metavar": "NAME", "help": "scaled:16, llama-3.1-8b and so on"},
+    "--model": {"metavar": "NAME", "help": MODELS},
     "--mesh": {
         "metavar": "fsdp=16,tensor=4",
         "help": "mesh axes and their sizes, slices outermost",

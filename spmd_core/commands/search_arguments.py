@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from spmd_core.base import refuse
 from spmd_core.commands.config import CONFIG, config_from
-from spmd_core.commands.predict_arguments import HELD, SIZES, flags_of, given_fields
+from spmd_core.commands.predict_arguments import HELD, MODELS, SIZES, flags_of, given_fields
 from spmd_core.commands.spec import HELP, read_open_spec
 from spmd_core.experiment import AXES, VARIABLE, parse_mesh
 from spmd_core.lab import Lab
@@ -47,7 +47,7 @@ ARGUMENTS = {
         "nargs": "?",
         "help": f"instead of a model: {HELP}; its null fields are searched",
     },
-    "--model": {"metavar": "NAME", "help": "scaled:16, llama-3.1-8b and so on"},
+    "--model": {"metavar": "NAME", "help": MODELS},
     "--chips": {
         "metavar": "v5p:64",
         "action": "append",

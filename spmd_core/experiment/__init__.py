@@ -55,6 +55,7 @@ from spmd_core.experiment.plan.sharding import (
     group_rows,
     parameter_share,
     plan_notes,
+    undivided_axes,
 )
 from spmd_core.experiment.plans import check_flags, compiler_flags, experiment_of, own_flags
 from spmd_core.experiment.reading import TIMING
@@ -283,6 +284,7 @@ __all__ = [
     "spec_code",
     "study_of",
     "take_declared",
+    "undivided_axes",
     "version_words",
     "with_mesh",
     "with_replaced",

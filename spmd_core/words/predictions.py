@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from spmd_core.base import bytes_text, number_text, scaled_text, seconds_text, sums_by_key
-from spmd_core.experiment import Plan
+from spmd_core.experiment import Plan, undivided_axes
 from spmd_core.machine import Topology
 from spmd_core.results import Prediction, Result
 from spmd_core.time import KERNELS, data_sheet
@@ -69,16 +69,17 @@ def answer(result: Result) -> str:
         each.prediction for each in result.strategies.values() if each.prediction is not None
     ]
     if len(result.strategies) == 1 and predictions:
-        return headline(predictions[0], result.experiment.what.unit == "step")
+        experiment = result.experiment
+        return headline(predictions[0], experiment.what.unit == "step", experiment.plan)
     return predicted(result)
 
 
-def headline(prediction: Prediction, step: bool = True) -> str:
+def headline(prediction: Prediction, step: bool = True, plan: Plan | None = None) -> str:
     """How long a step (or the program) takes and what bounds it; memory, and whether it
-    fits."""
+    fits, and why a `plan` does not."""
     time = prediction.predicted_s
     if not prediction.fits or time is None:
-        return f"{held_words(prediction)}."
+        return " ".join([f"{held_words(prediction)}.", *_undivided(plan)])
     mfu = mfu_words(prediction.mfu, prediction.mfu_causal)
     at = f" at {mfu}" if mfu else ""
     at += ", without MFU: FLOPs or peak are counted wrong" if prediction.impossible_mfu else ""
@@ -87,10 +88,16 @@ def headline(prediction: Prediction, step: bool = True) -> str:
     return f"{what} {seconds_text(time.estimate)}{at}{bound}. {held_words(prediction)}."
 
 
-def estimate(prediction: Prediction) -> str:
-    """Whether a plan fits by the estimate that is made of its sizes, before compiling."""
+def estimate(prediction: Prediction, plan: Plan | None = None) -> str:
+    """Whether a plan fits by the estimate that is made of its sizes, before compiling, and why not."""
     verb = fit_verb(prediction.before_compiling, prediction.memory_bytes.capacity)
-    return f"{held_words(prediction, verb, prediction.is_timed)}."
+    why = () if prediction.is_timed else _undivided(plan)
+    return " ".join([f"{held_words(prediction, verb, prediction.is_timed)}.", *why])
+
+
+def _undivided(plan: Plan | None) -> list[str]:
+    """The sentences on mesh axes that shard no weights, for which a plan takes so much memory."""
+    return [f"{words}." for words in undivided_axes(plan)] if plan else []
 
 
 def held_words(prediction: Prediction, verb: str = "fits", fits: bool | None = None) -> str:

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from spmd_core.commands import predict, search_arguments
+from spmd_core.experiment import PRESETS
 from spmd_core.lab import Lab
 from spmd_core.results import Result
 from tests.commands.calls import told
@@ -247,7 +249,7 @@ def test_an_axis_that_shards_no_parameter_is_named_in_either_form():
     sentence = (
         "embed=2048 does not divide over fsdp=4096: parameters are replicated on every device"
     )
-    assert f"note: {sentence}" in told("predict", *wide).stdout.splitlines()
+    assert f"too much. {sentence}." in told("predict", *wide).stdout.splitlines()[0]
     found = json.loads(told("predict", *wide, "--json").stdout)
     assert found["before_compiling"]["notes"] == [sentence]
 
@@ -289,3 +291,15 @@ def test_host_memory_stands_in_text_and_json_beside_what_a_device_may_take():
     held, room = found["memory_bytes"]["host"], found["host_capacity_bytes"]
     assert 0 < held < room == int(0.9 * 192 * 2**30 / 4)
     assert f" GiB of {room / 2**30:.1f} GiB of host memory: should fit." in told(*offloading).stdout
+
+
+def test_memory_that_a_dim_takes_because_it_does_not_divide_is_explained():
+    placed = ("--target", "tpu:v5p:4x4x8", "--mesh", "fsdp=128", "--batch-per-device", "1")
+    text = told("predict", *placed, "--model", "gpt-oss-120b", "--estimate").stdout
+    why = "embed=2880 does not divide over fsdp=128: parameters are replicated on every device"
+    assert "too much. " + why + "." in text.splitlines()[0] and text.count(why) == 1
+
+
+def test_models_stand_in_the_help():
+    for arguments in (predict.ARGUMENTS, search_arguments.ARGUMENTS):
+        assert all(name in arguments["--model"]["help"] for name in PRESETS)

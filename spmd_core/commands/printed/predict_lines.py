@@ -100,7 +100,7 @@ def _lines(prediction: Prediction, plan: Plan | None, wanted: Wanted) -> list[st
     """The answer first, as on the screen; then time, memory, model and collectives."""
     memory, time = prediction.memory_bytes, prediction.predicted_s
     step = plan is not None
-    lines = [predictions.headline(prediction, step)]
+    lines = [predictions.headline(prediction, step, plan)]
     if time:
         span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
         lines.append(f"time: {seconds_text(time.estimate)} ({span})")
@@ -171,7 +171,7 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
         )
         return
     words = estimate.before_compiling
-    lines = [predictions.estimate(estimate), *_nearest(plan, estimate.fits)]
+    lines = [predictions.estimate(estimate, plan), *_nearest(plan, estimate.fits)]
     is_timed = estimate.is_timed
     if is_timed:
         lines.append(predictions.step_estimate(estimate))
@@ -181,7 +181,8 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
     lines.append(f"per device: {predictions.parts_words(words['parts'])}")
     if is_timed:
         lines += _tables(estimate)
-    notes = [f"note: {note}" for note in (*words["notes"], *estimate.notes)]
+    above = (note for note in words["notes"] if note not in lines[0])
+    notes = [f"note: {note}" for note in (*above, *estimate.notes)]
     print("\n".join(lines + notes + ignored(model)))
 
 

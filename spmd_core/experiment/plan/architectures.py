@@ -131,6 +131,17 @@ NOT_MODELED: Mapping[str, str] = {
     "use_bias": "biases under another name than attention_bias",
     "use_qk_norm": "norms of queries and keys that this architecture does not have",
 }
+# how the names of models begin that the decoder does not have, and what they have instead
+LACKING: Mapping[str, str] = {
+    **dict.fromkeys(("deepseekv", "deepseekr1", "kimi", "minicpm3"), "latent attention"),
+    **dict.fromkeys(("mamba", "jamba", "falconh", "nemotronh"), "a state space model"),
+    **dict.fromkeys(("qwen3next", "minimax"), "linear attention"),
+    **dict.fromkeys(("t5", "flant5", "bart", "whisper"), "an encoder beside the decoder"),
+    **dict.fromkeys(("glm45", "ernie45"), "layers with experts among layers without"),
+    "llama4": "chunked attention",
+    "gemma3n": "embeddings for each layer",
+    "bert": "attention to later tokens",
+}
 ONE = ("decoder_sparse_step", "global_parameter_scale", "interleave_moe_layer_step")
 
 MAXTEXT_BLOCKS: Mapping[str, str] = {

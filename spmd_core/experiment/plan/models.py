@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from spmd_core.base import refuse, shorten
+from spmd_core.experiment.plan.architectures import LACKING
 from spmd_core.experiment.plan.model_size import MAX_LAYERS, ModelSize, check
 from spmd_core.experiment.plan.presets import PRESETS
 
@@ -17,6 +18,8 @@ _OF_A_NAME = {
 }
 _CONFIG_SOURCE = "the model's own config"
 _PLAIN = re.compile(r"[^a-z0-9]")
+_SIZE = re.compile(r"-[0-9x]+b.*")
+_ALIKE = 0.7  # of the letters: a name that is less alike is of another model
 
 
 _SCALED = re.compile(r"scaled(-2023)?:([0-9]{1,5})")
@@ -135,15 +138,20 @@ def get_model(name: str) -> ModelSize:
         return PRESETS[text]
     if match := _OWN.fullmatch(text):
         return _read_own(match[1], match[2])
-    raise refuse(
-        f"model {shorten(name)}",
-        "does not exist",
-        f"use {nearest_name(text)}, the model's config, or scaled:16 with sizes of its own",
-    )
+    plain = _PLAIN.sub("", text.rpartition("/")[2])[:64]
+    if lacks := next((lacks for start, lacks in LACKING.items() if plain.startswith(start)), ""):
+        rule, fix = (
+            f"has {lacks}, which this decoder does not",
+            f"use one of {', '.join(families())}",
+        )
+    else:
+        spelled = {_PLAIN.sub("", preset): preset for preset in PRESETS}
+        near = [spelled[each] for each in difflib.get_close_matches(plain, spelled, 1, _ALIKE)]
+        rule, fix = "does not exist", f"use {near[0] if near else ', '.join(families())}"
+        fix += ", the model's config, or scaled:16 with sizes of its own"
+    raise refuse(f"model {shorten(name)}", rule, fix)
 
 
-def nearest_name(name: str) -> str:
-    """The preset that is spelled most alike; RequestError never."""
-    spelled = {_PLAIN.sub("", preset): preset for preset in PRESETS}
-    alike = difflib.get_close_matches(_PLAIN.sub("", name.lower())[:64], list(spelled), 1, 0.0)
-    return spelled[alike[0]] if alike else next(iter(PRESETS))
+def families() -> tuple[str, ...]:
+    """Returns the names of presets without their sizes: `llama-3.1`."""
+    return tuple(dict.fromkeys(_SIZE.sub("", name) for name in PRESETS))

@@ -62,7 +62,7 @@ def verdict(experiment: Experiment) -> None:
     if plan is None:
         return
     estimate = estimate_step(plan)
-    sentence = predictions.estimate(estimate)
+    sentence = predictions.estimate(estimate, plan)
     shown = plain(f"There now: {model_words(plan)} on {plan.topology.name}. {sentence}")
     st.markdown(f":small[{shown}]" if estimate.fits else f":red[:material/error: {shown}]")
     offer(plan, estimate)

@@ -91,7 +91,8 @@ def _estimate(plan: Plan) -> None:
     """A training step by its sizes: memory, time, costs, and what to change."""
     estimate = estimate_step(plan)
     memory = estimate.before_compiling
-    _memory_headline(words.estimate(estimate), memory["fits"])
+    answer = words.estimate(estimate, plan)
+    _memory_headline(answer, memory["fits"])
     nearest.offer(plan, estimate)
     if estimate.is_timed:
         _timed(plan, estimate)
@@ -103,7 +104,7 @@ def _estimate(plan: Plan) -> None:
     )
     shown = estimate.facts if estimate.facts and estimate.is_timed else ()
     doubts = [fact_words(fact) for fact in shown if fact.kind in _DOUBTS]
-    for note in (*plan_notes(plan), *doubts):
+    for note in (*(note for note in plan_notes(plan) if note not in answer), *doubts):
         st.warning(plain(as_sentence(note)), icon=":material/call_split:")
 
 

@@ -83,3 +83,45 @@ def test_keys_follow_the_heads_where_each_head_has_its_own():
     assert scaled(1).varied(heads=8).kv_heads == 8
     assert get_model("llama-3.1-8b").varied(heads=16).kv_heads == 8
     assert scaled(1).varied(gated=False).parameters == scaled(1).parameters - 16 * 2048 * 7168
+
+
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [
+        ("deepseek-v3", "latent attention"),
+        ("deepseek-ai/DeepSeek-R1", "latent attention"),
+        ("Kimi-K2", "latent attention"),
+        ("llama-4-maverick", "chunked attention"),
+        ("qwen3-next-80b-a3b", "linear attention"),
+        ("gemma-3n-e4b", "embeddings for each layer"),
+        ("t5-11b", "an encoder beside the decoder"),
+    ],
+)
+def test_a_model_that_the_decoder_is_not_is_refused_by_what_it_lacks(name, lacks):
+    with pytest.raises(RequestError) as refused:
+        get_model(name)
+    assert f"has {lacks}, which this decoder does not: use one of " in str(refused.value)
+    assert not any(f"use {preset}" in str(refused.value) for preset in PRESETS)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("llama-3-8b", "llama-3.1-8b"),
+        ("meta-llama/Llama-3.1-405", "llama-3.1-405b"),
+        ("qwen3-7b", "qwen3-8b"),
+        ("mixtral", "mixtral-8x7b"),
+        ("gpt-oss", "gpt-oss-20b"),
+    ],
+)
+def test_another_spelling_is_answered_by_the_name(name, near):
+    with pytest.raises(RequestError, match=f"does not exist: use {near}, the model's config"):
+        get_model(name)
+
+
+@pytest.mark.parametrize("name", ["zephyr", "phi-4", "olmo-2-32b", "", "grok", "x" * 4096])
+def test_a_name_like_none_is_answered_by_the_families(name):
+    with pytest.raises(RequestError) as refused:
+        get_model(name)
+    assert "use llama-2, llama-3.1, gemma-2, gpt-3, mixtral" in str(refused.value)
+    assert len(str(refused.value)) < 400

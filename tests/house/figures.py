@@ -1,15 +1,17 @@
 """Figures of the house, which notes quote: `python -m tests.house.figures` prints them."""
 
 import ast
-from collections import Counter
+import tokenize
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.layers import ROOT, imports, parsed, room_of, source_files
+from tests.layers import ROOT, circles_of_siblings, imports, parsed, room_of, source_files
 from tests.voice import old_voice, read_for_voice
 
 LONGEST = 40  # lines of a function
 COLUMNS = 100
+FACE = 60  # names of a wing that other wings import
 
 
 def statements(paths: Iterable[Path]) -> int:
@@ -19,6 +21,34 @@ def statements(paths: Iterable[Path]) -> int:
         for path in paths
         for node in ast.walk(parsed(path.read_text("utf-8")))
     )
+
+
+_UNCOUNTED = (
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENCODING, tokenize.ENDMARKER),
+)
+
+
+def tokens(paths: Iterable[Path]) -> int:
+    """How many tokens files have, without comments, ends of lines and indents."""
+    count = 0
+    for path in paths:
+        with path.open("rb") as file:
+            count += sum(each.type not in _UNCOUNTED for each in tokenize.tokenize(file.readline))
+    return count
+
+
+def faces() -> dict[str, set[str]]:
+    """Wing of `spmd_core` -> the names of its face that other wings import."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in source_files():
+        relative = path.relative_to(ROOT)
+        own = room_of(".".join(relative.with_suffix("").parts))
+        for _, name in imports(path.read_text("utf-8"), ".".join(relative.parent.parts)):
+            house, wing, *inside = (*name.split("."), "", "")
+            if house == "spmd_core" and room_of(name) != own and inside[0]:
+                found[wing].add(inside[0])
+    return found
 
 
 def arrows() -> Counter[tuple[str, str]]:
@@ -71,17 +101,46 @@ def in_program(count) -> list[str]:
     ]
 
 
+def once() -> list[str]:
+    """`file:name` of private functions of at most three statements that are called once."""
+    found = []
+    for path in source_files():
+        tree = parsed(path.read_text("utf-8"))
+        named = Counter(
+            getattr(node, "id", getattr(node, "attr", ""))
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name | ast.Attribute)
+        )
+        found += [
+            f"{path.relative_to(ROOT)}:{node.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef)
+            and node.name.startswith("_")
+            and not node.name.endswith("__")
+            and named[node.name] == 1
+            and sum(isinstance(each, ast.stmt) for each in ast.walk(node)) <= 1 + 3
+        ]
+    return found
+
+
 def figures() -> dict[str, float]:
     """Name -> figure of the tree as it is now."""
     program = source_files()
     checks = [path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py")]
     lines = [line for path in program for line in path.read_text("utf-8").splitlines()]
-    between = arrows()
+    between, faced = arrows(), {wing: len(names) for wing, names in faces().items()}
+    largest = max(faced, key=lambda wing: faced[wing])
     return {
         "statements of the program": statements(program),
+        "tokens of the program": tokens(program),
+        "modules of the program": len(program),
         "statements of tests and bench": statements(checks),
         "wings": len({wing for pair in between for wing in pair}),
         "arrows between wings": len(between),
+        f"names that other wings import of the largest face, {largest}": faced[largest],
+        f"faces of more than {FACE} such names": sum(count > FACE for count in faced.values()),
+        "circles of folders": len(circles_of_siblings()),
+        "private helpers called once": len(once()),
         "chained ternaries": len(in_program(chained)),
         "dict[str, Any]": len(in_program(any_values)),
         f"functions over {LONGEST} lines": len(in_program(long_functions)),

@@ -121,7 +121,6 @@ from spmd_core.experiment.workloads.own.files import check_present, newer, versi
 from spmd_core.experiment.workloads.own.steps import DeclaredStep, declared_steps, take_declared
 from spmd_core.experiment.workloads.small_programs import (
     merged_imports,
-    program_file,
     program_sizes,
     with_mesh,
     with_sizes,
@@ -265,7 +264,6 @@ __all__ = [
     "parse_plan",
     "patterns",
     "plan_notes",
-    "program_file",
     "program_sizes",
     "programs",
     "read_config",

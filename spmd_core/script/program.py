@@ -11,7 +11,6 @@ from spmd_core.experiment import (
     chosen_axes,
     chosen_kinds,
     ladder,
-    program_file,
     with_mesh,
     with_sizes,
 )
@@ -140,7 +139,7 @@ def written_text(experiment: Experiment) -> str:
     source = (
         source_of(experiment.what)
         if of_machine
-        else with_sizes(program_file(experiment.option("program")), dict(experiment.options))
+        else with_sizes(experiment.option("program"), dict(experiment.options))
     )
     text = with_mesh(source, _mesh_imports(experiment), mesh_lines(experiment))
     if not of_machine:

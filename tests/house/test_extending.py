@@ -93,6 +93,7 @@ FILES = {
 }
 
 
+HOUSE = [f"tests/house/test_{name}.py" for name in ("layers", "names", "shape", "spoken", "units")]
 IN_TURN = """
 import json, sys, pytest
 codes = [pytest.main(words) for words in json.loads(sys.argv[1])]
@@ -116,7 +117,8 @@ def test_the_blocks_of_the_page_pass_the_tests_that_it_names(copied):
     for block in found:
         paste(copied, block)
     environ = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
-    for command in in_turn([line for heading in FILES for line in commands(heading)]):
+    named = [line for heading in FILES for line in commands(heading)]
+    for command in in_turn([*named, ["-m", "pytest", *HOUSE]]):
         done = subprocess.run(
             [sys.executable, *command],
             cwd=copied,

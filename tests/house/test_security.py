@@ -92,7 +92,7 @@ HELD = {
     "where that is not possible, each screen reports it": (
         "lab/store/test_private.py", "test_where_it_cannot_be_closed_a_sentence_says_so"),
     "each screen requests a restart": (
-        "ui/test_version.py", "test_each_screen_and_failure_says_so"),
+        "ui/entrance/test_version.py", "test_each_screen_and_failure_says_so"),
     "sees all runs, cancels, deletes and renames": (
         HERE, "test_the_first_paragraph_says_what_one_visitor_can_do_to_others"),
     "by default where other machines can reach": (

@@ -7,7 +7,13 @@ import pytest
 from spmd_core.base import RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.link import decode, link_path
-from spmd_core.experiment.workloads.small_programs import program_names, with_mesh
+from spmd_core.experiment.workloads.small_programs import (
+    program_names,
+    program_sizes,
+    with_mesh,
+    with_sizes,
+)
+from spmd_core.experiment.workloads.small_sizes import RANGES
 from spmd_core.recipes import RECIPES, get_recipe, groups
 from spmd_core.recipes.recipe import Expected
 from spmd_core.script import program_text
@@ -115,3 +121,14 @@ def test_what_a_program_and_its_mesh_both_import_is_imported_once():
         '"""Says."""\n\nimport jax\nfrom jax.sharding import AxisType, Mesh\n\nmesh = None\n\n\n'
         "def program(mesh):\n    return {}\n"
     )
+
+
+def test_each_range_is_of_a_constant_of_its_program_and_stands_beside_its_value():
+    assert set(RANGES) <= set(program_names())
+    for program, ranges in RANGES.items():
+        sizes = program_sizes(program)
+        assert list(sizes) == [each.name.lower() for each in ranges]
+        assert all(size.low <= size.default <= size.high for size in sizes.values())
+        text = with_sizes(program, {name: size.high for name, size in sizes.items()})
+        for each in ranges:
+            assert f"{each.name} = {each.high:_}  # {each.low:_} to {each.high:_}" in text

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 
 from spmd_core.base import parsed, refuse, shorten
+from spmd_core.experiment.workloads.small_sizes import RANGES
 from spmd_core.experiment.workloads.workload import Workload
 
 SMALL_PROGRAM = Workload(
@@ -26,6 +27,7 @@ SMALL_PROGRAM = Workload(
     default_strategies=("as_written",),
 )
 
+_CONSTANT = re.compile(r"^(?P<name>[A-Z][A-Z_]*) = (?P<value>[\d_]+)$", re.MULTILINE)
 _PROGRAMS = resources.files("spmd_core") / "script" / "programs" / "recipes"
 
 
@@ -43,8 +45,7 @@ def program_names() -> tuple[str, ...]:
 
 
 @cache
-def program_file(name: str) -> str:
-    """The text of a registered program's file."""
+def _text_of(name: str) -> str:
     return (_PROGRAMS / f"{name}.py").read_text("utf-8")
 
 
@@ -91,13 +92,6 @@ def merged_imports(statements: Iterable[ast.stmt]) -> list[str]:
     ]
 
 
-_LINE = re.compile(
-    r"^(?P<name>[A-Z][A-Z_]*) = (?P<default>[\d_]+)  # (?P<low>[\d_]+) to (?P<high>[\d_]+)"
-    r"(?P<rest>, (?P<bytes>[\d_]+) bytes each)?$",
-    re.MULTILINE,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Size:
     """A size by the name of its option, its value in the file, and what may be chosen.
@@ -115,18 +109,12 @@ class Size:
 @cache
 def program_sizes(program: str) -> dict[str, Size]:
     """Option name -> size, in the order of the file; empty where the program has none to choose."""
-    lines = _LINE.finditer(program_file(program))
-    sizes = [
-        Size(
-            line["name"].lower(),
-            int(line["default"]),
-            int(line["low"]),
-            int(line["high"]),
-            int(line["bytes"] or 0),
-        )
-        for line in lines
-    ]
-    return {size.name: size for size in sizes}
+    ranges, sizes = {each.name: each for each in RANGES.get(program, ())}, {}
+    for match in _CONSTANT.finditer(_text_of(program)):
+        if each := ranges.get(match["name"]):
+            name, default = each.name.lower(), int(match["value"])
+            sizes[name] = Size(name, default, each.low, each.high, each.each_bytes)
+    return sizes
 
 
 def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:
@@ -157,15 +145,17 @@ def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:
     return {name: chosen[name] for name in sizes if name in chosen}
 
 
-def with_sizes(source: str, chosen: Mapping[str, object]) -> str:
-    """A program's text with the chosen sizes in place of those in the file."""
+def with_sizes(program: str, chosen: Mapping[str, object]) -> str:
+    """The text of a program's file with the chosen sizes, each with what may be chosen."""
+    sizes = program_sizes(program)
 
     def replaced(match: re.Match[str]) -> str:
-        value = chosen.get(match["name"].lower())
-        if value is None:
+        size = sizes.get(match["name"].lower())
+        if size is None:
             return match[0]
-        return (
-            f"{match['name']} = {value:_}  # {match['low']} to {match['high']}{match['rest'] or ''}"
-        )
+        value = chosen.get(size.name)
+        written = match["value"] if value is None else f"{value:_}"
+        each = f", {size.each_bytes:_} bytes each" if size.each_bytes else ""
+        return f"{match['name']} = {written}  # {size.low:_} to {size.high:_}{each}"
 
-    return _LINE.sub(replaced, source)
+    return _CONSTANT.sub(replaced, _text_of(program))

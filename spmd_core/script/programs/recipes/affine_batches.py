@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-BATCH = 5  # 1 to 1_000
+BATCH = 5
 
 
 def affine(a, b, c):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-X = 3  # 1 to 1_000
+X = 3
 
 
 def keep_or_double(x):

@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-A = 3  # 0 to 1_000
-B = 4  # 0 to 1_000
+A = 3
+B = 4
 
 
 def sum_of(f):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-ROW = 1  # 0 to 2
+ROW = 1
 
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:

@@ -8,7 +8,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-STEPS = 60  # 1 to 200
+STEPS = 60
 RATE = 0.1
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-SAMPLES = 3  # 2 to 50
+SAMPLES = 3
 
 rng = np.random.default_rng(0)
 w, X = rng.normal(size=2), rng.normal(size=(SAMPLES, 2))

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-BATCH = 4  # 1 to 30
+BATCH = 4
 
 
 def min_max(x):

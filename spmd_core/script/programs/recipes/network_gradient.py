@@ -8,8 +8,8 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-STEPS = 100  # 1 to 200
-HIDDEN = 16  # 1 to 1_024
+STEPS = 100
+HIDDEN = 16
 RATE = 0.2
 
 

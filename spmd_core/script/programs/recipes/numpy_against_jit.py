@@ -9,8 +9,8 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-SIZE = 1000  # 8 to 4_000
-CALLS = 10  # 3 to 1_000
+SIZE = 1000
+CALLS = 10
 
 
 def square(x):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-SEED = 1337  # 0 to 1_000_000
+SEED = 1337
 
 
 def ten_numbers(key):

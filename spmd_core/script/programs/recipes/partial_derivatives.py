@@ -2,8 +2,8 @@
 
 import jax
 
-X = 2  # 0 to 1_000
-Y = 3  # 0 to 1_000
+X = 2
+Y = 3
 
 
 def f(x, y):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-EXPONENT = 3  # 0 to 10
+EXPONENT = 3
 
 
 def refusal(call):

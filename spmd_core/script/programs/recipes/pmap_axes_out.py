@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-DEVICES = 4  # 2 to 8
+DEVICES = 4
 
 
 def refusal(call):

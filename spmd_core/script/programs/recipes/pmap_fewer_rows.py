@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-ROWS = 3  # 1 to 8
+ROWS = 3
 
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:

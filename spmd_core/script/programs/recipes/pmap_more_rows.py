@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-BLOCK = 10  # 2 to 1_000
+BLOCK = 10
 
 
 def refusal(call):

@@ -5,7 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-COUNT = 4  # 2 to 8
+COUNT = 4
 
 
 def share(x, axis):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-X = 3  # 0 to 10_000
+X = 3
 
 
 def f(x):

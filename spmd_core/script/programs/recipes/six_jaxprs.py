@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-BLOCK = 5  # 1 to 1_000
+BLOCK = 5
 
 
 def dot(v, u):

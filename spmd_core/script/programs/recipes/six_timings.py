@@ -8,8 +8,8 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-RUNS = 7  # 3 to 101
-CALLS = 100  # 1 to 10_000
+RUNS = 7
+CALLS = 100
 
 
 def dot(v, u):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 TIMEOUT_S = 60
-EACH = 4  # 1 to 4
+EACH = 4
 
 EACH_PROCESS = """
 import json, sys

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-LENGTH = 3  # 1 to 1_000_000
+LENGTH = 3
 
 
 def dot(v, u):

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-B = 2  # 0 to 1_000
+B = 2
 
 
 def add(a, b, c):

@@ -35,8 +35,10 @@ from spmd_core.experiment import (
     parse_plan,
 )
 from spmd_core.lab import Lab
+from spmd_core.machine import get_topology
 from spmd_core.pictures import text as timeline, trace_text
 from spmd_core.results import INEXPRESSIBLE, Result
+from spmd_core.search import BEST, best_mesh
 from spmd_core.time import baseline, is_current
 from spmd_core.trials import with_stored_answers
 from spmd_core.words import experiment_words, model_json, names_of, row_words
@@ -66,7 +68,10 @@ def main(arguments: Namespace) -> int:
     config = config_from(arguments.config, arguments.model) if arguments.config else None
     if config:
         arguments.model = config.size.name
+    if arguments.scaling == "strong" and arguments.sweep and not arguments.spec:
+        arguments.mesh = arguments.mesh or BEST
     experiment = _asked(arguments)
+    arguments.meshes = BEST if arguments.mesh == BEST else "kept"
     if arguments.sweep:
         strategies = {"strategies": [arguments.strategy]} if arguments.strategy else {}
         return predict_sweep.main(arguments, experiment.vary(**strategies))
@@ -195,11 +200,15 @@ def plan_from(arguments: Namespace) -> Plan:
                 "name a target, a model, a mesh and a batch per device, or a spec",
             )
     given: dict[str, object] = {"target": arguments.target, "model": arguments.model}
-    given |= {"mesh": parse_mesh(arguments.mesh), "batch_per_device": arguments.batch_per_device}
     given |= {"sequence": arguments.sequence} if arguments.sequence is not None else {}
     sizes = {name: getattr(arguments, name) for name in VARIABLE}
     given["sizes"] = {name: size for name, size in sizes.items() if size is not None}
-    return parse_plan(given | given_fields(arguments, PLAN_FIELDS))
+    given |= given_fields(arguments, PLAN_FIELDS)
+    if arguments.mesh == BEST:
+        devices = get_topology(arguments.target).devices
+        return best_mesh(given, arguments.target, arguments.batch_per_device * devices).plan
+    own = {"mesh": parse_mesh(arguments.mesh), "batch_per_device": arguments.batch_per_device}
+    return parse_plan(given | own)
 
 
 def _predicted(experiment: Experiment, arguments: Namespace) -> "PredictAnswer":

@@ -138,7 +138,8 @@ _PLAN = {
     "--model": {"metavar": "NAME", "help": MODELS},
     "--mesh": {
         "metavar": "fsdp=16,tensor=4",
-        "help": "mesh axes and their sizes, slices outermost",
+        "help": "mesh axes and their sizes, slices outermost; best: of up to two axes, by the "
+        "estimate",
     },
     "--batch-per-device": {"type": float, "metavar": "N", "help": "sequences per device and step"},
     "--sequence": {"type": int, "metavar": "N", "help": "tokens of a sequence (default 2048)"},

@@ -37,6 +37,7 @@ from spmd_core.words import (
     phase_words,
     row_cost,
     sweep_headline,
+    sweep_notes,
 )
 
 _HEAD = (
@@ -64,7 +65,8 @@ ARGUMENTS = {
     "--scaling": {
         "choices": ("weak", "strong"),
         "default": "weak",
-        "help": "of --sweep chips: weak keeps the batch per chip (default), strong the total batch",
+        "help": "of --sweep chips: weak keeps the batch per chip (default), strong the total batch, "
+        "with the best mesh at each number of chips where --mesh names none",
     },
 }
 
@@ -79,7 +81,7 @@ def main(arguments: Namespace, base: Experiment) -> int:
             "would write one baseline for many points",
             "keep the points that matter one by one",
         )
-    sweep = parse_sweep(base, arguments.sweep, arguments.scaling)
+    sweep = parse_sweep(base, arguments.sweep, arguments.scaling, arguments.meshes)
     points = variants(sweep)
     if arguments.estimate:
         rows = curves(points, [estimated(point) for point in points])
@@ -181,6 +183,8 @@ def _print(sweep: Sweep, rows: Sequence[SweepRow], as_json: bool, price: float |
     for row in rows:
         if words := row_json(row)["words"]:
             print(f"{row.point.label}: {words}")
+    for note in sweep_notes(sweep, rows):
+        print(f"note: {note[0].lower()}{note[1:].removesuffix('.')}")
 
 
 def _cells(row: SweepRow, price: float | None) -> tuple[str, ...]:

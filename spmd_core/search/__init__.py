@@ -29,6 +29,7 @@ from spmd_core.search.scaled import scaled, scales
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text
 from spmd_core.search.standards import NOT_TRIED, StandardSharding
+from spmd_core.search.sweep.best_mesh import BEST, best_mesh
 from spmd_core.search.sweep.curves import Outcome, SweepRow, csv_text, curves, row_json
 from spmd_core.search.sweep.runs import (
     Asked,
@@ -39,8 +40,10 @@ from spmd_core.search.sweep.runs import (
     start,
     to_compile,
 )
+from spmd_core.search.sweep.scaling import GOOD, MOST_TOKENS, TILE_ROWS, Knee, knee, narrow_shards
 from spmd_core.search.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.search.sweep.sweep import (
+    Meshes,
     Sweep,
     SweepPoint,
     compile_seconds,
@@ -48,17 +51,21 @@ from spmd_core.search.sweep.sweep import (
     parse_sweep,
     variants,
 )
-from spmd_core.search.sweep.variables import FIRST, VARIABLES, Variable
+from spmd_core.search.sweep.variables import FIRST, VARIABLES, Scaling, Variable
 
 __all__ = [
+    "BEST",
     "DRAWN",
     "FIRST",
     "GOALS",
+    "GOOD",
     "MOST",
     "MOST_GIB",
+    "MOST_TOKENS",
     "NOT_TRIED",
     "REMATS",
     "SAME",
+    "TILE_ROWS",
     "TOP",
     "VARIABLES",
     "Answer",
@@ -70,6 +77,8 @@ __all__ = [
     "Goal",
     "KeptCandidate",
     "KeptSearch",
+    "Knee",
+    "Meshes",
     "ModelQuestion",
     "Outcome",
     "ProgramSpace",
@@ -77,6 +86,7 @@ __all__ = [
     "Question",
     "Ranked",
     "Rule",
+    "Scaling",
     "SizePoint",
     "Space",
     "StandardSharding",
@@ -87,6 +97,7 @@ __all__ = [
     "at_sizes",
     "axis_rules",
     "begins",
+    "best_mesh",
     "best_neighbors",
     "bytes_of",
     "cancel",
@@ -97,11 +108,13 @@ __all__ = [
     "estimated",
     "flat",
     "generations",
+    "knee",
     "link",
     "look",
     "members",
     "meshes",
     "models",
+    "narrow_shards",
     "neighbors",
     "over_limit",
     "parse_sweep",

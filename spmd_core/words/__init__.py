@@ -209,6 +209,7 @@ from spmd_core.words.sweep.curves import (
     sweep_headline,
 )
 from spmd_core.words.sweep.grid import grid_headline, grid_row, ranked_rows
+from spmd_core.words.sweep.scaling import sweep_notes
 from spmd_core.words.texts import (
     MEANINGS,
     TEXTS,
@@ -421,6 +422,7 @@ __all__ = [
     "stored_words",
     "studies",
     "sweep_headline",
+    "sweep_notes",
     "sweep_time_words",
     "sweep_words",
     "text_words",

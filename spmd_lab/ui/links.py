@@ -25,7 +25,7 @@ from spmd_lab.ui.markdown import plain
 
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # what the Predict screen shows beside the experiment
-_KEPT = ("sweep", "scaling", "measured", "tokens", "with", "price", "at")
+_KEPT = ("sweep", "scaling", "meshes", "measured", "tokens", "with", "price", "at")
 
 
 def from_query(screen: str) -> None:

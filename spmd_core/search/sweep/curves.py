@@ -24,6 +24,7 @@ State = Literal[
 ]
 
 
+ESTIMATED: tuple[State, ...] = ("not compiled", "waiting", "running")  # if they have numbers
 MAX_WORDS = 400  # characters of why a point failed; its run has all of them
 
 
@@ -78,11 +79,7 @@ class SweepRow:
     @property
     def is_estimated(self) -> bool:
         """Whether its numbers are the instant estimate's: nothing was compiled yet."""
-        return self.outcome.numbers is not None and self.outcome.state in (
-            "not compiled",
-            "waiting",
-            "running",
-        )
+        return self.outcome.numbers is not None and self.outcome.state in ESTIMATED
 
     @property
     def mfu_causal(self) -> float | None:
@@ -163,8 +160,8 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
 
     Exposed share: seconds of collectives that nothing hides, over the estimate of the step.
     Efficiency: useful work per chip and second
-    over that of the point with the fewest chips that has a time (the first, where several have as
-    few):
+    over that of the point with the fewest chips that has a time of the same kind, compiled or
+    estimated (the first, where several have as few):
     (work / (chips x step)) / (work0 / (chips0 x step0)). The work of a decoder's step is its
     tokens: with longer sequences it has more FLOPs for each of them. That of any other workload is
     its FLOPs. Weak scaling makes it step0 / step, strong scaling (chips0 x step0) / (chips x step).
@@ -173,10 +170,14 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
         _work_per_chip_s(point, outcome.numbers)
         for point, outcome in zip(points, outcomes, strict=True)
     ]
-    timed = [place for place, speed in enumerate(speeds) if speed]
-    first = speeds[min(timed, key=lambda place: points[place].chips)] if timed else None
     rows = []
     for point, outcome, speed in zip(points, outcomes, speeds, strict=True):
+        own = [
+            (points[at].chips, at)
+            for at, each in enumerate(speeds)
+            if each and (outcomes[at].state in ESTIMATED) is (outcome.state in ESTIMATED)
+        ]
+        first = speeds[min(own)[1]] if own else None
         numbers = outcome.numbers
         share = (
             sum(numbers.exposed_s.values()) / numbers.step_s if numbers and numbers.step_s else None
@@ -227,6 +228,7 @@ def row_json(row: SweepRow) -> dict[str, Any]:
         "exposed_most": row.exposed_most,
         "binds": numbers.binds,
         "run": outcome.run,
+        "meshes_tried": point.meshes_tried,
         "words": point.refusal or outcome.words,
     }
 

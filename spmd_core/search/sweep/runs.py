@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import Protocol
 
 from spmd_core.base import LabError
-from spmd_core.experiment import Experiment, Plan
+from spmd_core.experiment import Experiment, Plan, undivided_axes
 from spmd_core.results import Result, RunStatus
-from spmd_core.search.sweep.curves import Numbers, Outcome, State, failure, numbers_of, outcome_of
+from spmd_core.search.sweep.curves import (
+    ESTIMATED,
+    Numbers,
+    Outcome,
+    failure,
+    numbers_of,
+    outcome_of,
+)
 from spmd_core.search.sweep.sweep import SweepPoint
 from spmd_core.time import estimate_step, is_outdated
 
@@ -24,15 +31,10 @@ def estimated(point: SweepPoint, outcome: Outcome | None = None) -> Outcome:
     """How a point stands, with the instant estimate of a model's step where it is not compiled yet;
     without an outcome, of a point that was never submitted."""
     if outcome is None:
-        state: State = "too large" if point.is_too_large else "not compiled"
+        outcome = _too_large(point) if point.is_too_large else Outcome("not compiled")
         if point.experiment is None:
-            state = "refused"
-        outcome = Outcome(state, words=point.refusal)
-    known = outcome.numbers is not None or outcome.state not in (
-        "not compiled",
-        "waiting",
-        "running",
-    )
+            outcome = Outcome("refused", words=point.refusal)
+    known = outcome.numbers is not None or outcome.state not in ESTIMATED
     plan = point.experiment.plan if point.experiment else None
     if known or plan is None:
         return outcome
@@ -100,8 +102,13 @@ def _outcome(
     if name in asked.refusals:
         return failure(asked.refusals[name])
     if point.is_too_large:
-        return Outcome("too large")
+        return _too_large(point)
     return Outcome("not compiled")
+
+
+def _too_large(point: SweepPoint) -> Outcome:
+    plan = point.experiment and point.experiment.plan
+    return Outcome("too large", words="; ".join(undivided_axes(plan)) if plan else None)
 
 
 def _failed(lab: SweepRuns, run: str) -> Outcome | None:

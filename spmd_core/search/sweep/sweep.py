@@ -1,15 +1,18 @@
 """A sweep: one prediction varied in a variable of the table, as a frozen value, and its points."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
+from typing import Literal
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment import Experiment
-from spmd_core.machine import get_topology
+from spmd_core.experiment import Experiment, Plan, experiment_of
+from spmd_core.machine import get_topology, topology_of_chips
+from spmd_core.search.sweep.best_mesh import BEST, best_mesh
 from spmd_core.search.sweep.variables import VARIABLES, Scaling, Value, Variable
 from spmd_core.time import estimate_memory
 
+Meshes = Literal["kept", "best"]
 MAX_POINTS = 24
 TOO_LARGE = 1.15  # of the capacity: a peak estimated from the sizes was up to 11 % off
 # Rough seconds of a decoder's step on two cores: 34 to 669 s were seen for v6e, tpu7x is a guess.
@@ -22,13 +25,14 @@ class Sweep:
     """What is varied, over which values.
 
     `vary` names a row of VARIABLES. `scaling` is for chips: `weak` keeps the batch per chip,
-    `strong` the total batch.
+    `strong` the total batch. `meshes` are the best at each number of chips, or the base's, resized.
     """
 
     base: Experiment
     vary: str
     values: tuple[Value, ...]
     scaling: Scaling = "weak"
+    meshes: Meshes = "kept"
 
     @property
     def variable(self) -> Variable:
@@ -64,6 +68,7 @@ class SweepPoint:
     expected_bytes: int | None = None
     host_capacity_bytes: int = 0
     host_bytes: int | None = None
+    meshes_tried: int | None = None  # of which its mesh is the best
 
     @property
     def is_too_large(self) -> bool:
@@ -79,7 +84,9 @@ class SweepPoint:
         return self.experiment.strategies[0] if self.experiment else ""
 
 
-def parse_sweep(base: Experiment, text: str, scaling: Scaling = "weak") -> Sweep:
+def parse_sweep(
+    base: Experiment, text: str, scaling: Scaling = "weak", meshes: Meshes = "kept"
+) -> Sweep:
     """`chips=8,64,512` and so on as a sweep of `base`; RequestError where it is none."""
     name, separator, values = text.partition("=")
     vary = name.strip().lower().replace("_", "-")
@@ -90,7 +97,9 @@ def parse_sweep(base: Experiment, text: str, scaling: Scaling = "weak") -> Sweep
             f"does not say what to vary, of {known}",
             f"write for example chips={VARIABLES['chips'].example}",
         )
-    return Sweep(base, vary, parse_values(VARIABLES[vary], values), scaling)
+    if meshes == BEST and not (base.plan and VARIABLES[vary].scales):
+        raise refuse("mesh best", "is for numbers of chips of a model", "name a mesh")
+    return Sweep(base, vary, parse_values(VARIABLES[vary], values), scaling, meshes)
 
 
 def parse_values(variable: Variable, text: str) -> tuple[Value, ...]:
@@ -124,8 +133,12 @@ def members(study: Experiment) -> tuple[SweepPoint, ...]:
 def _point(sweep: Sweep, value: Value) -> SweepPoint:
     variable = sweep.variable
     try:
-        experiment = _varied(sweep, value)
-        return _valid(variable.label_of(value, get_topology(experiment.target)), value, experiment)
+        if sweep.meshes == BEST and sweep.base.plan:
+            experiment, tried = _with_best(sweep.base, sweep.base.plan, int(value), sweep.scaling)
+        else:
+            experiment, tried = _varied(sweep, value), None
+        label = variable.label_of(value, get_topology(experiment.target))
+        return replace(_valid(label, value, experiment), meshes_tried=tried)
     except RequestError as error:
         chips = value if variable.scales and isinstance(value, int) else 0
         return SweepPoint(variable.label_of(value), value, refusal=str(error), chips=chips)
@@ -147,6 +160,16 @@ def _valid(label: str, value: Value, experiment: Experiment) -> SweepPoint:
         capacity.host,
         expected.host if expected else None,
     )
+
+
+def _with_best(
+    base: Experiment, plan: Plan, chips: int, scaling: Scaling
+) -> tuple[Experiment, int]:
+    """A plan on so many chips with the best of its meshes, and how many were tried."""
+    topology = topology_of_chips(plan.topology.chip.generation, chips)
+    batch = plan.batch * chips / plan.topology.chips if scaling == "weak" else plan.batch
+    best = best_mesh(plan.to_json(), topology.target, batch)
+    return experiment_of(best.plan).vary(strategies=base.strategies), best.tried
 
 
 def _varied(sweep: Sweep, value: Value) -> Experiment:

@@ -11,6 +11,7 @@ from spmd_core.words.costs import StepCost, cost, mfu_words
 from spmd_core.words.names import title, titles
 from spmd_core.words.predictions import bound_words, share_words
 from spmd_core.words.strategies import paired_words, ratio_words
+from spmd_core.words.sweep.scaling import knee_words
 
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
@@ -44,20 +45,21 @@ def mfu_title(sweep: Sweep) -> str:
 
 def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
     """The first sentence of a sweep: what the curves show, and what does not fit or cannot be."""
-    timed = [row for row in rows if row.numbers.step_s]
-    words = []
+    every = [row for row in rows if row.numbers.step_s]
+    timed, words = _of_one_kind(every), []
     if len(timed) > 1:
         words.append(_best(sweep, timed) if sweep.is_categorical else _trend(sweep, timed))
-        words += _binding(sweep, timed)
+        words += [*knee_words(sweep, timed), *_binding(sweep, timed)]
     elif timed:
         words.append(
             f"At {point_title(sweep, timed[0].point)} a step takes "
             f"{seconds_text(timed[0].numbers.step_s)}{_mfu(timed[0])}."
         )
-    guessed = sum(row.is_estimated for row in timed)
+    guessed = sum(row.is_estimated for row in every)
     if guessed:
         are = "is an estimate" if guessed == 1 else "are estimates"
-        words.append(f"{guessed} of {len(timed)} points {are}, not compiled.")
+        apart = "" if len(timed) == len(every) else ", on a curve of their own"
+        words.append(f"{guessed} of {len(every)} points {are}, not compiled{apart}.")
     if too_large := [row for row in rows if row.outcome.state in ("too large", "does not fit")]:
         words.append(
             f"{_list(sweep, too_large)} "
@@ -66,7 +68,17 @@ def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
         )
     if failed := [row for row in rows if row.outcome.state == "failed"]:
         words.append(f"{_list(sweep, failed)} failed: the table says why.")
+    if refused := sum(row.outcome.state == "refused" for row in rows):
+        are = "is" if refused == 1 else "are"
+        words.append(f"{refused} of {len(rows)} points {are} refused: the table says why.")
     return " ".join(words)
+
+
+def _of_one_kind(timed: Sequence[SweepRow]) -> list[SweepRow]:
+    """The compiled points or the estimated ones, whichever are more: they are not compared."""
+    compiled = [row for row in timed if not row.is_estimated]
+    guessed = [row for row in timed if row.is_estimated]
+    return compiled if len(compiled) >= len(guessed) else guessed
 
 
 def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:

@@ -10,8 +10,11 @@ import streamlit as st
 from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.search import (
+    BEST,
     FIRST,
     VARIABLES,
+    Meshes,
+    Scaling,
     Sweep,
     SweepRow,
     Variable,
@@ -29,6 +32,7 @@ from spmd_core.words import (
     row_cost,
     rows as cost_rows,
     sweep_headline,
+    sweep_notes,
 )
 from spmd_lab.ui import choices, exports, links, price, state
 from spmd_lab.ui.markdown import plain
@@ -36,8 +40,12 @@ from spmd_lab.ui.predict import compiling, sweep_charts
 from spmd_lab.ui.shell import refusal
 from spmd_lab.ui.tables import sheet
 
+_OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
 _COLUMNS = 2  # of charts: titles and legends of three are cut in narrow windows
 _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
+_KEPT: Meshes = "kept"
+_WEAK: Scaling = "weak"
+_MESHES = {BEST: "Best mesh of each", "kept": "This mesh, resized"}
 _SCALING = {"weak": "Same batch per chip", "strong": "Same total batch"}
 
 
@@ -59,6 +67,8 @@ def show(experiment: Experiment) -> None:
     for row in rows:
         if words := _words(row):
             st.caption(plain(f"{row.point.label}: {words}"))
+    for note in sweep_notes(sweep, rows):
+        st.caption(plain(note))
     _charts(sweep, rows)
     _table(sweep, rows)
 
@@ -96,7 +106,7 @@ def choose() -> None:
 
 def _turn(key: str) -> None:
     """Write the chosen view to the address bar; a sweep belongs to its own view only."""
-    for name in ("sweep", "scaling", choices.SHOWN):
+    for name in ("sweep", *_OF_SCALING, choices.SHOWN):
         st.query_params.pop(name, None)
     if st.query_params.get(choices.TAB) == "Sweep":
         del st.query_params[choices.TAB]
@@ -133,21 +143,39 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     values = linked.values if linked and own else variable.default(experiment)
     with middle:
         text = _values(variable, experiment, variable.text_of(values), fresh)
-    scaling = "weak"
+    scaling, meshes = _WEAK, _KEPT
     if variable.scales:
-        scaling = right.selectbox(
-            "Scaling",
-            list(_SCALING),
-            key=_seeded("sweep:scaling", linked.scaling if linked else "weak", fresh),
-            format_func=lambda name: _SCALING[name],
-            help="Weak scaling has the same batch per chip, strong scaling the same in total. Of the "
-            "mesh, fsdp or data takes the chips that come in, and the other axes stay",
-        )
+        with right:
+            scaling = _scaling(linked.scaling if linked else "weak", fresh)
+        if experiment.plan and scaling == "strong":
+            meshes = _meshes(linked.meshes if linked else BEST, fresh)
     try:
-        kept = "strong" if scaling == "strong" else "weak"
-        return parse_sweep(experiment, f"{vary}={text}", kept), None
+        return parse_sweep(experiment, f"{vary}={text}", scaling, meshes), None
     except RequestError as error:
         return None, str(error)
+
+
+def _scaling(first: str, fresh: bool) -> Scaling:
+    chosen = st.selectbox(
+        "Scaling",
+        list(_SCALING),
+        key=_seeded("sweep:scaling", first, fresh),
+        format_func=lambda name: _SCALING[name],
+        help="Weak scaling has the same batch per chip, strong scaling the same in total. Of the "
+        "mesh, fsdp or data takes the chips that come in, and the other axes stay",
+    )
+    return "strong" if chosen == "strong" else "weak"
+
+
+def _meshes(first: str, fresh: bool) -> Meshes:
+    chosen = st.segmented_control(
+        "Meshes",
+        list(_MESHES),
+        key=_seeded("sweep:meshes", first, fresh),
+        format_func=lambda name: _MESHES[name],
+        required=True,
+    )
+    return "best" if chosen == BEST else "kept"
 
 
 def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool) -> str:
@@ -180,9 +208,9 @@ def _seeded(field: str, value: object, fresh: bool) -> str:
     return state.seed(key, value)
 
 
-def _swept() -> tuple[str, str]:
-    """The sweep and the scaling of the address bar."""
-    return st.query_params.get("sweep", ""), st.query_params.get("scaling", "")
+def _swept() -> tuple[str, ...]:
+    """The sweep of the address bar, its scaling and its meshes."""
+    return tuple(st.query_params.get(name, "") for name in ("sweep", *_OF_SCALING))
 
 
 def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
@@ -195,6 +223,7 @@ def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
             experiment,
             text[:2000],
             "strong" if st.query_params.get("scaling") == "strong" else "weak",
+            BEST if st.query_params.get("meshes") == BEST and experiment.plan else "kept",
         ), None
     except RequestError as error:
         return None, str(error)
@@ -205,10 +234,11 @@ def _write_query(sweep: Sweep) -> None:
     wanted = sweep.text
     if st.query_params.get("sweep") != wanted:
         st.query_params["sweep"] = wanted
-    if sweep.scaling == "strong":
-        st.query_params["scaling"] = "strong"
-    elif "scaling" in st.query_params:
-        del st.query_params["scaling"]
+    for name, usual in _OF_SCALING.items():
+        if (value := getattr(sweep, name)) != usual:
+            st.query_params[name] = value
+        elif name in st.query_params:
+            del st.query_params[name]
     st.session_state[_WRITTEN] = _swept()
 
 
@@ -227,7 +257,7 @@ def _charts(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
         st.caption(
             "Shaded, or as bars: the interval in which a measured step should be about four times "
             "out of five. Red: capacity; a cross "
-            "does not fit; a hollow point is estimated from the sizes and not compiled."
+            "does not fit; hollow points on a dashed line are estimated from the sizes and not compiled."
         )
 
 
@@ -299,4 +329,6 @@ def _costs(row: SweepRow) -> dict[str, str]:
 
 
 def _words(row: SweepRow) -> str | None:
-    return row.point.refusal or (row.outcome.words if row.outcome.state == "failed" else None)
+    return row.point.refusal or (
+        row.outcome.words if row.outcome.state in ("failed", "too large") else None
+    )

@@ -472,3 +472,19 @@ def test_nothing_is_said_before_anything_is_known():
     sweep = parse_sweep(WIDE, "chips=8,64")
     rows = curves(variants(sweep), [Outcome("not compiled"), Outcome("not compiled")])
     assert sweep_headline(sweep, rows) == ""
+
+
+def test_a_refused_point_is_counted_in_the_answer():
+    sweep = parse_sweep(WIDE, "chips=24,64,48")
+    rows = curves(variants(sweep), [Outcome("refused"), outcome(1.0), Outcome("refused")])
+    assert sweep_headline(sweep, rows).endswith("2 of 3 points are refused: the table says why.")
+
+
+def test_compiled_and_estimated_points_are_never_one_curve():
+    sweep = parse_sweep(WIDE, "chips=8,64,512,4096")
+    guessed = Outcome("not compiled", numbers_of(prediction(9.0)))
+    rows = curves(variants(sweep), [guessed, outcome(1.0), outcome(1.25), guessed])
+    assert [row.efficiency for row in rows] == pytest.approx([1.0, 1.0, 0.8, 1.0])
+    words = sweep_headline(sweep, rows)
+    assert words.startswith("From 64 to 512 chips ")
+    assert "2 of 4 points are estimates, not compiled, on a curve of their own." in words

@@ -95,7 +95,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
         "2 compiles, roughly 2 min on an idle machine; 1 of 3 points are compiled already."
         in texts(test)
     )
-    assert "2 of 3 points are estimates, not compiled." in texts(test)
+    assert "2 of 3 points are estimates, not compiled" in texts(test)
     assert table(test)["64"]["Step"] == "1 s" and table(test)["64"]["State"] == "compiled"
     known = lab.latest(variants(parse_sweep(BASE, "chips=64"))[0].experiment)
     status = replace(lab.status(known), started_at=100.0, finished_at=117.0)

@@ -1,0 +1,89 @@
+"""The sentences about scaling to more chips: where the curve bends and why, and what is not counted."""
+
+from collections.abc import Iterator, Sequence
+
+from spmd_core.base import count_text, number_text
+from spmd_core.experiment import Plan
+from spmd_core.search import GOOD, MOST_TOKENS, TILE_ROWS, Sweep, SweepRow, knee, narrow_shards
+from spmd_core.words.predictions import share_words
+
+
+def knee_words(sweep: Sweep, timed: Sequence[SweepRow]) -> list[str]:
+    """Where strong scaling falls below 80 %, with what takes the time; empty for other sweeps."""
+    if not sweep.variable.scales or sweep.scaling != "strong" or len(timed) < 2:
+        return []
+    rows = sorted(timed, key=lambda row: row.point.chips)
+    bend = knee(rows)
+    if bend is None:
+        last = count_text(rows[-1].point.chips)
+        is_good = (rows[-1].efficiency or 0.0) >= GOOD
+        return [f"No knee: efficiency stays above {GOOD:.0%} up to {last} chips."] * is_good
+    before, after = (count_text(row.point.chips) for row in (bend.before, bend.after))
+    tokens = ""
+    if bend.tokens is not None and bend.needed is not None:
+        tokens = f", with {number_text(bend.tokens)} tokens per chip"
+        if bend.cause.startswith(("exposed", "wait")):
+            tokens += (
+                f"; its links hide a gather of weights from about {number_text(bend.needed)} on"
+            )
+    return [
+        f"The knee is at {before} chips: at {after} efficiency is {bend.after.efficiency:.0%}, mostly "
+        f"for {share_words(bend.cause)}, {bend.share:.0%} of the step{tokens}."
+    ]
+
+
+def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
+    """What a sweep over chips assumes or does not count, a sentence each."""
+    able = [row for row in rows if row.point.experiment and row.point.experiment.plan]
+    if not able or not sweep.variable.scales:
+        return []
+    tried = [row.point.meshes_tried for row in able if row.point.meshes_tried]
+    notes = []
+    if tried:
+        span = f"{min(tried)} to {max(tried)}" if min(tried) < max(tried) else f"{tried[0]}"
+        notes.append(
+            f"Each row has the best mesh by the estimate, of {span} of up to two axes in a slice; "
+            "everything else stays."
+        )
+    if sweep.scaling == "weak":
+        notes += _batches(able)
+    return [*notes, *_padding(able), _jitter(able)]
+
+
+def _batches(able: Sequence[SweepRow]) -> Iterator[str]:
+    large = [row for row in able if (plan := _plan(row)) and plan.tokens > MOST_TOKENS]
+    if large and (plan := _plan(large[0])):
+        yield (
+            f"From {count_text(large[0].point.chips)} chips on a step has {plan.tokens / 1e6:,.0f} "
+            f"million tokens or more: no published run trains with more than "
+            f"{MOST_TOKENS / 1e6:,.0f} million (DeepSeek-V3)."
+        )
+
+
+def _padding(able: Sequence[SweepRow]) -> Iterator[str]:
+    for row in able:
+        plan = _plan(row)
+        for dim, size, shards in narrow_shards(plan) if plan else ():
+            yield (
+                f"At {count_text(row.point.chips)} chips {dim}={size:,} over {shards:,} devices leaves "
+                f"shards of {size // shards}, which tiles of {TILE_ROWS} rows pad: an estimate does "
+                "not count that."
+            )
+            return
+
+
+def _jitter(able: Sequence[SweepRow]) -> str:
+    plan = _plan(able[0])
+    is_gpu = plan is not None and plan.topology.chip.is_gpu
+    if not any(row.point.slices > 1 for row in able):
+        return "Jitter between hosts is not counted."
+    if is_gpu:
+        return "Jitter between hosts is counted as in published runs: 2.5% on 256 hosts."
+    return (
+        "Jitter between slices is counted as in MaxText's tables of v5e, that of hosts in a slice is "
+        "not counted."
+    )
+
+
+def _plan(row: SweepRow) -> Plan | None:
+    return row.point.experiment.plan if row.point.experiment else None

@@ -1,0 +1,84 @@
+"""The best mesh at each number of chips, the knee of strong scaling, and what a sweep does not count."""
+
+from contextlib import suppress
+
+import pytest
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import experiment_of, parse_experiment, parse_plan
+from spmd_core.search import best_mesh, knee, parse_sweep, variants
+from spmd_core.search.factors import named_meshes
+from spmd_core.search.sweep.curves import curves, row_json
+from spmd_core.search.sweep.runs import estimated
+from spmd_core.time import estimate_step
+from spmd_core.words import sweep_headline, sweep_notes
+from spmd_core.words.predictions import share_words
+
+LAYER = parse_experiment(
+    {"workload": "layer", "target": "tpu:v5p:4x4x4", "mesh": {"x": 64}, "strategies": ["auto"]}
+)
+BIG = {"target": "tpu:v5p:8x8x8", "model": "llama-3.1-8b", "mesh": {"fsdp": 512}}
+BIG |= {"sequence": 8192, "batch_per_device": 1}
+
+
+def test_the_best_mesh_is_the_fastest_of_those_that_fit():
+    plan = parse_plan(BIG)
+    found = best_mesh(plan.to_json(), "tpu:v5p:4x4x4", 256)
+    estimates = {}
+    for mesh in named_meshes(64, ("data", "fsdp", "sequence", "tensor"), 2):
+        with suppress(RequestError):
+            other = {"target": "tpu:v5p:4x4x4", "mesh": mesh, "batch_per_device": 4}
+            step = estimate_step(parse_plan(plan.to_json() | other))
+            if step.fits:
+                estimates[mesh] = step.predicted_s.estimate
+    assert found.plan.mesh == min(estimates, key=estimates.get) and found.plan.batch == 256
+    assert found.tried >= len(estimates) > 5
+
+
+def test_a_strong_sweep_has_the_best_mesh_at_each_number_of_chips_and_its_knee():
+    base = experiment_of(parse_plan(BIG))
+    sweep = parse_sweep(base, "chips=64,512,4096,48", "strong", "best")
+    points = variants(sweep)
+    rows = curves(points, list(map(estimated, points)))
+    assert [row.point.experiment is not None for row in rows] == [True] * 3 + [False]
+    assert {row.point.experiment.plan.batch for row in rows[:3]} == {512}
+    for row in rows[:3]:
+        plan = row.point.experiment.plan
+        assert plan == best_mesh(plan.to_json(), plan.target, 512).plan
+        assert row_json(row)["meshes_tried"] == row.point.meshes_tried > 1
+    found = knee(rows[:3])
+    assert found and found.after.efficiency < 0.8 <= found.before.efficiency
+    assert found.tokens == found.after.point.experiment.plan.tokens / found.after.point.chips
+    words = sweep_headline(sweep, rows)
+    assert f"The knee is at {found.before.point.chips} chips" in words
+    assert share_words(found.cause) in words and "1 of 4 points is refused" in words
+
+
+def test_the_best_mesh_is_of_models_and_numbers_of_chips():
+    for base, text in ((LAYER, "chips=8"), (experiment_of(parse_plan(BIG)), "sequence=2048")):
+        with pytest.raises(RequestError, match="mesh best is for numbers of chips of a model"):
+            parse_sweep(base, text, "strong", "best")
+
+
+@pytest.mark.parametrize(
+    ("target", "devices", "words"),
+    [
+        ("tpu:v5p:4x4x4", 64, "Jitter between hosts is not counted."),
+        ("tpu:v5e:16x16*2", 512, "that of hosts in a slice is not counted."),
+        ("gpu:h100:8x8", 64, "is counted as in published runs"),
+    ],
+)
+def test_a_sweep_over_chips_names_what_it_does_not_count(target, devices, words):
+    plan = parse_plan(BIG | {"target": target, "mesh": {"fsdp": devices}, "batch_per_device": 2})
+    sweep = parse_sweep(experiment_of(plan), f"chips={plan.topology.chips}")
+    points = variants(sweep)
+    notes = sweep_notes(sweep, curves(points, list(map(estimated, points))))
+    assert len(notes) == 1 and words in notes[0]
+
+
+def test_a_batch_that_nobody_trains_with_and_shards_that_tiles_pad_are_named():
+    sweep = parse_sweep(experiment_of(parse_plan(BIG | {"batch_per_device": 2})), "chips=512,4096")
+    points = variants(sweep)
+    notes = " ".join(sweep_notes(sweep, curves(points, list(map(estimated, points)))))
+    assert "From 4,096 chips on a step has 67 million tokens or more" in notes
+    assert "At 4,096 chips embed=4,096 over 4,096 devices leaves shards of 1" in notes

@@ -4,10 +4,10 @@ import json
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
 
-from spmd_core.base import CLEAR, bytes_text, number_text, refuse, seconds_text, shorten
-from spmd_core.commands.printed.table import table
+from spmd_core.answers import best_table, ranking_table
+from spmd_core.base import CLEAR, refuse, shorten
+from spmd_core.commands.printed.table import sheet_lines
 from spmd_core.commands.search_arguments import (
     ARGUMENTS,
     BUDGET_S,
@@ -16,15 +16,9 @@ from spmd_core.commands.search_arguments import (
 )
 from spmd_core.commands.waiting import interrupt
 from spmd_core.lab import Lab, Searches
-from spmd_core.search import Answer, Candidate, Goal, Ranked, axis_rules, rules_text
+from spmd_core.search import Answer, Candidate, axis_rules, rules_text
 from spmd_core.trials import FEW, FEW_S, Search, carried_out
 from spmd_core.words import doing, fact_words, search as words, why_not
-
-BEST_NUMBERS = (1, 2, 3, 4)  # columns of the best of each target
-# "": what it costs
-NO_BYTES = "–"
-_HEAD = ("candidate", "", "time", "between", "memory", "host", "fits", "known by", "others")
-
 
 __all__ = ["ARGUMENTS", "main"]
 
@@ -110,17 +104,7 @@ def lines(answer: Answer, top: int) -> list[str]:
     if len(answer.best_by_target) > 1:
         printed += _best_of_each(answer)
     printed += [f"  {words.standard_words(answer, each)}" for each in answer.standards]
-    cost = words.cost_title(winner, _paid(answer))
-    rows = [_row(place, group, answer) for place, group in enumerate(answer.shardings[:top], 1)]
-    head = tuple(title or cost for title in _HEAD if title or cost)
-    if _of_batches(answer):
-        head = tuple("time of 1B" if title == "time" else title for title in head)
-    place = head.index("host") + 1
-    listed, numbers = [("", *head), *rows], (0, 2, 3, 5, 6, 9) if cost else (0, 2, 4, 5, 8)
-    if all(row[place] == NO_BYTES for row in rows):
-        listed = [(*row[:place], *row[place + 1 :]) for row in listed]
-        numbers = (*numbers[:-2], numbers[-1] - 1)
-    printed += ["", *table(listed, numbers=numbers), ""]
+    printed += ["", *sheet_lines(ranking_table(answer, "terminal", top)), ""]
     if near := words.ties_words(answer.rivals):
         printed.append(near)
     printed += _curves(answer)
@@ -134,28 +118,9 @@ def lines(answer: Answer, top: int) -> list[str]:
 
 def _best_of_each(answer: Answer) -> list[str]:
     """The best of each target, with its price where there is one."""
-    rows = [
-        words.BEST_TITLES,
-        *(words.best_row(each, answer) for each in answer.best_by_target.values()),
-    ]
-    price = answer.question.price
-    if not price:
-        rows = [(row[0], *row[2:]) for row in rows]
-    hint = [] if price else ["No price is given: --price v5p=4.2,v5e=1.2 adds that of each."]
-    shown = table(rows, numbers=BEST_NUMBERS if price else BEST_NUMBERS[:-1])
-    return ["", f"{words.BEST_OF_EACH}:", *shown, *hint, ""]
-
-
-def _paid(answer: Answer) -> Goal:
-    """What a candidate's cost is: its price too where time is minimized."""
-    goal = answer.question.minimize
-    of_steps = answer.winner is not None and answer.winner.step
-    return "price" if goal == "time" and of_steps and answer.question.price else goal
-
-
-def _of_batches(answer: Answer) -> bool:
-    """Whether the ranking has steps of several batches, which compare by the time of tokens."""
-    return len({group[0].candidate.tokens for group in answer.shardings}) > 1
+    priced = answer.question.price
+    hint = [] if priced else ["No price is given: --price v5p=4.2,v5e=1.2 adds that of each."]
+    return ["", f"{words.BEST_OF_EACH}:", *sheet_lines(best_table(answer)), *hint, ""]
 
 
 def _curves(answer: Answer) -> list[str]:
@@ -170,31 +135,6 @@ def _curves(answer: Answer) -> list[str]:
         )
         if line
     ]
-
-
-def _row(place: int, group: Sequence[Ranked], answer: Answer) -> tuple[str, ...]:
-    """A mesh and batch under its best policy; how many others are of it."""
-    each = group[0].candidate
-    cost = words.cost_text(each, _paid(answer), dict(answer.question.price))
-    time, span, between = seconds_text(each.seconds), each.span, "–"
-    if _of_batches(answer):
-        time, hours = words.time_of_tokens(each), 1e9 / each.tokens / 3600
-        between = " to ".join(number_text(side * hours) for side in span) + " h" if span else "–"
-    elif span:
-        between = f"{seconds_text(span[0])} to {seconds_text(span[1])}"
-    others = sum(1 + len(entry.alike) for entry in group) - 1
-    return (
-        str(place),
-        each.name,
-        *([cost] if cost else []),
-        time,
-        between,
-        bytes_text(each.memory_bytes),
-        bytes_text(each.host_bytes) if each.host_bytes else NO_BYTES,
-        each.fits,
-        words.known_by(each, answer.proof_of_winner),
-        f"+{others}" if others else "",
-    )
 
 
 def rules(candidate: Candidate) -> list[str]:

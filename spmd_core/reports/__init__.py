@@ -31,7 +31,7 @@ from spmd_core.reports.search_comparison import (
     searches_json,
     searches_table,
 )
-from spmd_core.reports.search_document import ranking_table, search_document
+from spmd_core.reports.search_document import search_document
 
 __all__ = [
     "FEWEST",
@@ -57,7 +57,6 @@ __all__ = [
     "marked",
     "plain_text",
     "question_differences",
-    "ranking_table",
     "report_document",
     "rows_table",
     "run_title",

@@ -95,11 +95,6 @@ def marked(text: str) -> list[tuple[str, str]]:
     return parts
 
 
-def share_cell(share: float | None) -> Cell:
-    """A share in percent with its exact value, or a dash."""
-    return Cell(f"{share:.1%}", share) if share else EMPTY
-
-
 def seconds_cell(seconds: float | None) -> Cell:
     """A duration; a dash where there is none."""
     return Cell(seconds_text(seconds), seconds) if seconds is not None else EMPTY

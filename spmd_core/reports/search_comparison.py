@@ -3,22 +3,13 @@ table and JSON.
 """
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spmd_core.answers import NONE, Cell, Table, table_of, turned
+from spmd_core.answers import NONE, Cell, SearchRow, Table, searches_sheet, turned
 from spmd_core.reports.comparison import HERE, NAMES, check_compared
 from spmd_core.reports.comparison_document import against_words
-from spmd_core.reports.document import (
-    Block,
-    Document,
-    Heading,
-    Paragraph,
-    bytes_cell,
-    seconds_cell,
-    share_cell,
-)
+from spmd_core.reports.document import Block, Document, Heading, Paragraph
 from spmd_core.reports.search_document import search_blocks
 from spmd_core.results import Between, Estimate, between_estimates
 from spmd_core.search import KeptCandidate, KeptSearch, flat
@@ -121,34 +112,15 @@ def search_sentences(compared: ComparedSearches) -> list[str]:
 def searches_table(compared: ComparedSearches) -> Table:
     """A row for each search: its winner, and how that compares."""
     answers = {each.run: each for each in compared.answers}
-    rows = []
-    for letter, each in compared.searches:
-        won = each.winner
-        baseline = each is compared.baseline
-        rows.append(
-            {
-                "": Cell(letter),
-                "Search": Cell(each.id),
-                "Question": Cell(each.title),
-                "Ended": Cell(time.strftime("%Y-%m-%d %H:%M", time.localtime(each.at))),
-                "From": Cell(each.origin or HERE),
-                "Winner": Cell(won.name if won else NONE),
-                "Time": seconds_cell(won and won.seconds),
-                "Low": seconds_cell(won and won.low_s),
-                "High": seconds_cell(won and won.high_s),
-                "Known by": Cell(won.known_by if won else NONE),
-                "Against the baseline": Cell(
-                    "baseline" if baseline else against_words(answers.get(each.id))
-                ),
-                "Memory per device": bytes_cell(won and won.memory_bytes),
-                "Causal MFU": share_cell(won and won.mfu_causal),
-                "MFU": share_cell(won and won.mfu),
-                "Cost": Cell((won and won.cost) or NONE),
-                "Candidates": Cell(f"{each.space:,}", each.space),
-                "Complete": Cell("yes" if each.complete else "no"),
-            }
+    return searches_sheet(
+        SearchRow(
+            letter,
+            each,
+            each.origin or HERE,
+            "baseline" if each is compared.baseline else against_words(answers.get(each.id)),
         )
-    return table_of(rows)
+        for letter, each in compared.searches
+    )
 
 
 def question_differences(compared: ComparedSearches) -> Table:

@@ -6,8 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 
-from spmd_core.answers import NONE, Cell, Table, table_of
-from spmd_core.base import number_text
+from spmd_core.answers import Cell, kept_ranking, table_of
 from spmd_core.reports.comparison import Subject
 from spmd_core.reports.document import (
     Block,
@@ -15,13 +14,10 @@ from spmd_core.reports.document import (
     Folded,
     Heading,
     Paragraph,
-    bytes_cell,
     reported,
-    seconds_cell,
-    share_cell,
 )
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
-from spmd_core.search import KeptCandidate, KeptSearch
+from spmd_core.search import KeptSearch
 from spmd_core.words import foreign_search_words
 
 
@@ -46,7 +42,7 @@ def search_blocks(kept: KeptSearch) -> list[Block]:
     if kept.origin:
         blocks.append(Paragraph(foreign_search_words(kept.origin)))
     if kept.ranking:
-        blocks += [Heading("Ranking", 3), ranking_table(kept)]
+        blocks += [Heading("Ranking", 3), kept_ranking(kept)]
     if kept.standards:
         blocks.append(Heading("Against the standard shardings", 3))
         blocks += [Paragraph(f"• {reported(each)}") for each in kept.standards]
@@ -61,37 +57,3 @@ def search_blocks(kept: KeptSearch) -> list[Block]:
         link = f"Its link, behind the address of a dashboard: {kept.link}"
         blocks.append(Paragraph(link))
     return blocks
-
-
-def ranking_table(kept: KeptSearch) -> Table:
-    """A row for each candidate of the ranking, the best first. Steps of different batches are
-    compared, as on the screen, by the time of a billion tokens.
-    """
-    of_batches = len({each.tokens for each in kept.ranking}) > 1
-    title = "Time of 1B" if of_batches else "Time"
-    cell = _of_tokens if of_batches else lambda _, seconds: seconds_cell(seconds)
-    return table_of(
-        [
-            {
-                "": Cell(str(place)),
-                title: cell(each, each.seconds),
-                "Low": cell(each, each.low_s),
-                "High": cell(each, each.high_s),
-                "Candidate": Cell(each.name),
-                "Known by": Cell(each.known_by),
-                "Memory per device": bytes_cell(each.memory_bytes),
-                "Host memory": bytes_cell(each.host_bytes or None),
-                "Fits": Cell(each.fits or NONE),
-                "Causal MFU": share_cell(each.mfu_causal),
-                "MFU": share_cell(each.mfu),
-                "Cost": Cell(each.cost or NONE),
-                "Other policies": Cell(f"{each.alike:,}", each.alike) if each.alike else Cell(NONE),
-            }
-            for place, each in enumerate(kept.ranking, 1)
-        ]
-    )
-
-
-def _of_tokens(each: KeptCandidate, seconds: float | None) -> Cell:
-    value = None if seconds is None else seconds * 1e9 / each.tokens
-    return Cell(NONE if value is None else f"{number_text(value / 3600)} h", value)

@@ -2,6 +2,7 @@
 
 from spmd_core.words.search.answer import (
     BEGIN,
+    COST_TITLES,
     MEANING,
     READ_AGAIN,
     ahead_words,
@@ -12,6 +13,7 @@ from spmd_core.words.search.answer import (
     front_words,
     next_label,
     next_words,
+    paid_goal,
     proof_run_words,
     ranked_words,
     risk_words,
@@ -22,13 +24,11 @@ from spmd_core.words.search.answer import (
 )
 from spmd_core.words.search.candidates import (
     BEST_OF_EACH,
-    BEST_TITLES,
     FITS,
     KNOWN_FIRST,
     STAGES,
     batches_words,
     beats,
-    best_row,
     hours_of_tokens,
     known_by,
     memory_words,
@@ -40,12 +40,12 @@ from spmd_core.words.search.candidates import (
     why_not,
 )
 from spmd_core.words.search.form import answer_json, candidate_row
-from spmd_core.words.search.kept import kept_search
+from spmd_core.words.search.kept import kept_candidate, kept_search
 
 __all__ = [
     "BEGIN",
     "BEST_OF_EACH",
-    "BEST_TITLES",
+    "COST_TITLES",
     "FITS",
     "KNOWN_FIRST",
     "MEANING",
@@ -56,18 +56,19 @@ __all__ = [
     "asked_words",
     "batches_words",
     "beats",
-    "best_row",
     "candidate_row",
     "cost_text",
     "cost_title",
     "doing",
     "front_words",
     "hours_of_tokens",
+    "kept_candidate",
     "kept_search",
     "known_by",
     "memory_words",
     "next_label",
     "next_words",
+    "paid_goal",
     "policy_words",
     "proof_run_words",
     "ranked_words",

@@ -41,6 +41,7 @@ MEANING = {  # of the candidates, by the kind of question
     "array": "Every mesh and every assignment of its axes, best first.",
 }
 BEGIN = "An example: choose your model and chips in the sidebar, then press Search."
+_UNITS = ("a million calls", "a billion tokens")
 READ_AGAIN = "The stored answer, while its estimates are read again:"
 _NO_RULE = (
     "equal to another by renaming",
@@ -93,13 +94,18 @@ def search_headline(answer: Answer) -> str:
 def minimized_words(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
     """The minimized quantity if it is neither the time nor the memory, else ""."""
     text = cost_text(candidate, goal, price)
-    return f"{text} for {_unit(candidate)}" if text else ""
+    return f"{text} for {_UNITS[candidate.step is not None]}" if text else ""
 
 
-def cost_title(candidate: Candidate, goal: Goal) -> str:
-    """The title of `cost_text`; "" for the time or the memory."""
+def paid_goal(goal: Goal, has_price: bool, of_steps: bool) -> Goal:
+    """Returns what the cost of a candidate is: its price too where the time of steps is minimized."""
+    return "price" if goal == "time" and has_price and of_steps else goal
+
+
+def cost_title(goal: Goal, of_steps: bool) -> str:
+    """Returns the title of `cost_text`; "" for the time or the memory."""
     named: dict[Goal, str] = {"price": "Price", "chip-seconds": "Chip-seconds"}
-    return f"{named[goal]} of {_unit(candidate)}" if goal in named else ""
+    return f"{named[goal]} of {_UNITS[of_steps]}" if goal in named else ""
 
 
 def cost_text(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
@@ -112,8 +118,9 @@ def cost_text(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
     return money_text(value) if goal == "price" else f"{number_text(value)} chip-seconds"
 
 
-def _unit(candidate: Candidate) -> str:
-    return "a billion tokens" if candidate.step else "a million calls"
+COST_TITLES = tuple(
+    cost_title(goal, of_steps) for goal in ("price", "chip-seconds") for of_steps in (True, False)
+)
 
 
 def front_words(

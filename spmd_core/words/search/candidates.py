@@ -4,7 +4,7 @@ another.
 
 from collections.abc import Sequence
 
-from spmd_core.base import bytes_text, count_text, number_text, seconds_text
+from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.results import Estimate, Ratio, Verdict, predicted_verdict
 from spmd_core.search import (
     NOT_TRIED,
@@ -16,10 +16,8 @@ from spmd_core.search import (
     Rule,
     StandardSharding,
     compared,
-    price_per_billion,
     score,
 )
-from spmd_core.words.costs import money_text
 from spmd_core.words.facts import fact_words
 from spmd_core.words.predictions import share_words
 from spmd_core.words.strategies import near_words, paired_words
@@ -99,32 +97,6 @@ FITS = (
 )
 KNOWN_FIRST = "What was measured or compiled comes before estimates, unless the first is proven faster than it."
 BEST_OF_EACH = "Best of each target that is sure to fit, for a billion tokens"
-BEST_TITLES = (
-    "Target",
-    "Price",
-    "Time",
-    "Causal MFU",
-    "Tokens/s per chip",
-    "Memory",
-    "Known by",
-    "Plan",
-)
-
-
-def best_row(candidate: Candidate, answer: Answer) -> tuple[str, ...]:
-    """The best plan of a target, by BEST_TITLES; price and time are of a billion tokens."""
-    price = price_per_billion(candidate, dict(answer.question.price))
-    rate, share = candidate.tokens_per_s_per_chip, candidate.mfu_causal
-    return (
-        candidate.target.removeprefix("tpu:"),
-        "–" if price is None else money_text(price),
-        time_of_tokens(candidate),
-        "–" if share is None else f"{share:.1%}",
-        "–" if rate is None else count_text(round(rate)),
-        bytes_text(candidate.memory_bytes),
-        STAGES[candidate.stage],
-        candidate.name.removesuffix(f" · {candidate.target.removeprefix('tpu:')}"),
-    )
 
 
 def batches_words(best: Sequence[Candidate]) -> str:

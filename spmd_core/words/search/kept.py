@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from spmd_core.search import TOP, Answer, KeptCandidate, KeptSearch, Ranked
+from spmd_core.search import TOP, Answer, Candidate, KeptCandidate, KeptSearch, Ranked
 from spmd_core.words.facts import fact_words
 from spmd_core.words.search.answer import (
     ahead_words,
@@ -10,6 +10,7 @@ from spmd_core.words.search.answer import (
     cost_text,
     front_words,
     next_words,
+    paid_goal,
     proof_run_words,
     search_headline,
     space_words,
@@ -62,10 +63,12 @@ def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
     ).within()
 
 
-def _row(group: Sequence[Ranked], answer: Answer) -> KeptCandidate:
-    """A mesh and batch under its best policy, as on the screen; how many others are of it."""
-    each, question = group[0].candidate, answer.question
-    low, high = each.span or (None, None)
+def kept_candidate(
+    each: Candidate, answer: Answer, others: int = 0, why: str = ""
+) -> KeptCandidate:
+    """Returns what is kept of a candidate; `others`: of the same mesh and batch."""
+    question, (low, high) = answer.question, each.span or (None, None)
+    goal = paid_goal(question.minimize, bool(question.price), each.step is not None)
     return KeptCandidate(
         name=each.name,
         target=each.target,
@@ -80,7 +83,14 @@ def _row(group: Sequence[Ranked], answer: Answer) -> KeptCandidate:
         fits=each.fits,
         mfu=each.mfu,
         mfu_causal=each.mfu_causal,
-        cost=cost_text(each, question.minimize, dict(question.price)),
-        alike=sum(1 + len(entry.alike) for entry in group) - 1,
-        why=why_not(answer, each).removeprefix(each.name).lstrip(": "),
+        cost=cost_text(each, goal, dict(question.price)) if each.seconds else "",
+        alike=others,
+        why=why,
     )
+
+
+def _row(group: Sequence[Ranked], answer: Answer) -> KeptCandidate:
+    """A mesh and batch under its best policy, as on the screen; how many others are of it."""
+    each, others = group[0].candidate, sum(1 + len(entry.alike) for entry in group) - 1
+    why = why_not(answer, each).removeprefix(each.name).lstrip(": ")
+    return kept_candidate(each, answer, others, why)

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
+from spmd_core.answers import kept_ranking
 from spmd_core.base import RequestError
 from spmd_core.reports import (
     ComparedSearches,
     question_differences,
-    ranking_table,
     search_sentences,
     searches_table,
     turned,
@@ -28,7 +28,7 @@ def card(kept: KeptSearch, key: str) -> None:
         if kept.origin:
             st.caption(plain(foreign_search_words(kept.origin)))
         if kept.ranking:
-            table = sheet(table_frame(ranking_table(kept)))
+            table = sheet(table_frame(kept_ranking(kept)))
             st.dataframe(
                 table,
                 hide_index=True,

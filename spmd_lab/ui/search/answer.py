@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from spmd_core.answers import Table, best_table, every_table, ranking_table
 from spmd_core.base import bytes_text, count_text, seconds_text
 from spmd_core.script import script_text
 from spmd_core.search import (
@@ -13,7 +14,6 @@ from spmd_core.search import (
     Candidate,
     Ranked,
     axis_rules,
-    price_per_billion,
     rules_text,
 )
 from spmd_core.trials import Search
@@ -23,12 +23,10 @@ from spmd_lab.ui.lab import end
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.search import charts
 from spmd_lab.ui.shell import attempt
-from spmd_lab.ui.tables import sheet
+from spmd_lab.ui.tables import sheet, table_frame
 
 ROWS, MOST_LISTED = 15, 200
 INTERVAL_S = 1.0
-_OPTIONAL = ("Cost", "Fits", "Causal MFU", "$ of 1B", "Time", "Time of 1B")  # where a row has it
-_FIRST = ("$ of 1B", "Mesh", "Chips", "Per device", "Memory", "Causal MFU")
 # where rows differ in it
 _SHARED = ("Per device", "Chips", "Target", "Strategy", "Fits", "Known by")
 _CANDIDATE = "candidate"  # of the query string: the number of the one that is chosen
@@ -70,18 +68,35 @@ def watch(search: Search) -> None:
     _best_of_each(answer)
     if answer.ranking:
         st.markdown("**Ranking so far**")
-        st.dataframe(sheet(ranking_table(answer)), hide_index=True, key="search:live")
+        ranking = _shown(ranking_table(answer, "screen", ROWS), answer)
+        st.dataframe(sheet(ranking), hide_index=True, key="search:live")
 
 
 def _best_of_each(answer: Answer) -> None:
     """The best of each target, where there are several."""
     if len(answer.best_by_target) > 1:
-        rows = [words.best_row(each, answer) for each in answer.best_by_target.values()]
-        table = pd.DataFrame(rows, columns=list(words.BEST_TITLES))
         st.markdown(f"**{words.BEST_OF_EACH}**")
-        empty = [] if answer.question.price else ["Price"]
-        alike = ["Known by"] if len({*table["Known by"]}) == 1 else []
-        st.dataframe(sheet(table.drop(columns=[*empty, *alike])), hide_index=True)
+        st.dataframe(sheet(_shown(best_table(answer), answer)), hide_index=True)
+
+
+def _figures(winner: Candidate, answer: Answer) -> list[tuple[str, str]]:
+    """Titles and values of the figures of a winner: what is minimized comes first."""
+    known = words.STAGES[winner.stage]
+    goal, price = answer.question.minimize, dict(answer.question.price)
+    time, memory = (
+        (f"{'Time of a step' if winner.step else 'Time'}, {known}", seconds_text(winner.seconds)),
+        ("Memory per device", bytes_text(winner.memory_bytes)),
+    )
+    of_steps = winner.step is not None
+    paid = words.paid_goal(goal, bool(price), of_steps)
+    cost = words.cost_title(paid, of_steps), words.cost_text(winner, paid, price)
+    costs = [cost] if cost[0] else []
+    share = [("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
+    of_goal = {"memory": [memory, time, *share], "time": [time, *costs, *share, memory]}
+    figures = of_goal.get(goal, [*costs, time, *share, memory])
+    if len(figures) < 3:
+        figures.append(("Candidates", count_text(answer.space)))
+    return figures
 
 
 def headline(answer: Answer, has_time: bool = True) -> None:
@@ -93,21 +108,7 @@ def headline(answer: Answer, has_time: bool = True) -> None:
         st.error(plain(words.search_headline(answer)), icon=":material/block:")
         return
     st.subheader(plain(winner.name), anchor=False)
-    known = words.STAGES[winner.stage]
-    goal, price = answer.question.minimize, dict(answer.question.price)
-    time, memory = (
-        (f"{'Time of a step' if winner.step else 'Time'}, {known}", seconds_text(winner.seconds)),
-        ("Memory per device", bytes_text(winner.memory_bytes)),
-    )
-    paid = "price" if goal == "time" and winner.step and price else goal
-    cost = words.cost_title(winner, paid), words.cost_text(winner, paid, price)
-    costs = [cost] if cost[0] else []
-    share = [("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
-    # what is minimized comes first
-    of_goal = {"memory": [memory, time, *share], "time": [time, *costs, *share, memory]}
-    figures = of_goal.get(goal, [*costs, time, *share, memory])
-    if len(figures) < 3:
-        figures.append(("Candidates", count_text(answer.space)))
+    figures = _figures(winner, answer)
     for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(plain(title), plain(value))
     sure = words.sure_words(answer), words.risk_words(answer)
@@ -175,7 +176,7 @@ def _ranking(answer: Answer) -> Candidate:
     asked = st.query_params.get(_CANDIDATE, "")
     numbers = [[str(each.candidate.number) for each in group] for group in shown]
     picked = [at for at, group in enumerate(numbers) if asked in group]
-    table = ranking_table(answer)
+    table = _shown(ranking_table(answer, "screen", ROWS), answer)
     event = st.dataframe(
         sheet(table),
         hide_index=True,
@@ -225,59 +226,12 @@ def _policy(group: Sequence[Ranked], asked: str) -> Candidate:
     return policies[number]
 
 
-def ranking_table(answer: Answer) -> pd.DataFrame:
-    """A row per mesh and batch with its best candidate, the best first."""
-    goal, price, rows = answer.question.minimize, dict(answer.question.price), []
-    proof, shown = answer.proof_of_winner, answer.shardings[:ROWS]
-    of_batches = len({group[0].candidate.tokens for group in shown}) > 1
-    for place, group in enumerate(shown, 1):
-        each = group[0].candidate
-        rows.append(
-            {
-                "": place,
-                "Cost": words.cost_text(each, goal, price),
-                "Time": "" if of_batches else seconds_text(each.seconds),
-                "Time of 1B": words.time_of_tokens(each) if of_batches else "",
-                **dict.fromkeys(_FIRST, ""),  # in sight of a narrow window too
-                **columns(each),
-                "Memory": bytes_text(each.memory_bytes),
-                "Host": bytes_text(each.host_bytes) if each.host_bytes else "",
-                **figures(each, {} if goal == "price" else price),  # which "Cost" has
-                "Fits": each.fits if each.plan else "",
-                "Known by": words.known_by(each, proof),
-            }
-        )
-    table = pd.DataFrame(rows)
-    if answer.winner is not None and (title := words.cost_title(answer.winner, goal)):
-        table = table.rename(columns={"Cost": title})
+def _shown(table: Table, answer: Answer) -> pd.DataFrame:
+    """A table without the columns that are alike in each row, which the headline has."""
     alike = {*_SHARED} - ({"Chips", "Target"} if len(answer.best_by_target) > 1 else set())
-    return table.drop(
-        columns=[
-            name
-            for name in {*_OPTIONAL, *_SHARED, *_FIRST} & {*table}
-            if not any(table[name]) or (name in alike and len({*table[name]}) == 1 < len(rows))
-        ]
-    )
-
-
-def figures(candidate: Candidate, price: dict[str, float]) -> dict[str, str]:
-    """Causal MFU, and the price of a billion tokens where it is not what is minimized; "" of none."""
-    cost = price_per_billion(candidate, price)
-    return {
-        "$ of 1B": "" if cost is None else f"{cost:.2f}",
-        "Causal MFU": f"{causal:.1%}" if (causal := candidate.mfu_causal) else "",
-    }
-
-
-def columns(candidate: Candidate) -> dict[str, str]:
-    """The parts of a candidate's name, by what they are."""
-    parts = candidate.name.replace(" per device", "").split(" · ")
-    titles = (
-        ("Mesh", "Remat", "Per device", "Chips")
-        if candidate.point is None
-        else ("Mesh", "Sharding", "Strategy", "Target")
-    )
-    return dict(zip(titles, parts, strict=False))
+    drawn = table_frame(table)
+    same = [name for name in table.columns if len({*drawn[name]}) == 1 < len(drawn)]
+    return drawn.drop(columns=[name for name in same if name in alike])
 
 
 def actions(candidate: Candidate) -> None:
@@ -334,7 +288,7 @@ def every(answer: Answer) -> None:
             return
         shown = listed[:MOST_LISTED]
         event = st.dataframe(
-            sheet(fates_table(shown, dict(answer.question.price))),
+            sheet(table_frame(every_table(shown, answer))),
             hide_index=True,
             key="search:fates",
             on_select="rerun",
@@ -352,21 +306,3 @@ def every(answer: Answer) -> None:
 def _title(answer: Answer) -> str:
     looked = " that was looked at" if answer.counts["not looked at"] else ""
     return f"Every candidate{looked} ({count_text(len(answer.found))})"
-
-
-def fates_table(candidates: list[Candidate], price: dict[str, float]) -> pd.DataFrame:
-    """A row per candidate: what became of it, and why."""
-    return pd.DataFrame(
-        [
-            {
-                **columns(each),
-                "Stage": words.STAGES[each.stage],
-                "Why": each.reason or "",
-                "Rule": words.rule_words(each.detail),
-                "Time": seconds_text(each.seconds),
-                "Memory": words.memory_words(each),
-                **figures(each, price),
-            }
-            for each in candidates
-        ]
-    )

@@ -39,7 +39,7 @@ def front_chart(
     winner, on_front = entries[0].candidate, {each.number for each in front}
     times, called, time_name = _times(shown)
     cost_unit, cost_name = (1.0, "$") if price else unit(list(costs.values()), BYTES)
-    title = cost_title(winner, "price") if price else "Memory per device"
+    title = cost_title("price", of_steps=True) if price else "Memory per device"
     kinds = dict.fromkeys(on_front, _FRONT) | {winner.number: _WINNER}
     rows = {
         each.number: {

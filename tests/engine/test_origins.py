@@ -77,7 +77,7 @@ def test_a_sum_names_the_argument_and_the_constraint_that_shard_what_it_adds():
     forward = next(
         each for each in found if "jvp" in f"{each.op}" and each.source == line_of("the helper")
     )
-    down = ("tensor", "argument", "params['layers']['down']")
+    down = ("tensor", "argument", "params/layers/down")
     assert origins(forward) == {("tensor", "constraint", ""), down}
     constraint = next(each for each in forward.origin if each.kind == "constraint")
     assert constraint.source == line_of("with_sharding_constraint(value")

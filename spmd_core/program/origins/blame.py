@@ -1,5 +1,6 @@
 """The origins of a program's axes: of every value, and of those that a collective moves or adds."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,7 @@ from spmd_core.program.origins.trace import Hop, Path, Tracer, with_written
 from spmd_core.results import AxisOrigin, OriginStep, Spec
 
 MOST_STEPS = 8  # listed of one path: half of them at each end
+_KEY = re.compile(r"""\[['"]?([^'"\]]*)['"]?\]|\.(\w+)""")  # of a path: `params['w'][0].bias`
 _PRODUCTS = ("dot_general", "conv_general_dilated")
 
 
@@ -122,7 +124,7 @@ class Origins:
             return given[path.index]
         parameter = self._joined.parameters.get(path.index)
         if path.kind == "argument" and parameter is not None and parameter.op_name:
-            return parameter.op_name
+            return _KEY.sub(r"/\1\2", parameter.op_name)
         return f"{path.kind} {path.index}"
 
     def _line(self, op: Op | None) -> str:

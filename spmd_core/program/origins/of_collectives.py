@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from spmd_core.program.communication.generic import merged_names
 from spmd_core.program.hlo.lines import line_of
@@ -82,6 +83,7 @@ class _Blamer:
                 ends = [end for at in candidates for end in self._above(*at, one, axis)]
             best = min((end.rank for end in ends), default=0)
             ends = [end for end in ends if end.rank == best]
+            ends = [end for end in ends if self._fits(end, one)] or ends
             origin += _distinct(self.origins.of(end.computation, end.value, axis) for end in ends)
             if (one.asked or one.kind) not in _SUMS:
                 against += _distinct(each for end in ends for each in self._against(end, axis))
@@ -92,6 +94,17 @@ class _Blamer:
         return one.model_copy(
             update={"origin": tuple(origin), "against": tuple(against), "no_origin": why}
         )
+
+    def _fits(self, end: _End, one: Collective) -> bool:
+        """Whether what is added or moved has the bytes of a collective."""
+        is_sum, sizes = (one.asked or one.kind) in _SUMS, dict(self.origins.mesh)
+        each = end.reader if is_sum else end.value
+        spec = self._spec(end.computation, each)
+        if len(spec) != len(each.shape.dims):
+            return False
+        parts = prod(sizes[axis] for axes in spec for axis in axes)
+        gathered = prod(sizes[axis] for axis in one.axes) if one.kind == "all-gather" else 1
+        return each.shape.bytes * gathered == one.bytes * parts
 
     def _is_sharded(self, inside: Computation, each: Instruction, axes: set[str]) -> bool:
         """Whether a value of an operation is sharded over one of these axes."""

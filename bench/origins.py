@@ -1,0 +1,406 @@
+"""Whether what is named as the origin of an axis is: by interventions, planted conflicts, presence over
+workloads and strategies, and what the record of the propagation costs a compile.
+
+    python -m bench.origins [--only blames,conflicts,presence,cost] [--target cpu:8]
+
+A blame is a value and an axis of it, one step or more from its origin. Of the module before its
+propagation the axis is taken from the named origin alone, or from every other one, and Shardy's own
+pass propagates again.
+"""
+
+import os
+import random
+import re
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spmd_core.machine import ENVIRONMENT, dump_folder
+
+os.environ |= ENVIRONMENT  # before jax is imported
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src.interpreters import mlir
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from jaxlib.mlir import ir, passmanager
+
+from bench.figures import Asked, Figures, measure
+from bench.intermediate_shardings import _spec, _text
+from bench.lost_batches import PLANTED, taken
+from spmd_core.engine.absent.run import predict_experiment
+from spmd_core.engine.absent.topology_devices import describe as described
+from spmd_core.engine.devices import describe
+from spmd_core.engine.exported.lower import complete
+from spmd_core.engine.hlo import read_module
+from spmd_core.engine.lower import execute, structs
+from spmd_core.engine.measured.compiled import compile_experiment
+from spmd_core.engine.shardings import blamed, compiler_options
+from spmd_core.experiment import STRATEGIES, WORKLOADS, parse_experiment
+from spmd_core.program import ProgramNames, read_collectives
+from spmd_core.program.origins.dump import read_dump
+from spmd_core.program.origins.graph import CONSTRAINTS, Graph
+from spmd_core.program.origins.trace import Path as Origin, Tracer, with_written
+from spmd_core.results import Collective
+from spmd_core.script import program_text
+
+MESH, SIZES = ("data", "tensor"), (2, 4)
+BLAMES, EACH, CONFLICTS = 300, 6, 30
+PASSES = "builtin.module(sdy-propagation-pipeline)"
+_SHARDING = re.compile(r"(<@[\w$.-]+, \[)((?:\{[^}]*\}(?:p\d+)?(?:, )?)*)(\])")
+
+
+# Blames ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Blame:
+    """A value by the place of its op and result, an axis of it, and what is named as its origin."""
+
+    op: int
+    result: int
+    axis: str
+    origin: Origin
+
+
+def blames(figures: Figures, asked: Asked) -> None:
+    """Interventions on the origins of random values."""
+    chance = random.Random(asked.seed)
+    gone, kept, far, count, wrong = 0, 0, 0, 0, list[str]()
+    for name, before, after in _modules(chance):
+        graph = with_written(read_dump(after), read_dump(before))
+        if not _alike(graph, _propagated(before)):
+            wrong.append(f"{name}: the pass propagates otherwise than XLA did")
+            continue
+        for blame in _chosen(graph, chance):
+            count, far = count + 1, far + (len(blame.origin.hops) > 1)
+            place = blame.op, blame.result, blame.axis
+            removed = not _has(_propagated(_without(before, graph, blame, True)), place)
+            alone = _has(_propagated(_without(before, graph, blame, False)), place)
+            gone, kept = gone + removed, kept + alone
+            if not (removed and alone):
+                of = f"{blame.origin.kind} {blame.origin.index}"
+                what = "is there without" if not removed else "is not by it alone"
+                wrong.append(f"{name}: {blame.axis} of op {blame.op}, by {of}: {what}")
+    for sentence in wrong:
+        print(sentence, file=sys.stderr)
+    figures.add("blames", count, least=BLAMES, note=f"{far} two or more steps from their origin")
+    figures.add("axis gone without the named origin", gone / max(1, count), least=0.95)
+    figures.add("axis there by the named origin alone", kept / max(1, count), least=0.95)
+
+
+def _modules(chance: random.Random) -> Iterator[tuple[str, str, str]]:
+    """Name, and text before and after propagation, of 60 programs: half of them random products,
+    half training steps.
+    """
+    for number in range(BLAMES // EACH // 2):
+        lowered = _random(number, chance)
+        yield f"random {number}", *_dumped(lowered)
+    decoders = list(PLANTED.items())
+    for number in range(BLAMES // EACH // 2 + 10):
+        name, decoder = decoders[number % len(decoders)]
+        held = number >= len(decoders) and number % 2 == 1
+        experiment = taken(decoder.exported(held))
+        names = complete(execute(program_text(experiment, "auto"), "f.py"), experiment)
+        lowered = names["program"].trace(*structs(experiment, names)).lower()
+        yield f"{name}{', constrained' if held else ''}", *_dumped(lowered)
+
+
+def _random(number: int, chance: random.Random) -> Any:
+    """A random program whose arguments, and some values, are sharded."""
+    sizes = tuple(zip(MESH, SIZES, strict=True))
+    mesh = Mesh(np.array(jax.devices()).reshape(SIZES), MESH)
+    shapes = {f"a{at}": (chance.choice((16, 32)), chance.choice((16, 32))) for at in range(4)}
+    _, text = _text(shapes, chance)
+    lines = list[str]()
+    for line in text.splitlines():
+        lines.append(line)
+        name = line.strip().partition(" = ")[0]
+        if re.fullmatch(r"h\d", name) and chance.random() < 0.3:
+            lines.append(f"    {name} = held({name})")
+
+    def held(value: Any) -> Any:
+        spec = _spec(sizes, value.shape, chance) if value.ndim else P()
+        return jax.lax.with_sharding_constraint(value, NamedSharding(mesh, spec))
+
+    made = execute("\n".join(lines), f"random_{number}.py")
+    made["held"] = held
+    arguments = [
+        jax.ShapeDtypeStruct(
+            shape, jnp.float32, sharding=NamedSharding(mesh, _spec(sizes, shape, chance))
+        )
+        for shape in shapes.values()
+    ]
+    return jax.jit(made["program"]).trace(*arguments).lower()
+
+
+def _dumped(lowered: Any) -> tuple[str, str]:
+    with dump_folder() as folder:
+        lowered.compile(compiler_options={**compiler_options(folder)})
+        first = lambda name: next(folder.glob(f"shardy/*/{name}")).read_text()  # noqa: E731
+        return first("01.before_propagation.mlir"), first("02.after_propagation.mlir")
+
+
+def _propagated(text: str) -> Graph:
+    """The module as Shardy's pass propagates it."""
+    with mlir.make_ir_context():
+        module = ir.Module.parse(text)
+        passmanager.PassManager.parse(PASSES).run(module.operation)
+        return read_dump(str(module))
+
+
+def _kinds(graph: Graph) -> list[str]:
+    return [op.kind for op in graph.ops if not op.kind.endswith("constant")]
+
+
+def _alike(one: Graph, other: Graph) -> bool:
+    """Whether two modules have the same ops, sharded alike."""
+    ours, theirs = (
+        [
+            [value.axes for value in op.results]
+            for op in graph.ops
+            if not op.kind.endswith("constant")
+        ]
+        for graph in (one, other)
+    )
+    return len(ours) == len(theirs) and ours == theirs
+
+
+def _ops(graph: Graph) -> list[Any]:
+    return [op for op in graph.ops if not op.kind.endswith("constant")]
+
+
+def _has(graph: Graph, place: tuple[int, int, str]) -> bool:
+    op, result, axis = place
+    return axis in _ops(graph)[op].results[result].axes
+
+
+def _chosen(graph: Graph, chance: random.Random) -> list[Blame]:
+    """Some values of a module, half of them two or more steps from their origin."""
+    tracer, near, far = Tracer(graph), list[Blame](), list[Blame]()
+    for at, op in enumerate(_ops(graph)):
+        for index, value in enumerate(op.results):
+            for axis in value.axes:
+                path = tracer.path(value, axis)
+                if path is not None and path.hops:
+                    (far if len(path.hops) > 1 else near).append(Blame(at, index, axis, path))
+    half = EACH // 2
+    chosen = chance.sample(far, min(half, len(far)))
+    return chosen + chance.sample(near, min(EACH - len(chosen), len(near)))
+
+
+def _without(text: str, graph: Graph, blame: Blame, is_named: bool) -> str:
+    """The module before propagation, its axis taken from the named origin, or from all others."""
+    constraints = [op for op in graph.ops if op.kind in CONSTRAINTS]
+    lines, seen = list[str](), 0
+    for line in text.splitlines():
+        if "func.func" in line and "@main(" in line:
+            line = _head(line, blame, is_named)
+        elif "sdy.sharding_constraint" in line or "sdy.reshard " in line:
+            own = blame.origin.op is constraints[seen]
+            line, seen = _taken(line, blame.axis) if own == is_named else line, seen + 1
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _head(line: str, blame: Blame, is_named: bool) -> str:
+    inputs, arrow, outputs = line.partition(") -> ")
+    parts = [re.split(r"(?=%arg\d+: )", inputs), re.split(r"(?=tensor<)", outputs)]
+    for kind, each in zip(("argument", "output"), parts, strict=True):
+        for at in range(1, len(each)):
+            own = blame.origin.kind == kind and blame.origin.index == at - 1
+            each[at] = _taken(each[at], blame.axis) if own == is_named else each[at]
+    return "".join(parts[0]) + arrow + "".join(parts[1])
+
+
+def _taken(text: str, axis: str) -> str:
+    """A text whose shardings have an axis less."""
+
+    def dim(match: re.Match[str]) -> str:
+        axes = [each for each in match[1].split(", ") if each and not each.startswith(f'"{axis}"')]
+        return "{" + ", ".join(axes) + "}"
+
+    return _SHARDING.sub(
+        lambda match: match[1] + re.sub(r"\{([^}]*)\}", dim, match[2]) + match[3], text
+    )
+
+
+# Conflicts ---------------------------------------------------------------------------------------
+
+
+def conflicts(figures: Figures, asked: Asked) -> None:
+    """Planted pairs of origins that disagree, each named by one collective."""
+    right, wrong = 0, list[str]()
+    mesh = Mesh(np.array(jax.devices()).reshape(SIZES), MESH)
+    for number in range(CONFLICTS):
+        kind, one, other = _KINDS[number % len(_KINDS)]
+        rows = 16 << (number // len(_KINDS))
+        found = kind(mesh, rows)
+        pairs = [
+            ({_named(o) for o in each.origin}, {_named(o) for o in each.against}) for each in found
+        ]
+        both = any(
+            (one in had and other in wanted) or (other in had and one in wanted)
+            for had, wanted in pairs
+        )
+        right += both
+        wrong += [f"{kind.__name__}, {rows} rows: {pairs}"] * (not both)
+    for sentence in wrong:
+        print(sentence, file=sys.stderr)
+    figures.add(f"conflicts named of {CONFLICTS}", right, least=CONFLICTS)
+
+
+def _named(origin: Any) -> str:
+    return origin.name if origin.kind in ("argument", "output") else origin.kind
+
+
+def _compiled(mesh: Mesh, function: Any, *arguments: Any, **options: Any) -> tuple[Collective, ...]:
+    lowered = jax.jit(function, **options).trace(*arguments).lower()
+    sizes = tuple(zip(MESH, SIZES, strict=True))
+    with dump_folder() as folder:
+        compiled = lowered.compile(compiler_options={**compiler_options(folder)})
+        module = read_module(compiled)
+        names = ProgramNames("origins.py")
+        return blamed(
+            read_collectives(module, sizes, file="origins.py"), module, sizes, folder, names
+        )
+
+
+def _given(mesh: Mesh, rows: int, *spec: Any, columns: int = 32) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(
+        (rows, columns), jnp.float32, sharding=NamedSharding(mesh, P(*spec))
+    )
+
+
+def argument_and_constraint(mesh: Mesh, rows: int) -> tuple[Collective, ...]:
+    """The rows of an argument, and a constraint of the columns."""
+    held = NamedSharding(mesh, P(None, "tensor"))
+
+    def program(x: Any) -> Any:
+        return jax.lax.with_sharding_constraint(jnp.tanh(x), held) * 2
+
+    return _compiled(mesh, program, _given(mesh, rows, "tensor"))
+
+
+def argument_and_replication(mesh: Mesh, rows: int) -> tuple[Collective, ...]:
+    """An argument, and a constraint that replicates."""
+    held = NamedSharding(mesh, P())
+
+    def program(x: Any) -> Any:
+        return jax.lax.with_sharding_constraint(jnp.tanh(x), held) * 2
+
+    return _compiled(mesh, program, _given(mesh, rows, "data"))
+
+
+def two_arguments(mesh: Mesh, rows: int) -> tuple[Collective, ...]:
+    """Two arguments that are added, sharded along different dims."""
+    given = _given(mesh, rows, "tensor"), _given(mesh, rows, None, "tensor")
+    return _compiled(mesh, lambda x, y: jnp.sin(x) + y, *given)
+
+
+def batch_and_weight(mesh: Mesh, rows: int) -> tuple[Collective, ...]:
+    """A batch and a weight of one matmul over the same axis, as in FSDP."""
+    given = _given(mesh, rows, "data"), _given(mesh, 32, None, "data", columns=64)
+    return _compiled(mesh, lambda x, w: jnp.tanh(x @ w), *given)
+
+
+def argument_and_output(mesh: Mesh, rows: int) -> tuple[Collective, ...]:
+    """An argument, and the requested sharding of the output."""
+    out = NamedSharding(mesh, P(None, "tensor"))
+    return _compiled(mesh, jnp.tanh, _given(mesh, rows, "tensor"), out_shardings=out)
+
+
+_KINDS = (
+    (argument_and_constraint, "x", "constraint"),
+    (argument_and_replication, "x", "constraint"),
+    (two_arguments, "x", "y"),
+    (batch_and_weight, "w", "x"),
+    (argument_and_output, "x", "output 0"),
+)
+
+
+# Presence and cost -------------------------------------------------------------------------------
+
+
+def presence(figures: Figures, asked: Asked) -> None:
+    """Collectives of every workload and strategy that have an origin, or a reason why not."""
+    absent = asked.target.startswith("tpu")
+    environment = described(asked.target) if absent else describe(asked.target)
+    run = predict_experiment if absent else compile_experiment
+    known, silent, total, why = 0, list[str](), 0, dict[str, int]()
+    for name, what in WORKLOADS.items():
+        for given in _shardings(name, what, asked.target):
+            done = run(given, "run-1", environment, lambda event: None, lambda: False)
+            for strategy, outcome in done.result.strategies.items():
+                for each in outcome.collectives or ():
+                    total += 1
+                    known += bool(each.origin) and each.no_origin is None
+                    if each.no_origin:
+                        why[each.no_origin] = why.get(each.no_origin, 0) + 1
+                    elif not each.origin:
+                        silent.append(f"{name}, {strategy}: {each.kind} {each.op}")
+    for sentence in silent:
+        print(sentence, file=sys.stderr)
+    note = f"{known} with every axis; else {why}"
+    figures.add(f"collectives without origin or reason, of {total}", len(silent), most=0, note=note)
+
+
+def _shardings(name: str, what: Any, target: str) -> Iterator[Any]:
+    """Experiments of a workload: each dim over the one axis, the next over the other."""
+    dims = [dim.name if hasattr(dim, "name") else dim for dim in getattr(what, "dims", ())]
+    for one, other in zip(dims, [*dims[1:], *dims[:1]], strict=True):
+        given = {"workload": name, "target": target, "mesh": {"x": 2, "y": 4}}
+        given |= {"sharding": {one: "x", other: "y"} if one != other else {one: "x"}}
+        given["strategies"] = [key for key, each in STRATEGIES.items() if not each.is_map]
+        try:
+            yield parse_experiment(given)
+        except Exception:  # a workload that takes neither these dims nor all strategies
+            try:
+                yield parse_experiment({k: v for k, v in given.items() if k != "strategies"})
+            except Exception:
+                continue
+
+
+def cost(figures: Figures, asked: Asked) -> None:
+    """A compile with the record against one without, of 8 unrolled layers, in turn."""
+    mesh = Mesh(np.array(jax.devices()).reshape(SIZES), MESH)
+
+    def step(x: Any, layers: Any) -> Any:
+        for up, down in layers:
+            x = x + jax.nn.relu(x @ up) @ down
+        return jnp.sum(x * x)
+
+    wide = (
+        _given(mesh, 256, None, "tensor", columns=1024),
+        _given(mesh, 1024, "tensor", columns=256),
+    )
+    lowered = (
+        jax.jit(jax.grad(step, 1)).trace(_given(mesh, 64, "data", columns=256), [wide] * 8).lower()
+    )
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for turn in range(asked.turns * 2):
+        with dump_folder() as folder:
+            options = compiler_options(folder) if turn % 2 else {}
+            start = time.perf_counter()
+            lowered.compile(compiler_options={**options, "xla_embed_ir_in_executable": False})
+            seconds[bool(turn % 2)].append(time.perf_counter() - start)
+    shares = [one / other for one, other in zip(seconds[True][1:], seconds[False][1:], strict=True)]
+    figures.add("compile with the record against without", float(np.median(shares)), most=1.1)
+
+
+PARTS = {"blames": blames, "conflicts": conflicts, "presence": presence, "cost": cost}
+
+
+def main(asked: Asked, figures: Figures) -> None:
+    for name in asked.only.split(","):
+        PARTS[name](figures, asked)
+
+
+if __name__ == "__main__":
+    assert Path(__file__).name == "origins.py"
+    measure(main, __doc__, only=",".join(PARTS), target="cpu:8", seed=0, turns=5)

@@ -38,6 +38,7 @@ class AxisOrigin(Frozen):
     `name` is the path of an argument or an output, the function of a `shard_map`; `source` is the
     line of a constraint or a `shard_map`; `called` is the line that calls the function which
     constrains, where several do; `spec` is what is written there. `steps` lead from there to the value; `left_out` counts those in their middle that are not listed.
+    `also`: it has put the axis nowhere, but would if the others did not.
     """
 
     axis: str
@@ -48,3 +49,4 @@ class AxisOrigin(Frozen):
     spec: Spec = ()
     steps: tuple[OriginStep, ...] = ()
     left_out: int = 0
+    also: bool = False

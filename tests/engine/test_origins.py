@@ -41,7 +41,7 @@ def traced(function, *arguments, mesh=SIZES, spoil=lambda folder: None, **option
 
 
 def origins(collective):
-    return {(each.axis, each.kind, each.name) for each in collective.origin}
+    return {(each.axis, each.kind, each.name) for each in collective.origin if not each.also}
 
 
 def line_of(text):
@@ -79,6 +79,8 @@ def test_a_sum_names_the_argument_and_the_constraint_that_shard_what_it_adds():
     )
     down = ("tensor", "argument", "params/layers/down")
     assert origins(forward) == {("tensor", "constraint", ""), down}
+    also = {each.name for each in forward.origin if each.also}
+    assert also == {"params/layers/up"}  # its columns are the rows of `down`
     constraint = next(each for each in forward.origin if each.kind == "constraint")
     assert constraint.source == line_of("with_sharding_constraint(value")
     assert constraint.spec == (("data",), ("tensor",))

@@ -10,8 +10,9 @@ from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.ir.shardings import last_part
 from spmd_core.program.origins.dump import meshes_of, read_dump
-from spmd_core.program.origins.graph import CONSTRAINTS, Op
+from spmd_core.program.origins.graph import CONSTRAINTS, Op, Value
 from spmd_core.program.origins.join import Joined, join
+from spmd_core.program.origins.reach import Reach
 from spmd_core.program.origins.trace import Hop, Path, Tracer, with_written
 from spmd_core.results import AxisOrigin, OriginStep, Spec
 
@@ -69,6 +70,10 @@ class Origins:
         return Tracer(with_written(read_dump(self.record.after), read_dump(self.record.before)))
 
     @cached_property
+    def _reach(self) -> Reach:
+        return Reach(self._tracer.graph, self._tracer)
+
+    @cached_property
     def _joined(self) -> Joined:
         return join(self._tracer.graph, self.record.module)
 
@@ -90,15 +95,35 @@ class Origins:
 
     def of(self, computation: Computation, each: Instruction, axis: str) -> AxisOrigin | None:
         """Returns what put an axis on an instruction's value; None if that is unknown."""
-        value = self._joined.values.get((computation.name, each.name))
+        value = self._value(computation, each)
         if value is None:
             return None
         key = id(self._tracer.same(value)), axis
         if key not in self._known:
-            at = [name for name, _ in self.mesh].index(axis)
-            path = self._tracer.path(value, self.own_mesh[at][0])
+            path = self._tracer.path(value, self._own(axis))
             self._known[key] = self._origin(path, axis) if path else None
         return self._known[key]
+
+    def also(self, computation: Computation, each: Instruction, axis: str) -> list[AxisOrigin]:
+        """Returns what would put an axis on an instruction's value if its origin did not."""
+        value, origin = self._value(computation, each), self.of(computation, each, axis)
+        if value is None or origin is None:
+            return []
+        own = self._own(axis)
+        paths = (self._tracer.seed(seed, own) for seed in self._reach.seeds(value, own))
+        origins = [self._origin(path, axis) for path in paths if path is not None]
+        return [other for other in origins if self._place(other) != self._place(origin)]
+
+    @staticmethod
+    def _place(origin: AxisOrigin) -> tuple[str, str, str | None, str | None]:
+        return origin.kind, origin.name, origin.source, origin.called
+
+    def _value(self, computation: Computation, each: Instruction) -> Value | None:
+        return self._joined.values.get((computation.name, each.name))
+
+    def _own(self, axis: str) -> str:
+        """The module's name of an axis."""
+        return self.own_mesh[[name for name, _ in self.mesh].index(axis)][0]
 
     def _origin(self, path: Path, axis: str) -> AxisOrigin:
         steps = self._steps(path.hops)

@@ -26,6 +26,12 @@ _MOVE = re.compile(r'\{"([^"]+)"(?::\(\d+\)\d+)? = (operand|result)-(\d+) -> \[(
 _ENDS = re.compile(r"(operand|result)-(\d+)")
 _LABELS = re.compile(r'(?:"([^"]+)"|([\w.$-]+))(?::\(\d+\)\d+)? = "([^"]*)"')
 _LABEL = re.compile(r'sdy\.sharding_origin_name = "([^"]*)"')
+_RULE = re.compile(
+    r"sdy\.sharding_rule = #sdy\.op_sharding_rule<\((.*?)\)->\((.*?)\)(?: \{[^}]*\})?([^>]*)>"
+)
+_BLOCKED = re.compile(r"blocked_propagation=\{([^}]*)\}")
+_MAPPED = re.compile(r"\[([^\]]*)\]")
+_FACTOR = re.compile(r"[a-z](?:_\d+)?")
 _MESH = re.compile(r"^ *sdy\.mesh @\S+ = <\[([^\]]*)\]", re.MULTILINE)
 _SIZE = re.compile(r'"([^"]+)"=(\d+)')
 _RETURNS = ("stablehlo.return", "sdy.return", "return")
@@ -189,11 +195,16 @@ class _Reader:
         op.enters = op.enters or _listed_edges(_attribute(text, "sdy.block_arg_propagation_edges"))
         shardings = _specs(_attribute(text, "sdy.sharding"))
         labels = _attribute(text, "sdy.sharding_origins")
+        if rule := _RULE.search(text):
+            op.rule, op.blocked = _rule(rule)
         if op.kind in CONSTRAINTS:
-            op.specs = shardings = _specs(text.partition("{sdy.")[0])
+            own = text.partition("{sdy.")[0]
+            op.specs, op.closed = _specs(own), _closed(own)
+            shardings = op.specs
         elif op.kind == MANUAL and "in_shardings" in text:
             before, _, after = text.partition("out_shardings")
-            op.arguments_specs, op.specs = _specs(before), _specs(after.partition("manual_axes")[0])
+            own = after.partition("manual_axes")[0]
+            op.arguments_specs, op.specs, op.closed = _specs(before), _specs(own), _closed(own)
             shardings = op.specs
         for value, axes in zip(op.results, shardings, strict=False):
             value.axes = axes
@@ -205,9 +216,10 @@ class _Reader:
 def _declared(part: str) -> Value:
     """An argument or output of the main function."""
     shape = _TENSOR.search(part)
-    specs = _specs(_attribute(part, "sdy.sharding"))
-    axes = specs[0] if specs else {}
+    sharding = _attribute(part, "sdy.sharding")
+    axes = next(iter(_specs(sharding)), {})
     return Value(
+        closed=next(iter(_closed(sharding)), frozenset()),
         shape=_dims(shape[1]) if shape else (),
         axes=axes,
         labels=_labels(_attribute(part, "sdy.sharding_origins")),
@@ -258,6 +270,24 @@ def _specs(text: str) -> tuple[dict[str, int], ...]:
         }
         for match in _SHARDING.finditer(text)
     )
+
+
+def _closed(text: str) -> tuple[frozenset[int], ...]:
+    """The dims of every sharding in a text that propagation does not shard further."""
+    return tuple(
+        frozenset(dim for dim, axes in enumerate(_DIM.findall(match[1])) if "?" not in axes)
+        for match in _SHARDING.finditer(text)
+    )
+
+
+def _rule(match: re.Match[str]) -> tuple[tuple[tuple[tuple[str, ...], ...], ...], frozenset[str]]:
+    """The factors of each dim of operands and results, and those that are blocked."""
+    mapped = (
+        tuple(tuple(_FACTOR.findall(dim)) for dim in each.split(", ") if dim)
+        for each in _MAPPED.findall(f"{match[1]}, {match[2]}")
+    )
+    blocked = _BLOCKED.search(match[3])
+    return tuple(mapped), frozenset(_FACTOR.findall(blocked[1]) if blocked else ())
 
 
 def _labels(text: str) -> dict[str, str]:

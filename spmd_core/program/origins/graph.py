@@ -16,6 +16,7 @@ class Value:
       axes: the dim that each mesh axis shards.
       labels: the name that Shardy gives the origin of each axis.
       written: the mesh axes that the program itself gives this value.
+      closed: the dims that propagation leaves as they are written.
     """
 
     shape: tuple[int, ...] = ()
@@ -25,6 +26,7 @@ class Value:
     index: int = 0
     users: list[tuple["Op", int]] = field(default_factory=list)
     written: dict[str, int] = field(default_factory=dict)
+    closed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Op:
       label: the name that Shardy gives it as an origin.
       specs: shardings that a constraint or a manual computation writes, of each result.
       arguments_specs: those of a manual computation's operands.
+      rule: of each operand and result, the factors of each dim.
+      blocked: the factors over which nothing propagates.
       carried: names of the arguments of a loop's regions.
     """
 
@@ -68,6 +72,9 @@ class Op:
     regions: list[Region] = field(default_factory=list)
     specs: tuple[dict[str, int], ...] = ()
     arguments_specs: tuple[dict[str, int], ...] = ()
+    closed: tuple[frozenset[int], ...] = ()  # dims of each of `specs`
+    rule: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    blocked: frozenset[str] = frozenset()
     carried: tuple[str, ...] = ()
 
 

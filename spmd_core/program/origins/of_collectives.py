@@ -84,7 +84,8 @@ class _Blamer:
             best = min((end.rank for end in ends), default=0)
             ends = [end for end in ends if end.rank == best]
             ends = [end for end in ends if self._fits(end, one)] or ends
-            origin += _distinct(self.origins.of(end.computation, end.value, axis) for end in ends)
+            own = _distinct(self.origins.of(end.computation, end.value, axis) for end in ends)
+            origin += [*own, *self._also(ends, axis, own)]
             if (one.asked or one.kind) not in _SUMS:
                 against += _distinct(each for end in ends for each in self._against(end, axis))
         missing = set(one.axes) - {each.axis for each in origin}
@@ -94,6 +95,18 @@ class _Blamer:
         return one.model_copy(
             update={"origin": tuple(origin), "against": tuple(against), "no_origin": why}
         )
+
+    def _also(self, ends: Sequence[_End], axis: str, own: Sequence[AxisOrigin]) -> list[AxisOrigin]:
+        """What else would put an axis on these values."""
+        every = (
+            each for end in ends for each in self.origins.also(end.computation, end.value, axis)
+        )
+        named = {(each.kind, each.name, each.source, each.called) for each in own}
+        return [
+            each.model_copy(update={"also": True})
+            for each in _distinct(every)
+            if (each.kind, each.name, each.source, each.called) not in named
+        ]
 
     def _fits(self, end: _End, one: Collective) -> bool:
         """Whether what is added or moved has the bytes of a collective."""
@@ -215,10 +228,10 @@ def _is_summed(each: Instruction, at: int, spec: Spec, axis: str) -> bool:
 
 def _distinct(origins: Iterator[AxisOrigin | None]) -> list[AxisOrigin]:
     """The origins that differ in more than their steps; the one with the fewest steps of each."""
-    known: dict[tuple[str, str, str, str | None], AxisOrigin] = {}
+    known: dict[tuple[str | None, ...], AxisOrigin] = {}
     for each in origins:
         if each is not None:
-            key = each.axis, each.kind, each.name, each.source
+            key = each.axis, each.kind, each.name, each.source, each.called
             if key not in known or len(each.steps) < len(known[key].steps):
                 known[key] = each
     return list(known.values())[:MOST_ORIGINS]

@@ -47,19 +47,23 @@ class _Arrival:
 
 def with_written(after: Graph, before: Graph) -> Graph:
     """Gives the values of a module the axes that the program writes, read before propagation."""
-    for value, given in zip(after.arguments, before.arguments, strict=False):
-        value.written = given.axes
-    for value, given in zip(after.outputs, before.outputs, strict=False):
-        value.written = given.axes
+    ends = zip(
+        [*after.arguments, *after.outputs], [*before.arguments, *before.outputs], strict=True
+    )
+    for value, given in ends:
+        value.written, value.closed = given.axes, given.closed
     own, given = ([op for op in each.ops if op.specs] for each in (after, before))
     if [op.kind in CONSTRAINTS for op in own] != [op.kind in CONSTRAINTS for op in given]:
         given = own  # a pass removed one: a constraint keeps what propagation added to it
     for op, first in zip(own, given, strict=True):
         for value, spec in zip(op.results, first.specs, strict=False):
             value.written = spec
+        for value, closed in zip(op.results, first.closed, strict=False):
+            value.closed = closed
         for region in op.regions if op.kind == MANUAL else ():
             for value, spec in zip(region.arguments, first.arguments_specs, strict=False):
                 value.written = value.axes = spec
+                value.closed = frozenset(range(len(value.shape) or 9))
     return after
 
 
@@ -100,6 +104,16 @@ class Tracer:
             at = further[1]
         return None
 
+    def seed(self, at: Value, axis: str) -> Path | None:
+        """Returns what writes an axis on a value, without steps; None if nothing does."""
+        for index, output in enumerate(self.graph.outputs):
+            if output is at:
+                return Path("output", index, None, _spec(at), ())
+        if (seed := self._seed(at, axis)) is None:
+            return None
+        kind, index, op, written = seed
+        return Path(kind, index, op, _spec(written), ())
+
     def _seed(self, at: Value, axis: str) -> tuple[Kind, int, Op | None, Value] | None:
         if axis in at.written:
             if at.op is None and at in self.graph.arguments:
@@ -126,12 +140,12 @@ class Tracer:
                     for argument, result in zip(region.arguments, op.results, strict=False)
                 }
         for result, edges in _aligned(op.results, op.flows):
-            self._add(op, edges, self._sources(op, result.index), [result])
+            self._add(op, edges, self.sources(op, result.index), [result])
         if op.kind == MANUAL and op.regions:
             for argument, edges in zip(op.regions[0].arguments, op.enters, strict=False):
                 self._add(op, edges, [op.operands[argument.index]], [argument])
 
-    def _sources(self, op: Op, index: int) -> list[Value]:
+    def sources(self, op: Op, index: int) -> list[Value]:
         """The values that a result of an op with regions takes on."""
         yielded = [region.yields[index] for region in op.regions if index < len(region.yields)]
         if op.kind == "stablehlo.while":
@@ -182,7 +196,7 @@ class Tracer:
         """
         if at.op is not None:
             op = at.op
-            sources = self._sources(op, at.index) if op.regions or op.flows else op.operands
+            sources = self.sources(op, at.index) if op.regions or op.flows else op.operands
             yield from ((op, False, self.same(each)) for each in sources)
         if (entered := self._entered.get(id(at))) is not None:
             yield entered, False, self.same(entered.operands[at.index])

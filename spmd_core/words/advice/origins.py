@@ -48,7 +48,9 @@ def set_by_words(each: Collective) -> str:
     for axis in each.axes:
         own = [origin for origin in each.origin if origin.axis == axis]
         if own:
-            words = listed([axis_words(origin) for origin in own])
+            words = listed([axis_words(origin) for origin in own if not origin.also])
+            if others := [axis_words(origin) for origin in own if origin.also]:
+                words += f" (else by {listed(others)})"
         elif each.no_origin is not None:
             words = _NONE[each.no_origin]
         else:

@@ -1,0 +1,81 @@
+"""The other places that would put an axis on a dim of a value, if its origin did not: those that the
+sharding rules of the ops connect with it.
+"""
+
+from collections.abc import Iterator
+
+from spmd_core.program.origins.graph import MANUAL, Graph, Op, Value
+from spmd_core.program.origins.trace import Tracer
+
+Node = tuple[int, int]  # the id of a value, and a dim
+_FAR = 20_000  # dims of values that are searched
+
+
+class Reach:
+    """Which dims of which values are one, by the rules of the ops between them."""
+
+    def __init__(self, graph: Graph, tracer: Tracer) -> None:
+        self.graph, self.tracer = graph, tracer
+        self._values: dict[int, Value] = {}
+        self._linked: dict[Node, list[Node]] = {}
+        for op in graph.ops:
+            self._read(op)
+        for value, output in zip(graph.returned, graph.outputs, strict=False):
+            self._link([self.tracer.same(value), output])
+
+    def seeds(self, value: Value, axis: str) -> list[Value]:
+        """Returns the values that are written with an axis on what is one with a value's dim."""
+        value = self.tracer.same(value)
+        if axis not in value.axes:
+            return []
+        start = id(value), value.axes[axis]
+        waiting, seen, found = [start], {start}, list[Value]()
+        self._values.setdefault(id(value), value)
+        while waiting and len(seen) < _FAR:
+            at = waiting.pop()
+            each = self._values[at[0]]
+            if each.written.get(axis) == at[1]:
+                found.append(each)
+            if at != start and at[1] in each.closed:
+                continue
+            for near in self._linked.get(at, ()):
+                if near not in seen:
+                    seen.add(near)
+                    waiting.append(near)
+        return found
+
+    def _read(self, op: Op) -> None:
+        for factor in _factors(op):
+            self._join([(self.tracer.same(value), dim) for value, dim in factor])
+        for result in op.results if op.regions or op.flows else ():
+            self._link([result, *self.tracer.sources(op, result.index)])
+        if op.kind == MANUAL and op.regions:
+            for argument in op.regions[0].arguments:
+                self._link([op.operands[argument.index], argument])
+
+    def _link(self, values: list[Value]) -> None:
+        values = [self.tracer.same(value) for value in values]
+        for dim in range(max(len(value.shape) for value in values)):
+            self._join([(value, dim) for value in values])
+
+    def _join(self, ends: list[tuple[Value, int]]) -> None:
+        """Dims that are one: each is linked with the first."""
+        for value, _ in ends:
+            self._values[id(value)] = value
+        first = id(ends[0][0]), ends[0][1]
+        for value, dim in ends[1:]:
+            node = id(value), dim
+            self._linked.setdefault(first, []).append(node)
+            self._linked.setdefault(node, []).append(first)
+
+
+def _factors(op: Op) -> Iterator[list[tuple[Value, int]]]:
+    """The dims of operands and results that have a factor of an op's rule in common."""
+    known: dict[str, list[tuple[Value, int]]] = {}
+    for value, dims in zip([*op.operands, *op.results], op.rule, strict=False):
+        for dim, factors in enumerate(dims):
+            for factor in factors:
+                known.setdefault(factor, []).append((value, dim))
+    for factor, ends in known.items():
+        if factor not in op.blocked and len(ends) > 1:
+            yield ends

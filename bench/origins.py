@@ -45,7 +45,7 @@ from spmd_core.experiment import STRATEGIES, WORKLOADS, parse_experiment
 from spmd_core.program import ProgramNames, read_collectives
 from spmd_core.program.origins.dump import read_dump
 from spmd_core.program.origins.graph import CONSTRAINTS, Graph
-from spmd_core.program.origins.reach import Reach
+from spmd_core.program.origins.reach import SameDims
 from spmd_core.program.origins.trace import Path as Origin, Tracer, with_written
 from spmd_core.results import Collective
 from spmd_core.script import program_text
@@ -197,7 +197,7 @@ def _has(graph: Graph, place: tuple[int, int, str]) -> bool:
 def _chosen(graph: Graph, chance: random.Random) -> list[Blame]:
     """Some values of a module, half of them two or more steps from their origin."""
     tracer, near, far = Tracer(graph), list[Blame](), list[Blame]()
-    reach = Reach(graph, tracer)
+    reach = SameDims(graph, tracer)
     for at, op in enumerate(_ops(graph)):
         for index, value in enumerate(op.results):
             for axis in value.axes:

@@ -12,7 +12,7 @@ from spmd_core.program.ir.shardings import last_part
 from spmd_core.program.origins.dump import meshes_of, read_dump
 from spmd_core.program.origins.graph import CONSTRAINTS, Op, Value
 from spmd_core.program.origins.join import Joined, join
-from spmd_core.program.origins.reach import Reach
+from spmd_core.program.origins.reach import SameDims
 from spmd_core.program.origins.trace import Hop, Path, Tracer, with_written
 from spmd_core.results import AxisOrigin, OriginStep, Spec
 
@@ -70,8 +70,8 @@ class Origins:
         return Tracer(with_written(read_dump(self.record.after), read_dump(self.record.before)))
 
     @cached_property
-    def _reach(self) -> Reach:
-        return Reach(self._tracer.graph, self._tracer)
+    def _reach(self) -> SameDims:
+        return SameDims(self._tracer.graph, self._tracer)
 
     @cached_property
     def _joined(self) -> Joined:

@@ -11,7 +11,7 @@ Node = tuple[int, int]  # the id of a value, and a dim
 _FAR = 20_000  # dims of values that are searched
 
 
-class Reach:
+class SameDims:
     """Which dims of which values are one, by the rules of the ops between them."""
 
     def __init__(self, graph: Graph, tracer: Tracer) -> None:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.words import ago, experiment_size_words, explained
+from spmd_core.words import ago, experiment_size_words
 from spmd_lab.ui import cards, course, exports, links, live, next_step, remedies, shell, state
 from spmd_lab.ui.charts import curve
 from spmd_lab.ui.compare import (
@@ -57,7 +57,7 @@ if status := live.follow("compare", experiment, run, at_work):
     view = views.view(status.run)
     if view:
         comparison.headline(view, ago(status.finished_at or status.submitted_at))
-        comparison.verdict(view.result)
+        comparison.as_example(view.result)
         labels.draw(status.run)
         exports.menu(downloads, status.run, status.experiment)
         for at, (chart, alt) in enumerate(view.times):
@@ -65,10 +65,9 @@ if status := live.follow("compare", experiment, run, at_work):
         if view.times:
             with st.container(key="rows"):
                 study.ranked(view)
-            st.caption(plain(" ".join(explained(view.result))))
         curve.draw_result(view.result)
         next_step.draw(view.result)
-        comparison.notes(view.result)
+        comparison.shards(status.experiment)
         if view.collectives.rows:
             communication.draw(view)
             remedies.draw(view.result)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from spmd_core.answers.sheet import Column, Sheet, Table, count, number, seconds, size, text
-from spmd_core.answers.strategies import StrategyRow
+from spmd_core.answers.strategies import StrategyRow, host_bytes
 from spmd_core.base import count_text, seconds_text
 from spmd_core.results import HostTime, Result, StrategyResult
 from spmd_core.words import parts, row_title, verdict_words
@@ -75,7 +75,7 @@ MEMORY = Sheet[StrategyRow](
         size("Results", lambda row: row.memory and row.memory.output),
         size("Temporaries", lambda row: row.memory and row.memory.temp),
         size("Peak", lambda row: row.memory and row.memory.peak),
-        size("Host memory", lambda row: row.memory and row.memory.host),
+        size("Host memory", host_bytes),
     )
 )
 

@@ -187,8 +187,13 @@ def _fits(row: StrategyRow) -> str | None:
     return "yes" if predicted.fits else f"no{over}"
 
 
-def _host(row: StrategyRow) -> int | None:
-    return (row.memory and row.memory.host) or None
+def host_bytes(row: StrategyRow) -> int | None:
+    """Returns bytes in host memory, where something is placed there: a TPU program of no offload
+    keeps a few KiB of constants.
+    """
+    experiment = row.result.row(row.name).experiment
+    is_placed = bool(experiment.memory) or bool(experiment.plan and experiment.plan.offload)
+    return (row.memory and row.memory.host) or None if is_placed else None
 
 
 def _mfu(row: StrategyRow) -> float | None:
@@ -257,7 +262,7 @@ STRATEGIES = Sheet[StrategyRow](
             "terminal",
             "document",
         ),
-        size("Host memory per device", _host, "terminal", "document"),
+        size("Host memory per device", host_bytes, "terminal", "document"),
         text("Communication", _communication, "study"),
         text("Collectives", _collectives, "terminal"),
         size(

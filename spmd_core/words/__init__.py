@@ -73,7 +73,7 @@ from spmd_core.words.experiments import (
     own_specs_words,
     sharding_words,
 )
-from spmd_core.words.facts import fact_words, in_sentences, wrong_words
+from spmd_core.words.facts import DISPATCH_BOUND, fact_words, in_sentences, wrong_words
 from spmd_core.words.gap import gap_sentence, gap_table
 from spmd_core.words.history.between import basis_words, between_words, ratio_interval_words
 from spmd_core.words.history.cells import (
@@ -194,7 +194,7 @@ from spmd_core.words.search.answer import (
     goal_words,
 )
 from spmd_core.words.search.candidates import why_not
-from spmd_core.words.strategies import compared, evidence_words, timed_in
+from spmd_core.words.strategies import compared, evidence_words, timed_in, unsettled_words
 from spmd_core.words.studies import explained, whose
 from spmd_core.words.sweep.curves import (
     SIZE_COLUMNS,
@@ -242,6 +242,7 @@ __all__ = [
     "CONFIRM",
     "CONFIRM_PLAN",
     "DEFINITIONS",
+    "DISPATCH_BOUND",
     "DOES_NOT_FIT",
     "GUESSED",
     "HIGHEST_PRICE",
@@ -435,6 +436,7 @@ __all__ = [
     "traced",
     "traces",
     "training_run",
+    "unsettled_words",
     "value_words",
     "values_text",
     "verdict_words",

@@ -377,6 +377,16 @@ def against_words(ratio: Ratio) -> str:
     return f"{ratio_words(ratio)}, {ratio.verdict}{why}"
 
 
+def unsettled_words(answer: Comparison) -> str | None:
+    """Returns why the first row is not known to be the fastest, "" where that is not known either;
+    None where no verdict is open.
+    """
+    open_ratios = [each for each in answer.ratios if each.verdict == "cannot tell"]
+    settles = {each.settles for each in open_ratios}
+    reasons = (_UNSETTLED[each] for each in _SETTLES if each in settles)
+    return next(reasons, "") if open_ratios else None
+
+
 def is_same_program(result: Result | None, one: str, other: str) -> bool:
     """Whether two rows are one, or were compiled to the same program."""
     if result is None or one == other:

@@ -1,4 +1,6 @@
-"""The next thing to try: a sentence under the answer, and one click that opens it."""
+"""The next thing to try: a sentence under the answer, and one click that opens it; and the same
+measured in several processes.
+"""
 
 import streamlit as st
 
@@ -10,10 +12,8 @@ from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import coded
 
 
-def draw(result: Result) -> None:
-    """What to try next, where there is something, and the same in several processes: what was tried
-    to remove a collective answers for it.
-    """
+def confirm(result: Result) -> None:
+    """A link to the same in several processes, where one process measured it."""
     if (confirmed := confirmation(result)) is not None:
         with st.container(key="confirm"):
             st.page_link(
@@ -22,6 +22,12 @@ def draw(result: Result) -> None:
                 icon=":material/repeat:",
                 query_params=cards.query(confirmed),
             )
+
+
+def draw(result: Result) -> None:
+    """What to try next, where there is something: what was tried to remove a collective, and the
+    sizes that are stored, answer for it.
+    """
     result = with_stored_answers(lab(), result)
     if result.next is None:
         return

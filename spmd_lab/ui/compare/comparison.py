@@ -25,6 +25,7 @@ from spmd_core.script import program
 from spmd_core.words import (
     environment_words,
     evidence_words,
+    explained,
     predicted_words,
     roofline_words,
     runs as words,
@@ -32,14 +33,14 @@ from spmd_core.words import (
     title,
     traced,
 )
-from spmd_lab.ui import cards, choices, hardware, tables
+from spmd_lab.ui import cards, choices, hardware, next_step, tables
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts.base import Spec as VegaSpec
-from spmd_lab.ui.compare import sizes, small_program, study, trace
+from spmd_lab.ui.compare import sizes, small_program, study, trace, verdict
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.ir import viewer
 from spmd_lab.ui.layout import picture, together
-from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.notebook.outcome import failed
 from spmd_lab.ui.shell import draw_table
 from spmd_lab.ui.tables import sheet
@@ -47,31 +48,41 @@ from spmd_lab.ui.tables import sheet
 PROGRAMS = "programs"  # the viewer's name on this screen
 
 
-def headline(view: View, when: str) -> None:
-    """The answer in a sentence, how it was measured, and what went wrong."""
+def headline(view: View, when: str, noted: Result | None = None) -> None:
+    """The card of the verdict: the figure, its certainty, the answer in a sentence, why, what to do
+    next; how it was measured and the notes of `noted` in a fold. Then what went wrong.
+    """
     result = view.result
     if result.experiment.what.is_small_program:
         small_program.headline(result, when)
         return
     with st.container(border=True, key="answer"):
+        verdict.figure(result)
         answer, more = words.headline_parts(result)
-        st.subheader(plain(answer), anchor=False)
-        if more:
-            st.markdown(plain(more))
+        simulated = f" {verdict.SIMULATED}" if result.environment.simulated else ""
+        st.subheader(plain(answer + simulated), anchor=False)
+        if more := " ".join(filter(None, (more, verdict.reasons(result)))):
+            st.markdown(coded(more))
+        verdict.onward(result)
         others = predicted_words(result.environments) if result.environments else None
-        facts = [
-            environment_words(result.environment),
-            others,
-            evidence_words(result),
-            words.floor_words(result),
-            f"finished {when}",
-            f"run {result.run}",
-            *_versions(result.experiment),
-        ]
+        facts = [environment_words(result.environment), others, f"finished {when}"]
+        facts += _versions(result.experiment)
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
-        if sentence := _of_ceilings(result):
-            st.caption(plain(sentence))
+        with st.expander("How sure?", key="how-sure"):
+            _evidence(noted or result)
     failed(result)
+
+
+def _evidence(result: Result) -> None:
+    """How the answer was measured, and what to know when reading it."""
+    facts = [evidence_words(result), words.floor_words(result), f"run {result.run}"]
+    st.caption(plain(" · ".join(fact for fact in facts if fact)))
+    for sentence in (_of_ceilings(result), *explained(result)):
+        if sentence:
+            st.caption(plain(sentence))
+    notes(result)
+    if result.environment.simulated:  # else it is the card's own button
+        next_step.confirm(result)
 
 
 def _versions(experiment: Experiment) -> Iterator[str]:
@@ -93,7 +104,7 @@ def _of_ceilings(result: Result) -> str | None:
     return f"{title(name)}: {sentence}." if sentence else None
 
 
-def verdict(result: Result) -> None:
+def as_example(result: Result) -> None:
     """Where the experiment is a classic example: whether its numbers are those of the example."""
     differences = differences_of(result)
     if differences is None or result.experiment.what.is_small_program:
@@ -310,6 +321,12 @@ def _meanings(experiment: Experiment) -> None:
             f"  \n:small[:gray[Beware: {plain(strategy.caution)}.]]" if strategy.caution else ""
         )
         st.markdown(f"**{plain(strategy.title)}**: {plain(strategy.meaning)}.{beware}")
+
+
+def shards(experiment: Experiment) -> None:
+    """Which device holds what, of one computation: the picture stays beside its times."""
+    if not experiment.variants and not experiment.what.is_small_program:
+        together.show(experiment)
 
 
 def before(experiment: Experiment, can_run: bool = True) -> None:

@@ -153,13 +153,12 @@ def after(status: RunStatus) -> None:
     view = views.view(status.run)
     if view is None:
         return
-    comparison.headline(view, when)
+    comparison.headline(view, when, lab().result(status.run))
     labels.draw(status.run)
     for at, (chart, alt) in enumerate(view.times):
         st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
     if view.times:
         draw_table(view.times_table)
-    comparison.notes(lab().result(status.run) or view.result)
     if view.collectives.rows:
         communication.draw(view)
     comparison.details(view)

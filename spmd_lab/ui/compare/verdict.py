@@ -1,0 +1,134 @@
+"""The verdict of a result as a card: the figure, how certain it is, and what to do next."""
+
+from collections.abc import Iterator
+from html import escape
+
+import streamlit as st
+
+from spmd_core.base import RequestError, bytes_text, seconds_text
+from spmd_core.experiment import STRATEGIES, Experiment, link, study_of
+from spmd_core.machine import nearest_of_chips
+from spmd_core.results import SURE_PROCESSES, Result
+from spmd_core.words import DISPATCH_BOUND, confirmation, row_title, unsettled_words, what_words
+from spmd_lab.ui import cards, links
+from spmd_lab.ui.markdown import plain
+
+SIMULATED = "On simulated CPUs: says nothing of a TPU."
+_APART = 0.1  # of the quotient of the medians, from which on a paired ratio off it is explained
+_STYLE = """<style>
+.figure {{ font-size: 2.6rem; font-weight: 650; line-height: 1.1; font-variant-numeric: tabular-nums;
+  color: light-dark({light}, {dark}); overflow-wrap: anywhere; }}
+.figure small {{ font-size: 0.95rem; font-weight: 400; color: light-dark(#4f5b6b, #a9b5c4); }}
+</style>"""
+
+
+def figure(result: Result) -> None:
+    """Draw the time of the best row, large and in its color, above how certain its rank is."""
+    answer = result.comparison
+    best = answer.fastest if answer else next(iter(result.medians_s), "")
+    median_s = result.medians_s.get(best)
+    if median_s is not None:
+        colors = {
+            each: st.get_option(f"theme.{each}.chartCategoricalColors")[0]
+            for each in ("light", "dark")
+        }
+        name = escape(row_title(result, best))
+        st.html(
+            _STYLE.format(**colors)
+            + f'<div class="figure">{seconds_text(median_s)} <small>{name}</small></div>'
+        )
+    if found := " ".join(_badges(result)):
+        st.markdown(found)
+
+
+def _badges(result: Result) -> Iterator[str]:
+    answer = result.comparison
+    if answer and answer.ratios:
+        reason = unsettled_words(answer)
+        if reason is None:
+            count = max(each.processes for each in answer.ratios)
+            yield ":green-badge[Sure]" if count > 1 else ":green-badge[Sure in this process]"
+        else:
+            yield f":orange-badge[{plain(f'Cannot tell: {reason}' if reason else 'Cannot tell')}]"
+    if result.environment.simulated:
+        yield ":violet-badge[Simulated]"
+
+
+def reasons(result: Result) -> str:
+    """Returns why the times are as they are, in one line: the largest collective, or dispatch; and
+    a paired ratio that is far off the quotient of the medians. "" where nothing is known.
+    """
+    return " ".join(filter(None, (_cause(result), _clash(result))))
+
+
+def _cause(result: Result) -> str:
+    sharded = {
+        name: outcome
+        for name, outcome in result.strategies.items()
+        if not STRATEGIES[result.row(name).strategy].is_single_device and outcome.median_s
+    }
+    if sharded and all(DISPATCH_BOUND in each.notes for each in sharded.values()):
+        return "The sharded rows are dispatch bound: calls cost more than what they compute."
+    found = [
+        (each.bytes_total or 0, name, each)
+        for name, outcome in sharded.items()
+        for each in outcome.collectives or ()
+    ]
+    if not found:
+        return ""
+    nbytes, name, largest = max(found, key=lambda each: each[0])
+    sized = f"{bytes_text(nbytes)} per device, by " if nbytes else ""
+    return f"{row_title(result, name)} sends the most: {sized}{what_words(largest)}."
+
+
+def _clash(result: Result) -> str:
+    """What to make of a paired ratio that is far off the quotient of the medians."""
+    answer = result.comparison
+    slower = (
+        [each for each in answer.by_medians(result.medians_s) if each.differs] if answer else []
+    )
+    if answer is None or not slower:
+        return ""
+    best_s, other_s = (result.medians_s[name] for name in (answer.fastest, slower[0].strategy))
+    if not best_s or not other_s or abs(slower[0].ratio * best_s / other_s - 1) <= _APART:
+        return ""
+    low, high = slower[0].interval
+    return (
+        f"Roughly {low:.3g} to {high:.3g} times: rounds scatter, so the medians alone have "
+        f"{other_s / best_s:.3g}."
+    )
+
+
+def onward(result: Result) -> None:
+    """Draw one button: predict it on TPUs where devices are simulated, else confirm it."""
+    if result.environment.simulated:
+        label, tried = "Predict it on v5e", on_tpus(result.experiment)
+    else:
+        label, tried = f"Measure in {SURE_PROCESSES} processes", confirmation(result)
+    if tried is None:
+        return
+    with st.container(key="main-link-onward", width="content"):
+        st.page_link(
+            cards.page_of(tried),
+            label=f"**{plain(label)}**",
+            icon=":material/arrow_forward:",
+            query_params=cards.query(tried),
+        )
+
+
+def on_tpus(experiment: Experiment) -> Experiment | None:
+    """Returns the experiment on as many TPU v5e chips; None where the compiler cannot take it."""
+    try:
+        if experiment.variants:
+            return study_of(
+                [(each.name, _on_tpus(each.experiment)) for each in experiment.variants]
+            )
+        tried = _on_tpus(experiment)
+    except RequestError:
+        return None
+    return None if links.misfit(tried) or links.wrong_screen("predict", tried) else tried
+
+
+def _on_tpus(experiment: Experiment) -> Experiment:
+    target = nearest_of_chips("v5e", experiment.device_count).target
+    return link.nearest(experiment.to_json(), None, target)[0]

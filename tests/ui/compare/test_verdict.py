@@ -1,0 +1,92 @@
+"""The card of a verdict: the figure, how certain it is, why, and one button."""
+
+import pytest
+
+from bench.values import ENVIRONMENT, comparison, result, strategy
+from spmd_core.experiment import link, parse_experiment
+from spmd_lab.ui.compare import verdict
+from tests.ui import opened, said
+from tests.ui.predictions import store
+
+pytestmark = pytest.mark.slow
+
+RUN = "20260101-000000-aaaaaa"
+
+
+def timed(ratio=2.0, *, differs=True, **changes):
+    answer = comparison("single", ("auto", ratio, differs))
+    answer["ratios"][0] |= changes
+    times = {"single": strategy(1e-3), "auto": strategy(2e-3)}
+    return result(times, run=RUN, comparison=answer)
+
+
+@pytest.mark.parametrize(
+    ("found", "badge"),
+    [
+        (timed(), ":green-badge[Sure in this process]"),
+        (timed(processes=3), ":green-badge[Sure]"),
+        (
+            timed(1.05, differs=False, verdict="cannot tell", settles="more rounds"),
+            ":orange-badge[Cannot tell\\: too few rounds]",
+        ),
+    ],
+)
+def test_the_card_says_how_certain_it_is_and_what_simulated_devices_say(
+    lab, data_folder, found, badge
+):
+    store(data_folder, found)
+    screen = opened("compare", run=RUN)
+    assert any(badge.replace("\\", "") in each.value.replace("\\", "") for each in screen.markdown)
+    headline = screen.subheader[0].value.replace("\\", "")
+    assert headline.endswith(verdict.SIMULATED), "in the headline, not in a fold"
+    onward = [each for each in screen.get("page_link") if "Predict it on v5e" in each.proto.label]
+    assert len(onward) == 1
+    tried = link.decode(onward[0].proto.query_string.removeprefix("experiment="))
+    assert tried.target == "tpu:v5e:2x4" and tried.workload == found.experiment.workload
+    assert {each.label for each in screen.expander} >= {"How sure?"}
+    assert "Values" in [each.label for each in screen.tabs] and said(screen)
+
+
+def test_the_card_explains_a_ratio_that_is_far_off_the_quotient_of_the_medians():
+    assert not verdict.reasons(timed())
+    assert verdict.reasons(timed(100.0)) == (
+        "Roughly 90 to 110 times: rounds scatter, so the medians alone have 2."
+    )
+
+
+def test_a_reason_is_the_largest_collective_or_dispatch():
+    sums = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}]
+    found = result({"single": strategy(1e-3), "auto": strategy(2e-3, collectives=sums)})
+    assert verdict.reasons(found) == (
+        "Automatic sends the most: 1.0 MiB per device, by all-reduce over `x`."
+    )
+    slow = result({"single": strategy(1e-3), "auto": strategy(2e-3, notes=["dispatch bound"])})
+    assert "dispatch bound" in verdict.reasons(slow)
+
+
+def test_attached_devices_get_no_sentence_of_simulated_ones_and_are_confirmed(lab, data_folder):
+    times = {"single": strategy(1e-3), "auto": strategy(2e-3)}
+    environment = ENVIRONMENT | {"simulated": False, "platform": "tpu", "device_kind": "TPU v5e"}
+    store(
+        data_folder,
+        result(
+            times,
+            run=RUN,
+            environment=environment,
+            comparison=comparison("single", ("auto", 2.0, True)),
+        ),
+    )
+    screen = opened("compare", run=RUN)
+    assert "simulated" not in screen.subheader[0].value.lower()
+    labels = [each.proto.label for each in screen.get("page_link")]
+    assert "**Measure in 5 processes**" in labels
+
+
+def test_a_study_goes_to_tpus_with_all_its_variants():
+    layer = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}
+    study = parse_experiment(
+        {"study": [{"experiment": layer}, {"experiment": layer | {"dtype": "bfloat16"}}]}
+    )
+    tried = verdict.on_tpus(study)
+    assert {each.experiment.target for each in tried.variants} == {"tpu:v5e:2x4"}
+    assert len(tried.variants) == 2

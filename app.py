@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 END_S = 5  # from a SIGTERM to the end of answers that nobody reads
+# of a message from a browser, which is received before its login is checked; Streamlit takes 200 MB,
+# since its own messages to a browser may be that long
+MOST_RECEIVED_BYTES = 4_000_000
 # No other site may show these pages in a frame, where it could lead a click to a Run button; and no
 # text of a link or a run may fetch a picture from elsewhere, which would reveal who reads it
 _HEADERS = [
@@ -62,11 +65,13 @@ def gate(app: ASGIApp) -> ASGIApp:
 @contextlib.asynccontextmanager
 async def lifespan(app: object) -> AsyncIterator[None]:
     """Have the server end within END_S of a SIGTERM: by default it waits, without end, for clients
-    that do not read what they requested, and Streamlit has no option for it.
+    that do not read what they requested; and receive no message of over MOST_RECEIVED_BYTES.
+    Streamlit has no option for either.
     """
     server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     if config := getattr(server, "config", None):  # uvicorn.Server.handle_exit
         config.timeout_graceful_shutdown = END_S
+        config.ws_max_size = MOST_RECEIVED_BYTES
     yield
 
 

@@ -16,55 +16,49 @@ st.markdown(WHAT_THIS_IS)
 tour.offer()
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
+recent = lab().history(over=True, limit=6, searched=False, source="here")
 
-with st.container(border=True):
-    place = st.container()
-    with st.container(horizontal=True):
-        asked = st.button("Refresh the device information", icon=":material/refresh:", key="ask")
-        pressed = st.button(
-            "Release the devices",
-            icon=":material/eject:",
-            key="release",
-            help="Ends the worker process, so that others can use them.",
-        )
-        if pressed and shell.done(as_viewer, lab().release):
-            st.toast("The worker releases the devices now, or after the current run.")
-    waiting = st.container()
-    is_asked = asked or (
-        lab().devices(target) is None
-        and may_act()
-        and state.first_look(target)
-        and not active
-        and not hardware.holders
-    )
-    if not is_asked:
-        with place:
-            hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
-    hardware_view.draw_self_test()
-
-for named in read_settings().cluster_targets:
-    hardware_view.draw_cluster(named, shell.query_devices)
-
-st.subheader("Where to start", anchor=False)
+runs = st.container()
+st.subheader("What do you want to know?", anchor=False)
 predicted = state.experiment("predict")
 opened = predicted != state.first("predict")  # by this viewer: the default is what nobody opened
 cards.starts({"predict": lambda: nearest.verdict(predicted)} if opened else {})
+if not (active or recent):  # questions first, where nothing is to be shown
+    runs = st.container()
+with runs:
+    st.subheader("Runs", anchor=False)
+    live.watch_queue(live.listed_runs())
+    for summary in recent:
+        cards.run_row(summary)
+    if recent:
+        st.page_link("pages/history.py", label="All stored runs", icon=":material/history:")
 
-st.subheader("Running now", anchor=False)
-live.watch_queue(live.listed_runs())
-
-st.subheader("Recent runs", anchor=False)
-recent = lab().history(over=True, limit=6, searched=False, source="here")
-for summary in recent:
-    cards.run_row(summary)
-if recent:
-    st.page_link("pages/history.py", label="All stored runs", icon=":material/history:")
-else:
-    st.caption(
-        "Nothing has finished yet."
-        if active
-        else "No run of your own yet. Open a recipe, or press Run on Compare."
+st.subheader("This machine", anchor=False)
+place = st.container()
+with st.container(horizontal=True):
+    asked = st.button("Refresh the device information", icon=":material/refresh:", key="ask")
+    pressed = st.button(
+        "Release the devices",
+        icon=":material/eject:",
+        key="release",
+        help="Ends the worker process, so that others can use them.",
     )
+    if pressed and shell.done(as_viewer, lab().release):
+        st.toast("The worker releases the devices now, or after the current run.")
+waiting = st.container()
+is_asked = asked or (
+    lab().devices(target) is None
+    and may_act()
+    and state.first_look(target)
+    and not active
+    and not hardware.holders
+)
+if not is_asked:
+    with place:
+        hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
+hardware_view.draw_self_test()
+for named in read_settings().cluster_targets:
+    hardware_view.draw_cluster(named, shell.query_devices)
 
 links.share_box(share, "overview")
 

@@ -398,7 +398,7 @@ def _whose(result: Result, what: str, names: Sequence[str], count: int) -> str:
     reports = [each.outputs[what] for each in outcomes if what in each.outputs]
     if all(each.values is not None for each in reports):
         return "the same under every strategy"
-    right = all(each.correct for each in outcomes)
+    right = all(each.correct and not each.imprecise for each in outcomes)
     return "within tolerance under every strategy" if right else "under every strategy"
 
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from spmd_core.machine import parse_target
 
 WHAT_THIS_IS = (
-    "SPMD Lab runs JAX programs sharded over a mesh of devices, and shows what each "
-    "device holds, what communicates and why, and how long each strategy takes: on the "
-    "devices here, or predicted for TPUs and GPUs that are not attached."
+    "Shard a JAX program over a mesh: see what each device holds, what communicates and why, and "
+    "how long it takes. On the devices here, or predicted for TPUs and GPUs that are not attached."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A screen to start on: its name in the menu, what a click does, and its purpose."""
+    """A question to start with: the screen that answers it, what a click does, and how."""
 
     screen: str
+    question: str
     call: str
     words: str
 
@@ -23,55 +23,27 @@ class Start:
 STARTS = (
     Start(
         "layout",
-        "See who holds what",
-        "Shard an array over a mesh, and see which device holds which shard.",
+        "Who holds what?",
+        "See the shards",
+        "An array over a mesh, and which device holds which shard.",
     ),
     Start(
         "compare",
+        "What is fastest, and why?",
         "Compare strategies",
-        "Run one computation under several sharding strategies, and see which is fastest, and why.",
+        "One computation under several shardings, timed side by side.",
     ),
     Start(
         "predict",
+        "Does my model fit?",
         "Predict a training step",
-        "Choose a model and TPUs or GPUs that are not attached: whether it fits, how long a "
-        "step takes, and what binds it.",
-    ),
-    Start(
-        "search",
-        "Search shardings",
-        "Choose a model and chips, or a computation: which mesh and sharding is best, how sure "
-        "that is, and why not another.",
-    ),
-    Start(
-        "collectives",
-        "Measure collectives",
-        "Time every collective over every axis of a mesh here, or predict it for TPUs and GPUs that "
-        "are not attached: latency, bandwidth, and the machine's ceilings.",
-    ),
-    Start(
-        "recipes",
-        "Open a recipe",
-        "The classic examples, cell by cell, and problems of large models, such as whether 70B "
-        "fits: one click each.",
+        "Memory, the time of a step and what binds it, without a TPU or GPU.",
     ),
     Start(
         "programs",
+        "Your own program",
         "Drop a step of your own",
-        "A jitted step as `jax.export` writes it: what each device holds, what is replicated by "
-        "accident, and what it would communicate and cost, on any mesh.",
-    ),
-    Start(
-        "history",
-        "See stored runs",
-        "What was measured and predicted: search it, name runs, set two to eight side by side, "
-        "and send a report or an archive of them.",
-    ),
-    Start(
-        "notebook",
-        "Write up results",
-        "A page for your team: runs, studies and searches in order, with your text between them, "
-        "under one link.",
+        "A step as `jax.export` writes it: what is replicated, sent and paid for on any mesh.",
     ),
 )
 

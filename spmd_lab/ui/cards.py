@@ -14,7 +14,6 @@ from spmd_core.words import (
     answer_words,
     experiment_words,
     outcome_words,
-    screen_title,
     state_words,
     stored_words,
 )
@@ -25,14 +24,8 @@ _ICONS = {
     "layout": ":material/grid_view:",
     "compare": ":material/speed:",
     "predict": ":material/online_prediction:",
-    "search": ":material/travel_explore:",
-    "collectives": ":material/share:",
-    "recipes": ":material/menu_book:",
     "programs": ":material/deployed_code:",
-    "history": ":material/history:",
-    "notebook": ":material/import_contacts:",
 }
-_IN_A_ROW = 3
 _COLORS = {
     "succeeded": "green",
     "queued": "blue",
@@ -44,16 +37,13 @@ _COLORS = {
 
 
 def starts(now: Mapping[str, Callable[[], None]]) -> None:
-    """Where to start: a card for each screen. `now` draws, by screen,
+    """Where to start: a card for each question. `now` draws, by screen,
     what a card shows of the present state.
     """
     with st.container(key="starts"):
-        places = [
-            place for _ in range(0, len(STARTS), _IN_A_ROW) for place in st.columns(_IN_A_ROW)
-        ]
-        for column, start in zip(places, STARTS, strict=False):
+        for column, start in zip(st.columns(len(STARTS)), STARTS, strict=True):
             with column.container(border=True, height="stretch"):
-                st.markdown(f"#### {_ICONS[start.screen]} {plain(screen_title(start.screen))}")
+                st.markdown(f"#### {_ICONS[start.screen]} {plain(start.question)}")
                 st.markdown(coded(start.words))
                 if start.screen in now:
                     now[start.screen]()

@@ -97,15 +97,15 @@ def remarks(
 def draw(
     hardware: Hardware, environment: Environment | None, target: str, worker_pid: int | None
 ) -> None:
-    """The machine: headline, facts, remarks, and each device in a table."""
-    st.subheader(plain(headline(hardware, environment, target)), anchor=False)
-    with st.container(horizontal=True, gap="medium"):
-        for label, value in facts(hardware, environment):
-            st.markdown(f":small[:gray[{plain(label)}]]  \n{plain(value)}", width="content")
+    """The machine in a line, with who holds its devices; facts and each device in a fold."""
+    st.markdown(f"**{plain(headline(hardware, environment, target))}**")
     for remark in remarks(hardware, environment, target, worker_pid):
         st.caption(plain(remark))
-    if environment is not None:
-        with st.expander("Each device"):
+    with st.expander("Devices and host"):
+        with st.container(horizontal=True, gap="medium"):
+            for label, value in facts(hardware, environment):
+                st.markdown(f":small[:gray[{plain(label)}]]  \n{plain(value)}", width="content")
+        if environment is not None:
             st.dataframe(
                 sheet(devices_table(environment)),
                 hide_index=True,

@@ -32,6 +32,15 @@ PAGES = {
     "notebook": ("pages/notebook.py", "Notebook", ":material/import_contacts:"),
     "history": ("pages/history.py", "History", ":material/history:"),
 }
+# group of the menu -> its screens; those of no group are in _YOURS
+_GROUPS = {
+    "Explore": ("layout", "compare", "collectives"),
+    "Plan": ("predict", "search"),
+    "Yours": (),
+    "Keep": ("history", "notebook"),
+    "Learn": ("recipes",),
+}
+_YOURS = "Yours"
 # an icon by name would be fetched from the network
 _ICON = str(Path(__file__).with_name("icon.png"))
 _EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives", "programs")
@@ -79,10 +88,19 @@ def open_page(screen: str) -> DeltaGenerator:
 
 
 def _menu() -> DeltaGenerator:
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="menu"):
         st.markdown("**SPMD Lab**", width="content")
-        for script, label, icon in PAGES.values():
-            st.page_link(script, label=label, icon=icon)
+        script, label, icon = PAGES["overview"]
+        st.page_link(script, label=label, icon=icon)
+        grouped = {"overview", *(each for group in _GROUPS.values() for each in group)}
+        for group, screens in _GROUPS.items():
+            with st.container(key=f"menu-{group}", gap=None, width="content"):
+                st.caption(group)
+                with st.container(horizontal=True, gap=None, width="content"):
+                    rest = tuple(PAGES.keys() - grouped) if group == _YOURS else ()
+                    for screen in (*screens, *sorted(rest)):
+                        script, label, icon = PAGES[screen]
+                        st.page_link(script, label=label, icon=icon, width="content")
         st.space("stretch")
         if door.is_login_set_up():
             _log_out()

@@ -23,10 +23,24 @@ _CSS = """<style>
 [class*="st-key-main-link"] [data-testid="stPageLink-NavLink"] :is(p, span) {{
   color: light-dark(#ffffff, #0b1420) !important;
 }}
-@media (max-width: 1500px) {{
-  .st-key-menu {{ gap: 0.1rem; }}
-  .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding-left: 0.3rem; padding-right: 0.3rem; }}
-  .st-key-menu [data-testid="stPageLink-NavLink"] > span:first-child {{ display: none; }}
+.st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.1rem 0.3rem; }}
+.st-key-menu [data-testid="stPageLink-NavLink"] > span:first-child {{ display: none; }}
+.st-key-menu [data-testid="stPageLink-NavLink"] p {{ white-space: nowrap; }}
+.st-key-menu [data-testid="stCaptionContainer"] {{ margin: 0; }}
+.st-key-menu [data-testid="stCaptionContainer"] p {{ font-size: 0.72rem; padding-left: 0.3rem; margin: 0; }}
+@media (min-width: 641px) and (max-width: 1500px) {{ .st-key-menu {{ gap: 0.6rem; }} }}
+@media (min-width: 641px) and (max-width: 1100px) {{
+  .st-key-menu {{ gap: 0.15rem; }}
+  .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.82rem; }}
+  .st-key-starts [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
+  .st-key-starts [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
+}}
+@media (max-width: 640px) {{
+  .st-key-menu {{ row-gap: 0.2rem; }}
+  .st-key-menu [data-testid="stPageLink-NavLink"] {{ padding: 0.3rem; }}
+  .st-key-menu > :has(> [class*="st-key-menu-"]) {{ width: 100% !important; }}
+  [class*="st-key-menu-"] {{ flex-direction: row !important; align-items: center; width: 100%; }}
+  [class*="st-key-menu-"] > [data-testid="stElementContainer"] {{ width: 4rem !important; }}
 }}
 @media (min-width: 641px) {{
   [class*="st-key-line-"], [class*="st-key-row-"] {{ flex-wrap: nowrap; }}

@@ -24,7 +24,7 @@ def test_a_deep_link_right_after_a_restart_opens_its_screen(server, page, link):
     visit(page, address)
     expect(page).to_have_title("Compare · SPMD Lab")
     expect(page.locator(".st-key-menu").get_by_test_id("stPageLink")).to_contain_text(
-        ["Overview", "Layout", "Compare", "Recipes", "History"]
+        ["Overview", "Layout", "Compare", "History", "Recipes"]
     )
     fields_say(
         page,

@@ -1,7 +1,12 @@
 """A real browser whose DNS answers 127.0.0.1 for a foreign name is shown the refusal, not a screen."""
 
-from playwright.sync_api import BrowserType
+import contextlib
 
+from playwright.sync_api import BrowserType
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from app import MOST_RECEIVED_BYTES
 from bench.server import CHROMIUM, Server
 
 RULES = "MAP evil.example 127.0.0.1, MAP lab.example.com 127.0.0.1"
@@ -25,6 +30,18 @@ def opened(chromium: BrowserType, port: int, name: str, path: str = "/"):
         return answer.status, answer.text(), opens
     finally:
         browser.close()
+
+
+def test_a_message_that_no_screen_sends_is_not_received(server):
+    """It is refused by its length, before anything of it is read or a login is checked."""
+    address = f"ws://127.0.0.1:{server.port}/_stcore/stream"
+    for size, refused in ((MOST_RECEIVED_BYTES + 1, True), (MOST_RECEIVED_BYTES, False)):
+        with connect(address, origin=server.url, subprotocols=["streamlit"]) as socket:
+            socket.send(bytes(size))
+            with contextlib.suppress(ConnectionClosed, TimeoutError):
+                while True:
+                    socket.recv(timeout=5)
+            assert (socket.close_code == 1009) == refused
 
 
 def test_a_rebound_page_is_refused_and_a_listed_name_is_served(tmp_path, page):

@@ -54,7 +54,9 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
     page.get_by_text(re.compile(r"0\.021\d+ 0\.89")).first.wait_for()
     text = screen_text(page)
     assert text.index(headline) < text.index("Paired ratio") < text.index("Communication")
-    assert "8 simulated CPU devices" in text and "dispatch floor" in text
+    assert "8 simulated CPU devices" in text and "says nothing of a TPU" in text
+    page.get_by_text("How sure?").click()
+    page.get_by_text("dispatch floor per call").first.wait_for()
     # in one row, or in two where the last digits differ
     shown = re.findall(r"^y, .+\s+([\d. ]+)$", text, re.MULTILINE)
     assert shown, text

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
-from spmd_core.words import STARTS, WHAT_THIS_IS, experiment_words, screen_title
+from spmd_core.words import STARTS, WHAT_THIS_IS, experiment_words
 from spmd_lab.ui.shell import PAGES
 from tests.labs import ROOT, experiment
 from tests.ui import opened as screen_opened
@@ -35,8 +35,8 @@ def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
     said = texts(opened.page())
     assert WHAT_THIS_IS in said
     heads = [text.split(maxsplit=2)[-1] for text in said if text.startswith("####")]
-    assert heads == [screen_title(start.screen) for start in STARTS]
-    assert heads[:4] == ["Layout", "Compare", "Predict", "Find a sharding"]
+    assert heads == [start.question for start in STARTS]
+    assert [start.screen for start in STARTS] == ["layout", "compare", "predict", "programs"]
     assert {start.words for start in STARTS} <= set(said)
 
 

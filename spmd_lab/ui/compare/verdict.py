@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from html import escape
+from typing import Literal
 
 import streamlit as st
 
@@ -37,21 +38,22 @@ def figure(result: Result) -> None:
             _STYLE.format(**colors)
             + f'<div class="figure">{seconds_text(median_s)} <small>{name}</small></div>'
         )
-    if found := " ".join(_badges(result)):
-        st.markdown(found)
+    with st.container(horizontal=True, gap="small"):
+        for words, color in _badges(result):
+            st.badge(plain(words), color=color)
 
 
-def _badges(result: Result) -> Iterator[str]:
+def _badges(result: Result) -> Iterator[tuple[str, Literal["green", "orange", "violet"]]]:
     answer = result.comparison
     if answer and answer.ratios:
         reason = unsettled_words(answer)
         if reason is None:
-            count = max(each.processes for each in answer.ratios)
-            yield ":green-badge[Sure]" if count > 1 else ":green-badge[Sure in this process]"
+            several = max(each.processes for each in answer.ratios) > 1
+            yield ("Sure" if several else "Sure in this process"), "green"
         else:
-            yield f":orange-badge[{plain(f'Cannot tell: {reason}' if reason else 'Cannot tell')}]"
+            yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if result.environment.simulated:
-        yield ":violet-badge[Simulated]"
+        yield "Simulated", "violet"
 
 
 def reasons(result: Result) -> str:

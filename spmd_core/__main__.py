@@ -10,6 +10,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 import argparse
 import errno
+import gc
 import os
 import pkgutil
 import sys
@@ -18,7 +19,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 SUCCESS, FAILURE, BAD_REQUEST, INTERRUPTED = 0, 1, 2, 130
-PROGRAM = "python -m spmd_core"
+SCRIPT = "spmd-lab"  # as an installed wheel has it
+PROGRAM = SCRIPT if os.path.basename(sys.argv[0]) == SCRIPT else "python -m spmd_core"
 
 if sys.version_info < (3, 11):  # noqa: UP036 - before what an older Python cannot import
     python = ".".join(map(str, sys.version_info[:2]))
@@ -59,6 +61,8 @@ COMMANDS = {
     "search": "which sharding is best for a model on chips, or for a spec",
     "collectives": "time and bandwidth of each collective, size by size",
     "calibrate": "the ceilings of this machine: copies, matmuls, collectives",
+    "explain": "a step of your own code: what it communicates, holds and costs, with its lines",
+    "dashboard": "serve the screens on this machine",
     "doctor": "a self-test of this machine: what works, and what to do",
     "link": "the link that opens an experiment in the dashboard",
     "who": "who did what on the dashboard",
@@ -68,6 +72,8 @@ COMMANDS = {
 
 _LONG = 60  # characters
 _INSIDE = {  # modules of commands that are in a folder
+    "explain": "own.explain",
+    "dashboard": "owner.dashboard",
     "who": "owner.who",
     "login": "owner.login",
     "audit": "owner.audit",
@@ -98,6 +104,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run a command; the exit code: 0, 1 for a failed run, 2 for a bad request (one line on
     standard error), 130 when interrupted.
     """
+    if words is None:  # of a process of its own: `imported` allows collections again
+        gc.disable()
     words = list(sys.argv[1:] if words is None else words)
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):

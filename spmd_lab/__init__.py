@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spmd_core.own import Explanation, explain
+    from spmd_core.own import Explanation, RunAnswer, explain, open_lab, predict, run, schema
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "RunAnswer", "explain", "open_lab", "predict", "run", "schema"]
 
 
 def __getattr__(name: str) -> Any:

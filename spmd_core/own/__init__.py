@@ -1,6 +1,38 @@
 """Explains steps of other people's code where they work: in a script, a notebook, a test."""
 
-from spmd_core.own.explain import Explainer, explain
-from spmd_core.own.explanation import Explanation
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Explainer", "Explanation", "explain"]
+if TYPE_CHECKING:
+    from spmd_core.own.explaining import Explainer, explain
+    from spmd_core.own.explanation import Explanation, schema
+    from spmd_core.own.running import RunAnswer, open_lab, predict, run
+
+_MODULES = {
+    "RunAnswer": "running",
+    "Explainer": "explaining",
+    "Explanation": "explanation",
+    "explain": "explaining",
+    "open_lab": "running",
+    "predict": "running",
+    "run": "running",
+    "schema": "explanation",
+}
+__all__ = [
+    "Explainer",
+    "Explanation",
+    "RunAnswer",
+    "explain",
+    "open_lab",
+    "predict",
+    "run",
+    "schema",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name on first use: whoever explains a step has no use for the lab."""
+    if name not in __all__:
+        raise AttributeError(name)
+    import pkgutil
+
+    return pkgutil.resolve_name(f"spmd_core.own.{_MODULES[name]}:{name}")

@@ -69,3 +69,8 @@ class Explanation(StepDescription):
         link = stored_link(self._export(), self.function, self.mesh)
         print(link)
         return link
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON Schema of an explanation's `json()`."""
+    return StepDescription.model_json_schema(mode="serialization")

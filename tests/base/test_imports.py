@@ -23,11 +23,19 @@ def test_every_process_collects_once_it_is_imported(path):
     assert "\n    imported()\n" in path.read_text("utf-8")
 
 
-def test_a_process_imports_without_collections():
+def test_a_process_of_ours_imports_without_collections_and_no_other_does():
     """`python -m`, as processes are started: the module named has the state before its own code."""
-    program = "import gc, spmd_core.base as base; print(gc.isenabled()); base.imported(); print(gc.isenabled())"
-    for first, expected in (("-m", ["False", "True"]), ("-c", ["True", "True"])):
-        code = f"import sys; sys.argv[0] = {first!r}; {program}"
+    program = (
+        "import gc, spmd_core.base as base; print(gc.isenabled()); base.imported(); "
+        "print(gc.isenabled())"
+    )
+    for words, expected in (
+        (["python", "-m", "spmd_core.worker"], ["False", "True"]),
+        (["python", "-m", "package.train"], ["True", "True"]),
+        (["python", "train.py", "-m", "spmd_core"], ["True", "True"]),
+    ):
+        first = "-m" if words[1] == "-m" else words[1]
+        code = f"import sys; sys.argv[0] = {first!r}; sys.orig_argv[:] = {words!r}; {program}"
         ran = subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
         )

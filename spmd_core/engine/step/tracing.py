@@ -13,6 +13,7 @@ from jax.sharding import AbstractMesh, NamedSharding
 
 from spmd_core.base import refuse
 from spmd_core.engine.step.callbacks import callbacks_of
+from spmd_core.engine.step.variables import variable_paths
 
 _WRAPPED = ("traced", "_traced")  # where a library's own class keeps JAX's `Traced`
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -55,7 +56,19 @@ def trace(step: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
             step = jax.jit(step)
     traced = _unwrapped(step.trace(*args, **kwargs))
     names = _argument_names(traced)
-    return TracedStep(traced, _arguments(traced, names), _paths(traced.out_info), name)
+    variables = variable_paths(args, traced.args_info[0], names)
+    arguments, outputs = (
+        [path for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
+        for tree in (traced.args_info, traced.out_info)
+    )
+    # `nnx.jit` returns its arguments first, since it updates modules in place
+    results = (variables.get(_plain(path[1:])) or _text(path) for path in outputs)
+    return TracedStep(
+        traced,
+        _apart(variables.get(_plain(path[1:])) or _named(path, names) for path in arguments),
+        _apart(results),
+        name,
+    )
 
 
 def _is_of(package: str, value: Any) -> bool:
@@ -138,7 +151,8 @@ def _named(path: Sequence[Any], names: Sequence[str]) -> str:
     """The path of a leaf of (args, kwargs), led by the name of its argument."""
     (kind, place), rest = path[:2], path[2:]
     if kind.idx == 0 and place.idx < len(names):
-        return f"{names[place.idx]}/{_text(rest)}" if rest else names[place.idx]
+        name: str = names[int(place.idx)]
+        return f"{name}/{_text(rest)}" if rest else name
     return _text(path[1:])
 
 
@@ -160,18 +174,12 @@ def _count(tree: Any) -> int:
     return len(jax.tree.leaves(tree))
 
 
-def _arguments(traced: Any, names: Sequence[str]) -> tuple[str, ...]:
-    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(traced.args_info)[0]]
-    return _apart(_named(path, names) for path in paths)
-
-
-def _paths(tree: Any) -> tuple[str, ...]:
-    return _apart(_text(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0])
+def _plain(path: Sequence[Any]) -> str:
+    return jax.tree_util.keystr(tuple(path), simple=True, separator="/")
 
 
 def _text(path: Sequence[Any]) -> str:
-    text = jax.tree_util.keystr(tuple(path), simple=True, separator="/")
-    return _VALUE.sub("", text) or "output"
+    return _VALUE.sub("", _plain(path)) or "output"
 
 
 def _apart(paths: Iterable[str]) -> tuple[str, ...]:

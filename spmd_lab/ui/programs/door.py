@@ -13,7 +13,8 @@ from spmd_lab.ui.markdown import coded, option, plain
 
 SCREEN = "programs"
 _ROOT = Path(__file__).parents[3]
-GUIDE = _ROOT / "docs/your_program.md"
+_PAGES = (_ROOT, _ROOT / "spmd_lab/served")  # of a clone, of an installed wheel
+GUIDE = next((at for root in _PAGES if (at := root / "docs/your_program.md").exists()), _ROOT)
 EXAMPLE = _ROOT / "spmd_core/recipes/example.jaxexport"  # tests/example_program.py writes it
 _MOST_SIMULATED = 256
 

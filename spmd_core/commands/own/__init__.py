@@ -1,0 +1,1 @@
+"""Commands about steps of one's own code."""

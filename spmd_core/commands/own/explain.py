@@ -1,0 +1,65 @@
+"""Explains a step that a function of the user's own returns with its arguments."""
+
+import json
+import os
+import pkgutil
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.experiment import parse_mesh
+from spmd_core.own import explain
+
+ARGUMENTS = {
+    "function": {
+        "metavar": "PACKAGE.MODULE:FUNCTION",
+        "help": "a function without arguments that returns (step, arguments)",
+    },
+    "--target": {"help": "tpu:v5e:4x4, gpu:h100:8 or cpu:8 (default: the devices that are here)"},
+    "--mesh": {"metavar": "AXIS=SIZE,…", "help": "other sizes of the step's mesh axes"},
+    "--save": {"metavar": "FILE", "help": "also write it: .html, .svg, .json or text"},
+}
+
+
+def main(arguments: Namespace) -> int:
+    """Import the function, explain its step, and print the answer."""
+    step, given = made(arguments.function)
+    mesh = dict(parse_mesh(arguments.mesh)) if arguments.mesh else None
+    explained = explain(step, target=arguments.target, mesh=mesh)
+    positional, named = ((), given) if isinstance(given, dict) else (tuple(given), {})
+    answer = explained(*positional, **named)
+    if arguments.save:
+        answer.save(Path(arguments.save))
+    print(json.dumps(answer.json()) if arguments.json else answer)
+    return 0
+
+
+def made(name: str) -> tuple[Callable[..., Any], Any]:
+    """The step and the arguments that a named function returns. Modules of the working folder are
+    found, as `python -m` finds them.
+
+    Raises:
+        RequestError: there is no such function, or it returns something else.
+    """
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise refuse(f"function {shorten(name)}", "is no package.module:function", "name both")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = pkgutil.resolve_name(name)
+    except (ModuleNotFoundError, AttributeError) as error:
+        reason = " ".join(str(error).split())
+        raise refuse(
+            f"function {shorten(name)}", f"is not there ({reason})", "correct it"
+        ) from None
+    returned = found()
+    if not isinstance(returned, tuple) or len(returned) != 2 or not callable(returned[0]):
+        raise RequestError(
+            f"{shorten(name)} returns no (step, arguments): return the step, and its arguments as a "
+            "tuple, or as a dict by name"
+        )
+    return returned

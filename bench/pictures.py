@@ -43,8 +43,9 @@ def recipes(page: Page, url: str, run: str) -> None:
 
 
 def search(page: Page, url: str, run: str) -> None:
-    """The answer that Search begins with."""
+    """The answer to the question that Search begins with."""
     visit(page, f"{url}/search")
+    page.get_by_role("button", name="Search", exact=True).click()
     page.get_by_role("heading", name="Ranking").wait_for(timeout=PATIENCE_MS)
 
 

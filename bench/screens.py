@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from bench.accessible import THEMES, WIDTHS, screens
 from bench.browser import settled, visit
@@ -20,7 +20,7 @@ from bench.figures import Asked, Figures, measure
 from bench.server import CHROMIUM, Server
 from spmd_core.lab import Lab
 
-FOLD = {"width": 1400, "height": 900}
+FOLD: ViewportSize = {"width": 1400, "height": 900}
 LONGEST = 25  # words of a sentence
 # [text, y, whether it precedes the first figure] of each block of text
 TEXTS = """() => {
@@ -32,7 +32,7 @@ TEXTS = """() => {
   const blocks = new Map(), walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const element = node.parentElement;
-    if (!node.textContent.trim() || element.closest(none)) continue;
+    if (!node.textContent.trim() || element.closest(none) || !element.checkVisibility()) continue;
     const block = element.closest('p, li, h1, h2, h3, h4, summary, div') ?? element;
     const box = block.getBoundingClientRect();
     if (!box.height || !box.width) continue;
@@ -45,7 +45,7 @@ TEXTS = """() => {
 # texts that are wider than the element that hides what is beyond it
 CLIPPED = """() => [...document.querySelectorAll('[data-testid="stApp"] *')].filter(each => {
     const style = getComputedStyle(each);
-    return each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0
+    return each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 1
       && ['hidden', 'clip'].includes(style.overflowX) && each.innerText?.trim()
       && [...each.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())
       && !each.closest('[data-testid="stDataFrame"], input, select, [data-baseweb="select"]'); })
@@ -80,7 +80,7 @@ def in_full(page: Page) -> list[str]:
 
 def long_sentences(texts: list[str]) -> list[str]:
     """Sentences of more than LONGEST words."""
-    every = [part for text in texts for part in re.split(r"(?<=[.?!])\s+", text.strip())]
+    every = [part for text in texts for part in re.split(r"(?<=[.?!])\s+| · ", text.strip())]
     return [each for each in every if len(each.split()) > LONGEST]
 
 

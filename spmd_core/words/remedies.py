@@ -253,9 +253,8 @@ GUESSED = (
 
 
 TRIES = (
-    "Compiles up to 8 changes for each collective that keeps the device waiting for more than 2 % "
-    "of the time, until one removes it, and up to 24 more where none of these does. Where predictions do not tell the best "
-    "one from the program, both are timed side by side."
+    "Compiles changes for each collective that keeps the device waiting for over 2 % of the time: up "
+    "to 8, and 24 more where none removes it. Close ones are timed side by side."
 )
 NOTHING_WORTH = (
     "No collective keeps the device waiting for more than 2 % of the predicted time: nothing was "

@@ -68,6 +68,7 @@ SLOW = {
     "repeated_answers",
     "right_answers",
     "search_block",
+    "search_verdicts",
     "serving",
     "settling",
     "small_predictions",

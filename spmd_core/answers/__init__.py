@@ -26,6 +26,7 @@ from spmd_core.answers.measuring import (
     samples_table,
     series_table,
 )
+from spmd_core.answers.programs import ProgramRow, is_program, programs_table, programs_words
 from spmd_core.answers.sheet import (
     EMPTY,
     NONE,
@@ -57,6 +58,7 @@ __all__ = [
     "Cell",
     "Column",
     "Place",
+    "ProgramRow",
     "SearchRow",
     "Sheet",
     "StrategyRow",
@@ -70,6 +72,7 @@ __all__ = [
     "every_table",
     "fits_table",
     "hosts_table",
+    "is_program",
     "kept_ranking",
     "measuring_table",
     "memory_table",
@@ -78,6 +81,8 @@ __all__ = [
     "phases_table",
     "points_table",
     "program_lines",
+    "programs_table",
+    "programs_words",
     "ranking_table",
     "roofs_table",
     "samples_table",

@@ -5,6 +5,7 @@ compare with those of a baseline.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from spmd_core.answers import ProgramRow, is_program
 from spmd_core.base import refuse
 from spmd_core.results import Between, Result, RunSummary, apart, between, fastest_row
 from spmd_core.words import difference_rows
@@ -56,6 +57,12 @@ class Compared:
     rows: tuple[Between, ...]
 
     @property
+    def programs(self) -> list[ProgramRow]:
+        """The exported programs and own functions of the runs; none where one runs neither."""
+        rows = [_program_row(each) for each in self.subjects]
+        return rows if all(is_program(row.experiment) for row in rows) else []
+
+    @property
     def letters(self) -> dict[str, str]:
         """The letter of each run, by its id."""
         return {each.run: each.letter for each in self.subjects}
@@ -99,6 +106,14 @@ def check_compared(ids: Sequence[str], baseline: str | None) -> None:
         raise refuse(f"baseline {baseline}", "is none of the runs", f"use one of {', '.join(ids)}")
 
 
+def _program_row(each: Subject) -> ProgramRow:
+    result = each.result
+    if result is None or not result.strategies:
+        return ProgramRow(each.letter, each.summary.experiment.members[0].experiment, None)
+    name = each.fastest or next(iter(result.strategies))
+    return ProgramRow(each.letter, result.row(name).experiment, result.strategies[name])
+
+
 def _shared(one: Subject, other: Subject) -> list[str]:
     """Rows that both results have with a time."""
     if one.result is None or other.result is None:
@@ -119,8 +134,9 @@ def _between(one: Subject, row: str, base: Subject, base_row: str, count: int) -
 
 
 def _work(result: Result, row: str) -> tuple[object, ...]:
-    """What a row computes, whatever its sharding; of a training step its model."""
+    """What a row computes, whatever its sharding and version; of a training step its model."""
     experiment = result.row(row).experiment
     if experiment.plan:
         return (experiment.workload, experiment.option("model"))
-    return (experiment.workload, experiment.dims, experiment.dtype)
+    program = experiment.program or experiment.option("program")
+    return (experiment.workload, program, experiment.dims, experiment.dtype)

@@ -14,6 +14,8 @@ from spmd_core.answers import (
     Table,
     communicated,
     peak_bytes,
+    programs_table,
+    programs_words,
     strategy_rows,
     table_of,
     text,
@@ -67,6 +69,7 @@ def comparison_document(compared: Compared) -> Document:
         blocks.append(chart)
     blocks += [Heading("What differs in the experiments"), differences(compared)]
     for heading, table in (
+        ("Programs", programs_table(compared.programs)),
         ("Strategies", rows_table(compared)),
         ("Collectives per device", collectives_table(compared)),
     ):
@@ -76,7 +79,9 @@ def comparison_document(compared: Compared) -> Document:
 
 
 def verdict_sentences(compared: Compared) -> list[str]:
-    """How each run compares with the baseline; runs without a time are named."""
+    """How each run compares with the baseline, and whether their programs are the same; runs without
+    a time are named.
+    """
     names = {each.run: f"{each.letter}" for each in compared.subjects}
     titles = {
         each.run: row_title(each.result, each.fastest)
@@ -93,7 +98,8 @@ def verdict_sentences(compared: Compared) -> list[str]:
         for each in compared.answers
     ]
     timeless = [each.letter for each in compared.subjects if each.fastest is None]
-    return listed + [f"{letter} has no time to compare." for letter in timeless]
+    listed += [f"{letter} has no time to compare." for letter in timeless]
+    return listed + list(programs_words(compared.programs, compared.baseline.letter))
 
 
 def _seconds_of(compared: Compared, pair: Between) -> dict[str, float | None]:

@@ -26,6 +26,8 @@ from spmd_core.words.names import (
     workload_title,
 )
 
+_DIGITS = 12  # of a program's hash, as it is named before its owner names it
+
 
 def experiment_words(experiment: Experiment) -> str:
     """What is computed, how it is sharded and where, then whatever is not at its default; of a
@@ -122,6 +124,7 @@ def parts_words(experiment: Experiment) -> dict[str, str]:
     timing = experiment.timing
     parts = {
         "workload": workload_title(experiment.workload),
+        **({"program": experiment.program[:_DIGITS]} if experiment.program else {}),
         "target": experiment.target,
         "mesh": mesh_words(experiment.mesh),
         "dtype": experiment.dtype,
@@ -130,6 +133,7 @@ def parts_words(experiment: Experiment) -> dict[str, str]:
     parts |= {f"{dim} sharded over": listed(axes) for dim, axes in experiment.sharding if axes}
     for array, spec in experiment.overrides:
         parts[f"spec of {array}"] = _spec_words(spec)
+    parts |= {f"spec of {group}": _spec_words(spec) for group, spec in experiment.specs}
     parts |= {f"memory of {array}": kind for array, kind in experiment.memory}
     parts |= {f"values of {array}": str(draw) for array, draw in experiment.data}
     parts |= {name.replace("_", " "): str(value) for name, value in experiment.options}

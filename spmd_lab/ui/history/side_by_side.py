@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
+from spmd_core.answers import programs_table
 from spmd_core.reports import (
     FEWEST,
     MOST,
@@ -79,6 +80,9 @@ def draw(runs: Sequence[RunSummary]) -> None:
         draw_table(differences)
     else:
         st.caption("All of these runs are of the same experiment.")
+    if (programs := programs_table(compared.programs)).rows:
+        st.markdown("**Programs**")
+        draw_table(table_frame(programs))
     collectives = collectives_table(compared)
     if collectives.rows:
         st.markdown("**What differs in the collectives of the fastest strategies, per device**")

@@ -1,0 +1,125 @@
+"""Programs of runs beside one another: which are the same, and what differs in what they compile to."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from spmd_core.answers.sheet import Sheet, Table, count, number, size, text
+from spmd_core.answers.strategies import communicated, peak_bytes
+from spmd_core.base import bytes_text, count_text, number_text
+from spmd_core.experiment import Experiment, version_words
+from spmd_core.results import StrategyResult
+
+
+@dataclass(frozen=True)
+class ProgramRow:
+    """An exported program or a function of the user's own, as one run compiled it.
+
+    Attributes:
+      letter: the run's name in the comparison.
+      experiment: what was run.
+      outcome: its row that answers for the run.
+    """
+
+    letter: str
+    experiment: Experiment
+    outcome: StrategyResult | None
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The name of the function or workload, and a hash of its file."""
+        if program := self.experiment.exported:
+            return program.described.name, program.described.program
+        return self.experiment.workload, self.experiment.what.source or ""
+
+    @property
+    def words(self) -> str:
+        """Its name, and the version of its file."""
+        name, digest = self.identity
+        return name if self.experiment.exported else f"{name}, {version_words(digest)}"
+
+    @property
+    def peak(self) -> int | None:
+        """Peak bytes per device."""
+        return peak_bytes(self.outcome)
+
+    @property
+    def communicated(self) -> int | None:
+        """Bytes per device of all collectives."""
+        return communicated(self.outcome)
+
+    @property
+    def collectives(self) -> int | None:
+        """How many collectives a device executes."""
+        if self.outcome is None or self.outcome.collectives is None:
+            return None
+        counts = [each.count for each in self.outcome.collectives]
+        return None if None in counts else sum(each or 0 for each in counts)
+
+    @cached_property
+    def flops(self) -> int | None:
+        """FLOPs of its matrix products, over all devices: 2 per multiply-add."""
+        if program := self.experiment.exported:
+            return program.described.flops
+        operations = self.outcome and self.outcome.operations
+        if not operations:
+            return None
+        devices = prod(self.experiment.axis_sizes.values())
+        matmuls = (each for each in operations if each.kind == "matmul")
+        return devices * sum(2 * prod(each.sizes) * each.count for each in matmuls)
+
+
+PROGRAMS: Sheet[ProgramRow] = Sheet(
+    (
+        text("", lambda row: row.letter),
+        text("Program", lambda row: row.words),
+        number("FLOPs", lambda row: row.flops),
+        count("Collectives", lambda row: row.collectives),
+        size("Communicated per device", lambda row: row.communicated),
+        size("Peak per device", lambda row: row.peak),
+    )
+)
+
+
+def is_program(experiment: Experiment) -> bool:
+    """Returns True of an exported program and of a function of the user's own."""
+    return experiment.exported is not None or experiment.what.source is not None
+
+
+def programs_table(rows: Sequence[ProgramRow]) -> Table:
+    """Returns a row for each program, where they are several."""
+    several = len({row.identity for row in rows}) > 1
+    return PROGRAMS.table(rows if several else (), "document")
+
+
+def programs_words(rows: Sequence[ProgramRow], baseline: str) -> Iterator[str]:
+    """Yields a sentence for each program but that of the run with the letter `baseline`: whether it
+    is the same, and what differs.
+    """
+    for first, each in ((first, each) for first in rows for each in rows):
+        if first.letter != baseline or each is first:
+            continue
+        if each.identity == first.identity:
+            yield f"{each.letter} runs the same program as {first.letter} ({first.words})."
+            continue
+        kind = "version" if each.identity[0] == first.identity[0] else "program"
+        apart = list(_apart(each, first))
+        what = f": {', '.join(apart)}" if apart else ", alike in all that is known of both"
+        yield f"{each.letter} runs another {kind} ({each.words}) than {first.letter}{what}."
+
+
+def _apart(one: ProgramRow, other: ProgramRow) -> Iterator[str]:
+    """What one has more or less of."""
+    if None not in (one.collectives, other.collectives) and (
+        more := (one.collectives or 0) - (other.collectives or 0)
+    ):
+        yield f"{count_text(abs(more))} {'more' if more > 0 else 'fewer'} collectives"
+    for mine, theirs, what in (
+        (one.communicated, other.communicated, "communicated"),
+        (one.peak, other.peak, "memory"),
+    ):
+        if mine is not None and theirs is not None and mine != theirs:
+            yield f"{bytes_text(abs(mine - theirs))} {'more' if mine > theirs else 'less'} {what}"
+    if one.flops and other.flops and one.flops != other.flops:
+        yield f"{number_text(one.flops / other.flops)}× the FLOPs"

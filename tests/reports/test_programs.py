@@ -1,0 +1,103 @@
+"""Runs of several programs beside one another: two programs are not one experiment."""
+
+import jax
+import pytest
+
+from bench.exported import written
+from bench.values import result, strategy
+from spmd_core.answers import ProgramRow, is_program, programs_table, programs_words
+from spmd_core.experiment import parse_experiment, programs
+from spmd_core.lab import Lab
+from spmd_core.reports import Subject, compare_runs, comparison_json, plain_text
+from spmd_core.reports.comparison_document import comparison_document
+from spmd_core.results import StrategyResult
+from spmd_core.words import difference_rows
+from tests.ui.predictions import store
+
+ONE, OTHER = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb"
+MINE = """from spmd_core.declare import workload
+
+
+@workload(operands={{"x": ("rows",)}}, results={{"y": ("rows",)}}, defaults={{"rows": 8}})
+def mine(x):
+    return {factor} * x
+"""
+STRUCT = jax.ShapeDtypeStruct((64, 64), "float32")
+
+
+@pytest.fixture(scope="module")
+def files():
+    """A product of two matrices, and a product of three."""
+    arguments = {"x": STRUCT, "w": STRUCT}
+    return [written(f, arguments) for f in (lambda x, w: x @ w, lambda x, w: (x @ w) @ w)]
+
+
+def of(data, **changes):
+    program = programs.take(data).program
+    spec = {"workload": "program_file", "program": program, "mesh": {"x": 8}, "target": "cpu:8"}
+    return parse_experiment(spec | changes)
+
+
+def measured(count, peak, **rest):
+    collective = {"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": count}
+    return strategy(1e-5, collectives=[collective], memory_bytes={"peak": peak}, **rest)
+
+
+def compared(data_folder, one, other):
+    lab = Lab.open(data_folder, serve=False)
+    for run, (experiment, outcome) in {ONE: one, OTHER: other}.items():
+        store(data_folder, result({"auto": outcome}, run=run, experiment=experiment))
+    stored = {each.run: each for each in lab.history()}
+    return compare_runs([Subject(stored[run], lab.result(run)) for run in (ONE, OTHER)])
+
+
+def test_two_programs_differ_and_what_they_compile_to_is_said(data_folder, files):
+    one, other = of(files[0]), of(files[1])
+    assert [label for label, _ in difference_rows([one, other])] == ["program"]
+    found = compared(data_folder, (one, measured(2, 2**20)), (other, measured(5, 3 * 2**20)))
+    said = comparison_json(found)["sentences"]
+    name = other.exported.described.name
+    assert said[-1] == (
+        f"B runs another program ({name}) than A: 3 more collectives, 3.0 MiB more communicated, "
+        "2.0 MiB more memory, 2× the FLOPs."
+    )
+    assert "of different work" in found.answers[0].apart
+    text = plain_text(comparison_document(found))
+    assert said[-1] in " ".join(text.split()) and "same experiment" not in text
+    table = programs_table(found.programs)
+    assert [cell.value for cell in table.column("FLOPs")] == [2 * 64**3, 4 * 64**3]
+    assert [cell.value for cell in table.column("Collectives")] == [2, 5]
+
+
+def test_one_program_on_two_meshes_is_the_same_program(data_folder, files):
+    one, other = of(files[0]), of(files[0], mesh={"x": 4, "y": 2})
+    found = compared(data_folder, (one, measured(2, 1)), (other, measured(2, 1)))
+    said = comparison_json(found)["sentences"]
+    assert said[-1] == f"B runs the same program as A ({one.exported.described.name})."
+    assert not programs_table(found.programs).rows
+    assert "of different work" not in found.answers[0].apart
+
+
+def test_specs_of_a_program_are_a_difference(files):
+    one, other = of(files[0]), of(files[0], specs={"w": [None, "x"]})
+    assert one.id != other.id
+    assert [label for label, _ in difference_rows([one, other])] == ["spec of w"]
+
+
+def test_another_version_of_an_own_function_is_named(tmp_path, monkeypatch):
+    from spmd_core.experiment.workloads.own import files as own
+
+    path = tmp_path / "mine.py"
+    monkeypatch.setenv(own.VARIABLE, str(path))
+    rows = []
+    for letter, factor in (("A", "1"), ("B", "2")):
+        path.write_text(MINE.format(factor=factor))
+        experiment = parse_experiment({"workload": "mine", "target": "cpu:8", "mesh": {"x": 8}})
+        assert is_program(experiment)
+        matmul = {"kind": "matmul", "sizes": [8, 16, 32], "count": 1}
+        outcome = measured(2, 1, operations=[matmul])
+        rows.append(ProgramRow(letter, experiment, StrategyResult.model_validate(outcome)))
+    (said,) = programs_words(rows, "A")
+    assert said.startswith("B runs another version (mine, version ")
+    assert said.endswith(" of its file) than A, alike in all that is known of both.")
+    assert rows[0].flops == 8 * 2 * 8 * 16 * 32

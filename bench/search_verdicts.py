@@ -75,7 +75,7 @@ def denied(answer: Answer) -> list[str]:
         wrong += ["one that is faster is known"] if min(known) < first else []
     if "no other estimate" in said and min(left) < first:
         wrong.append("a lower estimate")
-    if "none of them faster" in said and any(value < first for value in left):
+    if "none of them to be faster" in said and any(value < first for value in left):
         wrong.append("a faster estimate")
     if said.startswith("Proven") and table.column("Known by")[0].text != "side by side":
         wrong.append("proven, and not side by side")

@@ -26,7 +26,7 @@ from spmd_core.answers.measuring import (
     samples_table,
     series_table,
 )
-from spmd_core.answers.programs import ProgramRow, is_program, programs_table, programs_words
+from spmd_core.answers.program_sheet import ProgramRow, is_program, programs_table, programs_words
 from spmd_core.answers.sheet import (
     EMPTY,
     NONE,

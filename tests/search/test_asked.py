@@ -210,14 +210,17 @@ def test_a_measured_time_is_not_set_against_an_estimate():
     )
     assert "not compared, since only it is an estimate" in words.why_not(answer, other)
     assert words.sure_words(answer) == (
-        "1 of 2 measured: nothing compared yet. 1 is only estimated, faster."
+        "1 of 2 measured: nothing compared yet. 1 is only estimated, to be faster."
     )
 
 
 @pytest.mark.parametrize(
     ("known", "said"),
     [
-        (1, "1 of 40 compiled: nothing compared yet. 39 are only estimated, none of them faster."),
+        (
+            1,
+            "1 of 40 compiled: nothing compared yet. 39 are only estimated, none of them to be faster.",
+        ),
         (
             4,
             "Predicted from the compiled program: no other of the 4 compiled is as good. 36 are on",

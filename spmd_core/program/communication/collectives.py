@@ -12,7 +12,7 @@ from spmd_core.program.communication.generic import generic, place_words
 from spmd_core.program.communication.parsed import Mesh, ParsedCollective, read
 from spmd_core.program.communication.reasons import Reasons
 from spmd_core.program.hlo.collective_ops import BETWEEN_SLICES, Site, sites
-from spmd_core.program.hlo.lines import File, op_name, source
+from spmd_core.program.hlo.lines import File, named_line, op_name, source
 from spmd_core.program.hlo.module import Instruction, Module, Shape
 from spmd_core.program.hlo.trip_counts import same_value
 from spmd_core.results import Collective, Part
@@ -45,7 +45,7 @@ def read_collectives(
     for site in sites(module):
         name = op_name(site, module, file)
         line = source(site, module, file)
-        one = read(site, module, mesh, positions, places, name, line)
+        one = read(site, module, mesh, positions, places, name, named_line(line, file))
         parts = parts_of(site, module, named)
         groups = _ids(one, module.device_count, positions, devices)
         why = reasons.why(one) if reasons else generic(one)

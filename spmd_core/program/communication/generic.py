@@ -11,7 +11,7 @@ class CollectiveFacts(Protocol):
     """The fields of a collective that its reason depends on: of a parsed or an estimated one.
 
     `wanted` is the kind that the program requested, `ring` the devices of each ring that a
-    collective matmul passes shards along, 0 for any other; `source` is `file:line`.
+    collective matmul passes shards along, 0 for any other; `source` names its line.
     """
 
     @property
@@ -60,17 +60,17 @@ def names(axes: tuple[str, ...]) -> str:
 
 
 def place_words(op_name: str | None, source: str | None) -> str:
-    """An operation by its named scope and its source line; "" where neither is known.
+    """An operation by its named scope and its source line, as `named_line` has it; "" where neither
+    is known.
 
-    >>> place_words("jit(program)/attention/dot_general", "attention_auto.py:31")
-    '`attention/dot_general` (line 31)'
+    >>> place_words("jit(program)/attention/dot_general", "step.py:31")
+    '`attention/dot_general` (step.py:31)'
     """
     scopes = dict.fromkeys(filter(None, map(_scope, merged_names(op_name or ""))))
-    line = f"line {source.rpartition(':')[2]}" if source else ""
     if not scopes:
-        return line
+        return source or ""
     scope = " and ".join(f"`{each}`" for each in list(scopes)[:_MOST_MERGED])
-    return f"{scope} ({line})" if line else scope
+    return f"{scope} ({source})" if source else scope
 
 
 def _scope(op_name: str) -> str:
@@ -102,7 +102,7 @@ def became(collective: CollectiveFacts) -> str:
 
 def by_itself(collective: CollectiveFacts, call: str) -> str:
     """The reason of a collective that the program calls, where its value is no operand."""
-    place = collective.source and f" (line {collective.source.rpartition(':')[2]})"
+    place = collective.source and f" ({collective.source})"
     is_backward = "transpose(" in (collective.op_name or "")
     who = "the backward pass of the program" if is_backward else "the program itself"
     return f"{who} calls {call} over {names(collective.axes)}{place or ''}"

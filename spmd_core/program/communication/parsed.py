@@ -26,7 +26,7 @@ class ParsedCollective:
 
     `groups`, int64 [groups, members], are positions in the program's device order (of a permute,
     pairs); `op_name` is the name that the program gives it; `ring` counts the devices of each ring
-    that a collective matmul passes shards along, 0 for any other; `source` is `file:line`.
+    that a collective matmul passes shards along, 0 for any other; `source` names its line.
     """
 
     site: Site

@@ -18,7 +18,7 @@ from spmd_core.program.communication.generic import (
     place_words,
 )
 from spmd_core.program.communication.parsed import ParsedCollective
-from spmd_core.program.hlo.lines import line_of
+from spmd_core.program.hlo.lines import line_of, named_line
 from spmd_core.program.hlo.module import Instruction, Module
 from spmd_core.program.hlo.requested import call_of
 from spmd_core.program.ir.text import file_name
@@ -158,8 +158,10 @@ class Reasons:
         return of_shards(each, f"the value of {by}" if by else "", to)
 
     def _named(self, each: Instruction) -> str:
-        file = file_name(self.experiment.workload, self.strategy)
-        return place_words(each.op_name, line_of(each, file))
+        program = self.experiment.exported
+        own = file_name(self.experiment.workload, self.strategy)
+        file = program.described.files if program else own
+        return place_words(each.op_name, named_line(line_of(each, file), file))
 
 
 def _sharded(dims: tuple[str, ...], spec: Spec) -> str:

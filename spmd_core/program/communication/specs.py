@@ -53,6 +53,5 @@ def _axes(spec: Spec) -> set[str]:
 
 
 def _words(moved: Reshard, constraint: str) -> str:
-    line = constraint.rpartition(":")[2]
-    asked = f", as the program's with_sharding_constraint on line {line} asks" if line else ""
+    asked = constraint and f", as the program's with_sharding_constraint at {constraint} asks"
     return f"`{moved.operand}`: {spec_code(moved.before)} -> {spec_code(moved.after)}{asked}"

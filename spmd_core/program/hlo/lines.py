@@ -31,6 +31,18 @@ def source(site: Site, module: Module, file: File) -> str | None:
     return place(frame) if frame else None
 
 
+def named_line(source: str | None, file: File) -> str | None:
+    """Returns how a sentence names a line: by its number in a program's one text, which is shown
+    beside it, and with its file in a program of several.
+
+    >>> named_line("layer_auto.py:31", "layer_auto.py"), named_line("step.py:31", ("a/step.py",))
+    ('line 31', 'step.py:31')
+    """
+    if source is None or not isinstance(file, str):
+        return source
+    return f"line {source.rpartition(':')[2]}"
+
+
 def source_frame(site: Site, module: Module, file: File) -> Frame | None:
     """The innermost frame of the program's own text that caused a collective; None if unknown."""
     return next(filter(None, (frame_of(each, file) for each in _located(site, module, file))), None)

@@ -232,7 +232,9 @@ def _estimates_words(answer: Answer) -> str:
     ahead = count_text(answer.faster_estimates) if answer.faster_estimates else "none"
     verb = "are" if left > 1 else "is"
     of_them = (
-        f", {ahead} of them {less}" if left > 1 else f", {'' if ahead == '1' else 'not '}{less}"
+        f", {ahead} of them to be {less}"
+        if left > 1
+        else f", {'' if ahead == '1' else 'not '}to be {less}"
     )
     return f"{count_text(left)} {verb} only estimated{of_them}."
 

@@ -65,6 +65,7 @@ def draw(run: str, strategy: str, key: str) -> None:
 def table(steps: list[Step]) -> list[dict[str, str]]:
     """A row per step, in the program's order, each with its line."""
     loops = any(step.inside for step in steps)
+    several = len({step.source.rpartition(":")[0] for step in steps if step.source}) > 1
     return [
         {
             "Value": words.value_words(step),
@@ -72,7 +73,7 @@ def table(steps: list[Step]) -> list[dict[str, str]]:
             "Sharded": words.sharded_words(step),
             "Per device": bytes_text(step.bytes),
             "Before it": words.before_words(step),
-            "Line": step.source.rpartition(":")[2] or "–",
+            "Line": step.source if several else step.source.rpartition(":")[2] or "–",
             "Source": step.code or "operand",
         }
         | ({"Inside": step.inside or "–"} if loops else {})

@@ -3,26 +3,28 @@
     python -m bench.clean_findings [--part K/N]
 
 40 clean training steps of plain JAX, Flax (linen and NNX), Equinox and Optax: the state is placed by
-rules, donated, and leaves as it came. Each is exported by the lines of docs/your_program.md and
-taken. Add a program to PROGRAMS; planted accidents belong beside it, as a second table and figure.
+rules, donated, and leaves as it came. Each is exported by the lines of docs/your_program.md, taken,
+and compiled for 8 simulated devices. Add a program to PROGRAMS; `bench.planted_accidents` has what
+is to be found.
 """
 
-import os
 from collections.abc import Callable
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+from bench.lost_batches import judged_experiment, taken  # isort: skip  # sets XLA's flags
 
 import optax
 from flax import nnx
 
 from bench import exported_steps as steps
+from bench.exported import abstract_mesh
 from bench.exported_steps import STEPS
 from bench.figures import Asked, Figures, measure, of_part
-from spmd_core.engine.exported.describe import describe, read
-from spmd_core.experiment import Program, findings
-from spmd_core.words.advice.programs import finding_words
+from spmd_core.experiment import findings
+from spmd_core.results import StrategyResult
+from spmd_core.words.advice.programs import compiled_findings, finding_words
 
 WIDTH = 512  # matrices of 1 MiB: findings begin at 64 KiB
+steps.MESH = abstract_mesh({"fsdp": 8})  # of steps that shard over one axis: a second would be idle
 steps.WIDTH, steps._ROWS, steps._TOKENS = WIDTH, steps._x(32, WIDTH), steps._x(32, 16, WIDTH)
 _ROWS, _TOKENS, _IMAGES = steps._ROWS, steps._TOKENS, steps._x(16, 16, 16, 3)
 OPTIMIZERS = {
@@ -57,11 +59,16 @@ COUNT = 40
 
 def main(asked: Asked, figures: Figures) -> None:
     """Take each, and count its findings."""
-    chosen, false = of_part(list(PROGRAMS.items())[:COUNT], asked.part), []
+    chosen, false = of_part(list(PROGRAMS.items())[:COUNT], asked.part), list[str]()
     for name, step in chosen:
-        described, _ = describe(read(step()))
-        program = Program(described, described.mesh)
+        experiment = taken(step())
+        program, judged = experiment.exported, judged_experiment(experiment)
+        assert program is not None
         false += [f"{name}: {finding_words(each, program)}" for each in findings(program)]
+        outcome = StrategyResult(
+            status="ok", lost_batch=judged.lost_batch, accidents=judged.accidents
+        )
+        false += [f"{name}: {each.sentence}" for each in compiled_findings(outcome)]
     figures.add(
         f"false findings, of {len(chosen)} clean programs",
         len(false),

@@ -21,7 +21,8 @@ def _placed(tree: Any) -> Any:
     """Abstract arrays, each sharded over `fsdp` along its first dim that divides, else replicated."""
 
     def place(leaf: Any) -> jax.ShapeDtypeStruct:
-        dim = next((at for at, size in enumerate(leaf.shape) if size % 4 == 0), None)
+        parts = dict(MESH.shape)["fsdp"]
+        dim = next((at for at, size in enumerate(leaf.shape) if size % parts == 0), None)
         spec = P() if dim is None else P(*[None] * dim, "fsdp")
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(MESH, spec))
 

@@ -25,9 +25,9 @@ from bench.figures import Asked, Figures, measure
 from spmd_core.engine.absent.lower import lower_experiment
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import Steps, execute, structs
-from spmd_core.engine.shardings import compiler_options, lost_batch_of
+from spmd_core.engine.shardings import compiler_options, judged_of
 from spmd_core.experiment import Experiment, parse_experiment, programs
-from spmd_core.results import LostBatch
+from spmd_core.results import Judged, LostBatch
 from spmd_core.script import program_text
 
 ROWS, LENGTH, VOCABULARY = 32, 32, 512
@@ -116,16 +116,16 @@ def taken(data: bytes, target: str = "cpu:8") -> Experiment:
 def judged(data: bytes, target: str = "cpu:8") -> tuple[Experiment, LostBatch | None]:
     """The experiment of a file, and where its compiled program loses the batch."""
     experiment = taken(data, target)
-    return experiment, judged_experiment(experiment)
+    return experiment, judged_experiment(experiment).lost_batch
 
 
-def judged_experiment(experiment: Experiment) -> LostBatch | None:
-    """Where the compiled program of an experiment loses the batch."""
+def judged_experiment(experiment: Experiment) -> Judged:
+    """What is known against the compiled program of an experiment."""
     with dump_folder() as folder:
         steps = Steps(lambda phase: None)
         lowered = _lowered(experiment, steps)
         lowered.compile(compiler_options={**compiler_options(folder)})
-        return lost_batch_of(experiment, folder)
+        return judged_of(experiment, folder)
 
 
 def _lowered(experiment: Experiment, steps: Steps) -> Any:
@@ -144,7 +144,7 @@ def main(asked: Asked, figures: Figures) -> None:
         false += [name] if judged(decoder.exported(is_constrained=True))[1] else []
         if lost and lost.places:
             specs = {f"@{each.source}": _json(each.spec) for each in lost.places[:1]}
-            left += [name] if judged_experiment(experiment.vary(specs=specs)) else []
+            left += [name] if judged_experiment(experiment.vary(specs=specs)).lost_batch else []
     on_tpu = [n for n in ON_TPU if judged(PLANTED[n].exported(), "tpu:v5e:2x4")[1] is None]
     count = len(PLANTED)
     figures.add("lost batches found, of 10", count - len(missed), least=10, note=", ".join(missed))

@@ -56,7 +56,7 @@ elif pressed:
     live.ask("programs", experiment)
 if status := live.follow("programs", experiment, run, at_work):
     result.after(status)
-result.before(program)
+result.before(program, result.compiled_of(status, experiment))
 if not refusal and not misfit:
     better.draw(experiment)
 with st.expander("Another program"):

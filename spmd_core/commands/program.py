@@ -1,16 +1,27 @@
 """Takes a program that `jax.export` wrote, and prints what each device holds of it, and what in it
-is hardly meant.
+is hardly meant: by its file, and with a target as it is compiled for that.
 """
 
 import json
+import signal
+import sys
 from argparse import Namespace
 from pathlib import Path
 
 from spmd_core.base import bytes_text, mesh_text, read_file, refuse, shorten
 from spmd_core.commands.printed.table import table
-from spmd_core.experiment import Held, Program, programs, shape_text
+from spmd_core.commands.run import ended_words
+from spmd_core.commands.waiting import interrupt, run_to_end
+from spmd_core.experiment import Described, Held, Program, parse_experiment, programs, shape_text
 from spmd_core.lab import Lab
-from spmd_core.words import findings_lines, held_spec, program_headline, program_json
+from spmd_core.results import StepFinding, StrategyResult
+from spmd_core.words import (
+    compiled_findings,
+    findings_lines,
+    held_spec,
+    program_headline,
+    program_json,
+)
 
 ARGUMENTS = {
     "file": {"metavar": "FILE", "nargs": "?", "help": "what `Exported.serialize()` returned"},
@@ -19,6 +30,7 @@ ARGUMENTS = {
         "help": "instead: the steps that the files of SPMD_LAB_WORKLOADS declare with a mesh",
     },
     "--name": {"default": "", "help": "how it is called in lists"},
+    "--target": {"help": "compile it for this target, and judge the compiled program too"},
 }
 
 
@@ -26,6 +38,8 @@ def main(arguments: Namespace) -> int:
     """Take the program, or those that are declared, and print them."""
     if arguments.declared == (arguments.file is not None):
         raise refuse("program", "takes a FILE or --declared", "give one of them")
+    if arguments.declared and arguments.target:
+        raise refuse("--target with --declared", "means nothing", "give one FILE")
     if arguments.declared:
         return _declared(arguments)
     path = Path(arguments.file)
@@ -36,18 +50,44 @@ def main(arguments: Namespace) -> int:
         raise refuse(
             f"file {shorten(arguments.file)}", f"cannot be read ({reason.lower()})", programs.HOW
         ) from None
-    described = Lab.open(serve=False).take_program(data, arguments.name or path.stem)
-    program = Program(described, described.mesh)
+    lab = Lab.open(serve=False)
+    program = _on_mesh(lab.take_program(data, arguments.name or path.stem))
+    compiled = _compiled(lab, program, arguments.target) if arguments.target else None
+    found = compiled_findings(compiled) if compiled else ()
     if arguments.json:
-        print(json.dumps(program_json(program)))
-        return 0
-    print("\n".join(_lines(program)))
-    return 0
+        print(json.dumps(program_json(program, found)))
+    else:
+        print("\n".join(_lines(program, found)))
+    return 1 if arguments.target and compiled is None else 0
+
+
+def _on_mesh(described: Described) -> Program:
+    return Program(described, described.mesh)
+
+
+def _compiled(lab: Lab, program: Program, target: str) -> StrategyResult | None:
+    """The program compiled for a target; None where it was not, with the reason on stderr."""
+    given = {"workload": "program_file", "program": program.described.program, "target": target}
+    mesh = {"mesh": dict(program.mesh)} if program.mesh else {}
+    signal.signal(signal.SIGTERM, interrupt)
+    experiment = parse_experiment(given | mesh)
+    is_here = not experiment.place.is_absent
+    status, _ = run_to_end(lab, experiment, compile_only=is_here)
+    result = lab.result(status.run)
+    (outcome,) = result.strategies.values() if result else (None,)
+    if is_here:
+        lab.delete([status.run])  # which is in no list
+    if outcome is not None and outcome.status == "ok":
+        return outcome
+    error = outcome.error if outcome else None
+    why = error.message if error else ended_words(status, result)
+    print(f"not compiled for {target}: {' '.join(why.split())}", file=sys.stderr)
+    return None
 
 
 def _declared(arguments: Namespace) -> int:
     taken = Lab.open(serve=False).take_declared_programs()
-    listed = [Program(described, described.mesh) for described in taken]
+    listed = list(map(_on_mesh, taken))
     if arguments.json:
         print(json.dumps([program_json(program) for program in listed]))
     else:
@@ -57,13 +97,14 @@ def _declared(arguments: Namespace) -> int:
     return 0
 
 
-def _lines(program: Program) -> list[str]:
+def _lines(program: Program, compiled: tuple[StepFinding, ...] = ()) -> list[str]:
     rows = [("argument", "shape", "dtype", "spec", "a device", "copies")]
     rows += [_row(each) for each in program.arguments()]
     return [
         f"{program.described.name}: {program_headline(program)}",
         *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
         *(f"{kind}: {sentence}" for kind, sentence in findings_lines(program)),
+        *(f"{each.kind}: {each.sentence}" for each in compiled),
         "",
         *table(rows, numbers=(4, 5)),
         "",

@@ -49,16 +49,16 @@ def interrupt(number: int, frame: object) -> NoReturn:
 
 
 def run_to_end(
-    lab: Lab, experiment: Experiment, timeout_s: float | None = None
+    lab: Lab, experiment: Experiment, timeout_s: float | None = None, compile_only: bool = False
 ) -> tuple[RunStatus, bool]:
     """Queue a run and wait until it is over, with its progress on a terminal; its status, and
     whether a signal cancelled it.
 
-    After `timeout_s` it is cancelled too.
+    After `timeout_s` it is cancelled too. `compile_only`: as of `Lab.submit`.
     """
     shown = _show if sys.stderr.isatty() else None
     with Stops() as stops:
-        run = lab.submit(experiment)
+        run = lab.submit(experiment, compile_only=compile_only)
         status = wait(lab, run, timeout_s, shown, lambda: stops.came)
         if not status.is_over:
             lab.cancel(run)

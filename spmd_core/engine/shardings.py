@@ -4,6 +4,7 @@ the compiler writes of a compile of its own; the program that is timed is left a
 
 import linecache
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from spmd_core.base import LabError
 from spmd_core.engine.exported.lower import quoted_files
 from spmd_core.engine.trial import Trial
-from spmd_core.experiment import STRATEGIES, Experiment
+from spmd_core.experiment import STRATEGIES, Experiment, Program
 from spmd_core.machine import dump_folder
 from spmd_core.program import (
     NAME,
@@ -20,7 +21,7 @@ from spmd_core.program import (
     Origins,
     ProgramNames,
     Record,
-    lost_batch,
+    judged,
     parse_module,
     steps_of,
     with_origins,
@@ -28,7 +29,7 @@ from spmd_core.program import (
 from spmd_core.results import (
     Collective,
     Event,
-    LostBatch,
+    Judged,
     NoOrigin,
     NoShardings,
     Phase,
@@ -39,6 +40,7 @@ from spmd_core.results import (
 # The passes that propagate: Shardy's, and XLA's own where Shardy is off. The last is a flag of
 # Shardy's: write the record of the propagation.
 PASSES = "shardy-xla|sharding-propagation|shardy-verbose"
+_ELEMENTS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}  # of weights, as in HLO
 _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
 _RECORD = ("shardy/*/01.before_propagation.mlir", "shardy/*/02.after_propagation.mlir")
 MOST_BYTES = 32 * 2**20  # of a record that is read, about 20 s of reading
@@ -149,27 +151,30 @@ def _record(folder: Path, names: ProgramNames) -> Record | None:
     return Record(parse_module(text), before, after, names)
 
 
-def lost_batch_of(experiment: Experiment, folder: Path) -> LostBatch | None:
-    """Where a program loses its batch, by what a compile has written to a folder; None where it
-    keeps it, or nothing was written.
+def judged_of(experiment: Experiment, folder: Path) -> Judged:
+    """What is known against an exported program, by what a compile has written to a folder; nothing
+    where nothing was written.
     """
     if (program := experiment.exported) is None:
-        return None
-    described = program.described
-    return lost_batch_in(folder, experiment.mesh, described.batch, described.files)
+        return Judged()
+    return judged_in(folder, program, program.described.files)
 
 
-def lost_batch_in(
-    folder: Path, mesh: Mesh, batch: Sequence[int], own: tuple[str, ...]
-) -> LostBatch | None:
-    """The same of a program whose arguments numbered `batch` are its batch, with its `own` files."""
-    files = _written(folder)
-    if not batch or not files:
-        return None
+def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
+    """The same of a program on its mesh, with its `own` source files."""
+    files, described = _written(folder), program.described
+    if not files:
+        return Judged()
+    held = Counter[str]()
+    for each in program.arguments():
+        held[each.leaf.dtype] += each.bytes if each.leaf in described.weights else 0
+    weights = _ELEMENTS.get(max(held, key=lambda dtype: held[dtype], default=""), "")
     try:
-        return lost_batch(parse_module(files[0].read_text()), mesh, batch, own)
+        return judged(
+            parse_module(files[0].read_text()), program.mesh, described.batch, own, weights
+        )
     except LabError:  # a reader that meets what it does not know costs no run
-        return None
+        return Judged()
 
 
 def _written(folder: Path) -> list[Path]:

@@ -24,7 +24,7 @@ from spmd_core.results import (
     Failure,
     HostTime,
     Imprecise,
-    LostBatch,
+    Judged,
     MemoryBytes,
     Operation,
     Prediction,
@@ -35,6 +35,8 @@ from spmd_core.results import (
 )
 
 MAX_MESSAGE_CHARACTERS = 2000
+
+NOT_JUDGED = Judged()
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ class Trial:
     memory_bytes: MemoryBytes | None = None
     # on attached TPUs and GPUs: the cost model's estimate of the program that is timed
     prediction: Prediction | None = None
-    lost_batch: LostBatch | None = None
+    judged: Judged = NOT_JUDGED
     lowered: Any = None  # of which `compiled` was compiled
     trace: Trace | None = None
     operands: dict[str, ArrayReport] = field(default_factory=dict)

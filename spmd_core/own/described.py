@@ -1,12 +1,12 @@
 """The description of a compiled step: facts of its compile with their sentences and source lines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from spmd_core.base import package_version
 from spmd_core.experiment import Held
 from spmd_core.own.sources import line_of
 from spmd_core.results import CompiledStep, StepCollective, StepDescription, StepFinding
-from spmd_core.words import lost_batch_words, step_arrays, step_findings
+from spmd_core.words import compiled_findings, step_arrays, step_findings
 
 _PACKAGES = ("jax", "jaxlib", "libtpu", "spmd-lab")
 
@@ -15,7 +15,7 @@ def describe(step: CompiledStep) -> StepDescription:
     """A step as every reader has it."""
     program = step.program
     arguments = program.arguments()
-    held = step.memory_bytes
+    held, unnamed = step.memory_bytes, tuple(_unnamed(step, arguments))
     return StepDescription(
         function=step.described.function,
         versions={name: version for name in _PACKAGES if (version := package_version(name))},
@@ -26,7 +26,11 @@ def describe(step: CompiledStep) -> StepDescription:
         collectives=None if step.collectives is None else tuple(map(_quoted, step.collectives)),
         arguments=step_arrays(arguments),
         outputs=step_arrays(program.outputs()),
-        findings=(*_lost(step), *_unnamed(step, arguments), *step_findings(program)),
+        findings=(
+            *_compiled(step, {each.path for each in unnamed}),
+            *unnamed,
+            *step_findings(program),
+        ),
         peak_bytes=held and held.peak,
         capacity_bytes=step.capacity_bytes,
         memory_bytes=held,
@@ -41,12 +45,12 @@ def _quoted(each: StepCollective) -> StepCollective:
     return each.model_copy(update={"source": source, "line": line})
 
 
-def _lost(step: CompiledStep) -> Iterator[StepFinding]:
-    if (lost := step.lost_batch) is not None:
-        sentence = lost_batch_words(lost)
-        yield StepFinding(
-            kind="lost_batch", path=lost.source, bytes_per_device=0, sentence=sentence
-        )
+def _compiled(step: CompiledStep, unnamed: Set[str]) -> tuple[StepFinding, ...]:
+    """What the compiled program does by accident; that an axis which no spec names repeats work is
+    no second finding.
+    """
+    others = tuple(each for each in step.accidents if not unnamed & {*each.axes})
+    return compiled_findings(step.model_copy(update={"accidents": others}))
 
 
 def _unnamed(step: CompiledStep, arguments: tuple[Held, ...]) -> Iterator[StepFinding]:

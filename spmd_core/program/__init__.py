@@ -41,7 +41,7 @@ from spmd_core.program.hlo.replica_groups import axes_of, parse_pairs
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.hlo.text import parse_module
 from spmd_core.program.hlo.trip_counts import trip_count
-from spmd_core.program.ir.batch import lost_batch
+from spmd_core.program.ir.accidents import judged
 from spmd_core.program.ir.diff import MOST_LINES, DiffRow, TextDifference, compare, short
 from spmd_core.program.ir.reading import Match, find, read_text, spans_of
 from spmd_core.program.ir.shardings import NAME, steps_of
@@ -94,9 +94,9 @@ __all__ = [
     "is_done",
     "is_file",
     "is_ring",
+    "judged",
     "kind_of",
     "kind_words",
-    "lost_batch",
     "made_from",
     "merged_names",
     "parse_module",

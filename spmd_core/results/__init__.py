@@ -144,6 +144,8 @@ from spmd_core.results.runs.states import (
     lane_of_target,
 )
 from spmd_core.results.shardings import (
+    Accident,
+    Judged,
     LostBatch,
     LostValue,
     NoShardings,
@@ -197,6 +199,7 @@ __all__ = [
     "TEXT",
     "TIMING",
     "TINY",
+    "Accident",
     "Arithmetic",
     "ArrayReport",
     "AxisOrigin",
@@ -227,6 +230,7 @@ __all__ = [
     "Fit",
     "HostTime",
     "Imprecise",
+    "Judged",
     "Judgement",
     "Labels",
     "Lines",

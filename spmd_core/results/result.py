@@ -12,7 +12,7 @@ from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.prediction import SAME_PROGRAM, Estimate, Prediction, StoredFact
-from spmd_core.results.shardings import LostBatch, Shardings
+from spmd_core.results.shardings import Accident, LostBatch, Shardings
 from spmd_core.results.trace import Trace
 from spmd_core.results.verdicts import Ratio
 
@@ -152,6 +152,9 @@ class HostTime(Frozen):
     median_s: float
 
 
+_OF_EXPORTED = ("lost_batch", "accidents")
+
+
 class StrategyResult(Frozen):
     """One strategy of a run. Sample i of every strategy belongs to round i."""
 
@@ -184,6 +187,7 @@ class StrategyResult(Frozen):
     # of a compile-only target: all facts of the compiled module
     prediction: Prediction | None = None
     lost_batch: LostBatch | None = None  # of an exported program that was compiled
+    accidents: tuple[Accident, ...] = ()  # the same
     operands: dict[str, ArrayReport] = {}
     outputs: dict[str, ArrayReport] = {}
     printed: dict[str, str] = {}  # what a small program reports besides arrays
@@ -210,7 +214,7 @@ class StrategyResult(Frozen):
     def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what only exported programs have, where there is none."""
         data = fields(self)
-        return {name: value for name, value in data.items() if value or name != "lost_batch"}
+        return {name: value for name, value in data.items() if value or name not in _OF_EXPORTED}
 
     @property
     def processes(self) -> int:

@@ -1,6 +1,7 @@
 """The sharding of every value of a program, from its operands to its results."""
 
 from enum import StrEnum
+from typing import Literal
 
 from spmd_core.base import Frozen
 
@@ -80,3 +81,26 @@ class LostBatch(Frozen):
     work: float
     share: float
     places: tuple[LostValue, ...] = ()
+
+
+class Accident(Frozen):
+    """Something that a compiled program does and its author hardly meant, at a source line.
+
+    `share`: of a device's matmul FLOPs. `work`: a device's over what it were without. `bytes`: per
+    device.
+    """
+
+    kind: Literal["repeated_work", "wide_products", "constant", "gathered_whole"]
+    axes: tuple[str, ...] = ()
+    source: str = ""  # file:line; "" where no line of the program's own is known
+    share: float = 0.0
+    work: float = 1.0
+    bytes: int = 0
+    dtype: str = ""
+
+
+class Judged(Frozen):
+    """What is known against a compiled program."""
+
+    lost_batch: LostBatch | None = None
+    accidents: tuple[Accident, ...] = ()

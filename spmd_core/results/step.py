@@ -12,7 +12,7 @@ from spmd_core.experiment import Described, Mesh, Program, Spec
 from spmd_core.results.collective import CollectiveKind
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import MemoryBytes
-from spmd_core.results.shardings import LostBatch
+from spmd_core.results.shardings import Accident, LostBatch
 
 SCHEMA = 1
 
@@ -90,6 +90,7 @@ class CompiledStep(Frozen):
     predicted_s: Estimate | None = None
     fits: bool | None = None
     lost_batch: LostBatch | None = None
+    accidents: tuple[Accident, ...] = ()
     warnings: tuple[str, ...] = ()
     callbacks: tuple[tuple[str, int], ...] = ()
 

@@ -22,6 +22,7 @@ from spmd_core.words.advice.models import (
 from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
 from spmd_core.words.advice.origins import set_by_words
 from spmd_core.words.advice.programs import (
+    compiled_findings,
     findings_lines,
     held_spec,
     lost_batch_words,
@@ -285,6 +286,7 @@ __all__ = [
     "compact",
     "compared",
     "compile_words",
+    "compiled_findings",
     "confirmation",
     "convention_words",
     "coordinate_texts",

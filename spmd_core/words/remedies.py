@@ -193,7 +193,8 @@ def _nothing_words(nothing: Nothing, base: Experiment, each: Collective) -> str:
         takes = _timed(nothing.measured_s, nothing.ratio) or f"predicted {_times(predicted)}"
         if nothing.experiment is not None:
             doubt = "" if is_timed else ", which predictions of this machine do not tell apart"
-            return f"{change}: no {what_words(each)}; {takes}{doubt}{others}"
+            what = "no" if best.removes else "less waiting for the"
+            return f"{change}: {what} {what_words(each)}; {takes}{doubt}{others}"
         lead = f"{needs}; " if needs else ""
         slower = change.removeprefix("try ") if base.plan else f"to {change}"
         return (

@@ -17,7 +17,7 @@ from spmd_core.results import (
 )
 from spmd_core.words import runs, strategies, traces
 from spmd_core.words.advice.next import next_step
-from spmd_core.words.advice.programs import lost_batch_words
+from spmd_core.words.advice.programs import compiled_findings
 from spmd_core.words.facts import (
     DISPATCH_BOUND,
     DISPATCH_FACTOR,
@@ -81,8 +81,8 @@ def _strategy(result: Result, name: str) -> StrategyResult:
         update["notes"] = tuple(_notes(outcome, experiment))
     if outcome.prediction is not None:
         predicted = _predicted(outcome.prediction, experiment)
-        if outcome.facts is None and outcome.lost_batch:  # predicted alone
-            notes = (lost_batch_words(outcome.lost_batch), *predicted.notes)
+        if outcome.facts is None:  # predicted alone
+            notes = (*(each.sentence for each in compiled_findings(outcome)), *predicted.notes)
             predicted = predicted.model_copy(update={"notes": notes})
         update["prediction"] = predicted
     return outcome.model_copy(update=update)
@@ -90,8 +90,7 @@ def _strategy(result: Result, name: str) -> StrategyResult:
 
 def _notes(outcome: StrategyResult, experiment: Experiment) -> Iterator[str]:
     yield from map(fact_words, outcome.facts or ())
-    if outcome.lost_batch:
-        yield lost_batch_words(outcome.lost_batch)
+    yield from (each.sentence for each in compiled_findings(outcome))
     if outcome.wrong:
         yield "wrong values: not ranked"
     if loose := outcome.imprecise:

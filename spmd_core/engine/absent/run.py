@@ -20,7 +20,7 @@ from spmd_core.engine.absent.topology import compiled_program, explain, schedule
 from spmd_core.engine.absent.topology_devices import describe
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps, forget_now_and_then
-from spmd_core.engine.shardings import blamed, compiler_options, lost_batch_of, names_of, of_folder
+from spmd_core.engine.shardings import blamed, compiler_options, judged_of, names_of, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Mesh, Row, own_flags
@@ -175,7 +175,7 @@ def _predict(
         texts["hlo"] = answer.text
         if not STRATEGIES[strategy].is_single_device:
             answer, texts[SHARDINGS] = _with_shardings(answer, experiment.mesh, ahead.file, folder)
-        lost = lost_batch_of(experiment, folder)
+        judged = judged_of(experiment, folder)
         facts = _facts(row, study, steps, answer.text) | {"elapsed_s": clock() - started}
         steps.phase("price")
         answer = replace(answer, facts=facts)
@@ -196,7 +196,7 @@ def _predict(
         phases_s=Phases(**steps.seconds),
         predicted_s=prediction.predicted_s,
         prediction=prediction,
-        lost_batch=lost,
+        **dict(judged),
         memory_bytes=_memory(prediction),
         collectives=prediction.collectives if prediction.fits else None,
         warnings=warnings,

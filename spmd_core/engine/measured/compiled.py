@@ -9,7 +9,7 @@ from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.lower import Steps, execute, forget_now_and_then, structs
 from spmd_core.engine.measured.prepare import host_bytes, memory_bytes, price, read_program
 from spmd_core.engine.measured.report import strategy_result
-from spmd_core.engine.shardings import dump_options, lost_batch_of
+from spmd_core.engine.shardings import dump_options, judged_of
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.trial import Trial, device_order
 from spmd_core.experiment import STRATEGIES, Experiment
@@ -69,7 +69,7 @@ def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]
             traced = steps("trace", lambda: names["program"].trace(*shapes))
             lowered = steps("lower", traced.lower)
             program = steps("compile", lambda: lowered.compile(compiler_options=options))
-        trial.lost_batch = lost_batch_of(experiment, folder)
+        trial.judged = judged_of(experiment, folder)
         trial.phases_s, trial.warnings = steps.seconds, compiler_warnings(log[0])
         read_program(trial, experiment, program, order, folder)
     trial.memory_bytes = memory_bytes(program, host_bytes(shapes))

@@ -21,7 +21,7 @@ from spmd_core.engine.measured.place import array_report
 from spmd_core.engine.members import MEET_S, alike, nothing, on_host, shared_failure
 from spmd_core.engine.operands import Operands
 from spmd_core.engine.room import check_room
-from spmd_core.engine.shardings import blamed, dump_options, lost_batch_of, names_of
+from spmd_core.engine.shardings import blamed, dump_options, judged_of, names_of
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.timing import Timed, block
 from spmd_core.engine.trial import Trial, device_order
@@ -157,7 +157,7 @@ def _lowered(
     with dump_folder() as folder:
         options = _options(experiment) | dump_options(experiment, trial.strategy, folder)
         lowered = look(trial.texts["program"], names, operands, tell, options or None)
-        trial.lost_batch = lost_batch_of(experiment, folder)
+        trial.judged = judged_of(experiment, folder)
         trial.texts, trial.warnings = lowered.texts, lowered.warnings
         trial.phases_s = lowered.seconds
         if lowered.compiled is not None:

@@ -44,7 +44,7 @@ def strategy_result(
         memory_bytes=trial.memory_bytes,
         predicted_s=trial.prediction.predicted_s if trial.prediction else None,
         prediction=trial.prediction,
-        lost_batch=trial.lost_batch,
+        **dict(trial.judged),
         trace=trial.trace,
         operands=trial.operands,
         outputs=trial.outputs,

@@ -84,6 +84,7 @@ def _absent(experiment: Experiment) -> CompiledStep:
         predicted_s=outcome.predicted_s,
         fits=prediction.fits,
         lost_batch=outcome.lost_batch,
+        accidents=outcome.accidents,
         warnings=outcome.warnings,
     )
 

@@ -18,7 +18,7 @@ from spmd_core.engine.exported.describe import mesh_of
 from spmd_core.engine.exported.leaves import paths_tree, written_leaves
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.measured.prepare import memory_bytes, places_of
-from spmd_core.engine.shardings import compiler_options, lost_batch_in, of_folder
+from spmd_core.engine.shardings import compiler_options, judged_in, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.step.callbacks import callbacks_of
 from spmd_core.engine.step.instead import instead
@@ -36,7 +36,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.machine import dump_folder
 from spmd_core.program import Reasons, read_collectives, with_specs, with_warnings
-from spmd_core.results import CompiledStep
+from spmd_core.results import CompiledStep, Judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,10 @@ def facts_of(made: Made, program: Program) -> CompiledStep:
         reasons=Reasons(ProgramLayout(program), "auto", module) if mesh else None,
     )
     collectives = with_warnings(collectives, made.warnings)
-    lost = None
+    judged = Judged()
     if len(order) > 1:
         collectives = with_specs(collectives, of_folder(made.folder, mesh, collectives, files))
-        lost = lost_batch_in(made.folder, mesh, program.described.batch, files)
+        judged = judged_in(made.folder, program, files)
     return CompiledStep(
         described=program.described,
         mesh=mesh,
@@ -138,7 +138,7 @@ def facts_of(made: Made, program: Program) -> CompiledStep:
         target=order[0].platform,
         collectives=step_collectives(module, collectives, files),
         memory_bytes=memory_bytes(made.compiled),
-        lost_batch=lost,
+        **dict(judged),
         warnings=made.warnings,
     )
 

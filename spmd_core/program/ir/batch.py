@@ -3,23 +3,23 @@ left it, until a mesh axis that sharded one of them shards it no more.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from spmd_core.program.hlo.lines import File, frame_of, place
-from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module
+from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module, Shape
 from spmd_core.program.hlo.sharding_attributes import Mesh
-from spmd_core.program.hlo.trip_counts import trip_count
-from spmd_core.program.ir.needed import numbers
+from spmd_core.program.ir.flow import Flow
 from spmd_core.program.ir.passed import Labels, passed
+from spmd_core.program.ir.products import EVEN, LOST, OWN, PRODUCTS, Products
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
 from spmd_core.results import LostBatch, LostValue
 
 SMALLEST = 2**16  # bytes over all devices: a smaller value costs nothing that matters
 SHARE = 0.05  # of the program's matmul FLOPs that are computed with the batch lost
+DROPPED = 0.5  # the same where a constraint drops it: an axis that names no dim of the value
 MOST_PLACES = 4
-_ROUNDS = 3  # in which what a loop carries is settled
-_CALLS = ("call", "conditional")
+_NOT_JUDGED = ("parameter", "tuple", "while", "call", "conditional")
 _BACKWARD = "transpose("  # in the op names of a backward pass: those lines are JAX's
 
 
@@ -32,27 +32,32 @@ def lost_batch(module: Module, mesh: Mesh, batch: Sequence[int], file: File) -> 
         batch: numbers of the entry's parameters that hold the batch.
         file: the program's own source files.
     """
-    walk = _Walk(module, mesh)
-    entry = module.entry
+    for is_meant, least in ((True, SHARE), (False, DROPPED)):
+        walk = _walked(module, mesh, batch, is_meant)
+        costly = {each for each, is_large in walk.products.items() if is_large}
+        sums = Products(module, mesh, costly & walk.lost.keys(), file).computation(module.entry)
+        named = [(each, frame) for each in walk.first if (frame := frame_of(each.at, file))]
+        if named and sums[LOST] >= least * sums[EVEN]:
+            first, frame = named[0]
+            return LostBatch(
+                axes=first.axes,
+                source=place(frame),
+                work=sums[OWN] * math.prod(size for _, size in mesh) / sums[EVEN],
+                share=sums[LOST] / sums[EVEN],
+                places=_places(walk, file),
+            )
+    return None
+
+
+def _walked(module: Module, mesh: Mesh, batch: Sequence[int], is_meant: bool) -> "_Walk":
+    walk, entry = _Walk(module, mesh, is_meant), module.entry
     given: list[list[Labels]] = []
     for number, each in enumerate(entry.parameters):
         sharding = sharding_of(each, entry, mesh)
         held = sharding.spec if sharding and number in batch else ((),) * len(each.shape.dims)
         given.append([walk.moving(held)])
     walk.computation(entry, given)
-    work = _Work(module, mesh, walk.lost)
-    even, own, without = work.computation(entry)
-    named = [(each, frame) for each in walk.first if (frame := frame_of(each.at, file))]
-    if not named or without < SHARE * even:
-        return None
-    first, frame = named[0]
-    return LostBatch(
-        axes=first.axes,
-        source=place(frame),
-        work=own * math.prod(size for _, size in mesh) / even,
-        share=without / even,
-        places=_places(walk, file),
-    )
+    return walk
 
 
 @dataclass(frozen=True)
@@ -62,74 +67,59 @@ class _Lost:
     labels: Labels
 
 
-@dataclass
-class _Walk:
+class _Walk(Flow[Labels]):
     """Follows the batch's dims: `lost` are the values that have lost an axis, by name, `first` those
-    that are computed of values that have it, `kept_at` gathers and loop carries.
+    that are computed of values that have it, `kept_at` gathers, loop carries and constraints.
     """
 
-    module: Module
-    mesh: Mesh
-    lost: dict[str, _Lost] = field(default_factory=dict)
-    first: list[_Lost] = field(default_factory=list)
-    kept_at: dict[str, _Lost] = field(default_factory=dict)
+    def __init__(self, module: Module, mesh: Mesh, is_meant: bool) -> None:
+        super().__init__(module)
+        self.mesh, self.is_meant = mesh, is_meant
+        self.lost: dict[str, _Lost] = {}
+        self.first: list[_Lost] = []
+        self.kept_at: dict[str, _Lost] = {}
+        self.products: dict[str, bool] = {}  # whether what it keeps of the batch exceeds the rest
 
     def moving(self, labels: Labels) -> Labels:
         """Without axes of size 1, which shard nothing."""
         sizes = dict(self.mesh)
         return tuple(tuple(axis for axis in axes if sizes[axis] > 1) for axes in labels)
 
-    def computation(self, of: Computation, given: Sequence[list[Labels]]) -> list[Labels]:
-        """The labels of what a computation returns, of those of its parameters."""
-        known: dict[str, list[Labels]] = {}
-        for each in of.instructions:
-            if each.opcode == "parameter":
-                known[each.name] = list(given[int(each.argument)])
-            else:
-                known[each.name] = self._parts(each, of, known)
-                self._judge(each, of, known)
-        return known[of.root.name]
+    def of_array(
+        self,
+        each: Instruction,
+        of: Computation,
+        operands: Sequence[Labels],
+        shapes: Sequence[Shape],
+    ) -> Labels:
+        """The labels that its operands pass on."""
+        if each.opcode in PRODUCTS:
+            self.products[each.name] = _is_large(each, operands, shapes)
+        return passed(each, operands, shapes)
 
-    def _parts(
-        self, each: Instruction, of: Computation, known: Mapping[str, list[Labels]]
+    def of_arrays(
+        self, each: Instruction, operands: Sequence[Labels], shapes: Sequence[Shape]
     ) -> list[Labels]:
-        operands = [known[name] for name in each.operands]
-        match each.opcode:
-            case "tuple":
-                return [part for parts in operands for part in parts]
-            case "get-tuple-element":
-                index = int(each.attributes.get("index") or 0)
-                parts = operands[0]
-                return [parts[index]] if index < len(parts) else [_none(each)]
-            case "opt-barrier" | "optimization-barrier":
-                return operands[0]
-            case "while":
-                return self._loop(each, of, operands[0])
-            case "call" | "conditional":
-                return self._called(each, operands)
-        shapes = [of.by_name[name].shape for name in each.operands]
-        if each.shape.element == "tuple":  # such as a sort's results, each like its operand
-            arrays = each.shape.arrays
-            pairs = zip(arrays, operands, shapes, strict=False)
-            kept = [o[0] if s.dims == a.dims else ((),) * len(a.dims) for a, o, s in pairs]
-            return kept + [((),) * len(array.dims) for array in arrays[len(kept) :]]
-        return [passed(each, [parts[0] for parts in operands if parts], shapes)]
+        """Each result is like its operand."""
+        arrays = each.shape.arrays
+        pairs = zip(arrays, operands, shapes, strict=False)
+        kept = [o if s.dims == a.dims else ((),) * len(a.dims) for a, o, s in pairs]
+        return kept + [((),) * len(array.dims) for array in arrays[len(kept) :]]
 
-    def _loop(self, each: Instruction, of: Computation, carried: list[Labels]) -> list[Labels]:
-        """What a loop carries: what enters it, with what its body adds."""
-        (start,) = (of.by_name[name] for name in each.operands)
-        body = self.module.callee(each, "body")
-        if body is None:
-            return carried
-        before, entered = len(self.first), carried
-        for _ in range(_ROUNDS):
-            returned = self.computation(body, [carried])
-            after = [_union(a, b) for a, b in zip(carried, returned, strict=True)]
-            if after == carried:
-                break
-            carried = after
-        self.first[before:before] = self._entering(each, of, start, body, entered)
-        return carried
+    def union(self, one: Labels, other: Labels) -> Labels:
+        """Each dim's label in either."""
+        if len(one) != len(other):
+            return one
+        return tuple(a or b for a, b in zip(one, other, strict=True))
+
+    def loop(self, each: Instruction, of: Computation, carried: list[Labels]) -> list[Labels]:
+        """Records as first what its carry loses, before what its body does."""
+        before, body = len(self.first), self.module.callee(each, "body")
+        settled = super().loop(each, of, carried)
+        if body:
+            (start,) = (of.by_name[name] for name in each.operands)
+            self.first[before:before] = self._entering(each, of, start, body, carried)
+        return settled
 
     def _entering(
         self,
@@ -159,24 +149,11 @@ class _Walk:
                 lost.append(_Lost(replace(each, frames=loop.frames), carry.axes, carry.labels))
         return lost
 
-    def _called(self, each: Instruction, operands: Sequence[list[Labels]]) -> list[Labels]:
-        """The result of what is called; of branches, which take an operand each, of all."""
-        names = [name for name in each.called() if name in self.module.by_name]
-        given = [list(operands)] if each.opcode == "call" else [[one] for one in operands[1:]]
-        results = [
-            self.computation(self.module.by_name[name], one)
-            for name, one in zip(names, given, strict=False)
-        ]
-        if not results:
-            return [_none(each)]
-        joined = results[0]
-        for other in results[1:]:
-            joined = [_union(a, b) for a, b in zip(joined, other, strict=True)]
-        return joined
-
-    def _judge(self, each: Instruction, of: Computation, known: dict[str, list[Labels]]) -> None:
-        """Record a value that has lost an axis; what the program constrains itself is meant."""
-        if each.opcode in ("tuple", "while", "call", "conditional") or not each.shape.dims:
+    def judge(self, each: Instruction, of: Computation, known: dict[str, list[Labels]]) -> None:
+        """Record a value that has lost an axis. What the program constrains itself is meant; an axis
+        that its constraint drops only where `is_meant`.
+        """
+        if each.opcode in _NOT_JUDGED or not each.shape.dims:
             return
         (labels,) = known[each.name] if len(known[each.name]) == 1 else ((),)
         sharding = sharding_of(each, of, self.mesh)
@@ -190,60 +167,20 @@ class _Walk:
         )
         if not axes:
             return
-        if _is_meant(each, of):
-            known[each.name] = [tuple(tuple(a for a in dim if a not in axes) for dim in labels)]
-            return
-        lost = _Lost(each, axes, labels)
+        if _is_constrained(each, of):
+            moved = {axis for dim in sharding.spec for axis in dim}
+            meant = axes if self.is_meant else tuple(axis for axis in axes if axis in moved)
+            known[each.name] = [tuple(tuple(a for a in dim if a not in meant) for dim in labels)]
+            axes = tuple(axis for axis in axes if axis not in meant)
+            if not axes or last_part(each.op_name) != CONSTRAINT:
+                return
         if each.name in self.lost:
             return
-        self.lost[each.name] = lost
-        if each.opcode == "gather":
+        lost = self.lost[each.name] = _Lost(each, axes, labels)
+        if each.opcode == "gather" or last_part(each.op_name) == CONSTRAINT:
             self.kept_at[each.name] = lost
         if not any(name in self.lost for name in each.operands) and each.frames:
             self.first.append(lost)
-
-
-@dataclass
-class _Work:
-    """Matmul FLOPs by computation: over all devices, of one device, and with the batch lost."""
-
-    module: Module
-    mesh: Mesh
-    lost: Mapping[str, _Lost]
-    known: dict[str, tuple[float, float, float]] = field(default_factory=dict)
-
-    def computation(self, of: Computation) -> tuple[float, float, float]:
-        """The three sums of a computation and of what it calls, loops as often as they run."""
-        if of.name not in self.known:
-            every = [self._instruction(each, of) for each in of.instructions]
-            sums = [sum(column) for column in zip(*every, strict=True)]
-            self.known[of.name] = (sums[0], sums[1], sums[2])
-        return self.known[of.name]
-
-    def _instruction(self, each: Instruction, of: Computation) -> tuple[float, float, float]:
-        if each.opcode == "dot":
-            return self._dot(each, of)
-        if each.opcode == "while" and (body := self.module.callee(each, "body")):
-            times = trip_count(self.module, of, each) or 1
-            even, own, without = self.computation(body)
-            return times * even, times * own, times * without
-        if each.opcode in _CALLS:
-            inside = [self.module.by_name[n] for n in each.called() if n in self.module.by_name]
-            return max(map(self.computation, inside), default=(0.0, 0.0, 0.0))
-        return 0.0, 0.0, 0.0
-
-    def _dot(self, each: Instruction, of: Computation) -> tuple[float, float, float]:
-        left = of.by_name[each.operands[0]]
-        summed = numbers(each, "lhs_contracting_dims")
-        flops = 2.0 * math.prod(each.shape.dims) * math.prod(left.shape.dims[dim] for dim in summed)
-        result = sharding_of(each, of, self.mesh)
-        axes = {axis for dim in result.spec for axis in dim} if result else set[str]()
-        for side, name in zip(("lhs", "rhs"), each.operands, strict=True):
-            sharding = sharding_of(of.by_name[name], of, self.mesh)
-            for dim in numbers(each, f"{side}_contracting_dims"):
-                axes |= set(sharding.spec[dim]) if sharding else set()
-        parts = math.prod(size for name, size in self.mesh if name in axes)
-        return flops, flops / parts, flops if each.name in self.lost else 0.0
 
 
 def _places(walk: _Walk, file: File) -> tuple[LostValue, ...]:
@@ -259,11 +196,20 @@ def _places(walk: _Walk, file: File) -> tuple[LostValue, ...]:
     return tuple(places.values())[:MOST_PLACES]
 
 
-def _is_meant(each: Instruction, of: Computation) -> bool:
+def _is_constrained(each: Instruction, of: Computation) -> bool:
     """Whether a value has its sharding by a with_sharding_constraint: its own, or its user's."""
     text = each.attributes.get("sharding")
     users = [user for user in of.users[each.name] if user.attributes.get("sharding") == text]
     return any(last_part(one.op_name) == CONSTRAINT for one in (each, *users))
+
+
+def _is_large(each: Instruction, operands: Sequence[Labels], shapes: Sequence[Shape]) -> bool:
+    """Whether a product's operand of the batch, or its result, has more elements than its weights:
+    else it is cheaper to move the batch than to gather the weights.
+    """
+    sizes = [math.prod(shape.dims) for shape in shapes]
+    weights = [size for size, labels in zip(sizes, operands, strict=True) if not any(labels)]
+    return not weights or max(*sizes, math.prod(each.shape.dims)) > max(weights)
 
 
 def _is_small(each: Instruction) -> bool:
@@ -271,11 +217,3 @@ def _is_small(each: Instruction) -> bool:
         return each.shape.bytes < SMALLEST
     except HloError:
         return True
-
-
-def _union(one: Labels, other: Labels) -> Labels:
-    return tuple(a or b for a, b in zip(one, other, strict=True)) if len(one) == len(other) else one
-
-
-def _none(each: Instruction) -> Labels:
-    return ((),) * len(each.shape.dims)

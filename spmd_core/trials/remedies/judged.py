@@ -189,7 +189,7 @@ def answer(
             target,
             min(good, key=lambda each: (not each.removes, each.total_s)),
         )
-    best = _cheapest_removal(verdicts)
+    best = _best(target, costs, verdicts)
     if best is not None and timed is not None and timed.is_faster:
         return _remedy(experiment, base, costs, target, best, timed)
     return _nothing(experiment, costs, outcomes, best, timed)
@@ -202,9 +202,13 @@ def _nothing(
     best: Verdict | None,
     timed: SideBySide | None,
 ) -> Nothing:
-    """What was tried in vain; `best` removes it, and takes no less time for certain."""
+    """What was tried in vain; `best` removes it or makes it less, and takes no less time for
+    certain.
+    """
     is_less = best is not None and best.total_s < costs.total_s
     is_open = timed.ratio.verdict == "cannot tell" if timed else is_less
+    if best is not None and not best.removes and not is_open:
+        best = None
     return Nothing(
         experiment=_opened(experiment, best.tried.candidate) if best and is_open else None,
         tried=tuple(
@@ -225,19 +229,28 @@ def _nothing(
 def doubtful(
     target: AlikeCollectives, base: StrategyResult, costs: ProgramTime, tried: Sequence[Tried]
 ) -> RemedyCandidate | None:
-    """The change that may remove a target in less time, where predictions leave that open beside
-    the program and no other change helps.
+    """The change that may remove a target, or make it less, in less time, where predictions leave
+    that open beside the program and no other change helps.
     """
     verdicts = [judged for each in tried if (judged := verdict(target, base, each))]
-    best = _cheapest_removal(verdicts)
+    best = _best(target, costs, verdicts)
     if best is None or any(helps(target, costs, each) for each in verdicts):
         return None
     return best.tried.candidate if best.total_s < costs.total_s else None
 
 
-def _cheapest_removal(verdicts: Sequence[Verdict]) -> Verdict | None:
-    removing = [each for each in verdicts if each.removes]
-    return min(removing, key=lambda each: each.total_s, default=None)
+def _best(
+    target: AlikeCollectives, costs: ProgramTime, verdicts: Sequence[Verdict]
+) -> Verdict | None:
+    """Of those that remove a target or make it less: those first that are predicted to take less
+    time, then those that remove it, then the cheapest.
+    """
+    some = [each for each in verdicts if each.removes or each.left_s < LESS * target.seconds]
+    return min(
+        some,
+        key=lambda each: (each.total_s >= costs.total_s, not each.removes, each.total_s),
+        default=None,
+    )
 
 
 def _remedy(

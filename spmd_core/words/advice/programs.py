@@ -1,4 +1,4 @@
-"""Sentences about a program that somebody exported: its findings, before anything is compiled."""
+"""Sentences about a program that somebody exported: its findings, before and after a compile."""
 
 import math
 from collections.abc import Iterable
@@ -14,11 +14,19 @@ from spmd_core.experiment import (
     findings as findings_of,
     grouped,
 )
-from spmd_core.results import LostBatch, StepArray, StepFinding
+from spmd_core.results import (
+    Accident,
+    CompiledStep,
+    LostBatch,
+    StepArray,
+    StepFinding,
+    StrategyResult,
+)
 from spmd_core.script import spec_text
 from spmd_core.words.names import listed
 from spmd_core.words.texts import count
 
+_DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16"}  # of HLO
 EVEN = 1.05  # times an even share of work: what is below is even
 
 
@@ -60,6 +68,11 @@ def finding_words(finding: Finding, program: Program) -> str:
                 f"{path} is replicated on {devices} devices: {held} a device{too}; "
                 "give it a spec that shards its largest dim"
             )
+        case "replicated_output":
+            return (
+                f"the result {path} leaves replicated on {devices} devices: {held} a device; "
+                "shard it in out_shardings"
+            )
         case "resharded_state":
             return _resharded(finding)
         case "missing_donation":
@@ -77,14 +90,60 @@ def finding_words(finding: Finding, program: Program) -> str:
             return _rule(finding, program)
 
 
+def compiled_findings(of: StrategyResult | CompiledStep) -> tuple[StepFinding, ...]:
+    """The findings of a program that was compiled, each with its sentence; `path` is a line."""
+    lost = (
+        [("lost_batch", of.lost_batch.source, 0, lost_batch_words(of.lost_batch))]
+        if of.lost_batch
+        else []
+    )
+    others = [(each.kind, each.source, each.bytes, accident_words(each)) for each in of.accidents]
+    return tuple(
+        StepFinding(kind=kind, path=path, bytes_per_device=size, sentence=sentence)
+        for kind, path, size, sentence in (*lost, *others)
+    )
+
+
 def lost_batch_words(lost: LostBatch) -> str:
     """Where a compiled program loses its batch first, what that costs, and what to constrain."""
-    over = listed([f"`{axis}`" for axis in lost.axes])
     work = f", {lost.work:.2g} times a device's even share of work" if lost.work > EVEN else ""
-    first = f"the batch is lost over {over} at {lost.source}"
+    first = f"the batch is lost over {_over(lost.axes)} at {lost.source}"
     costs = f"{lost.share:.0%} of the matmul FLOPs are computed without it{work}"
     fix = [f"the value of {each.source} to {spec_text(each.spec)}" for each in lost.places[:1]]
     return f"{first}: {costs}" + (f"; constrain {fix[0]}" if fix else "")
+
+
+def accident_words(each: Accident) -> str:
+    """An accident of a compiled program in a sentence: what it costs, and what to change."""
+    at = f" at {each.source}" if each.source else ""
+    match each.kind:
+        case "repeated_work":
+            most = f", most of them{at}" if at else ""
+            return (
+                f"{each.share:.0%} of a device's matmul FLOPs are computed alike along "
+                f"{_over(each.axes)}{most}: {each.work:.2g} times the work; "
+                f"shard a dim of their operands over it"
+            )
+        case "wide_products":
+            return (
+                f"{each.share:.0%} of the matmul FLOPs are of {_DTYPES[each.dtype]} operands, wider "
+                "than the weights: cast both operands"
+            )
+        case "constant":
+            return (
+                f"a constant of {bytes_text(each.bytes)}{at} is part of the program, on every "
+                "device: pass it as an argument"
+            )
+        case "gathered_whole":
+            return (
+                f"stacked weights are gathered over {_over(each.axes)}{at} before the loop that "
+                f"takes a layer at a time: {bytes_text(each.bytes)} are held at once; "
+                "gather inside the loop"
+            )
+
+
+def _over(axes: tuple[str, ...]) -> str:
+    return listed([f"`{axis}`" for axis in axes])
 
 
 def _resharded(finding: Finding) -> str:
@@ -120,8 +179,9 @@ def held_spec(held: Held) -> str:
     return "by the compiler" if held.leaf.is_kept else "not used"
 
 
-def program_json(program: Program) -> dict[str, object]:
-    """A program as plain JSON values, with its findings in sentences."""
+def program_json(program: Program, compiled: tuple[StepFinding, ...] = ()) -> dict[str, object]:
+    """A program as plain JSON values, with its findings in sentences; `compiled`: those of it
+    compiled."""
     described = program.described
     return {
         "program": described.program,
@@ -132,7 +192,7 @@ def program_json(program: Program) -> dict[str, object]:
         "symbols": list(described.symbols),
         "arguments": [array.model_dump(mode="json") for array in step_arrays(program.arguments())],
         "outputs": [array.model_dump(mode="json") for array in step_arrays(program.outputs())],
-        "findings": [finding.model_dump() for finding in step_findings(program)],
+        "findings": [finding.model_dump() for finding in (*step_findings(program), *compiled)],
     }
 
 

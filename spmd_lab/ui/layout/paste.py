@@ -105,7 +105,7 @@ def filled(form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequenc
     if pasted.mesh is not None:
         new["mesh"] = [list(axis) for axis in pasted.mesh]
         if not pasted.specs:
-            new["sharding"] = _of_axes(new["sharding"], {name for name, _ in pasted.mesh})
+            new["sharding"] = _of_axes(new.get("sharding") or {}, {name for name, _ in pasted.mesh})
     if len(arrays) == 1 and pasted.arrays:
         new, arrays = _shaped(new, pasted.arrays[-1], next(iter(arrays)))
     specs = _by_array(pasted, list(arrays))

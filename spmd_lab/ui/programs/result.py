@@ -7,15 +7,16 @@ import streamlit as st
 
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import (
+    Experiment,
     Held,
     Program,
     layout_of,
     parse_experiment,
     shape_text,
 )
-from spmd_core.results import RunStatus
+from spmd_core.results import RunStatus, StrategyResult
 from spmd_core.script import spec_text
-from spmd_core.words import ago, findings_lines, held_spec, program_headline
+from spmd_core.words import ago, compiled_findings, findings_lines, held_spec, program_headline
 from spmd_lab.ui import remedies
 from spmd_lab.ui.compare import communication, comparison, view as views
 from spmd_lab.ui.lab import lab
@@ -34,13 +35,22 @@ _TITLES = {
     "missing_donation": "Not donated",
     "float32_leak": "float32 among bfloat16",
     "rule": "Rule",
+    "replicated_output": "Result replicated",
+    "lost_batch": "Batch lost",
+    "repeated_work": "Repeated work",
+    "wide_products": "Wide products",
+    "constant": "Constant",
+    "gathered_whole": "Gathered at once",
 }
 
 
-def before(program: Program) -> None:
-    """Findings first, then the numbers, the picture and the table."""
+def before(program: Program, compiled: StrategyResult | None = None) -> None:
+    """Findings first, then the numbers, the picture and the table; `compiled`: the program's own
+    result.
+    """
     st.subheader(plain(program_headline(program)), anchor=False)
-    listed = findings_lines(program)
+    found = compiled_findings(compiled) if compiled else ()
+    listed = [*((each.kind, each.sentence) for each in found), *findings_lines(program)]
     if listed:
         lines = [f"- **{_TITLES[kind]}**: {plain(sentence)}" for kind, sentence in listed]
         more = len(lines) - SHOWN_FINDINGS
@@ -56,6 +66,7 @@ def before(program: Program) -> None:
         st.caption(
             "Nothing stands out: no large array is replicated beside sharded ones, and the state is "
             "donated and keeps its sharding."
+            + (" Compiled, it keeps its batch and repeats no work." if compiled else "")
         )
     _arrays(program)
 
@@ -133,6 +144,15 @@ def _picked(program: Program, arrays: tuple[Held, ...], event: object) -> None:
             key="picked-layout",
         )
         st.markdown(picture.notes(held_layout))
+
+
+def compiled_of(status: RunStatus | None, experiment: Experiment) -> StrategyResult | None:
+    """What a run compiled of an experiment; None of another's, and where it did not get so far."""
+    if status is None or not status.is_over or status.experiment != experiment:
+        return None
+    result = lab().result(status.run)
+    compiled = result.strategies.get("auto") if result else None
+    return compiled if compiled and compiled.status == "ok" else None
 
 
 def after(status: RunStatus) -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from spmd_core.program import lost_batch, parse_module
+from spmd_core.program import parse_module
 from spmd_core.program.hlo.module import Instruction, Shape
+from spmd_core.program.ir.batch import lost_batch
 from spmd_core.program.ir.passed import passed
 from tests.program.ir.test_shardings import HEAD
 
@@ -63,13 +64,26 @@ def test_a_loop_that_keeps_the_batch_has_no_finding():
     assert judged(KEPT) is None
 
 
-def test_what_a_constraint_of_the_program_asks_for_is_meant():
-    text = LOOP.format(carry=LOST, kept=KEPT).replace(
+MOVED = "{devices=[1,2,4]<=[8] last_tile_dim_replicate}"
+
+
+def constrained(spec):
+    text = LOOP.format(carry=spec, kept=KEPT).replace(
         "@while/body/dot_general", "@while/body/sharding_constraint"
     )
     text = text.replace('metadata={op_name="@sin"', 'metadata={op_name="@sharding_constraint"')
-    text = text.replace(f"sine(%x.0), sharding={KEPT}", f"copy(%x.0), sharding={LOST}")
-    assert lost_batch(parse_module(HEAD + text), MESH, (0,), "f.py") is None
+    text = text.replace(f"sine(%x.0), sharding={KEPT}", f"copy(%x.0), sharding={spec}")
+    return lost_batch(parse_module(HEAD + text), MESH, (0,), "f.py")
+
+
+def test_a_constraint_that_moves_the_batch_to_another_dim_is_meant():
+    assert constrained(MOVED) is None
+
+
+def test_a_constraint_that_drops_the_batch_for_most_of_the_work_loses_it():
+    lost = constrained(LOST)
+    assert lost is not None
+    assert (lost.axes, lost.source, lost.share) == (("x",), "f.py:2", 1.0)
 
 
 X, Y, NO = ("x",), ("y",), ()

@@ -404,6 +404,22 @@ def test_what_predictions_do_not_tell_apart_is_timed(measured, words):
     assert doubtful(TARGET, BASE, COSTS, [tried(first, 5e-3)]) is None, "it takes longer"
 
 
+def test_what_makes_it_less_is_timed_too_where_predictions_leave_that_open():
+    first, second, *_ = arrays.candidates(LAYER, "auto", collective())
+    near = ProgramTime(4e-3, (2e-3,), "guess")
+    (target,) = targets(BASE, near)
+    less = tried(first, 3.6e-3, collective(), each_s=1e-3, by="guess")
+    given = [tried(second, 5e-3, by="guess"), less]
+    assert doubtful(target, BASE, near, given) is first, "the one that removes it takes longer"
+    found = answer(LAYER, BASE, near, target, given, timed("b", True))
+    assert isinstance(found, Remedy) and not found.removes
+    assert "less waiting for the all-reduce over `x`" in sentence(found)
+    is_open = sentence(answer(LAYER, BASE, near, target, given, timed("b", False)))
+    assert f"{named(first)}: less waiting for the all-reduce over `x`; measured" in is_open
+    stays = [tried(first, 3.6e-3, collective(), each_s=2e-3, by="guess")]
+    assert doubtful(target, BASE, near, stays) is None
+
+
 def test_a_remedy_is_a_variant_beside_what_ran():
     first, *_ = arrays.candidates(LAYER, "auto", collective())
     found = answer(LAYER, BASE, COSTS, TARGET, [tried(first, 1e-3)])

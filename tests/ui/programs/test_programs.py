@@ -2,13 +2,16 @@
 
 import itertools
 import math
+from contextlib import closing
 
 import jax
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from bench.exported import written
+from bench.lost_batches import PLANTED
 from spmd_core.experiment import Held, Leaf, Program, link, programs
+from spmd_core.lab import Lab
 from spmd_lab.ui.programs import door, treemap
 from tests.layers import ROOT
 
@@ -40,6 +43,20 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert "on each of 8 devices: mesh fsdp=8, tensor=2" not in screen.error  # refused or shown
     screen.number_input[1].set_value(1).run()
     assert any("mesh fsdp=8, tensor=1" in each.value for each in screen.subheader)
+
+
+def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
+    described = programs.take(PLANTED["plain"].exported(), "lost")
+    experiment = door.experiment_of(described).vary(target="cpu:8")
+    with closing(Lab.open(data_folder)) as lab:
+        run = lab.submit(experiment.vary(timing={"samples": 2, "min_seconds": 0}))
+        status = lab.wait(run, 120)
+    test = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
+    test.query_params["run"] = run
+    test.switch_page("pages/programs.py").run()
+    assert not test.exception and status.state == "succeeded"
+    (lost,) = (each for each in test.warning if "Batch lost" in each.value)
+    assert "constrain the value of lost_batches.py:" in lost.value.replace("\\", "")
 
 
 def test_a_parser_is_ready_where_programs_are_taken(screen, monkeypatch):

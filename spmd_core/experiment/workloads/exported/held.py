@@ -19,11 +19,18 @@ from spmd_core.experiment.workloads.exported.sizes import size_of
 from spmd_core.experiment.workloads.workload import item_bytes
 
 SMALLEST = 2**16  # bytes: below it a replicated or undonated leaf costs nothing that matters
-SMALLEST_VECTOR = 2**20  # of a replicated vector
+SMALLEST_VECTOR = 2**20  # of a replicated vector, and of a replicated output
 ADAPTERS = 0.1  # of all weights: what is trained beside frozen ones is small, and meant replicated
 SHARE = 0.01  # of the state's bytes on a device: the same
 VALUE = "@"  # before `file:line`, in specs: the value of a source line, not an argument
-Kind = Literal["replicated", "resharded_state", "missing_donation", "float32_leak", "rule"]
+Kind = Literal[
+    "replicated",
+    "replicated_output",
+    "resharded_state",
+    "missing_donation",
+    "float32_leak",
+    "rule",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +156,7 @@ def findings(program: Program) -> tuple[Finding, ...]:
     checks: tuple[Callable[[Program, Mapping[str, Held]], Iterator[Finding]], ...] = (
         _replicated,
         _resharded,
+        _replicated_outputs,
         _not_donated,
         _float32,
         _other_than_its_group,
@@ -230,6 +238,17 @@ def _resharded(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
                 yield Finding(
                     "resharded_state", of.leaf.path, most, (output.leaf.path,), of.spec, output.spec
                 )
+
+
+def _replicated_outputs(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
+    """Results that the file itself replicates, such as logits, where arguments are sharded."""
+    if not any(_axes(each.spec) for each in held.values()):
+        return
+    for output in program.outputs():
+        is_copied = not output.is_propagated and (output.copies or 1) > 1
+        is_large = output.bytes >= SMALLEST_VECTOR and not output.leaf.replaces
+        if is_copied and is_large and not _axes(output.spec):
+            yield Finding("replicated_output", output.leaf.path, output.bytes)
 
 
 def _not_donated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:

@@ -52,6 +52,15 @@ def test_what_is_found(specs, kinds):
     assert {each.kind for each in findings(program(**specs))} == kinds
 
 
+@pytest.mark.parametrize(("spec", "count"), [(WHOLE, 1), (None, 0), (ROWS, 0)])
+def test_a_large_result_that_the_file_replicates_is_found(spec, count):
+    given = program(params__a=ROWS)
+    logits = Leaf(path="logits", sizes=("512", "512"), dtype="float32", spec=spec, propagated=WHOLE)
+    described = given.described.model_copy(update={"outputs": (*given.described.outputs, logits)})
+    kinds = [each.kind for each in findings(Program(described, MESH))]
+    assert kinds == ["replicated_output"] * count
+
+
 def test_what_layers_have_in_common_is_said_once():
     given = {f"params__block_{at}__up": WHOLE for at in range(9)} | {"params__out": ROWS}
     found = program(**given)

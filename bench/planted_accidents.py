@@ -1,0 +1,426 @@
+"""Accidents of sharding that people make, planted one at a time in a right training or decoding step:
+which are found, by the file alone or once it is compiled.
+
+    python -m bench.planted_accidents [--part K/N]
+
+Each step is exported by the lines of docs/your_program.md, taken and compiled for 8 simulated
+devices, those of ON_TPU for a v5e too. The steps without an accident have no finding. `python -m
+bench.lost_batches` plants ten batches that are lost by propagation alone.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+from bench.exported import abstract_mesh, written
+from bench.figures import Asked, Figures, measure, of_part
+from bench.lost_batches import judged_experiment, taken  # sets XLA's flags: before jax
+from spmd_core.experiment import findings
+
+ROWS, LENGTH, VOCABULARY, WIDTH, LAYERS = 32, 32, 512, 256, 4
+MESH = abstract_mesh({"data": 4, "model": 2})
+SPECS = {
+    "emb": P("data", "model"),
+    "head": P("data", "model"),
+    "up": P("data", "model"),
+    "down": P("model", "data"),
+}
+SHAPES = {
+    "emb": (VOCABULARY, WIDTH),
+    "head": (WIDTH, VOCABULARY),
+    "up": (WIDTH, 4 * WIDTH),
+    "down": (4 * WIDTH, WIDTH),
+}
+ROWWISE, CACHE = P("data"), P(None, "data", None, "model")
+KEPT, LOGITS = P("data", None, None), P("data", "model")
+ONES = np.float32(2.0) * np.ones((), np.float32)  # no Python number: it widens bfloat16
+TABLE = np.linspace(0, 1, 2048 * WIDTH, dtype=np.float32).reshape(2048, WIDTH)
+Layer = Callable[[Any, Any], Any]
+
+
+def sharding(spec: P) -> NamedSharding:
+    """On the mesh of all steps."""
+    return NamedSharding(MESH, spec)
+
+
+def kept(x: Any, spec: P) -> Any:
+    """The value, constrained."""
+    return jax.lax.with_sharding_constraint(x, sharding(spec))
+
+
+def mlp(x: Any, w: Any) -> Any:
+    """A layer."""
+    return x + jax.nn.relu(x @ w["up"]) @ w["down"]
+
+
+def layered(x: Any, stacked: Any, layer: Layer = mlp) -> Any:
+    """Layers one after another: a scan where they are stacked, else a loop that is unrolled."""
+    if isinstance(stacked, list):
+        for each in stacked:
+            x = layer(x, each)
+        return x
+    return jax.lax.scan(lambda x, w: (layer(x, w), None), x, stacked)[0]
+
+
+def scores(params: Any, tokens: Any) -> Any:
+    """Logits of a batch of tokens."""
+    return layered(kept(params["emb"][tokens], KEPT), params["layers"]) @ params["head"]
+
+
+def loss(params: Any, tokens: Any, scores: Any = scores) -> Any:
+    """Cross-entropy."""
+    logits = jax.nn.log_softmax(scores(params, tokens).astype(jnp.float32))
+    return -jnp.take_along_axis(logits, tokens[..., None], -1).mean()
+
+
+@dataclass(frozen=True)
+class Step:
+    """A training step by momentum and a second moment; `specs` and `moments` are by the last two
+    parts of a path, or one.
+    """
+
+    loss: Callable[[Any, Any], Any] = loss
+    specs: Mapping[str, P] = field(default_factory=SPECS.copy)
+    moments: Mapping[str, Mapping[str, P]] = field(default_factory=dict)
+    is_stacked: bool = True
+    dtype: Any = jnp.float32
+    dtypes: Mapping[str, Any] = field(default_factory=dict)
+    batch: P = ROWWISE
+    donated: tuple[str, ...] = ("params", "state")
+    leaves: Mapping[str, P] = field(default_factory=dict)  # by the path of an output, from its end
+    has_average: bool = False
+
+    def exported(self) -> bytes:
+        """The bytes of its file."""
+        params = self.tree({})
+        names = ("mu", "nu", *(["average"] if self.has_average else []))
+        state = {name: self.tree(self.moments.get(name, {})) for name in names}
+        tokens = jax.ShapeDtypeStruct((ROWS, LENGTH), jnp.int32, sharding=sharding(self.batch))
+        arguments = {"params": params, "state": state, "tokens": tokens}
+        outputs = self._outputs(arguments) if self.leaves else None
+        return written(self.step, arguments, donated=self.donated, outputs=outputs)
+
+    def tree(self, specs: Mapping[str, P]) -> Any:
+        """Parameters, or what the optimizer keeps of each."""
+
+        def array(name: str, layer: int | None = None) -> jax.ShapeDtypeStruct:
+            given = {**self.specs, **specs}
+            spec = given.get(f"{layer}/{name}", given[name])
+            stacks = layer is None and name in ("up", "down")
+            shape = ((LAYERS,) if stacks else ()) + SHAPES[name]
+            spec = P(None, *spec) if stacks and len(spec) else spec
+            dtype = self.dtypes.get(name, self.dtype)
+            return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding(spec))
+
+        layers: Any = {name: array(name) for name in ("up", "down")}
+        if not self.is_stacked:
+            layers = [{n: array(n, at) for n in ("up", "down")} for at in range(LAYERS)]
+        return {"emb": array("emb"), "head": array("head"), "layers": layers}
+
+    def step(self, params: Any, state: Any, tokens: Any) -> Any:
+        """New parameters, new state, and the loss."""
+        value, gradients = jax.value_and_grad(self.loss)(params, tokens)
+        mu = jax.tree.map(lambda m, g: (0.9 * m + g).astype(m.dtype), state["mu"], gradients)
+        nu = jax.tree.map(lambda m, g: (0.9 * m + g * g).astype(m.dtype), state["nu"], gradients)
+        params = jax.tree.map(
+            lambda p, m, v: p - (0.1 * m / (jnp.sqrt(v) + 1e-3)).astype(p.dtype), params, mu, nu
+        )
+        new = {"mu": mu, "nu": nu}
+        if self.has_average:
+            new["average"] = jax.tree.map(lambda a, p: 0.9 * a + 0.1 * p, state["average"], params)
+        return params, new, value
+
+    def _outputs(self, arguments: Any) -> dict[str, NamedSharding]:
+        """The shardings of results: as they came, but for `leaves`."""
+        given = {"0": arguments["params"], "1": arguments["state"]}
+        paths = {
+            jax.tree_util.keystr(path, simple=True, separator="/"): leaf.sharding
+            for path, leaf in jax.tree_util.tree_flatten_with_path(given)[0]
+        } | {"2": sharding(P())}
+        for end, spec in self.leaves.items():
+            paths |= {path: sharding(spec) for path in paths if path.endswith(end)}
+        return paths
+
+
+def with_scores(scores: Callable[[Any, Any], Any], **rest: Any) -> Step:
+    """A training step on other logits."""
+    return Step(loss=lambda params, tokens: loss(params, tokens, scores), **rest)
+
+
+def embedded(change: Callable[[Any], Any], layer: Layer = mlp, **rest: Any) -> Step:
+    """A training step with a change to what is embedded, or to its layers."""
+    return with_scores(
+        lambda params, tokens: (
+            layered(change(params["emb"][tokens]), params["layers"], layer) @ params["head"]
+        ),
+        **rest,
+    )
+
+
+def on_weights(change: Callable[[Any], Any]) -> Step:
+    """A training step with a change to its stacked weights before the scan."""
+    return with_scores(
+        lambda params, tokens: (
+            layered(kept(params["emb"][tokens], KEPT), change(params["layers"])) @ params["head"]
+        )
+    )
+
+
+def same(x: Any) -> Any:
+    """The value, not constrained."""
+    return x
+
+
+def by_rows(loop: Callable[[Callable[[Any], Any], Any], Any]) -> Step:
+    """A training step whose loss is a loop over parts of the batch, with tensor parallelism."""
+    of = embedded(same).loss
+    return Step(
+        loss=lambda params, tokens: loop(lambda some: of(params, some), tokens), specs=TENSOR
+    )
+
+
+def widened(x: Any, w: Any) -> Any:
+    """A layer after a norm that leaves its input in float32."""
+    x = x.astype(jnp.float32)
+    x = x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
+    return mlp(x, w)
+
+
+def by_hand(is_whole: bool) -> Step:
+    """A training step under shard_map over both axes, which gathers its weights itself: all of them
+    before the scan, or a layer's inside it.
+    """
+    both, specs = ("data", "model"), dict.fromkeys(SPECS, P(("data", "model")))
+    gather = lambda w, dim=0: jax.lax.all_gather(w, both, axis=dim, tiled=True)  # noqa: E731
+
+    def local(params: Any, tokens: Any) -> Any:
+        layers, layer = params["layers"], lambda x, w: mlp(x, jax.tree.map(gather, w))
+        if is_whole:
+            layers, layer = jax.tree.map(lambda w: gather(w, 1), layers), mlp
+        x = layered(gather(params["emb"])[tokens], layers, layer)
+        logits = jax.nn.log_softmax(x @ gather(params["head"]))
+        taken = jnp.take_along_axis(logits, tokens[..., None], -1)
+        return -jax.lax.pmean(taken.mean(), both)
+
+    def loss(params: Any, tokens: Any) -> Any:
+        own = {**params, "layers": dict.fromkeys(params["layers"], P(None, both))}
+        own |= {name: P(both) for name in ("emb", "head")}
+        given = {"mesh": MESH, "in_specs": (own, P(both)), "out_specs": P()}
+        return jax.shard_map(local, check_vma=False, **given)(params, tokens)
+
+    return Step(loss=loss, specs=specs, batch=P(both))
+
+
+def mapped(x: Any, w: Any) -> Any:
+    """A layer under shard_map, to which the batch is given as it is replicated."""
+    specs = (P(), P(None, "model"), P("model", None))
+    by_hand = jax.shard_map(
+        lambda x, up, down: jax.lax.psum(jax.nn.relu(x @ up) @ down, "model"),
+        mesh=MESH,
+        in_specs=specs,
+        out_specs=P(),
+        check_vma=False,
+    )
+    return x + by_hand(x, w["up"], w["down"])
+
+
+def decoder(cache_spec: P = CACHE, donated: tuple[str, ...] = ("cache",)) -> bytes:
+    """A decoding step: one token of each row, with a cache of keys."""
+    params = Step().tree({})
+    shape = (LAYERS, ROWS, 64, WIDTH)
+    cache = {"k": jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding(cache_spec))}
+    tokens = jax.ShapeDtypeStruct((ROWS,), jnp.int32, sharding=sharding(P("data")))
+
+    def step(params: Any, cache: Any, tokens: Any) -> Any:
+        def layer(x: Any, given: Any) -> Any:
+            w, keys = given
+            keys = jax.lax.dynamic_update_slice(keys, x[:, None], (0, 3, 0))
+            x = x + jnp.einsum(
+                "bs,bsd->bd", jax.nn.softmax(jnp.einsum("bd,bsd->bs", x, keys)), keys
+            )
+            return mlp(x, w), keys
+
+        x = kept(params["emb"][tokens], P("data", None))
+        x, keys = jax.lax.scan(layer, x, (params["layers"], cache["k"]))
+        return x @ params["head"], {"k": keys}
+
+    arguments = {"params": params, "cache": cache, "tokens": tokens}
+    outputs = {"0": sharding(LOGITS), "1/k": sharding(cache_spec)}
+    return written(step, arguments, donated=donated, outputs=outputs)
+
+
+def forward(logits: P) -> bytes:
+    """Logits of a batch."""
+    tokens = jax.ShapeDtypeStruct((ROWS, LENGTH), jnp.int32, sharding=sharding(P("data")))
+    arguments = {"params": Step().tree({}), "tokens": tokens}
+    return written(lambda params, tokens: {"logits": scores(params, tokens)}, arguments, outputs={"logits": sharding(logits)})  # fmt: skip
+
+
+def gradients(spec: P) -> bytes:
+    """The gradient of the loss, with the head's as given."""
+    tokens = jax.ShapeDtypeStruct((ROWS, LENGTH), jnp.int32, sharding=sharding(P("data")))
+    arguments = {"params": Step().tree({}), "tokens": tokens}
+    outputs = {
+        "emb": sharding(SPECS["emb"]),
+        "head": sharding(spec),
+        "layers/up": sharding(P(None, *SPECS["up"])),
+        "layers/down": sharding(P(None, *SPECS["down"])),
+    }
+    step = lambda params, tokens: jax.grad(loss)(params, tokens)  # noqa: E731
+    return written(step, arguments, outputs=outputs)
+
+
+FSDP = {"emb": P("data"), "head": P("data"), "up": P("data"), "down": P("data")}
+REPLICATED = dict.fromkeys(SPECS, P())
+TENSOR = {
+    "emb": P(None, "model"),
+    "head": P(None, "model"),
+    "up": P(None, "model"),
+    "down": P("model", None),
+}
+HALF = Step(dtype=jnp.bfloat16)
+LISTED = Step(is_stacked=False)
+_loop = lambda of, parts: jax.lax.scan(lambda sum, some: (sum + of(some), None), 0.0, parts)[0]  # noqa: E731
+BASE = Step()
+
+# What is planted, and the kinds of which one has to be found
+PLANTED: dict[str, tuple[Step | Callable[[], bytes], tuple[str, ...]]] = {
+    "a matrix replicated": (replace(BASE, specs=SPECS | {"up": P()}), ("replicated",)),
+    "the embedding replicated": (replace(BASE, specs=SPECS | {"emb": P()}), ("replicated",)),
+    "the head replicated": (replace(BASE, specs=SPECS | {"head": P()}), ("replicated",)),
+    "both moments replicated": (
+        replace(BASE, moments={"mu": REPLICATED, "nu": REPLICATED}),
+        ("rule", "replicated"),
+    ),
+    "one moment replicated": (replace(BASE, moments={"nu": REPLICATED}), ("rule",)),
+    "an average replicated": (
+        replace(BASE, has_average=True, moments={"average": REPLICATED}),
+        ("rule", "replicated"),
+    ),
+    "a layer transposed": (
+        replace(LISTED, specs=SPECS | {"1/up": P("model", "data")}),
+        ("rule",),
+    ),
+    "a layer replicated": (
+        replace(LISTED, specs=SPECS | {"2/down": P()}),
+        ("rule", "replicated"),
+    ),
+    "parameters not donated": (replace(BASE, donated=("state",)), ("missing_donation",)),
+    "moments not donated": (replace(BASE, donated=("params",)), ("missing_donation",)),
+    "a parameter leaves replicated": (
+        replace(BASE, leaves={"0/head": P()}),
+        ("resharded_state",),
+    ),
+    "a moment leaves transposed": (
+        replace(BASE, leaves={"1/mu/emb": P("model", "data")}),
+        ("resharded_state",),
+    ),
+    "a float32 embedding": (replace(HALF, dtypes={"emb": jnp.float32}), ("float32_leak",)),
+    "a float32 head": (replace(HALF, dtypes={"head": jnp.float32}), ("float32_leak",)),
+    "a cache not donated": (lambda: decoder(donated=()), ("missing_donation",)),
+    "a cache replicated": (lambda: decoder(P()), ("replicated",)),
+    "logits leave replicated": (lambda: forward(P()), ("replicated_output",)),
+    "a gradient leaves replicated": (
+        lambda: gradients(P()),
+        ("replicated_output", "resharded_state"),
+    ),
+    "the batch not divided": (embedded(same, specs=TENSOR, batch=P()), ("repeated_work",)),
+    "an axis not used": (replace(BASE, specs=FSDP), ("repeated_work",)),
+    "a constraint to replicated": (
+        embedded(lambda x: kept(x, P())),
+        ("lost_batch", "repeated_work"),
+    ),
+    "a constraint over another axis": (
+        embedded(lambda x: kept(x, P("model", None, None))),
+        ("lost_batch", "repeated_work"),
+    ),
+    "widened by a constant": (
+        embedded(lambda x: kept(x, KEPT) * ONES, dtype=jnp.bfloat16),
+        ("wide_products",),
+    ),
+    "widened by a norm": (
+        embedded(lambda x: kept(x.astype(jnp.float32), KEPT), widened, dtype=jnp.bfloat16),
+        ("wide_products",),
+    ),
+    "microbatches that take devices apart": (
+        by_rows(lambda of, tokens: _loop(of, tokens.reshape(8, ROWS // 8, LENGTH))),
+        ("repeated_work", "lost_batch"),
+    ),
+    "a map over rows": (
+        by_rows(lambda of, tokens: jax.lax.map(lambda row: of(row[None]), tokens).mean()),
+        ("repeated_work", "lost_batch"),
+    ),
+    "a batch under shard_map as P()": (
+        embedded(same, mapped, specs=TENSOR),
+        ("repeated_work", "lost_batch"),
+    ),
+    "a table in the program": (
+        embedded(lambda x: kept(x + jnp.asarray(TABLE)[jnp.arange(LENGTH) * 3], KEPT)),
+        ("constant",),
+    ),
+    "weights gathered by hand before the scan": (by_hand(True), ("gathered_whole",)),
+    "weights replicated before the scan": (
+        on_weights(lambda weights: jax.tree.map(lambda w: kept(w, P()), weights)),
+        ("gathered_whole",),
+    ),
+}
+CLEAN: dict[str, Step | Callable[[], bytes]] = {
+    "plain": BASE,
+    "bfloat16": HALF,
+    "a list of layers": LISTED,
+    "an average": replace(BASE, has_average=True),
+    "decoding": decoder,
+    "forward": lambda: forward(P("data", None, "model")),
+    "tensor parallelism": embedded(same, specs=TENSOR),
+    "gathered by hand": by_hand(False),
+    "gradients": lambda: gradients(SPECS["head"]),
+    "microbatches": by_rows(
+        lambda of, tokens: _loop(of, tokens.reshape(ROWS // 8, 8, LENGTH).swapaxes(0, 1))
+    ),
+}
+ON_TPU = (
+    "the batch not divided",
+    "a constraint over another axis",
+    "widened by a norm",
+    "weights replicated before the scan",
+)
+
+
+def found(given: Step | Callable[[], bytes], target: str = "cpu:8") -> set[str]:
+    """The kinds of the findings of a step, by its file and once it is compiled."""
+    data = given.exported() if isinstance(given, Step) else given()
+    experiment = taken(data, target)
+    assert experiment.exported is not None
+    judged = judged_experiment(experiment)
+    kinds = {each.kind for each in findings(experiment.exported)}
+    lost = {"lost_batch"} if judged.lost_batch else set[str]()
+    return {*kinds, *lost, *(each.kind for each in judged.accidents)}
+
+
+def main(asked: Asked, figures: Figures) -> None:
+    """Judge each that is planted, then those that are right."""
+    chosen, kinds = of_part(list(PLANTED.items()), asked.part), dict[str, set[str]]()
+    for name, (given, _) in chosen:
+        kinds[name] = found(given)
+        print(f"{name}: {', '.join(sorted(kinds[name]))}", flush=True)
+    missed = [f"{n}: {sorted(kinds[n])}" for n, (_, some) in chosen if not kinds[n] & {*some}]
+    figures.add(
+        f"accidents found, of {len(chosen)}",
+        len(chosen) - len(missed),
+        least=len(chosen),
+        note="; ".join(missed),
+    )
+    on_tpu = [name for name, (given, some) in chosen if name in ON_TPU and not found(given, "tpu:v5e:2x4") & {*some}]  # fmt: skip
+    figures.add("of these not found on v5e", len(on_tpu), most=0, note="; ".join(on_tpu))
+    false = {name: found(given) for name, given in of_part(list(CLEAN.items()), asked.part)}
+    note = "; ".join(f"{name}: {sorted(some)}" for name, some in false.items() if some)
+    figures.add(f"right steps with a finding, of {len(false)}", sum(map(bool, false.values())), most=0, note=note)  # fmt: skip
+
+
+if __name__ == "__main__":
+    measure(main, __doc__, part=("1/1", "K/N: every Nth, from the Kth on"))

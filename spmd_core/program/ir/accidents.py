@@ -1,0 +1,132 @@
+"""What a compiled program does that its author hardly meant: it loses its batch, repeats work along
+an axis, multiplies in a wider type than its weights', holds constants, gathers stacked weights.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from spmd_core.program.hlo.lines import File, line_of
+from spmd_core.program.hlo.module import Computation, Instruction, Module
+from spmd_core.program.hlo.sharding_attributes import Mesh
+from spmd_core.program.ir.batch import lost_batch
+from spmd_core.program.ir.products import OWN, Products, Sums
+from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
+from spmd_core.results import Accident, Judged
+
+REPEATED = 1.5  # times the work of a device without the repetition along one axis
+WIDE = 0.5  # of a device's matmul FLOPs that are of a wider type than the weights'
+LARGE = 2**20  # bytes of a constant that an argument should be
+SMALLEST = 2**16  # bytes over all devices of a gathered value
+_BITS = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+_PASSED_ON = ("convert", "copy", "reshape", "transpose", "bitcast")
+
+
+def judged(
+    module: Module, mesh: Mesh, batch: Sequence[int], file: File, weights: str = "f32"
+) -> Judged:
+    """Returns where the batch is lost, and the other accidents, the costliest kinds first.
+
+    Args:
+        module: the program after propagation, before partitioning.
+        mesh: names and sizes of the mesh axes.
+        batch: numbers of the entry's parameters that hold the batch.
+        file: the program's own source files.
+        weights: the element type that most of its weights' bytes have, as in HLO.
+    """
+    lost = lost_batch(module, mesh, batch, file) if batch else None
+    sums = Products(module, mesh, (), file).computation(module.entry)
+    without = lost.axes if lost else ()
+    found = (
+        *_repeated(sums, [(axis, size) for axis, size in mesh if axis not in without]),
+        *_wide(sums, weights),
+        *_constants(module, file),
+        *_gathered(module, mesh, file),
+    )
+    return Judged(lost_batch=lost, accidents=found)
+
+
+def _repeated(sums: Sums, axes: Sequence[tuple[str, int]]) -> Iterator[Accident]:
+    """Axes along which devices compute much alike, and the line with most of that."""
+    for axis, size in axes:
+        own, repeated = float(sums[OWN]), float(sums[axis,])
+        if not repeated or own < REPEATED * (own - repeated + repeated / size):
+            continue
+        lines = {
+            key[1]: flops
+            for key, flops in sums.items()
+            if isinstance(key, tuple) and key[0] == axis and len(key) > 1 and key[1]
+        }
+        yield Accident(
+            kind="repeated_work",
+            axes=(axis,),
+            source=max(lines, key=lambda line: lines[line], default=""),
+            share=repeated / own,
+            work=own / (own - repeated + repeated / size),
+        )
+
+
+def _wide(sums: Sums, weights: str) -> Iterator[Accident]:
+    for element, bits in _BITS.items():
+        share = float(sums[element]) / (float(sums[OWN]) or 1.0)
+        if bits > _BITS.get(weights, 64) and share >= WIDE:
+            yield Accident(kind="wide_products", dtype=element, share=share)
+
+
+def _constants(module: Module, file: File) -> Iterator[Accident]:
+    """Arrays that are written into the program."""
+    for of in module.computations:
+        for each in of.instructions:
+            if each.opcode == "constant" and each.shape.dims and each.shape.bytes >= LARGE:
+                near = (each, *of.users[each.name])
+                source = next(filter(None, (line_of(one, file) for one in near)), "")
+                yield Accident(kind="constant", source=source, bytes=each.shape.bytes)
+
+
+def _gathered(module: Module, mesh: Mesh, file: File) -> Iterator[Accident]:
+    """Stacked weights that the program gathers before the loop that takes a layer at a time."""
+    for of in module.computations:
+        for each in of.instructions:
+            axes = _gathers(each, of, mesh)
+            if axes and each.shape.bytes >= SMALLEST and _is_looped_over(each, of, module):
+                source = line_of(each, file) or ""
+                bytes_ = each.shape.bytes
+                yield Accident(kind="gathered_whole", axes=axes, source=source, bytes=bytes_)
+
+
+def _gathers(each: Instruction, of: Computation, mesh: Mesh) -> tuple[str, ...]:
+    """The axes over which the program itself gathers a value: by all_gather, or by a constraint."""
+    sizes = dict(mesh)
+    if each.opcode == "all-gather":
+        return tuple(axis for axis, size in mesh if size > 1)
+    if last_part(each.op_name) != CONSTRAINT or len(each.operands) != 1:
+        return ()
+    before, after = (sharding_of(one, of, mesh) for one in (of.by_name[each.operands[0]], each))
+    if before is None or after is None:
+        return ()
+    kept = {axis for dim in after.spec for axis in dim}
+    return tuple(a for dim in before.spec for a in dim if sizes[a] > 1 and a not in kept)
+
+
+def _is_looped_over(each: Instruction, of: Computation, module: Module) -> bool:
+    """Whether a loop carries a value as it is, and slices it."""
+    waiting = [each]
+    while waiting:
+        at = waiting.pop()
+        for user in of.users[at.name]:
+            if user.opcode in _PASSED_ON:
+                waiting.append(user)
+            elif user.opcode == "tuple":
+                loops = [one for one in of.users[user.name] if one.opcode == "while"]
+                index = user.operands.index(at.name)
+                if any(_slices(module.callee(loop, "body"), index) for loop in loops):
+                    return True
+    return False
+
+
+def _slices(body: Computation | None, index: int) -> bool:
+    """Whether a loop's body slices the carry of this number."""
+    return body is not None and any(
+        user.opcode == "dynamic-slice"
+        for each in body.instructions
+        if each.opcode == "get-tuple-element" and int(each.attributes.get("index") or 0) == index
+        for user in body.users[each.name]
+    )

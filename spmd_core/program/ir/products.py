@@ -1,0 +1,159 @@
+"""The matmul FLOPs of a program after propagation: of one device, over all, and what of a device's
+its neighbors along a mesh axis compute as well.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Container, Sequence
+
+from spmd_core.program.hlo.lines import File, line_of
+from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module, Shape
+from spmd_core.program.hlo.replica_groups import axes_of, parse_groups
+from spmd_core.program.hlo.sharding_attributes import Mesh
+from spmd_core.program.hlo.trip_counts import trip_count
+from spmd_core.program.ir.flow import Flow
+from spmd_core.program.ir.needed import numbers
+from spmd_core.program.ir.shardings import sharding_of
+
+EVEN, OWN, LOST = "even", "own", "lost"  # FLOPs over all devices, of one, and with a batch lost
+Sums = Counter[object]
+Axes = frozenset[str]
+PRODUCTS = ("dot", "convolution")
+_ALIKE = ("all-gather", "all-reduce")  # whose results are alike along the axes of their groups
+
+
+class Varying(Flow[Axes]):
+    """The manual axes along which the values inside a shard_map differ from device to device."""
+
+    def __init__(self, module: Module, mesh: Mesh) -> None:
+        super().__init__(module)
+        self.mesh = mesh
+        self.known: dict[str, Axes] = {}
+
+    def of_array(
+        self,
+        each: Instruction,
+        of: Computation,
+        operands: Sequence[Axes],
+        shapes: Sequence[Shape],
+    ) -> Axes:
+        """The union over the operands, but for what collectives make alike."""
+        if each.opcode == "partition-id":
+            return frozenset(name for name, _ in self.mesh)
+        if each.attributes.get("custom_call_target") == '"SPMDFullToShardShape"':
+            sharding = sharding_of(of.by_name[each.operands[0]], of, self.mesh)
+            return frozenset(axis for dim in sharding.spec for axis in dim) if sharding else Axes()
+        axes = Axes().union(*operands)
+        return axes - self._alike(each) if each.opcode in _ALIKE else axes
+
+    def of_arrays(
+        self, each: Instruction, operands: Sequence[Axes], shapes: Sequence[Shape]
+    ) -> list[Axes]:
+        """The same for each of several results."""
+        axes = Axes().union(*operands)
+        return [axes - self._alike(each) if each.opcode in _ALIKE else axes] * len(each.arrays)
+
+    def union(self, one: Axes, other: Axes) -> Axes:
+        """Along the axes of either."""
+        return one | other
+
+    def judge(self, each: Instruction, of: Computation, known: dict[str, list[Axes]]) -> None:
+        """Keep it; a loop's body is entered several times, with more each time."""
+        if each.shape.element != "tuple":
+            self.known[each.name] = known[each.name][0]
+
+    def _alike(self, each: Instruction) -> Axes:
+        try:
+            text = each.attributes.get("replica_groups", "{}")
+            groups = parse_groups(text, math.prod(size for _, size in self.mesh))
+            return frozenset(axes_of(groups, self.mesh))
+        except HloError:
+            return Axes()
+
+
+class Products:
+    """Sums FLOPs by computation: EVEN, OWN and LOST; (axis,) is a device's that its neighbors along
+    the axis compute as well, (axis, line) those of a source line, and an element type those whose
+    wider operand is of it.
+    """
+
+    def __init__(self, module: Module, mesh: Mesh, lost: Container[str], file: File) -> None:
+        self.module, self.mesh, self.lost, self.file = module, mesh, lost, file
+        self.known: dict[str, Sums] = {}
+        varying = Varying(module, mesh)
+        varying.computation(module.entry, [[Axes()] for _ in module.entry.parameters])
+        self._varying = varying.known
+
+    def computation(self, of: Computation) -> Sums:
+        """The sums of a computation and of what it calls, loops as often as they run."""
+        if of.name not in self.known:
+            total = Sums()
+            for each in of.instructions:
+                total.update(self._instruction(each, of))
+            self.known[of.name] = total
+        return self.known[of.name]
+
+    def _instruction(self, each: Instruction, of: Computation) -> Sums:
+        if each.opcode in PRODUCTS:
+            return self._product(each, of)
+        if each.opcode == "while" and (body := self.module.callee(each, "body")):
+            times = trip_count(self.module, of, each) or 1
+            return Sums({key: times * flops for key, flops in self.computation(body).items()})
+        if each.opcode in ("call", "conditional"):
+            inside = [self.module.by_name[n] for n in each.called() if n in self.module.by_name]
+            sums = map(self.computation, inside)
+            return max(sums, default=Sums(), key=lambda each: each[OWN])
+        return Sums()
+
+    def _product(self, each: Instruction, of: Computation) -> Sums:
+        operands = [of.by_name[name] for name in each.operands[:2]]
+        result = sharding_of(each, of, self.mesh)
+        axes = {axis for dim in result.spec for axis in dim} if result else set[str]()
+        for operand, dims in zip(operands, _summed(each), strict=True):
+            sharding = sharding_of(operand, of, self.mesh)
+            axes |= {axis for dim in dims for axis in sharding.spec[dim]} if sharding else set()
+        manual = set(result.manual) if result else set[str]()
+        own = _flops(each, operands) / self._parts(axes)
+        axes |= manual & Axes().union(*(self._varying.get(o.name, Axes()) for o in operands))
+        sums = Sums({EVEN: own * self._parts(axes), OWN: own})
+        if each.name in self.lost:
+            sums[LOST] = sums[EVEN]
+        sums[max((operand.shape.element for operand in operands), key=_bits)] += own  # type: ignore[assignment]
+        line = line_of(each, self.file)
+        for axis, size in self.mesh:
+            if size > 1 and axis not in axes:
+                sums[axis,] = sums[axis, line] = own  # type: ignore[assignment]
+        return sums
+
+    def _parts(self, axes: Container[str]) -> int:
+        return math.prod(size for name, size in self.mesh if name in axes)
+
+
+def _bits(element: str) -> int:
+    """The width of an element type, such as 16 of `bf16`."""
+    return int(element.lstrip("abcdefghijklmnopqrstuvwxyz").partition("e")[0] or 0)
+
+
+def _summed(each: Instruction) -> tuple[Sequence[int], Sequence[int]]:
+    """The dims of both operands that are summed over; of a convolution without its window's."""
+    if each.opcode == "dot":
+        return numbers(each, "lhs_contracting_dims"), numbers(each, "rhs_contracting_dims")
+    left, right, _ = _labels(each)
+    return [left.index("f")], [right.index("i")]
+
+
+def _flops(each: Instruction, operands: Sequence[Instruction]) -> float:
+    """2 for each multiply-add; a convolution's window counts its padding."""
+    left, right = (operand.shape.dims for operand in operands)
+    if each.opcode == "dot":
+        summed = math.prod(left[dim] for dim in _summed(each)[0])
+    else:
+        summed = math.prod(right) // max(1, right[_labels(each)[1].index("o")])
+    return 2.0 * math.prod(each.shape.dims) * summed
+
+
+def _labels(each: Instruction) -> tuple[str, str, str]:
+    """The labels of a convolution's dims: of its input, its kernel and its result."""
+    given, _, result = each.attributes["dim_labels"].partition("->")
+    left, _, right = given.partition("_")
+    return left, right, result

@@ -1,0 +1,64 @@
+"""Accidents of compiled programs: each kind is found where it is planted, with its line and words."""
+
+import json
+
+import pytest
+
+from bench import planted_accidents as planted
+from bench.lost_batches import judged_experiment, taken
+from spmd_core.__main__ import main
+from spmd_core.words.advice.programs import accident_words
+
+pytestmark = pytest.mark.usefixtures("read_here")
+
+
+def accidents(name):
+    given = planted.PLANTED[name][0]
+    data = given.exported() if isinstance(given, planted.Step) else given()
+    return judged_experiment(taken(data)).accidents
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("an axis not used", "repeated_work", "are computed alike along `model`, most of them at "),
+        ("widened by a norm", "wide_products", "are of float32 operands, wider than the weights"),
+        ("a table in the program", "constant", "a constant of 2.0 MiB at planted_accidents.py:"),
+        (
+            "weights gathered by hand before the scan",
+            "gathered_whole",
+            "stacked weights are gathered over `data` and `model` at planted_accidents.py:",
+        ),
+    ],
+)
+def test_an_accident_is_named_with_its_line_and_what_it_costs(name, kind, words):
+    (first, *_) = (each for each in accidents(name) if each.kind == kind)
+    assert words in accident_words(first)
+
+
+def test_an_axis_of_two_that_nothing_uses_doubles_the_work():
+    (repeated,) = accidents("an axis not used")
+    assert (repeated.axes, repeated.share, repeated.work) == (("model",), 1.0, 2.0)
+
+
+def test_inside_a_shard_map_work_on_what_all_devices_hold_alike_is_repeated():
+    axes = {each.axes for each in accidents("a batch under shard_map as P()")}
+    assert axes == {("data",)}
+    by_hand = planted.CLEAN["gathered by hand"].exported()
+    assert judged_experiment(taken(by_hand)).accidents == ()
+
+
+def test_tensor_parallelism_repeats_no_work():
+    judged = judged_experiment(taken(planted.CLEAN["tensor parallelism"].exported()))
+    assert (judged.lost_batch, judged.accidents) == (None, ())
+
+
+def test_the_command_line_judges_the_program_as_it_is_compiled(data_folder, tmp_path, capsys):
+    file = tmp_path / "step.jaxexport"
+    file.write_bytes(planted.PLANTED["an axis not used"][0].exported())
+    assert main(["program", str(file), "--target", "cpu:8", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    assert found["kind"] == "repeated_work"
+    assert main(["program", str(file), "--target", "cpu:8"]) == 0
+    assert f"repeated_work: {found['sentence']}" in capsys.readouterr().out
+    assert main(["program", str(file), "--target", "cpu:3"]) != 0

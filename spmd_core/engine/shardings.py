@@ -37,22 +37,30 @@ from spmd_core.results import (
     Texts,
 )
 
-# The passes that propagate: Shardy's, and XLA's own where Shardy is off. The last is a flag of
-# Shardy's: write the record of the propagation.
-PASSES = "shardy-xla|sharding-propagation|shardy-verbose"
+# The passes that propagate: Shardy's, and XLA's own where Shardy is off
+PASSES = "shardy-xla|sharding-propagation"
+_VERBOSE = "|shardy-verbose"  # a flag of Shardy's: write the record of the propagation
+_MANUAL = "manual_computation"  # a shard_map, as Shardy has it
 _ELEMENTS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}  # of weights, as in HLO
 _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
 _RECORD = ("shardy/*/01.before_propagation.mlir", "shardy/*/02.after_propagation.mlir")
 MOST_BYTES = 32 * 2**20  # of a record that is read, about 20 s of reading
 
 
-def compiler_options(folder: Path) -> dict[str, object]:
-    """Have the compiler write the program there as propagation leaves it."""
+def compiler_options(folder: Path, is_manual: bool = False) -> dict[str, object]:
+    """Have the compiler write the program there as propagation leaves it. Of one with a shard_map it
+    writes no record: while it does, propagation may end the process (jaxlib 0.10.2, SIGSEGV).
+    """
     return {
         "xla_dump_to": str(folder),
         "xla_dump_hlo_as_text": True,
-        "xla_dump_hlo_pass_re": PASSES,
+        "xla_dump_hlo_pass_re": PASSES + ("" if is_manual else _VERBOSE),
     }
+
+
+def is_manual(lowered: Any) -> bool:
+    """Returns True if a program has a shard_map."""
+    return _MANUAL in lowered.as_text()
 
 
 def compiled_again(
@@ -60,7 +68,7 @@ def compiled_again(
 ) -> Shardings:
     """The steps of a program, by compiling it again; `file` names its own text."""
     with dump_folder() as folder:
-        lowered.compile(compiler_options=compiler_options(folder))
+        lowered.compile(compiler_options=compiler_options(folder, is_manual(lowered)))
         return of_folder(folder, mesh, collectives, file)
 
 
@@ -97,7 +105,9 @@ def dump_options(experiment: Experiment, strategy: str, folder: Path) -> dict[st
     """The same of a program that the compiler partitions; {} of any other."""
     kind = STRATEGIES[strategy]
     is_partitioned = not kind.is_single_device and not kind.is_map and experiment.device_count > 1
-    return compiler_options(folder) if is_partitioned else {}
+    program = experiment.exported
+    has_map = bool(program and program.described.manual_axes)
+    return compiler_options(folder, has_map) if is_partitioned else {}
 
 
 def names_of(experiment: Experiment, strategy: str) -> ProgramNames:

@@ -20,7 +20,14 @@ from spmd_core.engine.absent.topology import compiled_program, explain, schedule
 from spmd_core.engine.absent.topology_devices import describe
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps, forget_now_and_then
-from spmd_core.engine.shardings import blamed, compiler_options, judged_of, names_of, of_folder
+from spmd_core.engine.shardings import (
+    blamed,
+    compiler_options,
+    is_manual,
+    judged_of,
+    names_of,
+    of_folder,
+)
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.trial import failure_of
 from spmd_core.experiment import OPTIONAL_FLAGS, STRATEGIES, Experiment, Mesh, Row, own_flags
@@ -292,7 +299,7 @@ def _compiled(
     if ahead.is_step:
         optional = OPTIONAL_FLAGS if gpu_options else ()
         return compile_known(ahead.lowered, folder, steps.phase, flags | gpu_options, optional)
-    options = compiler_options(folder) | gpu_options
+    options = compiler_options(folder, is_manual(ahead.lowered)) | gpu_options
     return steps("compile", lambda: ahead.lowered.compile(compiler_options=options)), ()
 
 

@@ -18,7 +18,7 @@ from spmd_core.engine.exported.describe import mesh_of
 from spmd_core.engine.exported.leaves import paths_tree, written_leaves
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.measured.prepare import memory_bytes, places_of
-from spmd_core.engine.shardings import compiler_options, judged_in, of_folder
+from spmd_core.engine.shardings import compiler_options, is_manual, judged_in, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.step.callbacks import callbacks_of
 from spmd_core.engine.step.instead import instead
@@ -95,7 +95,7 @@ def compiling(lowered: Any, words: tuple[str, ...] = ()) -> Iterator[Made]:
     with dump_folder() as folder:
         is_single = int(lowered._lowering.compile_args["num_devices"]) == 1
         with captured() as log, outside_cache():
-            options = None if is_single else compiler_options(folder)
+            options = None if is_single else compiler_options(folder, is_manual(lowered))
             compiled = lowered.compile(compiler_options=options)
         used = list(compiled.runtime_executable().local_devices())
         mesh, types = _mesh_of(compiled)

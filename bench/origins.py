@@ -259,9 +259,9 @@ def conflicts(figures: Figures, asked: Asked) -> None:
     for number in range(CONFLICTS):
         kind, one, other = _KINDS[number % len(_KINDS)]
         rows = 16 << (number // len(_KINDS))
-        found = kind(mesh, rows)
+        known = kind(mesh, rows)
         pairs = [
-            ({_named(o) for o in each.origin}, {_named(o) for o in each.against}) for each in found
+            ({_named(o) for o in each.origin}, {_named(o) for o in each.against}) for each in known
         ]
         both = any(
             (one in had and other in wanted) or (other in had and one in wanted)

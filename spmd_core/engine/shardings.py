@@ -6,13 +6,14 @@ import linecache
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from spmd_core.base import LabError
 from spmd_core.engine.exported.lower import quoted_files
 from spmd_core.engine.trial import Trial
-from spmd_core.experiment import STRATEGIES, Experiment, Program
+from spmd_core.experiment import STRATEGIES, Described, Experiment, Program
 from spmd_core.machine import dump_folder
 from spmd_core.program import (
     NAME,
@@ -44,6 +45,7 @@ _MANUAL = "manual_computation"  # a shard_map, as Shardy has it
 _ELEMENTS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}  # of weights, as in HLO
 _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
 _RECORD = ("shardy/*/01.before_propagation.mlir", "shardy/*/02.after_propagation.mlir")
+UNNAMED = ProgramNames()
 MOST_BYTES = 32 * 2**20  # of a record that is read, about 20 s of reading
 
 
@@ -64,12 +66,15 @@ def is_manual(lowered: Any) -> bool:
 
 
 def compiled_again(
-    lowered: Any, mesh: Mesh, collectives: Sequence[Collective], file: str | tuple[str, ...] = ""
+    lowered: Any,
+    mesh: Mesh,
+    collectives: Sequence[Collective],
+    names: ProgramNames = UNNAMED,
 ) -> Shardings:
-    """The steps of a program, by compiling it again; `file` names its own text."""
+    """The steps of a program, by compiling it again."""
     with dump_folder() as folder:
         lowered.compile(compiler_options=compiler_options(folder, is_manual(lowered)))
-        return of_folder(folder, mesh, collectives, file)
+        return of_folder(folder, mesh, collectives, names)
 
 
 def source_lines(name: str) -> list[str]:
@@ -88,15 +93,19 @@ def of_folder(
     folder: Path,
     mesh: Mesh,
     collectives: Sequence[Collective] = (),
-    file: str | tuple[str, ...] = "",
+    names: ProgramNames = UNNAMED,
 ) -> Shardings:
     """The steps of the program that a compile has written to a folder."""
     files = _written(folder)
     if not files:
         return Shardings(reason=NoShardings.NO_DUMP)
     try:
-        module = parse_module(files[0].read_text())
-        return steps_of(module, mesh, source_lines, collectives, file)
+        record = None
+        with suppress(_TooLarge):
+            record = _record(folder, names)
+        module = record.module if record else parse_module(files[0].read_text())
+        blame = [Origins(record, mesh).of] if record else []
+        return steps_of(module, mesh, source_lines, collectives, names.file, *blame)
     except Exception as error:  # a reader that meets what it does not know costs no run
         return Shardings(reason=" ".join(str(error).split())[:300] or type(error).__name__)
 
@@ -113,9 +122,12 @@ def dump_options(experiment: Experiment, strategy: str, folder: Path) -> dict[st
 def names_of(experiment: Experiment, strategy: str) -> ProgramNames:
     """How the author of a program names its files, arguments and outputs."""
     file = quoted_files(experiment, strategy)
-    if (program := experiment.exported) is None:
-        return ProgramNames(file)
-    described = program.described
+    program = experiment.exported
+    return program_names(program.described, file) if program else ProgramNames(file)
+
+
+def program_names(described: Described, file: str | tuple[str, ...]) -> ProgramNames:
+    """The same of a program that is described, with the files of its author."""
     arguments = (leaf.path for leaf in described.arguments if leaf.is_kept)
     return ProgramNames(file, tuple(arguments), tuple(leaf.path for leaf in described.outputs))
 
@@ -212,8 +224,8 @@ def _read(trial: Trial, experiment: Experiment) -> Shardings:
     if trial.lowered is None:
         return Shardings(reason=NoShardings.NOT_COMPILED)
     try:
-        file = quoted_files(experiment, trial.strategy)
-        steps = compiled_again(trial.lowered, experiment.mesh, trial.collectives or (), file)
+        names = names_of(experiment, trial.strategy)
+        steps = compiled_again(trial.lowered, experiment.mesh, trial.collectives or (), names)
         trial.explain(steps)
         return steps
     except Exception as error:  # whatever the compiler raises: what was measured stays

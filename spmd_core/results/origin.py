@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Literal
 
 from spmd_core.base import Frozen
-from spmd_core.results.shardings import Spec
 
+Spec = tuple[tuple[str, ...], ...]  # mesh axes of each dim, major first
 OriginKind = Literal["argument", "constraint", "output", "shard_map"]
 
 
@@ -38,6 +38,7 @@ class AxisOrigin(Frozen):
     `name` is the path of an argument or an output, the function of a `shard_map`; `source` is the
     line of a constraint or a `shard_map`; `called` is the line that calls the function which
     constrains, where several do; `spec` is what is written there. `steps` lead from there to the value; `left_out` counts those in their middle that are not listed.
+    `values` counts the values of the program that have the axis by it.
     `also`: it has put the axis nowhere, but would if the others did not.
     """
 
@@ -50,3 +51,4 @@ class AxisOrigin(Frozen):
     steps: tuple[OriginStep, ...] = ()
     left_out: int = 0
     also: bool = False
+    values: int | None = None

@@ -4,8 +4,7 @@ from enum import StrEnum
 from typing import Literal
 
 from spmd_core.base import Frozen
-
-Spec = tuple[tuple[str, ...], ...]  # mesh axes of each dim, major first
+from spmd_core.results.origin import AxisOrigin, Spec
 
 
 class NoShardings(StrEnum):
@@ -19,13 +18,16 @@ class NoShardings(StrEnum):
 class Reshard(Frozen):
     """An operand that a step reshards: from which spec to which.
 
-    `free`: each device has its part already, so that nothing is sent.
+    `free`: each device has its part already, so that nothing is sent. `origins` are of the axes that
+    leave a dim, `against` of those that are needed instead.
     """
 
     operand: str
     before: Spec
     after: Spec
     free: bool = False
+    origins: tuple[AxisOrigin, ...] = ()
+    against: tuple[AxisOrigin, ...] = ()
 
 
 class Step(Frozen):
@@ -50,6 +52,7 @@ class Step(Frozen):
     reshards: tuple[Reshard, ...] = ()
     sums: tuple[str, ...] = ()
     constraint: str = ""  # file:line of the program's with_sharding_constraint that it follows from
+    origins: tuple[AxisOrigin, ...] = ()  # of the axes of `spec`
     collectives: tuple[str, ...] = ()  # of the compiled program, by the same operation and line
 
 

@@ -3,13 +3,14 @@ explanations and goldens are made of this value.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 
 from spmd_core.base import Frozen
 from spmd_core.experiment import Described, Mesh, Program, Spec
 from spmd_core.results.collective import CollectiveKind
+from spmd_core.results.origin import AxisOrigin
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import MemoryBytes
 from spmd_core.results.shardings import Accident, LostBatch
@@ -37,7 +38,7 @@ class StepCollective(CollectiveKind):
     function: str = ""
     scope: str = ""
     reason: str | None = None
-    origin: tuple[Any, ...] = ()
+    origin: tuple[AxisOrigin, ...] = ()
     exposed_s: float | None = None
     warning: str | None = None
 

@@ -20,7 +20,6 @@ from spmd_core.words.advice.models import (
     sizes_words,
 )
 from spmd_core.words.advice.next import CONFIRM, CONFIRM_PLAN, confirmation, next_step
-from spmd_core.words.advice.origins import set_by_words
 from spmd_core.words.advice.programs import (
     compiled_findings,
     findings_lines,
@@ -134,6 +133,7 @@ from spmd_core.words.nearest import (
     nearest_words,
     predict_command,
 )
+from spmd_core.words.origins.set_by import set_by_words
 from spmd_core.words.predictions import (
     KINDS,
     bound_words,

@@ -8,6 +8,7 @@ from spmd_core.base import bytes_text, sums_by_key
 from spmd_core.experiment import spec_code
 from spmd_core.program import ProgramText, Section, TextDifference, short
 from spmd_core.results import NoShardings, Reshard, Shardings, Spec, Step
+from spmd_core.words.origins.set_by import disagreement_words, step_words
 
 TEXTS = {"program": "Program", "jaxpr": "jaxpr", "stablehlo": "StableHLO", "hlo": "Compiled HLO"}
 MEANINGS = {
@@ -180,7 +181,13 @@ def reshard_words(each: Reshard) -> str:
     """
     if each.free:
         return f"{each.operand} sliced: {spec_words(each.before)} to {spec_words(each.after)}"
-    return f"{each.operand} resharded: {spec_words(each.before)} to {spec_words(each.after)}"
+    why = f" ({words})" if (words := disagreement_words(each)) else ""
+    return f"{each.operand} resharded: {spec_words(each.before)} to {spec_words(each.after)}{why}"
+
+
+def set_by_words(step: Step) -> str:
+    """Who put each axis on a value."""
+    return step_words(step) or "–"
 
 
 def before_words(step: Step) -> str:

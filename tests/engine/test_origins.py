@@ -9,11 +9,11 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.shardings import blamed, compiler_options
+from spmd_core.engine.shardings import blamed, compiled_again, compiler_options
 from spmd_core.machine import dump_folder
 from spmd_core.program import ProgramNames, read_collectives
 from spmd_core.results import NoOrigin
-from spmd_core.words import set_by_words
+from spmd_core.words import set_by_words, texts
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 4), ("data", "tensor"))
 SIZES = (("data", 2), ("tensor", 4))
@@ -27,6 +27,12 @@ def shape(*dims, spec=NONE, mesh=MESH):
 
 def held(value, *spec):
     return jax.lax.with_sharding_constraint(value, NamedSharding(MESH, P(*spec)))
+
+
+def shardings_of(function, *arguments):
+    """The steps of a function, each with the origins of its axes."""
+    lowered = jax.jit(function).trace(*arguments).lower()
+    return compiled_again(lowered, SIZES, (), ProgramNames(FILE))
 
 
 def traced(function, *arguments, mesh=SIZES, spoil=lambda folder: None, **options):
@@ -224,3 +230,36 @@ def test_the_origin_survives_the_form_in_which_results_are_stored():
     assert type(found).model_validate_json(found.model_dump_json()) == found
     [origin] = found.model_dump(mode="json")["origin"]
     assert {"axis", "kind", "name", "source", "steps"} <= set(origin)
+
+
+def test_every_value_of_the_steps_names_what_sharded_it():
+    def program(x, w):
+        h = x @ w
+        return jnp.sum(jnp.tanh(h))
+
+    steps = shardings_of(
+        program, shape(8, 16, spec=P("data")), shape(16, 32, spec=P(None, "tensor"))
+    ).steps
+    sharded = [step for step in steps if step.spec and any(step.spec)]
+    assert sharded
+    for step in sharded:
+        assert [each.axis for each in step.origins] == [axis for axes in step.spec for axis in axes]
+    product = next(step for step in steps if step.name == "h")
+    assert {(each.axis, each.name) for each in product.origins} == {("data", "x"), ("tensor", "w")}
+    assert texts.set_by_words(product).startswith("data: argument `x` P('data', None)")
+
+
+def test_a_reshard_that_nobody_wrote_names_both_origins_and_the_smaller_change():
+    def program(x, y):
+        h = jnp.sin(jnp.tanh(jnp.cos(x)))
+        return h + y
+
+    given = shape(16, 16, spec=P("tensor")), shape(16, 16, spec=P(None, "tensor"))
+    [reshard] = [each for step in shardings_of(program, *given).steps for each in step.reshards]
+    assert {each.name for each in reshard.origins} | {each.name for each in reshard.against} == {
+        "x",
+        "y",
+    }
+    words = texts.reshard_words(reshard)
+    assert "argument `x`" in words and "argument `y`" in words
+    assert "the smaller change is the argument `" in words

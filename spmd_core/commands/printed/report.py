@@ -129,13 +129,14 @@ def shardings_report(result: Result) -> Iterator[str]:
 def shardings_lines(name: str, shardings: Shardings) -> Iterator[str]:
     """A sentence, and a row for each step that has a name or needs something sent."""
     yield f"{name}: {texts.steps_headline(shardings)}"
-    rows = [("value", "shape", "sharded", "per device", "before it", "source")]
+    rows = [("value", "shape", "sharded", "per device", "set by", "before it", "source")]
     rows += [
         (
             texts.value_words(step),
             texts.shape_words(step),
             texts.sharded_words(step),
             bytes_text(step.bytes),
+            texts.set_by_words(step),
             texts.before_words(step),
             _place(step),
         )

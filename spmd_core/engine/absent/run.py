@@ -181,7 +181,7 @@ def _predict(
         answer, warnings = _compile(experiment, strategy, ahead, steps, folder, flags)
         texts["hlo"] = answer.text
         if not STRATEGIES[strategy].is_single_device:
-            answer, texts[SHARDINGS] = _with_shardings(answer, experiment.mesh, ahead.file, folder)
+            answer, texts[SHARDINGS] = _with_shardings(answer, experiment, strategy, folder)
         judged = judged_of(experiment, folder)
         facts = _facts(row, study, steps, answer.text) | {"elapsed_s": clock() - started}
         steps.phase("price")
@@ -232,10 +232,11 @@ def _value(text: str) -> object:
 
 
 def _with_shardings(
-    answer: CompiledText, mesh: Mesh, file: str | tuple[str, ...], folder: Path
+    answer: CompiledText, experiment: Experiment, strategy: str, folder: Path
 ) -> tuple[CompiledText, str]:
     """The program with specs in the reasons of its collectives, and its shardings as JSON."""
-    shardings = of_folder(folder, mesh, answer.collectives or (), file)
+    names = names_of(experiment, strategy)
+    shardings = of_folder(folder, experiment.mesh, answer.collectives or (), names)
     collectives = with_specs(answer.collectives or (), shardings)
     return replace(answer, collectives=collectives), shardings.model_dump_json()
 

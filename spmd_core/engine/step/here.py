@@ -18,7 +18,14 @@ from spmd_core.engine.exported.describe import mesh_of
 from spmd_core.engine.exported.leaves import paths_tree, written_leaves
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.measured.prepare import memory_bytes, places_of
-from spmd_core.engine.shardings import compiler_options, is_manual, judged_in, of_folder
+from spmd_core.engine.shardings import (
+    blamed,
+    compiler_options,
+    is_manual,
+    judged_in,
+    of_folder,
+    program_names,
+)
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.step.callbacks import callbacks_of
 from spmd_core.engine.step.instead import instead
@@ -128,7 +135,9 @@ def facts_of(made: Made, program: Program) -> CompiledStep:
     collectives = with_warnings(collectives, made.warnings)
     judged = Judged()
     if len(order) > 1:
-        collectives = with_specs(collectives, of_folder(made.folder, mesh, collectives, files))
+        names = program_names(program.described, files)
+        collectives = with_specs(collectives, of_folder(made.folder, mesh, collectives, names))
+        collectives = blamed(collectives, module, mesh, made.folder, names)
         judged = judged_in(made.folder, program, files)
     return CompiledStep(
         described=program.described,

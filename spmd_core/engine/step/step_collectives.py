@@ -56,6 +56,7 @@ def _described(
         function=_FUNCTION.sub("", frame.function) if frame else "",
         scope=scope_of(each.op),
         reason=each.reason,
+        origin=each.origin,
         exposed_s=each.exposed_total_s,
         warning=each.warning,
     )

@@ -12,10 +12,11 @@ from spmd_core.program.hlo.lines import File, frame_of, place
 from spmd_core.program.hlo.module import Computation, Frame, HloError, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh, Sharding, parse_sharding, parts_of
 from spmd_core.program.ir.needed import needed_specs, partial_sums
-from spmd_core.results import Collective, Reshard, Shardings, Step
+from spmd_core.results import AxisOrigin, Collective, Reshard, Shardings, Spec, Step
 
 MOST_STEPS = 500
 NAME = "shardings"  # beside the program texts of a strategy
+Blame = Callable[[Computation, Instruction, str], AxisOrigin | None]  # of a value's axis
 Lines = Callable[[str], Sequence[str]]  # of a source file, by its name
 _SKIPPED = (
     "constant",
@@ -44,11 +45,13 @@ def steps_of(
     lines: Lines,
     collectives: Sequence[Collective] = (),
     file: File = "",
+    blame: Blame = lambda *_: None,
 ) -> Shardings:
     """The steps of a program as propagation left it; `lines` reads the source that it quotes: of
-    `file`, the program's own text or several, where a step has a line in it.
+    `file`, the program's own text or several, where a step has a line in it. `blame` gives the
+    origin of an axis.
     """
-    reader = _Reader(module, mesh, lines, file)
+    reader = _Reader(module, mesh, lines, file, blame)
     reader.walk(module.entry, "")
     named = _with_operands(
         _with_names(reader.steps, lambda name: lines(reader.files[name])), reader.made
@@ -60,7 +63,8 @@ def steps_of(
 class _Reader:
     """Walks the computations in order and enters loops and calls where they occur."""
 
-    def __init__(self, module: Module, mesh: Mesh, lines: Lines, file: File) -> None:
+    def __init__(self, module: Module, mesh: Mesh, lines: Lines, file: File, blame: Blame) -> None:
+        self.blame = blame
         self.module, self.mesh, self.lines, self.file = module, mesh, lines, file
         self.steps: list[Step] = []
         self.files: dict[str, str] = {}  # by their names without folders
@@ -138,7 +142,14 @@ class _Reader:
             reshards=tuple(self._reshards(each, computation, sharding)) if sharding else (),
             sums=self._sums(each, computation, sharding) if sharding else (),
             constraint=self._constraint(each, computation) if each.frames else "",
+            origins=self._origins(each, computation, sharding.spec if sharding else ()),
         )
+
+    def _origins(
+        self, each: Instruction, computation: Computation, spec: Sequence[Sequence[str]]
+    ) -> tuple[AxisOrigin, ...]:
+        origins = (self.blame(computation, each, axis) for axes in spec for axis in axes)
+        return tuple(filter(None, origins))
 
     def _constraint(self, each: Instruction, computation: Computation) -> str:
         """`file:line` of the with_sharding_constraint that a value has its sharding by; "" where
@@ -187,7 +198,15 @@ class _Reader:
                 free = all(
                     wanted[: len(had)] == had for had, wanted in zip(before, after, strict=True)
                 )
-                yield Reshard(operand=operand.name, before=before, after=after, free=free)
+                left = _missing(before, after), _missing(after, before)
+                yield Reshard(
+                    operand=operand.name,
+                    before=before,
+                    after=after,
+                    free=free,
+                    origins=self._origins(operand, computation, left[0]),
+                    against=self._origins(each, computation, left[1]),
+                )
 
     def _plain(self, spec: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
         """Without axes of size 1, which shard nothing."""
@@ -205,6 +224,14 @@ class _Reader:
         return tuple(
             axis for axis in partial_sums(each, specs) if axis not in held and sizes[axis] > 1
         )
+
+
+def _missing(spec: Spec, other: Spec) -> Spec:
+    """The axes of each dim that another spec does not have there."""
+    return tuple(
+        tuple(axis for axis in axes if axis not in others)
+        for axes, others in zip(spec, other, strict=True)
+    )
 
 
 def constraint_of(each: Instruction, computation: Computation) -> Instruction | None:

@@ -1,6 +1,7 @@
 """The origins of a program's axes: of every value, and of those that a collective moves or adds."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from spmd_core.program.origins.reach import SameDims
 from spmd_core.program.origins.trace import Hop, Path, Tracer, with_written
 from spmd_core.results import AxisOrigin, OriginStep, Spec
 
+MOST_OPS = 20_000  # whose values are counted
 MOST_STEPS = 8  # listed of one path: half of them at each end
 _KEY = re.compile(r"""\[['"]?([^'"\]]*)['"]?\]|\.(\w+)""")  # of a path: `params['w'][0].bias`
 _PRODUCTS = ("dot_general", "conv_general_dilated")
@@ -68,6 +70,21 @@ class Origins:
     @cached_property
     def _tracer(self) -> Tracer:
         return Tracer(with_written(read_dump(self.record.after), read_dump(self.record.before)))
+
+    @cached_property
+    def _values(self) -> Counter[tuple[str, int, int, str]]:
+        """How many values have an axis by each origin."""
+        ops = self._tracer.graph.ops[:MOST_OPS]
+        values = [*self._tracer.graph.arguments, *(value for op in ops for value in op.results)]
+        named = {
+            theirs: ours for (ours, _), (theirs, _) in zip(self.mesh, self.own_mesh, strict=True)
+        }
+        return Counter(
+            (path.kind, path.index, id(path.op), named.get(axis, axis))
+            for value in values
+            for axis in value.axes
+            if (path := self._tracer.path(value, axis)) is not None
+        )
 
     @cached_property
     def _reach(self) -> SameDims:
@@ -137,6 +154,7 @@ class Origins:
             called=self._called(path.op),
             spec=self.renamed(path.spec),
             steps=tuple(listed),
+            values=self._values[path.kind, path.index, id(path.op), axis],
             left_out=len(steps) - len(listed),
         )
 

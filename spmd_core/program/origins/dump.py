@@ -188,8 +188,8 @@ class _Reader:
         self._attributes(op, text)
 
     def _attributes(self, op: Op, text: str) -> None:
-        if found := _LABEL.search(text):
-            op.label = found[1]
+        if label := _LABEL.search(text):
+            op.label = label[1]
         op.edges = (*op.edges, *_edges(_attribute(text, "sdy.propagation_edges")))
         op.flows = op.flows or _listed_edges(_attribute(text, "sdy.result_propagation_edges"))
         op.enters = op.enters or _listed_edges(_attribute(text, "sdy.block_arg_propagation_edges"))

@@ -60,8 +60,8 @@ class _Blamer:
                     self._by_name.setdefault(each.op_name, []).append((computation, each))
 
     def blamed(self, one: Collective, frames: tuple[Frame, ...]) -> Collective:
-        """A collective with its origins; `frames`, the calls that led to it, tell the uses of a
-        function apart.
+        """A collective with its origins; `frames`, the calls that led to it, distinguish the uses of a
+        function.
         """
         if (call := call_of(one.op)) and any(name in (one.op or "") for name in _MAPS):
             own = [
@@ -195,9 +195,9 @@ class _Blamer:
             others = [
                 each for axes in result for each in axes if each == axis or not _has(had, each)
             ]
-            found = [self.origins.of(inside, reader, each) for each in others]
-            if any(found):
-                yield from found
+            known = [self.origins.of(inside, reader, each) for each in others]
+            if any(known):
+                yield from known
                 return
         if not _has(result, axis) and (constraint := constraint_of(reader, inside)) is not None:
             line = line_of(constraint, self.origins.record.names.file)

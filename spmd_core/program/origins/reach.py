@@ -29,20 +29,20 @@ class SameDims:
         if axis not in value.axes:
             return []
         start = id(value), value.axes[axis]
-        waiting, seen, found = [start], {start}, list[Value]()
+        waiting, seen, seeds = [start], {start}, list[Value]()
         self._values.setdefault(id(value), value)
         while waiting and len(seen) < _FAR:
             at = waiting.pop()
             each = self._values[at[0]]
             if each.written.get(axis) == at[1]:
-                found.append(each)
+                seeds.append(each)
             if at != start and at[1] in each.closed:
                 continue
             for near in self._linked.get(at, ()):
                 if near not in seen:
                     seen.add(near)
                     waiting.append(near)
-        return found
+        return seeds
 
     def _read(self, op: Op) -> None:
         for factor in _factors(op):

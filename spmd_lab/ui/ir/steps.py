@@ -18,6 +18,7 @@ _WIDTHS = {
     "Shape": 140,
     "Sharded": 130,
     "Per device": 80,
+    "Set by": 240,
     "Before it": 240,
     "Line": 45,
     "Source": 420,
@@ -64,7 +65,7 @@ def draw(run: str, strategy: str, key: str) -> None:
 
 def table(steps: list[Step]) -> list[dict[str, str]]:
     """A row per step, in the program's order, each with its line."""
-    loops = any(step.inside for step in steps)
+    loops, known = any(step.inside for step in steps), any(step.origins for step in steps)
     several = len({step.source.rpartition(":")[0] for step in steps if step.source}) > 1
     return [
         {
@@ -76,6 +77,7 @@ def table(steps: list[Step]) -> list[dict[str, str]]:
             "Line": step.source if several else step.source.rpartition(":")[2] or "–",
             "Source": step.code or "operand",
         }
+        | ({"Set by": words.set_by_words(step)} if known else {})
         | ({"Inside": step.inside or "–"} if loops else {})
         for step in steps
     ]

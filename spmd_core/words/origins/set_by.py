@@ -2,8 +2,10 @@
 there.
 """
 
+from collections.abc import Sequence
+
 from spmd_core.experiment import spec_code
-from spmd_core.results import AxisOrigin, Collective, NoOrigin
+from spmd_core.results import AxisOrigin, Collective, NoOrigin, Reshard, Step
 from spmd_core.words.names import listed
 
 _NAME = 60  # characters of a path
@@ -58,4 +60,44 @@ def set_by_words(each: Collective) -> str:
         parts.append(f"{axis}: {words}" if len(each.axes) > 1 else words)
     if parts and each.against:
         parts.append(f"moved for {listed([axis_words(origin) for origin in each.against])}")
-    return "; ".join(parts)
+    return "; ".join([*parts, *filter(None, [change_words(each.origin, each.against)])])
+
+
+def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -> str:
+    """Which of two that disagree fewer values depend on, and so is the smaller change; "" where that
+    is unknown.
+    """
+    ours, theirs = (
+        [each for each in some if each.values and not each.also] for some in (origins, against)
+    )
+    if len(ours) != 1 or len(theirs) != 1 or ours[0].values == theirs[0].values:
+        return ""
+    least, most = sorted((ours[0], theirs[0]), key=lambda each: each.values or 0)
+    return (
+        f"the smaller change is the {_what(least)}: its axis is on {least.values} values, "
+        f"that of the {_what(most)} on {most.values}"
+    )
+
+
+def step_words(step: Step) -> str:
+    """Who put the axes of a value there; "" where it has none, or that is unknown."""
+    several = len(step.origins) > 1
+    return "; ".join(
+        f"{each.axis}: {axis_words(each)}" if several else axis_words(each) for each in step.origins
+    )
+
+
+def disagreement_words(each: Reshard) -> str:
+    """Which two origins disagree where a value is resharded, and which to change."""
+    if not each.origins:
+        return ""
+    parts = [listed([f"{one.axis} by {axis_words(one)}" for one in each.origins])]
+    if each.against:
+        needed = [f"{one.axis} by {axis_words(one)}" for one in each.against]
+        parts.append(f"needed {listed(needed)}")
+    return "; ".join([*parts, *filter(None, [change_words(each.origins, each.against)])])
+
+
+def _what(origin: AxisOrigin) -> str:
+    name = f"`{origin.name}`" if origin.name else f"of {origin.called or origin.source}"
+    return f"{origin.kind} {name}"

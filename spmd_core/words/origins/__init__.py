@@ -1,0 +1,1 @@
+"""Who sharded an axis, in words."""

@@ -64,7 +64,7 @@ def denied(answer: Answer) -> list[str]:
     table, said = ranking_table(answer, "screen", len(answer.ranking)), words.sure_words(answer)
     times, estimates = (_values(table, title) for title in ("Time", "Estimate"))
     known = [value for value in times if value is not None]
-    first = times[0] if times[0] is not None else estimates[0]
+    first = times[0] or estimates[0] or 0.0
     left = [value for value in estimates if value is not None]
     both = any(a is not None and b is not None for a, b in zip(times, estimates, strict=True))
     wrong = ["a row with a time and an estimate"] if both else []
@@ -104,8 +104,8 @@ def main(asked: Asked, figures: Figures) -> None:
             answer = search.answer
             said |= {*denied(answer)}
             wrong += said
-            is_done = budget is None or not answer.counts["estimated"]
-            share = 1.0 if is_done else min(1.0, search.spent_s / budget)
+            asked_s = budget if answer.counts["estimated"] else None  # else all is done
+            share = min(1.0, search.spent_s / asked_s) if asked_s else 1.0
             used.append(share)
             print(
                 f"{words.asked_words(question)}: {share:.0%} of {budget} s, "

@@ -1,5 +1,7 @@
 """What differs between two studies, and nothing that does not."""
 
+import pytest
+
 from spmd_core.experiment import parse_experiment
 from spmd_core.words.history.differences import NOT_THERE, VARIES, difference_rows
 
@@ -66,3 +68,24 @@ def test_a_renamed_variant_is_paired_by_its_place_and_a_new_one_stands_alone():
     (label, texts) = difference_rows([study(ROWS, COLS), study(ROWS, COLS, ("out", "out", {}))])[-1]
     assert label == "variant out" and texts[0] == NOT_THERE
     assert "out sharded over x" in texts[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"target": "cpu:4", "mesh": {"x": 4}},
+        {"mesh": {"x": 4, "y": 2}},
+        {"dims": {"batch": 16, "in": 32, "out": 16}},
+        {"dtype": "bfloat16"},
+        {"sharding": {"in": "x"}},
+        {"overrides": {"weights": [None, "x"]}},
+        {"options": {"device_order": "plain"}},
+        {"strategies": ["shard_map"]},
+        {"seed": 3},
+        {"timing": {"samples": 7}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_experiments_with_two_ids_differ_in_a_part(change):
+    one, other = (parse_experiment(LAYER | each) for each in ({}, change))
+    assert one.id != other.id and difference_rows([one, other])

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from spmd_core.base import WorkerError
+from spmd_core.commands.remedies import with_tried
 from spmd_core.lab import Lab
 from spmd_core.results import COMPILING, Collective, Remedy
 from spmd_core.trials import RemedySearch, carried_out, with_remedies
@@ -55,6 +57,19 @@ def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
     assert known(lab, result.run) == ("done", search.answers), "as stored"
     assert not removal_words(search.answers["auto"][0]), "facts alone"
     assert lab.history() == () and lab.latest(result.experiment) is None
+
+
+def test_a_search_that_stops_says_so_in_its_answer(lab, monkeypatch, capsys):
+    result = compiled(lab)
+
+    def stops(search, trials):
+        raise WorkerError("the scheduler is gone")
+
+    monkeypatch.setattr(RemedySearch, "_work_off", stops)
+    answered, interrupted = with_tried(lab, result)
+    note = "what removes collectives was not tried to the end: the scheduler is gone"
+    assert answered.notes[-1] == note and not interrupted
+    assert capsys.readouterr() == ("", ""), "not on stderr, which no reader of the answer sees"
 
 
 def test_candidates_for_absent_devices_are_compiled_ahead_and_judged_in_their_order(

@@ -3,9 +3,31 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spmd_core.own import Explanation, RunAnswer, explain, open_lab, predict, run, schema
+    from spmd_core.own import (
+        Expectation,
+        ExpectationError,
+        Explanation,
+        RunAnswer,
+        expect,
+        explain,
+        open_lab,
+        predict,
+        run,
+        schema,
+    )
 
-__all__ = ["Explanation", "RunAnswer", "explain", "open_lab", "predict", "run", "schema"]
+__all__ = [
+    "Expectation",
+    "ExpectationError",
+    "Explanation",
+    "RunAnswer",
+    "expect",
+    "explain",
+    "open_lab",
+    "predict",
+    "run",
+    "schema",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -92,6 +92,7 @@ from spmd_core.experiment.workloads.exported.description import (
     Leaf,
     Listed,
     as_regex,
+    matches,
     patterns,
     with_replaced,
 )
@@ -247,6 +248,7 @@ __all__ = [
     "link_path",
     "link_refusal",
     "load_json",
+    "matches",
     "merged_imports",
     "moving",
     "named_axes",

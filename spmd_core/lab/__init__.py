@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Searches,
         StoredSearch,
         role_of,
+        simulated_devices,
         why,
         worker_environment,
     )
@@ -34,6 +35,7 @@ __all__ = [
     "doctor",
     "examples",
     "role_of",
+    "simulated_devices",
     "why",
     "worker_environment",
 ]

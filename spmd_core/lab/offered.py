@@ -7,4 +7,4 @@ from spmd_core.lab.store.asker import VIEWER, role_of
 from spmd_core.lab.store.limits import COMMAND_LINE, Asker, Room
 from spmd_core.lab.store.searches import Searches, StoredSearch
 from spmd_core.lab.store.stored_remedies import Remedies
-from spmd_core.lab.supervisor.environment import worker_environment
+from spmd_core.lab.supervisor.environment import simulated_devices, worker_environment

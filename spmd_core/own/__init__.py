@@ -3,11 +3,24 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spmd_core.own.expected.expectation import (
+        Expectation,
+        ExpectationError,
+        Expecting,
+        expect,
+    )
+    from spmd_core.own.expected.spmd import Spmd, goldens_of
     from spmd_core.own.explaining import Explainer, explain
     from spmd_core.own.explanation import Explanation, schema
     from spmd_core.own.running import RunAnswer, open_lab, predict, run
 
 _MODULES = {
+    "Expectation": "expected.expectation",
+    "ExpectationError": "expected.expectation",
+    "Expecting": "expected.expectation",
+    "Spmd": "expected.spmd",
+    "expect": "expected.expectation",
+    "goldens_of": "expected.spmd",
     "RunAnswer": "running",
     "Explainer": "explaining",
     "Explanation": "explanation",
@@ -18,10 +31,16 @@ _MODULES = {
     "schema": "explanation",
 }
 __all__ = [
+    "Expectation",
+    "ExpectationError",
+    "Expecting",
     "Explainer",
     "Explanation",
     "RunAnswer",
+    "Spmd",
+    "expect",
     "explain",
+    "goldens_of",
     "open_lab",
     "predict",
     "run",

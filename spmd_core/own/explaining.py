@@ -11,8 +11,15 @@ from spmd_core.machine import Target, parse_target
 
 if TYPE_CHECKING:
     from spmd_core.own.explanation import Explanation
+    from spmd_core.results import CompiledStep
 
 OLDEST_JAX = (0, 8)
+# Returns a compiled step, given what identifies it and what compiles it.
+Answers = Callable[[Callable[[], bytes], Callable[[], "CompiledStep"]], "CompiledStep"]
+
+
+def _compile(key: Callable[[], bytes], compiled: Callable[[], "CompiledStep"]) -> "CompiledStep":
+    return compiled()
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,7 @@ class Explainer:
     target: Target | None
     mesh: Mapping[str, int] | None
     specs: tuple[tuple[str, Any], ...]
+    answers: Answers = _compile
 
     def __call__(self, *args: Any, **kwargs: Any) -> "Explanation":
         """Trace and compile the step; nothing runs.
@@ -47,9 +55,13 @@ class Explainer:
         export = partial(capture.exported, traced, "tpu", "cpu")
         target = self.target or _simulated(self.mesh or tracing.abstract_mesh((args, kwargs)))
         if target is None:
-            return Explanation.of(here.compiled_step(traced), export)
+            text = partial(capture.text_of, traced)
+            return Explanation.of(self.answers(text, partial(here.compiled_step, traced)), export)
         data = capture.exported(traced, _platform(target))
-        compiled = compiled_elsewhere(data, traced.function, target.text, self.mesh, self.specs)
+        elsewhere = (traced.function, target.text, self.mesh, self.specs)
+        compiled = self.answers(
+            lambda: data + repr(elsewhere).encode(), partial(compiled_elsewhere, data, *elsewhere)
+        )
         compiled = compiled.model_copy(update=tracing.more_facts(traced))
         return Explanation.of(compiled, export)
 

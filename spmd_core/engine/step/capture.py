@@ -63,6 +63,16 @@ def exported(step: TracedStep, *platforms: str) -> bytes:
         raise refuse("this step", f"cannot be exported ({reason})", fix) from error
 
 
+def text_of(step: TracedStep) -> bytes:
+    """Returns the StableHLO of a step with its locations, its devices and the paths of its arrays:
+    what a compile on the devices that are here depends on.
+    """
+    lowered = step.traced.lower()
+    devices = [str(each) for each in xla_bridge.devices()]
+    names = (step.arguments, step.outputs, step.function, devices)
+    return f"{lowered.as_text(debug_info=True)}{names}".encode()
+
+
 def without_backend() -> AbstractContextManager[Any]:
     """Keeps JAX from starting a backend for a default device that a mesh without devices has no use
     for; where one is started, nothing changes.

@@ -1,0 +1,1 @@
+"""Expectations of a step: assertions of what it communicates and holds, and goldens."""

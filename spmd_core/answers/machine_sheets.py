@@ -7,6 +7,7 @@ from spmd_core.base import bytes_text, seconds_text
 from spmd_core.results import Ceiling, Fit, Point
 from spmd_core.words import (
     axes_words,
+    bandwidths,
     interval_words,
     kind_title,
     match_words,
@@ -48,8 +49,8 @@ POINTS: Sheet[Point] = Sheet(
         text("Over", lambda each: axes_words(each.axes)),
         size("Bytes", lambda each: each.bytes),
         seconds("Time", lambda each: each.time_s),
-        _rate("Algorithm bandwidth", lambda each: each.algbw),
-        _rate("Bus bandwidth", lambda each: each.busbw),
+        _rate("Algorithm bandwidth", lambda each: bandwidths(each)[0]),
+        _rate("Bus bandwidth", lambda each: bandwidths(each)[1]),
         seconds("Predicted", lambda each: each.predicted_s),
         text("Values", lambda each: each.error or match_words(each.correct, "")),
     )

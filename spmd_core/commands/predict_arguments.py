@@ -133,7 +133,8 @@ _PLAN = {
     },
     "--target": {
         "metavar": "tpu:v5e:16x16",
-        "help": "a topology, slices behind an asterisk: tpu:v5e:16x16*2",
+        "help": "a topology, slices behind an asterisk: tpu:v5e:16x16*2; or a number of chips: v5p:64 "
+        "(Google's v5p-64 is 32 chips), h100:64",
     },
     "--model": {"metavar": "NAME", "help": MODELS},
     "--mesh": {

@@ -17,18 +17,24 @@ from spmd_core.machine.gpus import GPU_SHARE, GPUS, USUAL_SHARE, Gpu
 from spmd_core.machine.hardware import Hardware, read_hardware
 from spmd_core.machine.host_memory import Capacity
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
-from spmd_core.machine.of_chips import nearest_of_chips, nearest_topology, topology_of_chips
+from spmd_core.machine.of_chips import nearest_of_chips, nearest_topology
 from spmd_core.machine.own_memory import spare_bytes
 from spmd_core.machine.targets import (
     USUAL_DEVICES,
     Target,
-    absent_target,
     accelerator_files,
     default_target,
+    kind_of,
     parse_target,
-    shape_text,
 )
-from spmd_core.machine.topologies import Coordinates, Topology, get_topology, legal_shapes
+from spmd_core.machine.topologies import Coordinates, get_topology
+from spmd_core.machine.topology import (
+    Topology,
+    absent_target,
+    legal_shapes,
+    shape_text,
+    topology_of_chips,
+)
 
 __all__ = [
     "BY_DEVICE_KIND",
@@ -56,6 +62,7 @@ __all__ = [
     "dump_folder",
     "dumps",
     "get_topology",
+    "kind_of",
     "legal_shapes",
     "listed",
     "mesh_places",

@@ -8,7 +8,7 @@ from spmd_core.base import package_version
 from spmd_core.machine.gpus import Gpu
 from spmd_core.machine.mesh_order import slices_by_axis
 from spmd_core.machine.targets import parse_target
-from spmd_core.machine.topologies import Topology
+from spmd_core.machine.topology import Topology
 
 REQUIREMENTS = "requirements-gpu-targets.txt"
 INSTALL = f"pip install -r {REQUIREMENTS}"

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from spmd_core.base import refuse
-from spmd_core.machine.topologies import Coordinates, Topology
+from spmd_core.machine.topologies import Coordinates
+from spmd_core.machine.topology import Topology
 
 # Small slices whose chips mesh_utils puts in a ring by hand; positions in row-major order of the
 # chips, x fastest.

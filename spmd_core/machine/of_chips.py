@@ -1,43 +1,11 @@
 """Topologies for a number of chips, and the nearest legal topology to a target."""
 
-import math
-
-from spmd_core.base import RequestError, refuse
-from spmd_core.machine.chips import CHIPS
+from spmd_core.base import RequestError
 from spmd_core.machine.targets import Target
-from spmd_core.machine.topologies import Topology, get_topology, legal_shapes, nearest_names
+from spmd_core.machine.topologies import get_topology, nearest_names
+from spmd_core.machine.topology import Topology, nearest_counts, topology_of_chips
 
-MAX_SLICES = 256
 _FALLBACK = "v5e"  # for a target that is not a TPU; one device per chip
-
-
-def topology_of_chips(generation: str, chips: int) -> Topology:
-    """The topology of that many chips.
-
-    A single slice if a legal shape has that many chips: the one with the most rings and, among
-    these, the shortest sides. Otherwise equal slices of the largest shape that divides the number.
-    RequestError, with the nearest numbers, if there is none.
-    """
-    chip = CHIPS[generation]
-    single_slices = [Topology(chip, shape) for shape in legal_shapes(generation)]
-    if exact := [topology for topology in single_slices if topology.chips == chips]:
-        return min(exact, key=lambda topology: (-sum(topology.wraps), sum(topology.shape)))
-    largest = max(topology.chips for topology in single_slices)
-    if chips > largest:
-        for topology in sorted(
-            single_slices, key=lambda topology: (-topology.chips, sum(topology.shape))
-        ):
-            if chips % topology.chips == 0 and chips // topology.chips <= MAX_SLICES:
-                return Topology(chip, topology.shape, chips // topology.chips)
-    near = _nearest_counts(generation, chips)[:2]
-    counts = (
-        [f"{count:,}" for count in sorted(near)]
-        if chips <= largest
-        else [f"a multiple of {largest:,}"]
-    )
-    raise refuse(
-        f"chips={chips}", f"do not form slices of {chip.title}", f"use {' or '.join(counts)}"
-    )
 
 
 def nearest_of_chips(generation: str, chips: int) -> Topology:
@@ -45,7 +13,7 @@ def nearest_of_chips(generation: str, chips: int) -> Topology:
     try:
         return topology_of_chips(generation, chips)
     except RequestError:
-        return topology_of_chips(generation, _nearest_counts(generation, chips)[0])
+        return topology_of_chips(generation, nearest_counts(generation, chips)[0])
 
 
 def nearest_topology(target: Target | None, devices: int) -> Topology:
@@ -61,9 +29,3 @@ def nearest_topology(target: Target | None, devices: int) -> Topology:
         except RequestError:
             names = nearest_names(target)
     return get_topology(names[0]) if names else nearest_of_chips(_FALLBACK, devices)
-
-
-def _nearest_counts(generation: str, chips: int) -> list[int]:
-    """Chips of every single slice, the nearest first."""
-    counts = sorted({math.prod(shape) for shape in legal_shapes(generation)})
-    return sorted(counts, key=lambda count: abs(math.log(count) - math.log(max(1, chips))))

@@ -5,10 +5,12 @@ devices, or absent TPUs or GPUs.
 import os
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NoReturn
 
 from spmd_core.base import refuse, shorten
+from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.hardware import device_files
+from spmd_core.machine.topology import absent_target, legal_shapes, topology_of_chips
 
 MAX_CPU_DEVICES = 256
 _CPU = re.compile(r"cpu:([0-9]{1,6})")
@@ -18,6 +20,12 @@ MAX_MEMBERS, USUAL_DEVICES = 16, 2  # processes of this machine, and simulated d
 _TPU = re.compile(
     r"tpu:(?P<generation>[a-z0-9]{2,8}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})(\*(?P<slices>[0-9]{1,4}))?"
 )
+# another name of a kind, alone or before a number of chips, or before a shape
+_ALIAS = re.compile(r"(?:(tpu|gpu):)?([a-z0-9]{2,12}):([0-9x]{1,24})(\*[0-9]{1,4})?")
+# Google's accelerator types; v2 to v5p count the cores, two of a chip
+_GOOGLES = re.compile(r"(?:tpu:)?(v2|v3|v4|v5p|v5litepod|v6e)-([0-9]{1,6})")
+_SHORT = {"7x": "tpu7x"}
+_OF_CORES = ("v2", "v3", "v4", "v5p")
 _KIND = re.compile(r"(tpu|gpu):([a-z0-9]{2,12})")
 _GPU = re.compile(r"gpu:(?P<kind>[a-z0-9]{2,12}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})")
 
@@ -67,8 +75,57 @@ class Target:
         return self.kind == "cpu"
 
 
+def kind_of(name: str) -> str | None:
+    """Returns the generation or GPU of a name, such as `tpu7x` of `7x`; None of an unknown one."""
+    return name if name in CHIPS else _SHORT.get(name)
+
+
+def is_known(text: str) -> bool:
+    """Returns True if a text has a platform, or the name of an absent chip, in front."""
+    first = text.lower().partition(":")[0]
+    return (
+        first in ("tpu", "gpu") or kind_of(first) is not None or bool(_GOOGLES.match(text.lower()))
+    )
+
+
+def written_out(text: str) -> str:
+    """Returns a topology as it is stored: `tpu:v5p:4x4x4` of `v5p:64`, a number of chips, `v5p:4x4x4`
+    and `tpu:v5p:64`; any other text as it is.
+
+    Raises:
+      RequestError: no topology has so many chips, or the name is Google's, which counts cores.
+    """
+    if match := _GOOGLES.fullmatch(text.lower()):
+        _refuse_googles(match[1], int(match[2]))
+    match = _ALIAS.fullmatch(text.lower())
+    kind = kind_of(match[2]) if match else None
+    if match is None or kind is None or match[1] not in (None, CHIPS[kind].platform):
+        return text
+    size, slices = match[3], match[4] or ""
+    if not size.isdigit() or (CHIPS[kind].is_gpu and (int(size),) in legal_shapes(kind)):
+        return f"{CHIPS[kind].platform}:{kind}:{size}{slices}"
+    largest = legal_shapes(kind)[-1][0]
+    if CHIPS[kind].is_gpu:
+        is_multiple = int(size) > largest and not int(size) % largest
+        shape = (largest, int(size) // largest) if is_multiple else (int(size), 1)
+        return absent_target(kind, shape[:1], shape[1], "gpu")
+    return topology_of_chips(kind, int(size)).target + slices
+
+
+def _refuse_googles(name: str, count: int) -> NoReturn:
+    kind, chips = name.replace("v5litepod", "v5e"), count // 2 if name in _OF_CORES else count
+    cores = f" ({count} cores)" if chips != count else ""
+    also = f", or {kind}:{count} for {count} chips" if chips != count else ""
+    raise refuse(
+        f"target {name}-{count}",
+        f"is Google's name of {chips} chips{cores}",
+        f"use {kind}:{chips}{also}",
+    )
+
+
 def parse_target(text: str) -> Target:
-    """The target that `text` names; RequestError where it names none."""
+    """The target that `text` names, in its canonical form; RequestError where it names none."""
+    text = written_out(text)
     if text == "local":
         return Target("local", text)
     if match := _CPU.fullmatch(text):
@@ -124,22 +181,6 @@ def _cluster(text: str, hosts: int, devices: int) -> Target:
         )
     each = "" if devices == USUAL_DEVICES else f"x{devices}"
     return Target("cpu", f"cluster:local:{hosts}{each}", count, hosts=hosts)
-
-
-def shape_text(shape: tuple[int, ...]) -> str:
-    """Chips along each physical axis, e.g. `4x4`."""
-    return "x".join(map(str, shape))
-
-
-def absent_target(
-    generation: str, shape: tuple[int, ...], slices: int = 1, platform: str = "tpu"
-) -> str:
-    """The text of a topology, legal or not, as `parse_target` reads it, e.g. `tpu:v5e:4x4*2`;
-    `gpu:h100:2x8` is two NVLink domains of 8.
-    """
-    if platform == "gpu":
-        return f"gpu:{generation}:{'' if slices == 1 else f'{slices}x'}{shape_text(shape)}"
-    return f"tpu:{generation}:{shape_text(shape)}" + (f"*{slices}" if slices > 1 else "")
 
 
 def accelerator_files() -> tuple[str, ...]:

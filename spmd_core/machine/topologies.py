@@ -3,91 +3,16 @@ built.
 """
 
 import math
-from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NoReturn
 
 from spmd_core.base import refuse, shorten
 from spmd_core.machine.chip import Chip
 from spmd_core.machine.chips import CHIPS, OTHER_NAMES, TPUS
 from spmd_core.machine.gpus import GPUS
-from spmd_core.machine.targets import Target, absent_target, parse_target
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """One or more equal slices of a generation; `shape` counts chips along each physical axis of a
-    slice. Of GPUs a slice is an NVLink domain, and `shape` its GPUs.
-    """
-
-    chip: Chip
-    shape: tuple[int, ...]
-    slices: int = 1
-
-    @property
-    def name(self) -> str:
-        """As written in a target, e.g. `v5e:4x4*2`; of GPUs the target itself."""
-        return self.target.removeprefix("tpu:")
-
-    @property
-    def target(self) -> str:
-        """The target's text."""
-        return absent_target(self.chip.generation, self.shape, self.slices, self.chip.platform)
-
-    @property
-    def chips(self) -> int:
-        """Chips in all slices."""
-        return math.prod(self.shape) * self.slices
-
-    @property
-    def devices(self) -> int:
-        """JAX devices in all slices."""
-        return self.chips * self.chip.devices_per_chip
-
-    @property
-    def wraps(self) -> tuple[bool, ...]:
-        """Whether each physical axis wraps around.
-
-        v5e, v6e and older: only an axis as long as the pod's. v4, v5p, TPU7x: every axis of a slice
-        of complete 4x4x4 cubes, whose optical switches close the rings. Source: "How to Scale Your
-        Model", chapter 2.
-        """
-        if self.chip.wrap == "switch":
-            return (False,)
-        if self.chip.wrap == "cubes":
-            cubes = all(size % 4 == 0 for size in self.shape)
-            return tuple(cubes for _ in self.shape)
-        return tuple(
-            size == full for size, full in zip(self.shape, self.chip.max_shape, strict=True)
-        )
-
-
-@cache
-def legal_shapes(generation: str) -> tuple[tuple[int, ...], ...]:
-    """Shapes of one slice, smallest first: what Cloud offers and the compiler accepts."""
-    if generation in GPUS:
-        return GPUS[generation].domains
-    chip = CHIPS[generation]
-    if chip.torus_dims == 2:
-        flat = [(2, 2), (2, 4), (4, 4), (4, 8), (8, 8), (8, 16), (16, 16), (16, 32), (32, 32)]
-        fits = [
-            shape
-            for shape in flat
-            if all(size <= most for size, most in zip(shape, chip.max_shape, strict=True))
-        ]
-        if chip.smallest is None:
-            return ((1, 1), *fits)
-        return tuple(shape for shape in fits if shape != (2, 4))  # nor half a host's row
-    small = [(2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4)]
-    a_max, b_max, c_max = chip.max_shape
-    cubes = [
-        (a, b, c)
-        for a in range(4, a_max + 1, 4)
-        for b in range(a, b_max + 1, 4)
-        for c in range(b, c_max + 1, 4)
-    ]
-    return tuple(small + sorted(cubes, key=lambda shape: (math.prod(shape), shape)))
+from spmd_core.machine.targets import Target, is_known, parse_target
+from spmd_core.machine.topology import Topology, absent_target, legal_shapes
 
 
 @lru_cache(maxsize=4096)  # requested several times for each of a search's plans
@@ -98,7 +23,7 @@ def get_topology(text: str | Target) -> Topology:
     target = (
         text
         if isinstance(text, Target)
-        else parse_target(text if text.lower().startswith(("tpu:", "gpu:")) else f"tpu:{text}")
+        else parse_target(text if is_known(text) else f"tpu:{text}")
     )
     if target.generation is None:
         raise refuse(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from spmd_core.base import refuse, shorten
-from spmd_core.machine import CHIPS, Topology, get_topology, legal_shapes
+from spmd_core.machine import CHIPS, GPUS, Topology, get_topology, kind_of, legal_shapes
 
 MAX_SLICES = 256
 _COUNT = re.compile(r"([a-z0-9]+):(?:([0-9]{1,6}))?(\.\.)?([0-9]{1,6})?")
@@ -21,12 +21,12 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     above what one slice has), "any" every number of equal
     slices, a number only that many.
     """
-    words = text.strip().lower().removeprefix("tpu:")
-    if words.startswith("gpu:"):
-        return (get_topology(words),)
+    words = _by_kind(text)
     match = _COUNT.fullmatch(words)
-    if match is None and ":" in words:
-        return (get_topology(f"tpu:{words}"),)
+    if words.partition(":")[0] in ("gpu", *GPUS) or (
+        match is None and (":" in words or "-" in words)
+    ):
+        return (get_topology(words),)
     generation, first, dots, last = match.groups() if match else (ANY, None, None, None)
     if generation not in (*CHIPS, ANY):
         get_topology(f"tpu:{generation}:1x1")  # refuses, with the nearest generation
@@ -54,6 +54,13 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
             f"use {' or '.join(f'{generation}:{chips}' for chips in sorted(near))}",
         )
     return topologies
+
+
+def _by_kind(text: str) -> str:
+    """Returns a word of chips without `tpu:`, its kind by the name that is stored."""
+    words = text.strip().lower().removeprefix("tpu:")
+    kind, colon, size = words.partition(":")
+    return f"{kind_of(kind) or kind}{colon}{size}"
 
 
 def generations(words: Iterable[str], slices: str = "fewest") -> list[str]:

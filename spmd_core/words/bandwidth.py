@@ -6,7 +6,7 @@ from itertools import takewhile
 
 from spmd_core.base import by_key, bytes_text, count_text, scaled_text, seconds_text
 from spmd_core.experiment import TRANSFERS
-from spmd_core.results import Ceiling, Fit, Point, Result, Roofline, RunStatus
+from spmd_core.results import Ceiling, Fit, Point, Result, Roofline, RunStatus, StrategyResult
 from spmd_core.time import FEWEST_RANKED, TOO_HIGH, Case, Pair, cases, median_error, spearman
 from spmd_core.words.names import listed
 
@@ -16,6 +16,7 @@ CEILINGS = (
     "Copies, matmuls, dispatch, and latency and bandwidth of every collective: under 20 s. "
     "What is expected of this machine elsewhere comes from these."
 )
+OFF = 3  # times the line's time, or a third of it: worth a sentence
 NO_LIMIT = 1e14  # bytes per second: a straight line without a slope
 NO_POINTS = "No point was measured."
 DEFINITIONS = (
@@ -47,8 +48,20 @@ def headline(result: Result) -> str:
     """The answer of a run that measures its machine."""
     outcome = next(iter(result.strategies.values()))
     if result.experiment.what.has_formula:
-        return " ".join(part for part in sweep_words(outcome.points) if part)
+        return " ".join(part for part in answer_parts(outcome) if part)
     return calibration_words(outcome.ceilings)
+
+
+def answer_parts(outcome: StrategyResult) -> tuple[str, str]:
+    """The answer of a sweep, and what else there is to it: sizes that reach half, points off the line."""
+    answer, more = sweep_words(outcome.points)
+    return answer, " ".join(filter(None, [more, off_line_words(outcome.points, outcome.fits)]))
+
+
+def bandwidths(point: Point) -> tuple[float | None, float | None]:
+    """Returns algorithm and bus bandwidth in bytes per second, measured, else predicted."""
+    seconds = point.time_s or point.predicted_s
+    return (point.algbw or (point.bytes / seconds if seconds else None), point.busbw or _bus(point))
 
 
 def sweep_words(points: Sequence[Point]) -> tuple[str, str]:
@@ -69,6 +82,33 @@ def sweep_words(points: Sequence[Point]) -> tuple[str, str]:
     text = "Predicted: " if all(point.time_s is None for point in timed) else ""
     reached = f"Half of that is reached {listed(halves)}." if halves else ""
     return f"{text}{kind_title(kind)} peaks at {listed(peaks)}.", reached
+
+
+def off_line_words(points: Sequence[Point], fits: Sequence[Fit]) -> str:
+    """Which measured points are `OFF` times off the line of the model, or of their own fit where
+    there is no model, the farthest first; "" of none."""
+    lines = {(fit.kind, fit.axes): fit for fit in fits}
+    far: list[tuple[float, Point, float]] = []
+    for point in points:
+        line = point.predicted_s or _fitted_s(point, lines.get((point.kind, point.axes)))
+        if point.time_s and line and not 1 / OFF < (times := point.time_s / line) < OFF:
+            far.append((max(times, 1 / times), point, line))
+    if not far:
+        return ""
+    _, point, line = max(far, key=lambda each: each[0])
+    are = "point is" if len(far) == 1 else "points are"
+    return (
+        f"{len(far)} {are} {OFF:g} times off the line or more: {point.kind} of "
+        f"{bytes_text(point.bytes)} over {axes_words(point.axes)} took {seconds_text(point.time_s)}, "
+        f"where the line has {seconds_text(line)}."
+    )
+
+
+def _fitted_s(point: Point, fit: Fit | None) -> float | None:
+    if fit is None:
+        return None
+    moved = point.bytes * TRANSFERS[point.kind].bus_factor(point.devices)
+    return fit.latency_s + moved / fit.bandwidth
 
 
 def _half_words(points: Sequence[Point], peak: Point) -> str:

@@ -83,7 +83,7 @@ def headline_parts(result: Result, differences: Sequence[str] | None = None) -> 
     """
     what = result.experiment.what
     if what.is_of_machine and what.has_formula:
-        return bandwidth.sweep_words(next(iter(result.strategies.values())).points)
+        return bandwidth.answer_parts(next(iter(result.strategies.values())))
     if what.is_small_program or what.is_of_machine or is_predicted(result):
         return run_headline(result, differences), ""
     answer, more = strategies.answer_parts(result)

@@ -25,6 +25,8 @@ ABSENT = (
 _MEANS_ABSENT = {
     "compare": " Or TPUs or GPUs that need not be attached, such as tpu:v5p:4x4x4 and gpu:h100:2x8: "
     "programs are compiled for them and their times predicted.",
+    "collectives": " Or TPUs or GPUs that need not be attached, such as v5p:64 and h100:64: their "
+    "times are predicted.",
     "layout": " Or TPUs or GPUs that need not be attached, such as tpu:v5p:4x4x4 and gpu:h100:2x8: "
     "cells show the device ids that JAX gives there.",
 }
@@ -52,7 +54,7 @@ def target_input(screen: str) -> str:
             options,
             key=key,
             accept_new_options=True,
-            format_func=_target_words if screen == "compare" else _layout_target_words,
+            format_func=_target_words if screen != "layout" else _layout_target_words,
             help=meaning,
         )
         or now

@@ -28,7 +28,6 @@ def test_a_target_names_nvlink_domains(text, canonical, devices, domains):
         ("gpu:v100:8", "GPU 'v100' has no data sheet here: use gpu:h100:8, or one of a100, h200"),
         ("gpu:b300:8", "use gpu:b200:8, or one of a100, h100"),
         ("gpu:gb300:72", "use gpu:gb200:72, or one of a100, h100"),
-        ("gpu:h100:16", "use gpu:h100:2x8 or gpu:h100:8"),
         ("gpu:h100", "has no size: add the number of devices, such as gpu:h100:8"),
         ("gpu:h100:7", "has 1, 2, 4 or 8 GPUs: use gpu:h100:8 or gpu:h100:4"),
         ("gpu:h100:2x2x2", "is not built"),

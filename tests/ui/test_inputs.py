@@ -145,3 +145,14 @@ def test_strategies_keep_the_order_of_the_link_that_they_came_with():
     assert at.session_state["chosen"] == ["shard_map", "auto"]
     at.button_group[0].set_value(["single", "auto", "shard_map"]).run()
     assert at.session_state["chosen"] == ["shard_map", "auto", "single"]
+
+
+def test_the_mesh_of_collectives_follows_a_typed_target():
+    screen = opened("collectives")
+    target = next(each for each in screen.selectbox if each.label == "Target")
+    assert "tpu:v5e:4x4" in target.options or any("v5e:4x4" in each for each in target.options)
+    target.set_value("tpu:v5e:4x4").run()
+    assert not screen.exception
+    sizes = [each.value for each in screen.number_input if "size" in each.label]
+    assert sizes == [16]
+    assert next(each for each in screen.button if each.key == "measure").label == "Predict"

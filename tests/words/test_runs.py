@@ -7,8 +7,9 @@ import pytest
 from bench.values import comparison, result, strategy
 from spmd_core.answers import measuring_table, samples_table
 from spmd_core.experiment import DEFAULT_SPEC, parse_experiment
-from spmd_core.results import EXAMPLES, Origin, RunStatus
+from spmd_core.results import EXAMPLES, Fit, Origin, Point, RunStatus
 from spmd_core.words import ago, environment_words, evidence_words, experiment_words, origin_words
+from spmd_core.words.bandwidth import bandwidths, off_line_words
 from spmd_core.words.runs import (
     compile_words,
     floor_words,
@@ -224,3 +225,38 @@ def test_of_values_that_differ_the_elements_that_do_are_shown():
             "[1, 1] nan, Single device 4.0",
         ),
     ]
+
+
+def test_a_point_three_times_off_the_line_is_named():
+    def point(nbytes, time_s, predicted_s=None):
+        return Point(
+            kind="all-reduce",
+            axes=("x",),
+            devices=8,
+            dtype="float32",
+            bytes=nbytes,
+            time_s=time_s,
+            predicted_s=predicted_s,
+        )
+
+    near = [point(2**20, 1e-3, 1.1e-3), point(2**22, 2e-3, 1e-3)]
+    assert off_line_words(near, ()) == ""
+    far = [*near, point(2**24, 9e-3, 2e-3), point(2**25, 1e-3, 3.1e-3)]
+    assert off_line_words(far, ()) == (
+        "2 points are 3 times off the line or more: all-reduce of 16.0 MiB over x took 9 ms, where "
+        "the line has 2 ms."
+    )
+    line = Fit(
+        kind="all-reduce",
+        axes=("x",),
+        devices=8,
+        latency_s=1e-3,
+        latency_ci95_s=(1e-3, 1e-3),
+        bandwidth=1e12,
+        bandwidth_ci95=(1e12, 1e12),
+        knee_bytes=1.0,
+        worst_error=3.0,
+    )
+    assert off_line_words([point(1024, 2e-3)], [line]) == ""
+    assert off_line_words([point(1024, 4e-3)], [line]).startswith("1 point is 3 times off")
+    assert bandwidths(point(8, None, 1.0)) == (8.0, 14.0)

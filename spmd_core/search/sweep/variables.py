@@ -12,7 +12,14 @@ from typing import Any, Literal
 
 from spmd_core.base import RequestError, mesh_text, refuse, shorten, suffixed_sizes
 from spmd_core.experiment import Experiment, Mesh, on_topology, parse_mesh
-from spmd_core.machine import CHIPS, Topology, get_topology, nearest_of_chips, topology_of_chips
+from spmd_core.machine import (
+    CHIPS,
+    Topology,
+    get_topology,
+    kind_of,
+    nearest_of_chips,
+    topology_of_chips,
+)
 
 Scaling = Literal["weak", "strong"]
 Value = float | int | str
@@ -147,13 +154,14 @@ def _mesh(base: Experiment, value: Value, scaling: Scaling) -> Changes:
 
 
 def _read_generation(text: str) -> Value:
-    if text.lower() not in CHIPS:
+    kind = kind_of(text.lower().removeprefix("tpu:"))
+    if kind is None:
         raise refuse(
             f"generation {shorten(text)}",
             "is not one that the TPU compiler knows",
             f"use {', '.join(CHIPS)}",
         )
-    return text.lower()
+    return kind
 
 
 def _generation_default(base: Experiment) -> tuple[Value, ...]:

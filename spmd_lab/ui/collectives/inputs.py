@@ -1,8 +1,10 @@
 """The fields of the Collectives screen, as the JSON form of an experiment."""
 
+import math
+
 import streamlit as st
 
-from spmd_core.base import bytes_text
+from spmd_core.base import RequestError, bytes_text
 from spmd_core.experiment import (
     ALL,
     CALIBRATION,
@@ -13,7 +15,7 @@ from spmd_core.experiment import (
     chosen_kinds,
     get_workload,
 )
-from spmd_core.machine import default_target
+from spmd_core.machine import default_target, get_topology, parse_target
 from spmd_core.words import workload_title
 from spmd_lab.ui import forms, inputs, mesh_fields, state
 from spmd_lab.ui.markdown import plain
@@ -62,7 +64,7 @@ def fields(what: str) -> Form:
     draft = state.draft(SCREEN)
     chosen: Form = {
         "workload": what,
-        "target": inputs.target_input(SCREEN),
+        "target": _target(draft),
         "mesh": mesh_fields.mesh_input(SCREEN),
     }
     options = {name: value for name, value in draft["options"].items() if name == "device_order"}
@@ -70,6 +72,24 @@ def fields(what: str) -> Form:
         options |= _sweep_options(draft["options"])
         chosen["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
     return draft | chosen | {"options": options}
+
+
+def _target(draft: Form) -> str:
+    """The field of the target; a mesh that does not fill the one that is typed becomes one axis of all."""
+    text = inputs.target_input(SCREEN)
+    if text == draft["target"]:
+        return text
+    try:
+        place = parse_target(text)
+        devices = get_topology(place).devices if place.is_absent else place.device_count
+    except RequestError:
+        return text  # which the screen refuses in its own words
+    mesh = draft["mesh"]
+    if devices and math.prod(size or 0 for _, size in mesh) != devices:
+        mesh = [[mesh[0][0], devices]]
+    state.replace_draft(SCREEN, draft | {"target": place.text, "mesh": mesh})
+    state.set_run(SCREEN, None)
+    return st.rerun()
 
 
 def _sweep_options(now: Form) -> Form:

@@ -1,425 +1,336 @@
-"""Plants mutations of shown values in copies of the tree, and counts those that are caught:
+"""Plants mutations of shown values, and counts those that are caught:
 
-    python -m tests.house.mutate [--seed 1] [--count 100] [--against goldens|mirrors]
+    python -m tests.house.mutate [--seed 1] [--count 100] [--against goldens|mirrors] [--named]
 
 A rule and a place are drawn for each: two cells exchanged, a ratio inverted, a factor lost, another
 unit, a row dropped or the last one, a flag inverted, off by one, another order. Places are the
 cells of the modules that turn results into words, tables and documents. `goldens`: the renderings
-that run the changed function, against what is recorded (`tests/golden`). `mirrors`: the tests that
-mirror the module. What no renderer runs counts as not caught. Survivors are printed.
+that run the changed function (`tests/golden`), against those of the program without a mutation,
+which is rendered twice before: a door that differs by itself is left out, and named. Each mutation
+is planted in a process that was forked with everything imported. `mirrors`: the tests that mirror
+the module, in a copy of the tree. What no renderer runs counts as not caught. `--named`: the
+mutations that tests once missed, by goldens, or else by mirrors. Survivors are printed.
 """
 
 import argparse
 import ast
+import gc
+import hashlib
+import importlib
+import json
+import multiprocessing
 import os
-import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import zip_longest
+from multiprocessing.pool import Pool
 from pathlib import Path
+from types import CodeType, FunctionType
 
+from tests.golden import changes
+from tests.golden.doors import doors
+from tests.golden.folder import opened
+from tests.house.mutations import Mutation, drawn, mutated, shown_modules
 from tests.layers import ROOT
 
-SHOWN = (
-    "spmd_core/words",
-    "spmd_core/reports",
-    "spmd_core/commands/printed",
-    "spmd_lab/ui/compare",
-    "spmd_lab/ui/collectives",
-    "spmd_lab/ui/charts",
-    "spmd_lab/ui/history",
-    "spmd_lab/ui/predict",
-    "spmd_lab/ui/search",
-    "spmd_lab/ui/notebook",
-)
-SHOWN_FILES = (
-    "spmd_core/commands",
-    "spmd_lab/ui",
-)  # modules of these folders, without what is in them
-COPIED = (
-    "spmd_core",
-    "spmd_lab",
-    "pages",
-    "tests",
-    "bench",
-    "home.py",
-    "app.py",
-    "pyproject.toml",
-    ".streamlit",
-    "docs",
-)
+COPIED = ("spmd_core", "spmd_lab", "pages", "tests", "bench", "docs", ".streamlit")
+COPIED_FILES = ("home.py", "app.py", "pyproject.toml")
+SEEN = "_seen_by_mutate"
+KEPT = ROOT / ".pytest_cache/mutate"  # what the program without a mutation renders
+HOUSES = ("spmd_core", "spmd_lab")
 PROCESSES = 2
-LONGEST_S = 150.0  # of the checks of one mutation: what takes longer is caught
-UNITS = {
-    "ms": "s",
-    " s": " ms",
-    "GB/s": "MB/s",
-    "GiB": "MiB",
-    " %": "",
-    "%": " ",
-    "×": "%",
-    "chip-": "",
+# a door that takes so much longer than without the mutation is not waited for: it is caught
+SLOWER, LEAST_S = 20.0, 60.0
+Baseline = dict[str, tuple[list[list[str]], float, list[str]]]  # door -> lines, seconds, functions
+
+
+class TooLong(BaseException):
+    """A door took longer than it may."""
+
+
+def _named(path: str, text: str, instead: str) -> Mutation:
+    return Mutation(path, "named", 0, 0, (), text, "", instead)
+
+
+# Each was once caught by no test. What it changes -> the mutation
+NAMED = {
+    "MFU of measured runs": _named("spmd_core/words/costs.py", "mfu *= outcome", "mfu /= outcome"),
+    "MFU of measured runs, by the roofline": _named(
+        "spmd_core/results/machine.py",
+        "possible(self.ideal_s / median_s)",
+        "possible(median_s / self.ideal_s)",
+    ),
+    "Fits": _named(
+        "spmd_core/answers/strategies.py", '"yes" if predicted.fits', '"yes" if not predicted.fits'
+    ),
+    "temporaries and results": _named(
+        "spmd_core/answers/measuring.py",
+        'size("Results", lambda row: row.memory and row.memory.output),\n'
+        '        size("Temporaries", lambda row: row.memory and row.memory.temp)',
+        'size("Results", lambda row: row.memory and row.memory.temp),\n'
+        '        size("Temporaries", lambda row: row.memory and row.memory.output)',
+    ),
+    "rows with different warnings": _named(
+        "spmd_core/program/communication/rows.py",
+        "each.route, reason, each.warning",
+        "each.route, reason",
+    ),
+    "derived operands in host memory": _named(
+        "spmd_core/results/runs/memory.py",
+        "sum(counts) if what.program.derived",
+        "max(counts, default=0) if what.program.derived",
+    ),
+    "the front of a search at its first point": _named(
+        "spmd_core/search/ranking.py",
+        "            kept.append(each)\n    return kept\n\n\ndef shardings",
+        "            kept.append(each)\n    return kept[1:]\n\n\ndef shardings",
+    ),
+    "the threshold of remedies, what is less": _named(
+        "spmd_core/trials/remedies/judged.py",
+        "verdict.left_s < LESS * target",
+        "verdict.left_s < target",
+    ),
+    "the threshold of remedies, what is worth it": _named(
+        "spmd_core/trials/remedies/judged.py",
+        "seconds > WORTH * costs",
+        "seconds > 5 * WORTH * costs",
+    ),
 }
-FORMATTERS = (
-    "seconds_text",
-    "bytes_text",
-    "number_text",
-    "share_text",
-    "count_text",
-    "rate_words",
-    "time_text",
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """A change of one module: its rule, line, the lines where the functions around it begin, and
-    the number of the node among those of its rule."""
-
-    path: str
-    rule: str
-    number: int
-    line: int
-    functions: tuple[int, ...]
-    text: str  # the source that is changed
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line} {self.rule}: {' '.join(self.text.split())[:90]}"
-
-
-# Rules: of a node the changed node, None where the rule does not apply
+# The program without a mutation
 # ------------------------------------------------------------------------------------------------
 
 
-def _is_cell(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call | ast.JoinedStr | ast.IfExp | ast.Subscript)
-
-
-def _name(node: ast.AST) -> str:
-    if isinstance(node, ast.Call):
-        return _name(node.func)
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-def _is_shown(node: ast.AST) -> bool:
-    """Whether something in a node is formatted for a reader."""
-    return any(
-        (isinstance(each, ast.Call) and _name(each).endswith(("_text", "_words", "Cell")))
-        or isinstance(each, ast.JoinedStr)
-        for each in ast.walk(node)
+def baseline() -> Baseline:
+    """Every door with its lines, seconds and the functions that it runs; those that differ from one
+    rendering to the next are left out. Kept for as long as the program stays what it is.
+    """
+    path = KEPT / f"{_version()}.json"
+    if not path.exists():
+        shutil.rmtree(KEPT, ignore_errors=True)
+        KEPT.mkdir(parents=True)
+        found = _in_a_process(_rendered)
+        unlike = _in_a_process(_unlike, found)
+        print(f"left out, they differ by themselves: {', '.join(unlike) or 'none'}", flush=True)
+        path.write_text(json.dumps({name: found[name] for name in found if name not in unlike}))
+    found = json.loads(path.read_text())
+    recorded = {name: lines for each in changes.recorded().values() for name, lines in each.items()}
+    stale = [name for name in found if _difference(name, recorded.get(name, []), found[name][0])]
+    print(
+        f"{len(found)} doors; {len(stale)} are not as recorded: see tests.golden.record", flush=True
     )
+    return found
 
 
-def swapped(node: ast.AST) -> ast.AST | None:
-    """Two cells of a row exchanged."""
-    if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
-        values = node.values
-    elif isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Load):
-        values = node.elts
-    else:
-        return None
-    if sum(map(_is_cell, values)) < 2 or not _is_shown(node):
-        return None
-    for at in range(len(values) - 1):
-        one, other = values[at], values[at + 1]
-        if _is_cell(one) and _is_cell(other) and ast.dump(one) != ast.dump(other):
-            values[at], values[at + 1] = other, one
-            return node
-    return None
+def _version() -> str:
+    """A hash of what the renderings depend on."""
+    text = hashlib.sha256()
+    for folder in ("spmd_core", "spmd_lab", "pages", "tests/golden"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts and "recorded" not in path.parts:
+                text.update(path.read_bytes())
+    return text.hexdigest()[:16]
 
 
-def inverted(node: ast.AST) -> ast.AST | None:
-    """The other way round: a ratio."""
-    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)):
-        return None
-    if any(isinstance(each, ast.Constant | ast.JoinedStr) for each in (node.left, node.right)):
-        return None
-    node.left, node.right = node.right, node.left
-    return node
-
-
-def without_factor(node: ast.AST) -> ast.AST | None:
-    """A product or quotient with a constant, without it; what is formatted, a thousand times."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
-        for constant, rest in ((node.right, node.left), (node.left, node.right)):
-            if isinstance(constant, ast.Constant) and isinstance(constant.value, int | float):
-                return rest
-    if isinstance(node, ast.Call) and _name(node) in FORMATTERS and len(node.args) == 1:
-        call = ast.parse("(lambda it: it if it is None else it * 1000)(0)", mode="eval").body
-        assert isinstance(call, ast.Call)
-        call.args = node.args
-        node.args = [call]
-        return node
-    return None
-
-
-def other_unit(node: ast.AST) -> ast.AST | None:
-    """Another unit behind a number, or a share that is not in percent."""
-    if isinstance(node, ast.JoinedStr):
-        for at, each in enumerate(node.values):
-            if isinstance(each, ast.FormattedValue) and isinstance(each.format_spec, ast.JoinedStr):
-                spec = each.format_spec.values[-1]
-                if isinstance(spec, ast.Constant) and str(spec.value).endswith("%"):
-                    spec.value = f"{str(spec.value)[:-1]}f"
-                    return node
-            after = node.values[at + 1] if at + 1 < len(node.values) else None
-            if isinstance(each, ast.FormattedValue) and isinstance(after, ast.Constant):
-                for unit, other in UNITS.items():
-                    if str(after.value).startswith((unit, f" {unit}")):
-                        after.value = str(after.value).replace(unit, other, 1)
-                        return node
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        name = {"seconds_text": "bytes_text", "bytes_text": "seconds_text"}.get(node.func.id)
-        if name:
-            node.func = ast.parse(f"__import__('spmd_core.base').base.{name}", mode="eval").body
-            return node
-    return None
-
-
-def _rows(node: ast.AST) -> bool:
-    return isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp) and _is_shown(node)
-
-
-def _sliced(node: ast.AST, part: str) -> ast.AST | None:
-    if not _rows(node):
-        return None
-    loop = node.generators[0]  # pyright: ignore[reportAttributeAccessIssue]
-    call = ast.parse(f"list(0)[{part}]", mode="eval").body
-    call.value.args = [loop.iter]  # pyright: ignore[reportAttributeAccessIssue]
-    loop.iter = call
-    return node
-
-
-def first_dropped(node: ast.AST) -> ast.AST | None:
-    """Rows without the first."""
-    return _sliced(node, "1:")
-
-
-def last_merged(node: ast.AST) -> ast.AST | None:
-    """Rows without the last, as if it were the same as the one before."""
-    return _sliced(node, ":-1")
-
-
-def flag_inverted(node: ast.AST) -> ast.AST | None:
-    """A choice between two texts, made the other way."""
-    if not isinstance(node, ast.IfExp):
-        return None
-    texts = (ast.Constant, ast.JoinedStr)
-    if not (isinstance(node.body, texts) and isinstance(node.orelse, texts)):
-        return None
-    node.body, node.orelse = node.orelse, node.body
-    return node
-
-
-def off_by_one(node: ast.AST) -> ast.AST | None:
-    """A count that is one more."""
-    if isinstance(node, ast.FormattedValue) and isinstance(node.format_spec, ast.JoinedStr):
-        spec = node.format_spec.values
-        if len(spec) == 1 and isinstance(spec[0], ast.Constant) and spec[0].value == ",":
-            node.value = ast.BinOp(node.value, ast.Add(), ast.Constant(1))
-            return node
-    if isinstance(node, ast.Call) and _name(node) == "count_text" and node.args:
-        node.args[0] = ast.BinOp(node.args[0], ast.Add(), ast.Constant(1))
-        return node
-    if isinstance(node, ast.Call) and _name(node) == "enumerate" and len(node.args) == 2:
-        node.args.pop()
-        return node
-    if isinstance(node, ast.FormattedValue) and _name(node.value) == "len":
-        node.value = ast.BinOp(node.value, ast.Add(), ast.Constant(1))
-        return node
-    return None
-
-
-def reordered(node: ast.AST) -> ast.AST | None:
-    """Rows the other way round, or the worst where the best is shown."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        return None
-    if node.func.id == "sorted" and not any(each.arg == "reverse" for each in node.keywords):
-        node.keywords.append(ast.keyword("reverse", ast.Constant(True)))
-        return node
-    if node.func.id in ("min", "max") and any(each.arg == "key" for each in node.keywords):
-        node.func.id = {"min": "max", "max": "min"}[node.func.id]
-        return node
-    return None
-
-
-RULES: tuple[Callable[[ast.AST], ast.AST | None], ...] = (
-    swapped,
-    inverted,
-    without_factor,
-    other_unit,
-    first_dropped,
-    last_merged,
-    flag_inverted,
-    off_by_one,
-    reordered,
-)
-
-
-class _Planted(ast.NodeTransformer):
-    """Applies one rule: to the node of a number, or to none and notes all."""
-
-    def __init__(self, rule: Callable[[ast.AST], ast.AST | None], number: int | None = None):
-        self._rule, self._number, self.seen = rule, number, list[tuple[int, tuple[int, ...], str]]()
-        self._functions: list[int] = []
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        if is_function:
-            first = getattr(node, "decorator_list", None)
-            self._functions.append(first[0].lineno if first else node.lineno)
-        is_annotation = isinstance(node, ast.arg | ast.AnnAssign)
-        if self._functions and isinstance(node, ast.expr | ast.FormattedValue) and not is_function:
-            text = ast.unparse(node)
-            before, place = ast.dump(node), (node.lineno, tuple(self._functions), text)
-            changed = self._rule(_copy(node))
-            if changed is not None and ast.dump(changed) != before:
-                self.seen.append(place)
-                if self._number == len(self.seen) - 1:
-                    return changed
-        result = node if is_annotation else self.generic_visit(node)
-        if is_function:
-            self._functions.pop()
-        return result
-
-
-def _copy(node: ast.AST) -> ast.AST:
-    import copy
-
-    return copy.deepcopy(node)
-
-
-def mutations(path: str) -> Iterator[Mutation]:
-    """Every mutation of a module that a rule makes."""
-    source = (ROOT / path).read_text("utf-8")
-    for rule in RULES:
-        planted = _Planted(rule)
-        planted.visit(ast.parse(source))
-        for number, (line, functions, text) in enumerate(planted.seen):
-            yield Mutation(path, rule.__name__, number, line, functions, text)
-
-
-def mutated(mutation: Mutation) -> str:
-    """The source of the module with the mutation."""
-    rule = next(each for each in RULES if each.__name__ == mutation.rule)
-    tree = ast.parse((ROOT / mutation.path).read_text("utf-8"))
-    changed = _Planted(rule, mutation.number).visit(tree)
-    return ast.unparse(ast.fix_missing_locations(changed))
-
-
-def shown_modules() -> list[str]:
-    """The modules whose cells are mutated."""
-    paths = {path for folder in SHOWN for path in (ROOT / folder).rglob("*.py")}
-    paths |= {path for folder in SHOWN_FILES for path in (ROOT / folder).glob("*.py")}
-    return sorted(str(path.relative_to(ROOT)) for path in paths if path.name != "__init__.py")
-
-
-def drawn(seed: int, count: int) -> list[Mutation]:
-    """Mutations by a seed: a rule first, then one of its places."""
-    by_rule = defaultdict(list)
+def _rendered() -> Baseline:
+    found, seen = Baseline(), set[str]()
     for path in shown_modules():
-        for each in mutations(path):
-            by_rule[each.rule].append(each)
-    draw, chosen = random.Random(seed), []
-    for rule in sorted(by_rule):
-        draw.shuffle(by_rule[rule])
-    while len(chosen) < count and any(by_rule.values()):
-        rule = draw.choice([rule for rule in sorted(by_rule) if by_rule[rule]])
-        chosen.append(by_rule[rule].pop())
-    return chosen
+        vars(sys.modules[_name(path)])[SEEN] = seen.add
+        replace_code(path, _Noting(path).visit(ast.parse((ROOT / path).read_text("utf-8"))))
+    with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data") as lab:
+        for name, door in doors(lab):
+            seen.clear()
+            begun = time.perf_counter()
+            lines = door()
+            found[name] = (lines, time.perf_counter() - begun, sorted(seen))
+    return found
+
+
+class _Noting(ast.NodeTransformer):
+    """Lets each function note that it runs, by its path and the line where it begins."""
+
+    def __init__(self, path: str):
+        self._path = path
+
+    def _note(self, line: int) -> ast.expr:
+        return ast.parse(f"{SEEN}('{self._path}:{line}')", mode="eval").body
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        line = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+        self.generic_visit(node)
+        node.body.insert(0, ast.Expr(self._note(line)))
+        return ast.fix_missing_locations(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        self.generic_visit(node)
+        both = ast.Tuple([self._note(node.lineno), node.body], ast.Load())
+        node.body = ast.Subscript(both, ast.Constant(1), ast.Load())
+        return ast.fix_missing_locations(node)
+
+
+def _unlike(found: Baseline) -> list[str]:
+    with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data") as lab:
+        return [name for name, door in doors(lab) if _difference(name, found[name][0], door())]
+
+
+def _in_a_process(function: Callable, *given):
+    with _pool(1) as pool:
+        return pool.apply(function, given)
+
+
+def _pool(processes: int) -> Pool:
+    """Processes of one task each, forked from this one, with all that it has imported."""
+    return multiprocessing.get_context("fork").Pool(processes, maxtasksperchild=1)
+
+
+def _difference(name: str, before: Sequence[list[str]], now: Sequence[list[str]]) -> str:
+    """The first line that is not as it was; JSON may have further keys, as in the goldens."""
+    if "json" in name:
+        kept = set(map(tuple, now))
+        now = [line for line in before if tuple(line) in kept]
+    if list(before) == list(now):
+        return ""
+    pairs = zip_longest(before, now, fillvalue=[])
+    was, became = next((one, other) for one, other in pairs if one != other)
+    return f"{name}: {' | '.join(was)[:60]} -> {' | '.join(became)[:60]}"
 
 
 # Checks
 # ------------------------------------------------------------------------------------------------
 
 
-def by_goldens(mutation: Mutation, tree: Path, reached: dict[str, list[str]]) -> str:
-    """How the goldens catch a mutation in a copy of the tree; "" where they do not."""
-    keys = [f"{mutation.path}:{line}" for line in mutation.functions]
-    doors = next((reached[key] for key in reversed(keys) if key in reached), [])
-    if not doors:
+def replace_code(path: str, tree: ast.Module) -> int:
+    """Give the functions of an imported module the code of another tree; how many they are."""
+    code = _code_of(path)
+    pairs = _pairs(code, compile(tree, code.co_filename, "exec"))
+    changed = {one: other for one, other in pairs if one != other and one.co_name != "<module>"}
+    functions = [
+        each
+        for each in gc.get_objects()
+        if isinstance(each, FunctionType) and each.__code__ in changed
+    ]
+    for each in functions:
+        each.__code__ = changed[each.__code__]
+    return len(functions)
+
+
+def _code_of(path: str) -> CodeType:
+    """The code of a module as it is imported."""
+    module = sys.modules[_name(path)]
+    assert module.__file__
+    return compile(Path(module.__file__).read_text("utf-8"), module.__file__, "exec")
+
+
+def _name(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _pairs(one: CodeType, other: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """The codes of a module and of its mutation, each with its own."""
+    yield one, other
+    inside = [
+        [each for each in code.co_consts if isinstance(each, CodeType)] for code in (one, other)
+    ]
+    if len(inside[0]) == len(inside[1]):
+        for pair in zip(*inside, strict=True):
+            yield from _pairs(*pair)
+
+
+def doors_of(mutation: Mutation, found: Baseline) -> list[str]:
+    """The doors that run what is mutated: of each kind in turn, the quickest first."""
+    keys = {f"{mutation.path}:{line}" for line in mutation.functions[-1:]}
+    kinds = defaultdict(list)
+    for name, (_, _, ran) in sorted(found.items(), key=lambda each: each[1][1]):
+        if not mutation.functions or keys & set(ran):
+            kinds[changes.kind_of(name)].append(name)
+    return [name for turn in zip_longest(*kinds.values()) for name in turn if name]
+
+
+def by_goldens(mutation: Mutation) -> str:
+    """How the goldens catch a mutation; "" where they do not."""
+    found = baseline_of()
+    names = doors_of(mutation, found)
+    if not names or not replace_code(mutation.path, mutated(mutation)):
         return ""
-    command = [sys.executable, "-m", "tests.golden.touched", "check"]
-    return _caught(command, tree, "\n".join(doors))
+    signal.signal(signal.SIGALRM, _too_long)
+    with tempfile.TemporaryDirectory() as temporary, opened(Path(temporary) / "data") as lab:
+        known = dict(doors(lab))
+        for name in names:
+            lines, took, _ = found[name]
+            signal.alarm(int(LEAST_S + SLOWER * took))
+            try:
+                if difference := _difference(name, lines, known[name]()):
+                    return difference[:160]
+            except (Exception, SystemExit, TooLong) as error:  # what a mutation makes of a door
+                return f"{name}: {type(error).__name__}: {error}"[:160]
+            finally:
+                signal.alarm(0)
+    return ""
 
 
-def by_mirrors(mutation: Mutation, tree: Path, reached: dict[str, list[str]]) -> str:
+def _too_long(*_) -> None:
+    raise TooLong("it took too long")
+
+
+_baselines: list[Baseline] = []  # before the processes are forked
+
+
+def baseline_of() -> Baseline:
+    """The baseline that this process was forked with."""
+    return _baselines[0]
+
+
+def by_mirrors(mutation: Mutation) -> str:
     """How the tests that mirror the module catch a mutation; "" where they do not."""
-    del reached
-    path = Path(mutation.path)
-    folder = Path("tests", *[part for part in path.parent.parts if part != "spmd_core"])
-    exact = [folder / f"test_{path.stem}.py", folder / path.stem]
-    found = [each for each in exact if (tree / each).exists()] or [folder]
-    while not (tree / found[0]).exists():
-        found = [found[0].parent]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", *map(str, found)]
-    return _caught(command, tree, "")
-
-
-def _caught(command: list[str], tree: Path, given: str) -> str:
-    try:
-        done = subprocess.run(
-            command, cwd=tree, input=given, capture_output=True, text=True, timeout=LONGEST_S
-        )
-    except subprocess.TimeoutExpired:
-        return "it took too long"
+    with tempfile.TemporaryDirectory(prefix="spmd-mutate-") as temporary:
+        tree = Path(temporary)
+        for name in COPIED:
+            shutil.copytree(ROOT / name, tree / name)
+        for name in COPIED_FILES:
+            shutil.copy(ROOT / name, tree / name)
+        (tree / mutation.path).write_text(ast.unparse(mutated(mutation)), "utf-8")
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-n",
+            "0",
+            *mirrors_of(mutation.path),
+        ]
+        environ = {name: each for name, each in os.environ.items() if "PYTEST" not in name}
+        done = subprocess.run(command, cwd=tree, env=environ, capture_output=True, text=True)
     lines = [line for line in done.stdout.splitlines() if line.strip()] or ["it failed"]
     return lines[-1][:160] if done.returncode else ""
 
 
+@cache
+def mirrors_of(path: str) -> tuple[str, ...]:
+    """The tests that mirror a module: of its name, or else of its folder."""
+    module = Path(path)
+    folder = Path("tests", *[part for part in module.parent.parts if part not in HOUSES])
+    exact = [folder / f"test_{module.stem}.py", folder / module.stem]
+    found = [each for each in exact if (ROOT / each).exists()] or [folder]
+    while not (ROOT / found[0]).exists():
+        found = [found[0].parent]
+    return tuple(map(str, found))
+
+
+def by_both(mutation: Mutation) -> str:
+    """How goldens, or else mirrors, catch a mutation; "" where they do not."""
+    return by_goldens(mutation) or by_mirrors(mutation)
+
+
 CHECKS = {"goldens": by_goldens, "mirrors": by_mirrors}
-
-
-def copied(tree: Path) -> Path:
-    """A copy of what runs."""
-    for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tree / name)
-        elif (ROOT / name).exists():
-            shutil.copy(ROOT / name, tree / name)
-    return tree
-
-
-def reached_by_doors(tree: Path) -> dict[str, list[str]]:
-    """`path:line` of a function -> the doors that run it, the quickest kinds first."""
-    command = [sys.executable, "-m", "tests.golden.touched", "map"]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True)
-    reached = defaultdict(list)
-    for line in done.stdout.splitlines():
-        function, _, door = line.partition("\t")
-        reached[function].append(door)
-    return reached
-
-
-def caught(chosen: list[Mutation], against: str) -> Iterator[tuple[Mutation, str]]:
-    """Each mutation and how it is caught; "" where it is not."""
-    with tempfile.TemporaryDirectory(prefix="spmd-mutate-") as temporary:
-        trees = [copied(Path(temporary, str(number))) for number in range(PROCESSES)]
-        reached = reached_by_doors(trees[0]) if against == "goldens" else {}
-        free, guard = list(trees), threading.Lock()
-
-        def check(mutation: Mutation) -> tuple[Mutation, str]:
-            with guard:
-                tree = free.pop()
-            file = tree / mutation.path
-            source = file.read_text("utf-8")
-            file.write_text(mutated(mutation), "utf-8")
-            try:
-                return mutation, CHECKS[against](mutation, tree, reached)
-            finally:
-                file.write_text(source, "utf-8")
-                with guard:
-                    free.append(tree)
-
-        with ThreadPoolExecutor(PROCESSES) as pool:
-            yield from pool.map(check, chosen)
 
 
 def main() -> None:
@@ -428,17 +339,22 @@ def main() -> None:
     ask.add_argument("--seed", type=int, default=1)
     ask.add_argument("--count", type=int, default=100)
     ask.add_argument("--against", choices=tuple(CHECKS), default="goldens")
+    ask.add_argument("--named", action="store_true")
     asked = ask.parse_args()
-    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1"}
+    for path in shown_modules():
+        importlib.import_module(_name(path))
+    if asked.named or asked.against == "goldens":
+        _baselines.append(baseline())
     begun = time.monotonic()
-    chosen, survivors = drawn(asked.seed, asked.count), []
-    for mutation, how in caught(chosen, asked.against):
-        print(f"{'caught  ' if how else 'SURVIVED'} {mutation}  <- {how}", flush=True)
-        survivors += [] if how else [mutation]
-    print(
-        f"{len(chosen) - len(survivors)} of {len(chosen)} caught by {asked.against}, seed "
-        f"{asked.seed}, {time.monotonic() - begun:.0f} s"
-    )
+    chosen = list(NAMED.values()) if asked.named else drawn(asked.seed, asked.count)
+    caught, check = 0, by_both if asked.named else CHECKS[asked.against]
+    with _pool(PROCESSES) as pool:
+        for mutation, how in zip(chosen, pool.imap(check, chosen), strict=True):
+            print(f"{'caught  ' if how else 'SURVIVED'} {mutation}  <- {how}", flush=True)
+            caught += bool(how)
+    what = "named" if asked.named else f"seed {asked.seed}"
+    print(f"{caught} of {len(chosen)} caught, {what}, {time.monotonic() - begun:.0f} s")
 
 
 if __name__ == "__main__":

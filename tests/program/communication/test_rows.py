@@ -72,3 +72,8 @@ def test_asked_and_compiled():
         kind_words(collective("all-reduce", asked="reduce-scatter"))
         == "reduce-scatter requested, all-reduce compiled"
     )
+
+
+def test_alike_collectives_with_different_warnings_are_rows_of_their_own():
+    warned = [collective(warning=each) for each in ("replicated", "replicated", "resharded", None)]
+    assert sorted(len(row.members) for row in rows(warned)) == [1, 1, 2]

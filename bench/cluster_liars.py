@@ -102,8 +102,9 @@ def searched(cluster: Cluster, folder: Path, harm: str, dice: random.Random) -> 
         thread, has_harmed = threading.Thread(target=search.run), harm == "versions"
         thread.start()
         if harm in ("dies", "hangs"):
-            has_harmed = until(lambda: _has_task(cluster, worker), 5.0)
+            until(lambda: any(each.stage == "measured" for each in search.answer.found), STUCK_S)
             threading.Event().wait(0.3 * dice.random())
+            has_harmed = _has_task(cluster, worker)
             os.kill(struck, signal.SIGKILL if harm == "dies" else signal.SIGSTOP)
         thread.join(STUCK_S)
         has_harmed = _has_lied(cluster, worker) if harm in LIES else has_harmed

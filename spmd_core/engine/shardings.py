@@ -26,6 +26,7 @@ from spmd_core.program import (
     parse_module,
     steps_of,
     with_origins,
+    without_record,
 )
 from spmd_core.results import (
     Collective,
@@ -45,6 +46,7 @@ _MANUAL = "manual_computation"  # a shard_map, as Shardy has it
 _ELEMENTS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}  # of weights, as in HLO
 _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
 _RECORD = ("shardy/*/01.before_propagation.mlir", "shardy/*/02.after_propagation.mlir")
+_ORIGINS = "sdy.sharding_origins"
 UNNAMED = ProgramNames()
 MOST_BYTES = 32 * 2**20  # of a record that is read, about 20 s of reading
 
@@ -154,7 +156,7 @@ def blamed(
         why = NoOrigin.TOO_LARGE
     except Exception:  # a reader that meets what it does not know costs no run
         why = NoOrigin.UNREADABLE
-    return tuple(each.model_copy(update={"no_origin": why}) for each in collectives)
+    return without_record(collectives, why)
 
 
 class _TooLarge(Exception):
@@ -170,6 +172,8 @@ def _record(folder: Path, names: ProgramNames) -> Record | None:
     if sum(file.stat().st_size for file in files) > MOST_BYTES:
         raise _TooLarge
     text, before, after = (file.read_text() for file in files)
+    if _ORIGINS not in after:  # the modules alone, without what moved where
+        return None
     return Record(parse_module(text), before, after, names)
 
 

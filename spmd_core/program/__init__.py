@@ -55,7 +55,7 @@ from spmd_core.program.ir.text import (
     program_lines,
 )
 from spmd_core.program.origins.blame import Origins, ProgramNames, Record
-from spmd_core.program.origins.of_collectives import with_origins
+from spmd_core.program.origins.of_collectives import with_origins, without_record
 
 __all__ = [
     "BETWEEN_SLICES",
@@ -118,4 +118,5 @@ __all__ = [
     "with_specs",
     "with_warnings",
     "without_layers",
+    "without_record",
 ]

@@ -9,7 +9,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.shardings import blamed, compiled_again, compiler_options
+from spmd_core.engine.shardings import blamed, compiled_again, compiler_options, is_manual
 from spmd_core.machine import dump_folder
 from spmd_core.program import ProgramNames, read_collectives
 from spmd_core.results import NoOrigin
@@ -39,7 +39,9 @@ def traced(function, *arguments, mesh=SIZES, spoil=lambda folder: None, **option
     """The collectives of a compiled function, with the origins of their axes."""
     lowered = jax.jit(function, **options).trace(*arguments).lower()
     with dump_folder() as folder:
-        compiled = lowered.compile(compiler_options={**compiler_options(folder)})
+        compiled = lowered.compile(
+            compiler_options={**compiler_options(folder, is_manual(lowered))}
+        )
         spoil(folder)
         module = read_module(compiled)
         collectives = read_collectives(module, mesh, file=FILE)
@@ -165,11 +167,17 @@ def test_a_collective_of_a_shard_map_names_the_function_that_the_program_calls()
     assert found[0].origin[0].source == line_of("jax.lax.psum")
 
 
-def test_what_a_shard_map_requires_is_an_origin():
+def test_what_a_shard_map_calls_is_known_without_a_record():
+    found = traced(lambda x: summed(x * 2), shape(8, 16, spec=P("tensor")), spoil=emptied)
+    assert [origins(each) for each in found] == [{("tensor", "shard_map", "psum")}]
+
+
+def test_what_is_moved_for_a_shard_map_has_a_reason_why_its_origin_is_unknown():
     found = traced(lambda x, y: summed(x * y), shape(8, 16, spec=P("data")), shape(8, 16))
     moved = [each for each in found if "psum" not in f"{each.op}"]
     assert moved
-    assert all(each.origin or each.against for each in moved)
+    # of a program with a shard_map the compiler writes no record
+    assert {each.no_origin for each in moved} == {NoOrigin.NO_RECORD}
 
 
 def test_loops_branches_and_calls_of_libraries_are_followed():

@@ -50,6 +50,25 @@ def with_origins(
     return tuple(blamer.blamed(each, frames.get(each.name or "", ())) for each in collectives)
 
 
+def without_record(collectives: Sequence[Collective], why: NoOrigin) -> tuple[Collective, ...]:
+    """Returns the collectives of a program without a record: those that it calls itself have their
+    origin all the same.
+    """
+    return tuple(called(each) or each.model_copy(update={"no_origin": why}) for each in collectives)
+
+
+def called(one: Collective) -> Collective | None:
+    """A collective that a shard_map of the program calls, with that as its origin; None for one of
+    the compiler's.
+    """
+    if not (call := call_of(one.op)) or not any(name in (one.op or "") for name in _MAPS):
+        return None
+    origin = (
+        AxisOrigin(axis=axis, kind="shard_map", name=call, source=one.source) for axis in one.axes
+    )
+    return one.model_copy(update={"origin": tuple(origin)})
+
+
 class _Blamer:
     def __init__(self, origins: Origins) -> None:
         self.origins = origins
@@ -63,12 +82,8 @@ class _Blamer:
         """A collective with its origins; `frames`, the calls that led to it, distinguish the uses of a
         function.
         """
-        if (call := call_of(one.op)) and any(name in (one.op or "") for name in _MAPS):
-            own = [
-                AxisOrigin(axis=axis, kind="shard_map", name=call, source=one.source)
-                for axis in one.axes
-            ]
-            return one.model_copy(update={"origin": tuple(own)})
+        if (own := called(one)) is not None:
+            return own
         if not one.axes or not one.op:
             return one
         named = [at for name in merged_names(one.op) for at in self._by_name.get(name, ())]

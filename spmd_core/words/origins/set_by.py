@@ -10,7 +10,7 @@ from spmd_core.words.names import listed
 
 _NAME = 60  # characters of a path
 _NONE = {
-    NoOrigin.NO_RECORD: "unknown: this compiler writes no record of its propagation",
+    NoOrigin.NO_RECORD: "unknown: the compiler wrote no record of its propagation",
     NoOrigin.TOO_LARGE: "unknown: the record of the propagation is too large to be read",
     NoOrigin.UNREADABLE: "unknown: the record of the propagation is in no known form",
     NoOrigin.NO_OPERATION: "unknown: the compiler gave it a name that no operation has",

@@ -1,4 +1,4 @@
-"""What runs at other sizes say about the next thing to try."""
+"""The next thing to try, by runs at other sizes."""
 
 from collections.abc import Sequence
 

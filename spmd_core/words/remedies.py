@@ -254,8 +254,8 @@ GUESSED = (
 
 
 TRIES = (
-    "Compiles changes for each collective that keeps the device waiting for over 2 % of the time: up "
-    "to 8, and 24 more where none removes it. Close ones are timed side by side."
+    "Compiles up to 8 changes for each collective that keeps the device waiting for over 2 % of the "
+    "time, and 24 more where none removes it. Close ones are timed side by side."
 )
 NOTHING_WORTH = (
     "No collective keeps the device waiting for more than 2 % of the predicted time: nothing was "

@@ -8,6 +8,7 @@ from spmd_core.experiment import link, parse_experiment
 from spmd_core.results import Estimate, Result
 from spmd_core.words import experiment_words, in_words
 from spmd_lab.ui.compare import view
+from spmd_lab.ui.compare.verdict import SIMULATED
 from tests.ui import opened
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
@@ -83,7 +84,9 @@ def heading(page, data_folder, found):
 @pytest.mark.parametrize("case", MEASURED)
 def test_compare_says_what_the_command_line_says(data_folder, case):
     found = MEASURED[case]
-    assert heading("compare", data_folder, found) == report(found)[0]
+    # and that its devices are simulated, which a terminal has among its notes
+    simulated = "" if found.experiment.what.is_small_program else f" {SIMULATED}"
+    assert heading("compare", data_folder, found) == f"{report(found)[0]}{simulated}"
 
 
 @pytest.mark.parametrize("case", PREDICTED)

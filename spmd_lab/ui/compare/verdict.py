@@ -71,14 +71,14 @@ def _cause(result: Result) -> str:
     }
     if sharded and all(DISPATCH_BOUND in each.notes for each in sharded.values()):
         return "The sharded rows are dispatch bound: calls cost more than what they compute."
-    found = [
+    sent = [
         (each.bytes_total or 0, name, each)
         for name, outcome in sharded.items()
         for each in outcome.collectives or ()
     ]
-    if not found:
+    if not sent:
         return ""
-    nbytes, name, largest = max(found, key=lambda each: each[0])
+    nbytes, name, largest = max(sent, key=lambda each: each[0])
     sized = f"{bytes_text(nbytes)} per device, by " if nbytes else ""
     return f"{row_title(result, name)} sends the most: {sized}{what_words(largest)}."
 

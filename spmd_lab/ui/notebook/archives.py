@@ -23,8 +23,8 @@ def download(runs: Sequence[str]) -> None:
 
 
 def drop(asked: Sequence[str]) -> None:
-    """A place to drop an archive; what became of the last one, and its runs. An archive with the
-    one run that the link names (`asked`) opens it.
+    """Draw a place to drop an archive, and the runs of the last one. The one run that the link
+    names (`asked`) opens once an archive brings it.
     """
     if not may_act() or not takes_files():
         return

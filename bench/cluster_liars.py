@@ -78,13 +78,7 @@ def mislead(address: str, worker: str, lie: str) -> None:
         if lie == "versions":
             remote.versions_here = lambda: '{"jax": "0.1"}'
         else:
-            remote.lies = 0
-
-            def lied(*_: object) -> object:
-                remote.lies += 1
-                return LIES[lie]()
-
-            remote.compiled = lied
+            remote.compiled = lambda *_: LIES[lie]()
 
     with Client(address, timeout=STUCK_S, set_as_default=False) as client:
         client.run(replace_function, workers=[worker])
@@ -99,15 +93,13 @@ def searched(cluster: Cluster, folder: Path, harm: str, dice: random.Random) -> 
     lab = Lab.open(folder, settings=replace(SETTINGS, dask=cluster.address))
     with closing(lab), closing(Searches(folder)) as store:
         search = Search(lab, store, read_array_question(QUESTION), STUCK_S)
-        thread, has_harmed = threading.Thread(target=search.run), harm == "versions"
+        thread = threading.Thread(target=search.run)
         thread.start()
         if harm in ("dies", "hangs"):
             until(lambda: any(each.stage == "measured" for each in search.answer.found), STUCK_S)
             threading.Event().wait(0.3 * dice.random())
-            has_harmed = _has_task(cluster, worker)
             os.kill(struck, signal.SIGKILL if harm == "dies" else signal.SIGSTOP)
         thread.join(STUCK_S)
-        has_harmed = _has_lied(cluster, worker) if harm in LIES else has_harmed
         stages = [each.stage for each in search.answer.found]
         said = " ".join([search.problem, *map(fact_words, search.answer.notes)])
     dask_processes.end(*[each for each in cluster.workers if each.pid == struck])
@@ -116,33 +108,9 @@ def searched(cluster: Cluster, folder: Path, harm: str, dice: random.Random) -> 
         "state": search.state,
         "lost": sum(stage in ("failed", "estimated") for stage in stages),
         "of": len(stages),
-        "named": worker in said or not has_harmed,
-        "harmed": has_harmed,
+        "named": worker in said,
         "said": said[:300],
     }
-
-
-def _has_task(cluster: Cluster, worker: str) -> bool:
-    """Returns True if the scheduler has given a worker a task."""
-    from distributed import Client
-
-    with suppress(OSError), Client(cluster.address, timeout=STUCK_S, set_as_default=False) as one:
-        return bool(one.processing([worker]).get(worker))
-    return False
-
-
-def _has_lied(cluster: Cluster, worker: str) -> bool:
-    """Returns True if a misled worker was given a task."""
-    from distributed import Client
-
-    def lies() -> int:
-        from spmd_core.lab.cluster import remote
-
-        return int(getattr(remote, "lies", 0))
-
-    with Client(cluster.address, timeout=STUCK_S, set_as_default=False) as one:
-        found: Any = one.run(lies, workers=[worker])
-    return bool(found[worker])
 
 
 def _newest(cluster: Cluster) -> tuple[int, str]:
@@ -172,8 +140,7 @@ def main(options: Asked, figures: Figures) -> None:
             cluster.end()
     note = f"of {sum(row['of'] for row in rows)} in {len(rows)} searches"
     figures.add("candidates lost", sum(row["lost"] for row in rows), most=0, note=note)
-    harmed = f"of {sum(row['harmed'] for row in rows)} that had a task"
-    figures.add("workers unnamed", sum(not row["named"] for row in rows), most=0, note=harmed)
+    figures.add("workers unnamed", sum(not row["named"] for row in rows), most=0)
     stuck = sum(row["state"] != "done" for row in rows)
     figures.add("searches that did not end as done", stuck, most=0)
 

@@ -373,7 +373,7 @@ def linen() -> Case:
 
     @jax.jit
     def step(params: Any, x: Any) -> Any:
-        return _sgd(lambda p: (module.apply(p, x) ** 2).mean(), params)
+        return _sgd(lambda p: (jnp.asarray(module.apply(p, x)) ** 2).mean(), params)
 
     return Case(
         step,

@@ -7,6 +7,7 @@ from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text
 from spmd_core.experiment import Leaf, patterns
 from spmd_core.program import kind_words
 from spmd_core.results import StepArray, StepCollective, StepDescription
+from spmd_core.words import set_by_words
 
 MOST_ROWS = 12  # of collectives, and of paths
 _INDENT = "    "
@@ -92,6 +93,8 @@ def _group(group: Sequence[StepCollective]) -> Iterator[str]:
         yield _INDENT + ", ".join(place)
     for reason in dict.fromkeys(each.reason for each in group if each.reason):
         yield f"{_INDENT}{reason.replace('`', '')}"
+    for words in dict.fromkeys(filter(None, map(set_by_words, group))):
+        yield f"{_INDENT}set by {words.replace('`', '')}"
     for warning in dict.fromkeys(each.warning for each in group if each.warning):
         yield f"{_INDENT}{warning}"
 

@@ -52,9 +52,7 @@ def run(spec: Experiment | Mapping[str, Any], target: str | None = None) -> RunA
     name = lab.submit(experiment)
     status = lab.wait(name)
     if (result := lab.result(name)) is None:
-        raise WorkerError(
-            status.error.message if status.error else f"run {name} is {status.status}"
-        )
+        raise WorkerError(status.error.message if status.error else f"run {name} is {status.state}")
     return RunAnswer(result)
 
 

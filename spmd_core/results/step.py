@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from spmd_core.base import Frozen
 from spmd_core.experiment import Described, Mesh, Program, Spec
 from spmd_core.results.collective import CollectiveKind
-from spmd_core.results.origin import AxisOrigin
+from spmd_core.results.origin import AxisOrigin, NoOrigin
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import MemoryBytes
 from spmd_core.results.shardings import Accident, LostBatch
@@ -25,8 +25,9 @@ class StepCollective(CollectiveKind):
     are None where a loop's length is unknown. `dtype` is that of the largest array that it moves.
     `source` is `path:line`, the path relative to the repository; `line` is the text of that line.
     `function` is the qualified function around it, `scope` the path of `jax.named_scope` and of
-    modules. `origin` names for each of its axes what sharded the value over it. `exposed_s` is what
-    a step waits for it, in seconds, and None where no target is priced.
+    modules. `origin` names for each of its axes what sharded the value over it, `against` what
+    sharded that which it is moved to. `exposed_s` is what a step waits for it, in seconds, and None
+    where no target is priced.
     """
 
     count: int | None
@@ -39,6 +40,8 @@ class StepCollective(CollectiveKind):
     scope: str = ""
     reason: str | None = None
     origin: tuple[AxisOrigin, ...] = ()
+    against: tuple[AxisOrigin, ...] = ()
+    no_origin: NoOrigin | None = None
     exposed_s: float | None = None
     warning: str | None = None
 

@@ -40,6 +40,9 @@ def test_collectives_are_those_that_jax_compiles_with_line_function_and_scope(ex
     # a device's shard of `up` over tensor, gathered over fsdp
     assert (gather.bytes, gather.count, gather.bytes_total) == (128 * 256 * 4, 1, 128 * 256 * 4)
     assert "params/up" in gather.reason
+    assert [(each.axis, each.kind, each.name) for each in gather.origin] == [
+        ("fsdp", "argument", "params/up")
+    ]
 
 
 def test_arguments_have_paths_specs_and_bytes_of_a_device(explained):
@@ -71,6 +74,7 @@ def test_the_first_screen_has_line_reason_and_accident(explained):
     text = str(explained)
     assert "h = jnp.tanh(x @ params" in text
     assert "all-gather over fsdp" in text
+    assert "set by argument params/up P('fsdp', 'tensor')" in text
     assert "missing_donation: params is replaced and not donated" in text
     assert explained._repr_html_().startswith("<svg")
     assert "<script" not in explained._repr_html_()

@@ -57,6 +57,8 @@ def _described(
         scope=scope_of(each.op),
         reason=each.reason,
         origin=each.origin,
+        against=each.against,
+        no_origin=each.no_origin,
         exposed_s=each.exposed_total_s,
         warning=each.warning,
     )

@@ -53,8 +53,6 @@ class DaskClient(Connection):
         self._ended = set[str]()  # workers that ended with tasks, which others have now
         self._deaths = Counter[str]()  # of workers, by the run that each had
         self._signs = dict[str, tuple[object, float]]()  # by worker, the last of life, and when
-        # Dask fetches results that are awaited together as one: what cannot be read would be of all
-        self._fetching = asyncio.Lock()
 
     async def keep(self) -> None:
         """Look after the connection, and report its state."""
@@ -92,14 +90,7 @@ class DaskClient(Connection):
         except Exception:  # no client, or whatever one raises that is closing by now
             self._emit(Lost(run=asked.run))
             return
-        task = self._tasks[asked.run] = asyncio.create_task(self._follow(asked.run, future))
-        task.add_done_callback(lambda done: self._look_for_errors(asked.run, done))
-
-    def _look_for_errors(self, run: str, done: asyncio.Task[None]) -> None:
-        """End a run that can be followed no more, rather than let it wait for ever."""
-        if not done.cancelled() and (error := done.exception()) is not None:
-            self._withdraw(run)
-            self._emit(Ended(run=run, problem=f"the Dask client failed ({words(error, 300)})"))
+        self._tasks[asked.run] = asyncio.create_task(self._follow(asked.run, future))
 
     def forget(self, run: str) -> None:
         """Nobody waits for a run any more: a worker that is at it ends it."""
@@ -135,9 +126,7 @@ class DaskClient(Connection):
             error = await future.exception()
             how, ended = failed_words(error), None
             if error is None:
-                async with self._fetching:
-                    data = await future
-                ended = Ended(run=run, compiled=inflated(data))
+                ended = Ended(run=run, compiled=inflated(await future))
         except asyncio.CancelledError:
             await quietly(future.cancel())
             raise

@@ -5,7 +5,7 @@ there.
 from collections.abc import Sequence
 
 from spmd_core.experiment import spec_code
-from spmd_core.results import AxisOrigin, Collective, NoOrigin, Reshard, Step
+from spmd_core.results import AxisOrigin, Collective, NoOrigin, Reshard, Step, StepCollective
 from spmd_core.words.names import listed
 
 _NAME = 60  # characters of a path
@@ -41,7 +41,7 @@ def axis_words(origin: AxisOrigin) -> str:
     return " ".join(filter(None, parts))
 
 
-def set_by_words(each: Collective) -> str:
+def set_by_words(each: Collective | StepCollective) -> str:
     """Who put the axes of a collective on its value, and on what that is moved to.
 
     A collective over several axes names each: "x: argument `w` P('x'); y: …".

@@ -78,7 +78,7 @@ def narrow_shards(plan: Plan) -> Iterator[tuple[str, int, int]]:
         return
     mesh, seen = dict(plan.mesh), set[str]()
     for array in arrays(plan):
-        if array.group != "parameters" or len(array.dims) < 2:
+        if array.group != "parameters" or len(array.dims) != 2:  # tiles are of the last two
             continue
         for (dim, size), axes in zip(array.dims, array.axes, strict=True):
             shards = math.prod(mesh[axis] for axis in axes)

@@ -62,6 +62,7 @@ COMMANDS = {
     "collectives": "time and bandwidth of each collective, size by size",
     "calibrate": "the ceilings of this machine: copies, matmuls, collectives",
     "explain": "a step of your own code: what it communicates, holds and costs, with its lines",
+    "check": "steps of your own code against their goldens, as Markdown for a pull request",
     "dashboard": "serve the screens on this machine",
     "doctor": "a self-test of this machine: what works, and what to do",
     "link": "the link that opens an experiment in the dashboard",
@@ -72,6 +73,7 @@ COMMANDS = {
 
 _LONG = 60  # characters
 _INSIDE = {  # modules of commands that are in a folder
+    "check": "own.check",
     "explain": "own.explain",
     "dashboard": "owner.dashboard",
     "who": "owner.who",

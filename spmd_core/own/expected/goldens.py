@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.own.expected.changes import Changes, changes
+from spmd_core.own.expected.changes import FIELDS, Changes, changes
 from spmd_core.own.expected.golden import REQUEST, UPDATE, golden_of, read_golden
 from spmd_core.own.sources import relative
 from spmd_core.results import StepDescription
@@ -37,7 +37,7 @@ class Goldens:
     note: Callable[[str], object]
 
     def compared(
-        self, step: StepDescription, name: str, on: str | None, compare: Sequence[str]
+        self, step: StepDescription, name: str, on: str | None, compare: Sequence[str] = FIELDS
     ) -> tuple[str, Changes]:
         """Returns the path of a golden, relative to its repository, and what changed since.
 
@@ -101,7 +101,7 @@ def file_name(test: str, *parts: str) -> str:
     """
     file, *names = test.split("::")
     more = (part.replace(":", "-") for part in parts if part)
-    plain = ".".join([Path(file).stem if names else file, *names, *more])
+    plain = ".".join([Path(file).stem if names else file.replace(":", "."), *names, *more])
     name = _ODD.sub("-", plain)[:150]
     return name if name == plain else f"{name}.{sha256(plain.encode()).hexdigest()[:6]}"
 

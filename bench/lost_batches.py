@@ -24,8 +24,8 @@ from bench.exported import abstract_mesh, written
 from bench.figures import Asked, Figures, measure
 from spmd_core.engine.absent.lower import lower_experiment
 from spmd_core.engine.exported.lower import complete
-from spmd_core.engine.lower import Steps, execute, structs
-from spmd_core.engine.shardings import compiler_options, is_manual, judged_of
+from spmd_core.engine.lower import Steps, compile_with, execute, structs
+from spmd_core.engine.shardings import compiler_options, judged_of
 from spmd_core.experiment import Experiment, parse_experiment, programs
 from spmd_core.results import Judged, LostBatch
 from spmd_core.script import program_text
@@ -124,7 +124,7 @@ def judged_experiment(experiment: Experiment) -> Judged:
     with dump_folder() as folder:
         steps = Steps(lambda phase: None)
         lowered = _lowered(experiment, steps)
-        lowered.compile(compiler_options=compiler_options(folder, is_manual(lowered)))
+        compile_with(lowered, compiler_options(folder))
         return judged_of(experiment, folder)
 
 

@@ -38,7 +38,7 @@ from spmd_core.engine.absent.topology_devices import describe as described
 from spmd_core.engine.devices import describe
 from spmd_core.engine.exported.lower import complete
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.lower import execute, structs
+from spmd_core.engine.lower import compile_with, execute, structs
 from spmd_core.engine.measured.compiled import compile_experiment
 from spmd_core.engine.shardings import blamed, compiler_options
 from spmd_core.experiment import WORKLOADS, parse_experiment
@@ -155,7 +155,7 @@ def _random(number: int, chance: random.Random) -> Any:
 
 def _dumped(lowered: Any) -> tuple[str, str]:
     with dump_folder() as folder:
-        lowered.compile(compiler_options={**compiler_options(folder)})
+        compile_with(lowered, compiler_options(folder))
         first = lambda name: next(folder.glob(f"shardy/*/{name}")).read_text()  # noqa: E731
         return first("01.before_propagation.mlir"), first("02.after_propagation.mlir")
 
@@ -282,7 +282,7 @@ def _compiled(mesh: Mesh, function: Any, *arguments: Any, **options: Any) -> tup
     lowered = jax.jit(function, **options).trace(*arguments).lower()
     sizes = tuple(zip(MESH, SIZES, strict=True))
     with dump_folder() as folder:
-        compiled = lowered.compile(compiler_options={**compiler_options(folder)})
+        compiled = compile_with(lowered, compiler_options(folder))
         module = read_module(compiled)
         names = ProgramNames("origins.py")
         return blamed(
@@ -406,7 +406,7 @@ def cost(figures: Figures, asked: Asked) -> None:
         with dump_folder() as folder:
             options = compiler_options(folder) if turn % 2 else {}
             start = time.perf_counter()
-            lowered.compile(compiler_options={**options})
+            compile_with(lowered, options)
             seconds[bool(turn % 2)].append(time.perf_counter() - start)
     shares = [one / other for one, other in zip(seconds[True][1:], seconds[False][1:], strict=True)]
     figures.add("compile with the record against without", float(np.median(shares)), most=1.1)

@@ -114,7 +114,7 @@ def _cost(title: str) -> Column[CandidateRow]:
 
 _NAME: Column[CandidateRow] = text("Candidate", lambda row: row.kept.name, "terminal", "document")
 _COSTS = tuple(map(_cost, words.COST_TITLES))
-_PRICE: Column[CandidateRow] = Column("Price of 1B", lambda row: row.price, money_text)
+_PRICE: Column[CandidateRow] = Column("Price", lambda row: row.price, money_text)
 TIMES = tuple(
     column
     for per_billion in (False, True)

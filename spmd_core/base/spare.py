@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from spmd_core.base.child import AnsweringChild, ChildAnswer
 
 WAIT_S = 900.0  # that a child waits for its question before it ends by itself
-_SURE_S = 30.0  # before that it is not asked any more
+_SURE_S = 30.0  # before that it is used no more
 _SEPARATOR = "\0"
 
 

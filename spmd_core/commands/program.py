@@ -53,11 +53,11 @@ def main(arguments: Namespace) -> int:
     lab = Lab.open(serve=False)
     program = _on_mesh(lab.take_program(data, arguments.name or path.stem))
     compiled = _compiled(lab, program, arguments.target) if arguments.target else None
-    found = compiled_findings(compiled) if compiled else ()
+    findings = compiled_findings(compiled) if compiled else ()
     if arguments.json:
-        print(json.dumps(program_json(program, found)))
+        print(json.dumps(program_json(program, findings)))
     else:
-        print("\n".join(_lines(program, found)))
+        print("\n".join(_lines(program, findings)))
     return 1 if arguments.target and compiled is None else 0
 
 

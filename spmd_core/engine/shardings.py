@@ -12,6 +12,7 @@ from typing import Any
 
 from spmd_core.base import LabError
 from spmd_core.engine.exported.lower import quoted_files
+from spmd_core.engine.lower import RECORD, compile_with
 from spmd_core.engine.trial import Trial
 from spmd_core.experiment import STRATEGIES, Described, Experiment, Program
 from spmd_core.machine import dump_folder
@@ -41,8 +42,6 @@ from spmd_core.results import (
 
 # The passes that propagate: Shardy's, and XLA's own where Shardy is off
 PASSES = "shardy-xla|sharding-propagation"
-_VERBOSE = "|shardy-verbose"  # a flag of Shardy's: write the record of the propagation
-_MANUAL = "manual_computation"  # a shard_map, as Shardy has it
 _ELEMENTS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}  # of weights, as in HLO
 _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
 _RECORD = ("shardy/*/01.before_propagation.mlir", "shardy/*/02.after_propagation.mlir")
@@ -51,20 +50,13 @@ UNNAMED = ProgramNames()
 MOST_BYTES = 32 * 2**20  # of a record that is read, about 20 s of reading
 
 
-def compiler_options(folder: Path, is_manual: bool = False) -> dict[str, object]:
-    """Have the compiler write the program there as propagation leaves it. Of one with a shard_map it
-    writes no record: while it does, propagation may end the process (jaxlib 0.10.2, SIGSEGV).
-    """
+def compiler_options(folder: Path) -> dict[str, object]:
+    """Have the compiler write the program there as propagation leaves it, for `compile_with`."""
     return {
         "xla_dump_to": str(folder),
         "xla_dump_hlo_as_text": True,
-        "xla_dump_hlo_pass_re": PASSES + ("" if is_manual else _VERBOSE),
+        "xla_dump_hlo_pass_re": PASSES + RECORD,
     }
-
-
-def is_manual(lowered: Any) -> bool:
-    """Returns True if a program has a shard_map."""
-    return _MANUAL in lowered.as_text()
 
 
 def compiled_again(
@@ -75,7 +67,7 @@ def compiled_again(
 ) -> Shardings:
     """The steps of a program, by compiling it again."""
     with dump_folder() as folder:
-        lowered.compile(compiler_options=compiler_options(folder, is_manual(lowered)))
+        compile_with(lowered, compiler_options(folder))
         return of_folder(folder, mesh, collectives, names)
 
 
@@ -116,9 +108,7 @@ def dump_options(experiment: Experiment, strategy: str, folder: Path) -> dict[st
     """The same of a program that the compiler partitions; {} of any other."""
     kind = STRATEGIES[strategy]
     is_partitioned = not kind.is_single_device and not kind.is_map and experiment.device_count > 1
-    program = experiment.exported
-    has_map = bool(program and program.described.manual_axes)
-    return compiler_options(folder, has_map) if is_partitioned else {}
+    return compiler_options(folder) if is_partitioned else {}
 
 
 def names_of(experiment: Experiment, strategy: str) -> ProgramNames:

@@ -45,12 +45,12 @@ def _of_arguments(before: StepDescription, after: StepDescription) -> Iterator[s
             continue
         for what in ("code", "dtype", "shape", "donated"):
             if (old := getattr(was, what)) != (new := getattr(each, what)):
-                yield f"changed: {path} was {_said(what, old)}, now {_said(what, new)}"
+                yield f"changed: {path} was {_words(what, old)}, now {_words(what, new)}"
     for path, each in first.items():
         yield f"gone: argument {path} {each.code}"
 
 
-def _said(what: str, value: object) -> str:
+def _words(what: str, value: object) -> str:
     return ("donated" if value else "not donated") if what == "donated" else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Asks a process of our own for a step's compile for a target: none of the caller's devices is used."""
+"""Has a process of our own for a step's compile for a target: none of the caller's devices is used."""
 
 import json
 from collections.abc import Mapping

@@ -9,7 +9,8 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.shardings import blamed, compiled_again, compiler_options, is_manual
+from spmd_core.engine.lower import compile_with
+from spmd_core.engine.shardings import blamed, compiled_again, compiler_options
 from spmd_core.machine import dump_folder
 from spmd_core.program import ProgramNames, read_collectives
 from spmd_core.results import NoOrigin
@@ -39,9 +40,7 @@ def traced(function, *arguments, mesh=SIZES, spoil=lambda folder: None, **option
     """The collectives of a compiled function, with the origins of their axes."""
     lowered = jax.jit(function, **options).trace(*arguments).lower()
     with dump_folder() as folder:
-        compiled = lowered.compile(
-            compiler_options={**compiler_options(folder, is_manual(lowered))}
-        )
+        compiled = compile_with(lowered, compiler_options(folder))
         spoil(folder)
         module = read_module(compiled)
         collectives = read_collectives(module, mesh, file=FILE)
@@ -271,3 +270,18 @@ def test_a_reshard_that_nobody_wrote_names_both_origins_and_the_smaller_change()
     words = texts.reshard_words(reshard)
     assert "argument `x`" in words and "argument `y`" in words
     assert "the smaller change is the argument `" in words
+
+
+def mapped(x):
+    """A shard_map of a replicated operand within a scan, as ends jaxlib 0.10.2 with a record."""
+    step = jax.shard_map(lambda row: row + 1, mesh=MESH, in_specs=P(), out_specs=P())
+    return jax.lax.scan(lambda row, _: (step(row), None), x, length=2)[0]
+
+
+@pytest.mark.parametrize(("function", "is_written"), [(jnp.sin, True), (mapped, False)])
+def test_the_compiler_writes_no_record_for_a_program_with_a_shard_map(function, is_written):
+    lowered = jax.jit(function).trace(shape(8, 8, spec=P("data"))).lower()
+    with dump_folder() as folder:
+        compile_with(lowered, compiler_options(folder))
+        (after,) = folder.rglob("02.after_propagation.mlir")
+        assert ("sharding_origins" in after.read_text()) == is_written

@@ -39,7 +39,7 @@ def main(arguments: Namespace) -> int:
 
 def made(name: str) -> tuple[Callable[..., Any], Any]:
     """The step and the arguments that a named function returns. Modules of the working folder are
-    found, as `python -m` finds them.
+    imported, as `python -m` does.
 
     Raises:
         RequestError: there is no such function, or it returns something else.
@@ -50,13 +50,13 @@ def made(name: str) -> tuple[Callable[..., Any], Any]:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = pkgutil.resolve_name(name)
+        made_by = pkgutil.resolve_name(name)
     except (ModuleNotFoundError, AttributeError) as error:
         reason = " ".join(str(error).split())
         raise refuse(
             f"function {shorten(name)}", f"is not there ({reason})", "correct it"
         ) from None
-    returned = found()
+    returned = made_by()
     if not isinstance(returned, tuple) or len(returned) != 2 or not callable(returned[0]):
         raise RequestError(
             f"{shorten(name)} returns no (step, arguments): return the step, and its arguments as a "

@@ -19,11 +19,10 @@ from spmd_core.engine.absent.lower import Ahead, lower_experiment
 from spmd_core.engine.absent.topology import compiled_program, explain, scheduled_program
 from spmd_core.engine.absent.topology_devices import describe
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.lower import Steps, forget_now_and_then
+from spmd_core.engine.lower import Steps, compile_with, forget_now_and_then
 from spmd_core.engine.shardings import (
     blamed,
     compiler_options,
-    is_manual,
     judged_of,
     names_of,
     of_folder,
@@ -300,8 +299,8 @@ def _compiled(
     if ahead.is_step:
         optional = OPTIONAL_FLAGS if gpu_options else ()
         return compile_known(ahead.lowered, folder, steps.phase, flags | gpu_options, optional)
-    options = compiler_options(folder, is_manual(ahead.lowered)) | gpu_options
-    return steps("compile", lambda: ahead.lowered.compile(compiler_options=options)), ()
+    options = compiler_options(folder) | gpu_options
+    return steps("compile", lambda: compile_with(ahead.lowered, options)), ()
 
 
 def _collectives(

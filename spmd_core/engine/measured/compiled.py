@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from spmd_core.base import Inexpressible
 from spmd_core.engine.exported.lower import complete
-from spmd_core.engine.lower import Steps, execute, forget_now_and_then, structs
+from spmd_core.engine.lower import Steps, compile_with, execute, forget_now_and_then, structs
 from spmd_core.engine.measured.prepare import host_bytes, memory_bytes, price, read_program
 from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.shardings import dump_options, judged_of
@@ -68,7 +68,7 @@ def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]
         with captured() as log:
             traced = steps("trace", lambda: names["program"].trace(*shapes))
             lowered = steps("lower", traced.lower)
-            program = steps("compile", lambda: lowered.compile(compiler_options=options))
+            program = steps("compile", lambda: compile_with(lowered, options))
         trial.judged = judged_of(experiment, folder)
         trial.phases_s, trial.warnings = steps.seconds, compiler_warnings(log[0])
         read_program(trial, experiment, program, order, folder)

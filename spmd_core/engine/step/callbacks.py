@@ -26,15 +26,15 @@ _WORDS = {
 def callbacks_of(jaxpr: Any) -> tuple[tuple[str, int], ...]:
     """Returns the name of each kind of callback in a jaxpr, and how often it is written there."""
     known = {str(primitive) for primitive in (*_LEFT_OUT, *_REPLACED)}
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     waiting = [jaxpr]
     while waiting:
         at = waiting.pop()
         for equation in getattr(at, "jaxpr", at).eqns:
             if (name := str(equation.primitive)) in known:
-                found[_WORDS.get(name, name)] += 1
+                counts[_WORDS.get(name, name)] += 1
             waiting += core.jaxprs_in_params(equation.params)
-    return tuple(found.items())
+    return tuple(counts.items())
 
 
 def lowering_rules() -> tuple[tuple[Any, Any], ...]:

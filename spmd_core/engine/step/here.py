@@ -17,11 +17,11 @@ from spmd_core.base import refuse
 from spmd_core.engine.exported.describe import mesh_of
 from spmd_core.engine.exported.leaves import paths_tree, written_leaves
 from spmd_core.engine.hlo import read_module
+from spmd_core.engine.lower import compile_with
 from spmd_core.engine.measured.prepare import memory_bytes, places_of
 from spmd_core.engine.shardings import (
     blamed,
     compiler_options,
-    is_manual,
     judged_in,
     of_folder,
     program_names,
@@ -102,8 +102,8 @@ def compiling(lowered: Any, words: tuple[str, ...] = ()) -> Iterator[Made]:
     with dump_folder() as folder:
         is_single = int(lowered._lowering.compile_args["num_devices"]) == 1
         with captured() as log, outside_cache():
-            options = None if is_single else compiler_options(folder, is_manual(lowered))
-            compiled = lowered.compile(compiler_options=options)
+            options = None if is_single else compiler_options(folder)
+            compiled = compile_with(lowered, options)
         used = list(compiled.runtime_executable().local_devices())
         mesh, types = _mesh_of(compiled)
         order = list(mesh.devices.flat) if mesh is not None and mesh.size == len(used) else used

@@ -19,9 +19,9 @@ def variable_paths(args: Sequence[Any], positional: Sequence[Any], names: Sequen
         names: of the arguments.
     """
     nnx = sys.modules.get("flax.nnx")
-    found: Paths = {}
+    paths: Paths = {}
     if nnx is None or len(args) != len(positional):
-        return found
+        return paths
     for place, (given, traced) in enumerate(zip(args, positional, strict=True)):
         if not isinstance(given, nnx.Module | nnx.Optimizer):
             continue
@@ -31,5 +31,5 @@ def variable_paths(args: Sequence[Any], positional: Sequence[Any], names: Sequen
         if shapes == [tuple(leaf.shape) for _, leaf in leaves]:
             for (path, _), (own, _) in zip(leaves, flat, strict=True):
                 text = jax.tree_util.keystr(path, simple=True, separator="/")
-                found[f"{place}/{text}"] = "/".join((names[place], *map(str, own)))
-    return found
+                paths[f"{place}/{text}"] = "/".join((names[place], *map(str, own)))
+    return paths

@@ -49,7 +49,7 @@ def changes(
         golden: the step as it was.
         step: the description of the step now.
         path: the path of the golden, for messages.
-        compare: what of collectives is compared, of `kind`, `axes`, `dtype` and `bytes`; shapes of
+        compare: the parts of collectives that are compared, of `kind`, `axes`, `dtype` and `bytes`; shapes of
             arrays are compared with bytes, and their element types with `dtype`.
 
     Raises:

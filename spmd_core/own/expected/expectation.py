@@ -247,8 +247,8 @@ class Expectation:
 
         Args:
             on: a target; its peak memory is compared too, where jaxlib is of the same version.
-            compare: what of collectives is compared: `("kind", "axes")` allows for other sizes.
-            name: what tells this golden from others of the test.
+            compare: the parts of collectives that are compared: `("kind", "axes")` allows for other sizes.
+            name: the name of this golden, where a test has several.
         """
         __tracebackhide__ = True
         if self.goldens is None:

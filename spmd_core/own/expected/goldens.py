@@ -43,7 +43,7 @@ class Goldens:
 
         Args:
             step: the description of the step.
-            name: what tells this golden from others of the test.
+            name: the name of this golden, where a test has several.
             on: the target that the step is compiled for; None for a request.
             compare: the fields that are compared.
 

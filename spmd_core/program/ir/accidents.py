@@ -35,13 +35,13 @@ def judged(
     lost = lost_batch(module, mesh, batch, file) if batch else None
     sums = Products(module, mesh, (), file).computation(module.entry)
     without = lost.axes if lost else ()
-    found = (
+    accidents = (
         *_repeated(sums, [(axis, size) for axis, size in mesh if axis not in without]),
         *_wide(sums, weights),
         *_constants(module, file),
         *_gathered(module, mesh, file),
     )
-    return Judged(lost_batch=lost, accidents=found)
+    return Judged(lost_batch=lost, accidents=accidents)
 
 
 def _repeated(sums: Sums, axes: Sequence[tuple[str, int]]) -> Iterator[Accident]:

@@ -138,5 +138,5 @@ def _work(result: Result, row: str) -> tuple[object, ...]:
     experiment = result.row(row).experiment
     if experiment.plan:
         return (experiment.workload, experiment.option("model"))
-    program = experiment.program or experiment.option("program")
+    program = experiment.program or dict(experiment.options).get("program")
     return (experiment.workload, program, experiment.dims, experiment.dtype)

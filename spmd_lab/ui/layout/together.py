@@ -255,7 +255,7 @@ def _titles(experiment: Experiment, box: _Box, boxes: Sequence[_Box]) -> list[Ro
     """
     last = box is boxes[-1] and len(boxes) > 1
     gap = boxes[1].left - boxes[0].left - boxes[0].width if len(boxes) > 1 else 0.0
-    room = box.width + (gap - 0.02) * (0.5 if last or box is boxes[-2] else 1.0)
+    room = box.width + (gap - 0.02) * (0.5 if any(box is each for each in boxes[-2:]) else 1.0)
     spec = spec_code(experiment.spec(box.array.name))
     words = (
         (9.0, box.array.name, 13.0, "bold"),

@@ -128,3 +128,9 @@ def test_the_switch_turns_the_screen_over_and_back(data_folder):
         product.ONE
     ).run()
     assert "8 devices each hold" in shown(screen)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_arrays_of_any_number_are_drawn_side_by_side(count):
+    arrays = together.drawn(STEP)[:count]
+    assert len(together.chart(STEP, arrays)["layer"]) > 0

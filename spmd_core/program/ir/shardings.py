@@ -148,6 +148,8 @@ class _Reader:
     def _origins(
         self, each: Instruction, computation: Computation, spec: Sequence[Sequence[str]]
     ) -> tuple[AxisOrigin, ...]:
+        if len(self.steps) >= MOST_STEPS:  # one that is left out
+            return ()
         origins = (self.blame(computation, each, axis) for axes in spec for axis in axes)
         return tuple(filter(None, origins))
 
@@ -370,15 +372,16 @@ def _with_operands(steps: Sequence[Step], made: Mapping[str, int]) -> list[Step]
 
 def _with_collectives(steps: list[Step], collectives: Sequence[Collective]) -> list[Step]:
     """Adds the collectives of the compiled program to the steps of the same operation and line."""
+    of_op: dict[str, list[int]] = {}
+    for at, step in enumerate(steps):
+        of_op.setdefault(step.op, []).append(at)
     for each in collectives:
         over = f" over {', '.join(each.axes)}" if each.axes else ""
         at = max(
             (
                 at
-                for at, step in enumerate(steps)
-                if step.op
-                and step.op == each.op
-                and (each.source is None or step.source == each.source)
+                for at in of_op.get(each.op or "", ())
+                if each.op and (each.source is None or steps[at].source == each.source)
             ),
             key=lambda at: (bool(steps[at].sums or steps[at].reshards), at),
             default=None,

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,14 +13,14 @@ from spmd_core.program.ir.shardings import last_part
 from spmd_core.program.origins.dump import meshes_of, read_dump
 from spmd_core.program.origins.graph import CONSTRAINTS, Op, Value
 from spmd_core.program.origins.join import Joined, join
-from spmd_core.program.origins.reach import SameDims
-from spmd_core.program.origins.trace import Hop, Path, Tracer, with_written
+from spmd_core.program.origins.listed import ListedSteps
+from spmd_core.program.origins.reach import Area, SameDims
+from spmd_core.program.origins.trace import MOST_SEARCHES, Hop, Path, Tracer, with_written
 from spmd_core.results import AxisOrigin, OriginStep, Spec
 
 MOST_OPS = 20_000  # whose values are counted
-MOST_STEPS = 8  # listed of one path: half of them at each end
 _KEY = re.compile(r"""\[['"]?([^'"\]]*)['"]?\]|\.(\w+)""")  # of a path: `params['w'][0].bias`
-_PRODUCTS = ("dot_general", "conv_general_dilated")
+OriginPlace = tuple[str, str, str | None, str | None]  # kind, name, source, called
 
 
 @dataclass(frozen=True)
@@ -66,25 +66,28 @@ class Origins:
     record: Record
     mesh: Mesh
     _known: dict[tuple[int, str], AxisOrigin | None] = field(default_factory=dict)
+    _seeds: dict[tuple[int, str], tuple[Path, OriginPlace] | None] = field(default_factory=dict)
+    _places: dict[tuple[Area, str], set[OriginPlace]] = field(default_factory=dict)
+    _listed: dict[Path, tuple[ListedSteps, ListedSteps]] = field(default_factory=dict)
+    _of_op: dict[int, list[str]] = field(default_factory=dict)
 
     @cached_property
     def _tracer(self) -> Tracer:
         return Tracer(with_written(read_dump(self.record.after), read_dump(self.record.before)))
 
     @cached_property
-    def _values(self) -> Counter[tuple[str, int, int, str]]:
-        """How many values have an axis by each origin."""
+    def _values(self) -> Counter[tuple[str, int, int, str]] | None:
+        """How many values have an axis by each origin; None where too many were to be searched for."""
         ops = self._tracer.graph.ops[:MOST_OPS]
         values = [*self._tracer.graph.arguments, *(value for op in ops for value in op.results)]
-        named = {
-            theirs: ours for (ours, _), (theirs, _) in zip(self.mesh, self.own_mesh, strict=True)
-        }
-        return Counter(
-            (path.kind, path.index, id(path.op), named.get(axis, axis))
+        counted = Counter(
+            (path.kind, path.index, id(path.op), self._names.get(axis, axis))
             for value in values
             for axis in value.axes
             if (path := self._tracer.path(value, axis)) is not None
         )
+        searches, self._tracer.searches = self._tracer.searches, 0
+        return counted if searches <= MOST_SEARCHES else None
 
     @cached_property
     def _reach(self) -> SameDims:
@@ -103,12 +106,16 @@ class Origins:
                 return mesh
         return self.mesh
 
-    def renamed(self, spec: Spec) -> Spec:
-        """A spec of the module over the mesh of the experiment."""
-        names = {
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """The experiment's name of each axis of the module."""
+        return {
             theirs: ours for (ours, _), (theirs, _) in zip(self.mesh, self.own_mesh, strict=True)
         }
-        return tuple(tuple(names.get(axis, axis) for axis in axes) for axes in spec)
+
+    def renamed(self, spec: Spec) -> Spec:
+        """A spec of the module over the mesh of the experiment."""
+        return tuple(tuple(self._names.get(axis, axis) for axis in axes) for axes in spec)
 
     def of(self, computation: Computation, each: Instruction, axis: str) -> AxisOrigin | None:
         """Returns what put an axis on an instruction's value; None if that is unknown."""
@@ -121,19 +128,46 @@ class Origins:
             self._known[key] = self._origin(path, axis) if path else None
         return self._known[key]
 
-    def also(self, computation: Computation, each: Instruction, axis: str) -> list[AxisOrigin]:
-        """Returns what would put an axis on an instruction's value if its origin did not."""
-        value, origin = self._value(computation, each), self.of(computation, each, axis)
-        if value is None or origin is None:
-            return []
+    def also(
+        self, ends: Iterable[tuple[Computation, Instruction]], axis: str, most: int
+    ) -> list[AxisOrigin]:
+        """Returns what would put an axis on the values of instructions if their origins did not: no
+        more than `most`.
+        """
+        known: dict[OriginPlace, AxisOrigin] = {}
         own = self._own(axis)
-        paths = (self._tracer.seed(seed, own) for seed in self._reach.seeds(value, own))
-        origins = [self._origin(path, axis) for path in paths if path is not None]
-        return [other for other in origins if self._place(other) != self._place(origin)]
+        for computation, each in ends:
+            value, origin = self._value(computation, each), self.of(computation, each, axis)
+            if value is None or origin is None:
+                continue
+            areas = self._reach.areas(value, own)
+            lacking = set[OriginPlace]().union(*(self._places_of(area, own) for area in areas))
+            lacking -= {place_of(origin), *known}
+            seeds = self._reach.seeds(value, own)
+            while lacking and len(known) < most and (seed := next(seeds, None)) is not None:
+                path, place = self._seed(seed, own) or (None, None)
+                if path is not None and place in lacking:
+                    lacking.remove(place)
+                    known[place] = self._origin(path, axis)
+        return list(known.values())
 
-    @staticmethod
-    def _place(origin: AxisOrigin) -> tuple[str, str, str | None, str | None]:
-        return origin.kind, origin.name, origin.source, origin.called
+    def _places_of(self, area: Area, own: str) -> set[OriginPlace]:
+        key = area, own
+        if key not in self._places:
+            seeds = (self._seed(each, own) for each in area.seeds[own])
+            self._places[key] = {seed[1] for seed in seeds if seed is not None}
+        return self._places[key]
+
+    def _seed(self, value: Value, own: str) -> tuple[Path, OriginPlace] | None:
+        """What writes an axis on a value, and its place."""
+        key = id(value), own
+        if key not in self._seeds:
+            path = self._tracer.seed(value, own)
+            self._seeds[key] = (path, self._place(path)) if path else None
+        return self._seeds[key]
+
+    def _place(self, path: Path) -> OriginPlace:
+        return path.kind, self._name(path), self._line(path.op) or None, self._called(path.op)
 
     def _value(self, computation: Computation, each: Instruction) -> Value | None:
         return self._joined.values.get((computation.name, each.name))
@@ -143,19 +177,19 @@ class Origins:
         return self.own_mesh[[name for name, _ in self.mesh].index(axis)][0]
 
     def _origin(self, path: Path, axis: str) -> AxisOrigin:
-        steps = self._steps(path.hops)
-        half = MOST_STEPS // 2
-        listed = steps if len(steps) <= MOST_STEPS else [*steps[:half], *steps[-half:]]
+        listed = self._steps(path)
+        _, name, source, called = self._place(path)
+        counted = self._values
         return AxisOrigin(
             axis=axis,
             kind=path.kind,
-            name=self._name(path),
-            source=self._line(path.op) or None,
-            called=self._called(path.op),
+            name=name,
+            source=source,
+            called=called,
             spec=self.renamed(path.spec),
-            steps=tuple(listed),
-            values=self._values[path.kind, path.index, id(path.op), axis],
-            left_out=len(steps) - len(listed),
+            steps=listed.steps,
+            values=None if counted is None else counted[path.kind, path.index, id(path.op), axis],
+            left_out=listed.count - len(listed.steps),
         )
 
     def _name(self, path: Path) -> str:
@@ -175,11 +209,12 @@ class Origins:
 
     def _lines(self, op: Op | None) -> list[str]:
         """The lines of the author's files that led to an op, innermost first."""
-        each = self._joined.instructions.get(id(op))
-        frames = each.frames if each is not None else ()
-        return list(
-            dict.fromkeys(place(at) for at in frames if is_of(at.file, self.record.names.file))
-        )
+        if id(op) not in self._of_op:
+            each = self._joined.instructions.get(id(op))
+            frames = each.frames if each is not None else ()
+            own = (place(at) for at in frames if is_of(at.file, self.record.names.file))
+            self._of_op[id(op)] = list(dict.fromkeys(own))
+        return self._of_op[id(op)]
 
     @cached_property
     def _callers(self) -> Mapping[str, set[str]]:
@@ -195,20 +230,25 @@ class Origins:
         lines = self._lines(op)
         return lines[1] if lines and len(self._callers.get(lines[0], ())) > 1 else None
 
-    def _steps(self, hops: Sequence[Hop]) -> list[OriginStep]:
-        """A step for each line in turn, named by its product if it has one. Operations without a
-        line are listed only if none has one: JAX or the compiler added them.
+    def _steps(self, path: Path) -> ListedSteps:
+        """A step for each line in turn. Operations without a line are listed only if none has one:
+        JAX or the compiler added them.
         """
-        steps = [step for hop in hops if (step := self._step(hop)) is not None]
-        if any(step.source for step in steps):
-            steps = [step for step in steps if step.source]
-        merged = list[OriginStep]()
-        for step in steps:
-            if merged and step.source and merged[-1].source == step.source:
-                before = merged.pop()
-                step = before if _is_product(before) else step
-            merged.append(step)
-        return merged
+        waiting, at = list[Path](), path
+        while at not in self._listed and at.before is not None:
+            waiting.append(at)
+            at = at.before
+        listed = self._listed.setdefault(at, (ListedSteps(), ListedSteps()))
+        for each in reversed(waiting):
+            for step in filter(None, map(self._step, each.last)):
+                with_line, without = listed
+                listed = (
+                    (with_line.then(step), without)
+                    if step.source
+                    else (with_line, without.then(step))
+                )
+            self._listed[each] = listed
+        return listed[0] if listed[0].count else listed[1]
 
     def _step(self, hop: Hop) -> OriginStep | None:
         each = self._joined.instructions.get(id(hop.op))
@@ -218,5 +258,6 @@ class Origins:
         return OriginStep(operation=name, source=self._line(hop.op), backward=hop.backward)
 
 
-def _is_product(step: OriginStep) -> bool:
-    return step.operation in _PRODUCTS
+def place_of(origin: AxisOrigin) -> OriginPlace:
+    """Where an origin is in the program."""
+    return origin.kind, origin.name, origin.source, origin.called

@@ -10,12 +10,13 @@ from spmd_core.program.hlo.module import Computation, Frame, Instruction, Module
 from spmd_core.program.hlo.requested import call_of
 from spmd_core.program.ir.needed import needed_specs, numbers
 from spmd_core.program.ir.shardings import constraint_of, sharding_of
-from spmd_core.program.origins.blame import Origins
+from spmd_core.program.origins.blame import OriginPlace, Origins, place_of
 from spmd_core.results import AxisOrigin, Collective, NoOrigin, Spec
 
 MOST_ORIGINS = 4  # of one axis: operations on one line may have different ones
 _FAR = 32  # values above an operation
 _SUMS = ("all-reduce", "reduce-scatter")
+_At = tuple[Computation, Instruction]
 _MAPS = ("shard_map", "shmap_body")
 
 
@@ -72,11 +73,18 @@ def called(one: Collective) -> Collective | None:
 class _Blamer:
     def __init__(self, origins: Origins) -> None:
         self.origins = origins
-        self._by_name: dict[str, list[tuple[Computation, Instruction]]] = {}
+        self._named: dict[str, list[_At]] = {}
+        self._on_line: dict[tuple[str, str | None], list[_At]] = {}
+        self._called: dict[tuple[str, tuple[Frame, ...]], list[_At]] = {}
+        self._known: dict[tuple[object, ...], dict[str, object]] = {}
+        self._specs: dict[tuple[str, str], Spec] = {}
         for computation in origins.record.module.computations:
             for each in computation.instructions:
-                if each.op_name:
-                    self._by_name.setdefault(each.op_name, []).append((computation, each))
+                if name := each.op_name:
+                    line = line_of(each, origins.record.names.file)
+                    self._named.setdefault(name, []).append((computation, each))
+                    self._on_line.setdefault((name, line), []).append((computation, each))
+                    self._called.setdefault((name, each.frames), []).append((computation, each))
 
     def blamed(self, one: Collective, frames: tuple[Frame, ...]) -> Collective:
         """A collective with its origins; `frames`, the calls that led to it, distinguish the uses of a
@@ -86,11 +94,23 @@ class _Blamer:
             return own
         if not one.axes or not one.op:
             return one
-        named = [at for name in merged_names(one.op) for at in self._by_name.get(name, ())]
-        lines = [at for at in named if line_of(at[1], self.origins.record.names.file) == one.source]
-        candidates = [at for at in named if frames and at[1].frames == frames] or lines or named
+        # all that an answer depends on: collectives of unrolled layers have it in common
+        key = one.op, one.source, one.kind, one.asked, one.axes, one.bytes, frames
+        if key not in self._known:
+            self._known[key] = self._facts(one, self._candidates(one, frames))
+        return one.model_copy(update=self._known[key])
+
+    def _candidates(self, one: Collective, frames: tuple[Frame, ...]) -> list[_At]:
+        """The operations that a collective may be of."""
+        names = merged_names(one.op or "")
+        called = [at for name in names for at in self._called.get((name, frames), ()) if frames]
+        lines = [at for name in names for at in self._on_line.get((name, one.source), ())]
+        return called or lines or [at for name in names for at in self._named.get(name, ())]
+
+    def _facts(self, one: Collective, candidates: Sequence[_At]) -> dict[str, object]:
+        """What a collective has more of than without its origins."""
         if not candidates:
-            return one.model_copy(update={"no_origin": NoOrigin.NO_OPERATION})
+            return {"no_origin": NoOrigin.NO_OPERATION}
         origin, against = list[AxisOrigin](), list[AxisOrigin]()
         for axis in one.axes:
             ends = [end for at in candidates for end in self._ends(*at, one, axis)]
@@ -107,20 +127,16 @@ class _Blamer:
         is_sharded = any(self._is_sharded(*at, missing) for at in candidates)
         why = (NoOrigin.NOT_FOLLOWED if is_sharded else NoOrigin.NO_VALUE) if missing else None
         against = [each for each in against if each not in origin]
-        return one.model_copy(
-            update={"origin": tuple(origin), "against": tuple(against), "no_origin": why}
-        )
+        return {"origin": tuple(origin), "against": tuple(against), "no_origin": why}
 
     def _also(self, ends: Sequence[_End], axis: str, own: Sequence[AxisOrigin]) -> list[AxisOrigin]:
         """What else would put an axis on these values."""
-        every = (
-            each for end in ends for each in self.origins.also(end.computation, end.value, axis)
-        )
-        named = {(each.kind, each.name, each.source, each.called) for each in own}
+        values = ((end.computation, end.value) for end in ends)
+        named = set(map(place_of, own))
         return [
             each.model_copy(update={"also": True})
-            for each in _distinct(every)
-            if (each.kind, each.name, each.source, each.called) not in named
+            for each in self.origins.also(values, axis, MOST_ORIGINS)
+            if place_of(each) not in named
         ]
 
     def _fits(self, end: _End, one: Collective) -> bool:
@@ -140,8 +156,11 @@ class _Blamer:
         return any(_has(self._spec(inside, value), axis) for value in values for axis in axes)
 
     def _spec(self, computation: Computation, each: Instruction) -> Spec:
-        sharding = sharding_of(each, computation, self.origins.own_mesh)
-        return self.origins.renamed(sharding.spec) if sharding else ()
+        key = computation.name, each.name
+        if key not in self._specs:
+            sharding = sharding_of(each, computation, self.origins.own_mesh)
+            self._specs[key] = self.origins.renamed(sharding.spec) if sharding else ()
+        return self._specs[key]
 
     def _ends(
         self, computation: Computation, each: Instruction, one: Collective, axis: str
@@ -243,10 +262,10 @@ def _is_summed(each: Instruction, at: int, spec: Spec, axis: str) -> bool:
 
 def _distinct(origins: Iterator[AxisOrigin | None]) -> list[AxisOrigin]:
     """The origins that differ in more than their steps; the one with the fewest steps of each."""
-    known: dict[tuple[str | None, ...], AxisOrigin] = {}
+    known: dict[tuple[str, OriginPlace], AxisOrigin] = {}
     for each in origins:
         if each is not None:
-            key = each.axis, each.kind, each.name, each.source, each.called
+            key = each.axis, place_of(each)
             if key not in known or len(each.steps) < len(known[key].steps):
                 known[key] = each
     return list(known.values())[:MOST_ORIGINS]

@@ -3,12 +3,22 @@ sharding rules of the ops connect with it.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from spmd_core.program.origins.graph import MANUAL, Graph, Op, Value
 from spmd_core.program.origins.trace import Tracer
 
 Node = tuple[int, int]  # the id of a value, and a dim
 _FAR = 20_000  # dims of values that are searched
+_MOST_WALKED = 500_000  # dims that all searches of a program visit: under 1 s
+
+
+@dataclass(slots=True, eq=False)
+class Area:
+    """Dims that are one, with the closed ones at its ends."""
+
+    nodes: list[Node] = field(default_factory=list)
+    seeds: dict[str, list[Value]] = field(default_factory=dict)  # of each axis
 
 
 class SameDims:
@@ -18,31 +28,69 @@ class SameDims:
         self.graph, self.tracer = graph, tracer
         self._values: dict[int, Value] = {}
         self._linked: dict[Node, list[Node]] = {}
+        self._areas: dict[Node, Area] = {}  # of dims that are not closed
+        self._walked = 0
         for op in graph.ops:
             self._read(op)
         for value, output in zip(graph.returned, graph.outputs, strict=False):
             self._link([self.tracer.same(value), output])
 
-    def seeds(self, value: Value, axis: str) -> list[Value]:
-        """Returns the values that are written with an axis on what is one with a value's dim."""
+    def seeds(self, value: Value, axis: str) -> Iterator[Value]:
+        """Yields the values that are written with an axis on what is one with a value's dim."""
         value = self.tracer.same(value)
         if axis not in value.axes:
-            return []
+            return
+        if self._walked > _MOST_WALKED:
+            yield from (seed for area in self.areas(value, axis) for seed in area.seeds[axis])
+            return
         start = id(value), value.axes[axis]
-        waiting, seen, seeds = [start], {start}, list[Value]()
+        waiting, seen = [start], {start}
         self._values.setdefault(id(value), value)
         while waiting and len(seen) < _FAR:
             at = waiting.pop()
-            each = self._values[at[0]]
-            if each.written.get(axis) == at[1]:
-                seeds.append(each)
-            if at != start and at[1] in each.closed:
+            self._walked += 1
+            if self._values[at[0]].written.get(axis) == at[1]:
+                yield self._values[at[0]]
+            if at != start and self._is_closed(at):
                 continue
             for near in self._linked.get(at, ()):
                 if near not in seen:
                     seen.add(near)
                     waiting.append(near)
-        return seeds
+
+    def areas(self, value: Value, axis: str) -> list[Area]:
+        """Returns the areas that `seeds` searches, each with its seeds of an axis."""
+        value = self.tracer.same(value)
+        if axis not in value.axes:
+            return []
+        start = id(value), value.axes[axis]
+        self._values.setdefault(id(value), value)
+        starts = [start, *self._linked.get(start, ())] if self._is_closed(start) else [start]
+        areas = list(dict.fromkeys(map(self._area, starts)))
+        for area in areas:
+            if axis not in area.seeds:
+                dims = ((self._values[each], dim) for each, dim in area.nodes)
+                area.seeds[axis] = [each for each, dim in dims if each.written.get(axis) == dim]
+        return areas
+
+    def _area(self, start: Node) -> Area:
+        if start in self._areas:
+            return self._areas[start]
+        area, waiting, seen = Area(), [start], {start}
+        while waiting:
+            at = waiting.pop()
+            area.nodes.append(at)
+            if at == start or not self._is_closed(at):
+                self._areas[at] = area
+            if self._is_closed(at):
+                continue
+            near = [each for each in self._linked.get(at, ()) if each not in seen]
+            seen.update(near)
+            waiting += dict.fromkeys(near)
+        return area
+
+    def _is_closed(self, node: Node) -> bool:
+        return node[1] in self._values[node[0]].closed
 
     def _read(self, op: Op) -> None:
         for factor in _factors(op):

@@ -8,6 +8,7 @@ from spmd_core.program.origins.graph import CONSTRAINTS, MANUAL, Edge, End, Grap
 
 Kind = Literal["argument", "constraint", "output", "shard_map"]
 _FAR = 200  # values that are searched for one whose edge was not recorded
+MOST_SEARCHES = 5_000  # of a program: about 1 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Hop:
     value: Value  # that the step leads to
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Path:
     """What put an axis on a value, and the steps from there to it.
 
@@ -27,13 +28,25 @@ class Path:
       index: the number of the argument or output.
       op: the constraint or the shard_map.
       spec: the axes of each dim, as written there.
+      before: the path to the value that it came from; None where it was put.
+      last: the steps from that value.
     """
 
     kind: Kind
     index: int
     op: Op | None
     spec: tuple[tuple[str, ...], ...]
-    hops: tuple[Hop, ...]
+    before: "Path | None" = None
+    last: tuple[Hop, ...] = ()
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """The steps from where the axis was put."""
+        parts, at = [self.last], self.before
+        while at is not None:
+            parts.append(at.last)
+            at = at.before
+        return tuple(hop for part in reversed(parts) for hop in part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +81,17 @@ def with_written(after: Graph, before: Graph) -> Graph:
 
 
 class Tracer:
-    """Traces the axes of the values of one module."""
+    """Traces the axes of the values of one module.
+
+    Attributes:
+      searches: how often a step without an edge was searched for; no more than `MOST_SEARCHES`.
+    """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        self.graph, self.searches = graph, 0
+        self._recorded: dict[tuple[int, str], Path] = {}  # paths by edges alone
+        self._arguments = {id(each) for each in graph.arguments}
+        self._outputs = {id(each): at for at, each in reversed([*enumerate(graph.outputs)])}
         self._same: dict[int, Value] = {}  # an argument of a loop's region -> the loop's result
         self._arrivals: dict[tuple[int, str], _Arrival] = {}
         self._returned: dict[int, list[int]] = {}
@@ -86,37 +106,48 @@ class Tracer:
 
     def path(self, value: Value, axis: str) -> Path | None:
         """Returns how an axis came to a value; None if that was not recorded."""
-        at, hops, seen = self.same(value), list[Hop](), set[int]()
-        while id(at) not in seen:
+        at, seen = self.same(value), set[int]()
+        way, searched = list[tuple[Value, tuple[Hop, ...]]](), 0
+        while (path := self._known(at, axis)) is None:
             seen.add(id(at))
-            if (seed := self._seed(at, axis)) is not None:
-                kind, index, op, written = seed
-                return Path(kind, index, op, _spec(written), tuple(reversed(hops)))
             arrival = self._arrivals.get((id(at), axis))
             if arrival is not None and id(self.same(arrival.source)) not in seen:
-                hops.append(Hop(arrival.op, arrival.backward, at))
+                way.append((at, (Hop(arrival.op, arrival.backward, at),)))
                 at = self.same(arrival.source)
                 continue
             further = self._search(at, axis, seen)
             if not further:
                 return None
-            hops += further[0]
-            at = further[1]
-        return None
+            way.append((at, tuple(reversed(further[0]))))
+            at, searched = further[1], len(way)
+        for number, (each, hops) in reversed([*enumerate(way)]):
+            path = Path(path.kind, path.index, path.op, path.spec, path, hops)
+            if number >= searched:  # another way to a search may meet other values
+                self._recorded[id(each), axis] = path
+        return path
+
+    def _known(self, at: Value, axis: str) -> Path | None:
+        """The path to a value that was followed before, or that has an axis written."""
+        key = id(at), axis
+        if key not in self._recorded:
+            if (seed := self._seed(at, axis)) is None:
+                return None
+            kind, index, op, written = seed
+            self._recorded[key] = Path(kind, index, op, _spec(written))
+        return self._recorded[key]
 
     def seed(self, at: Value, axis: str) -> Path | None:
         """Returns what writes an axis on a value, without steps; None if nothing does."""
-        for index, output in enumerate(self.graph.outputs):
-            if output is at:
-                return Path("output", index, None, _spec(at), ())
+        if (index := self._outputs.get(id(at))) is not None:
+            return Path("output", index, None, _spec(at))
         if (seed := self._seed(at, axis)) is None:
             return None
         kind, index, op, written = seed
-        return Path(kind, index, op, _spec(written), ())
+        return Path(kind, index, op, _spec(written))
 
     def _seed(self, at: Value, axis: str) -> tuple[Kind, int, Op | None, Value] | None:
         if axis in at.written:
-            if at.op is None and at in self.graph.arguments:
+            if at.op is None and id(at) in self._arguments:
                 return "argument", at.index, None, at
             if at.op is None or at.op.kind == MANUAL:
                 return "shard_map", at.index, at.op or self._entered.get(id(at)), at
@@ -176,6 +207,9 @@ class Tracer:
         """The nearest value with the axis of the same origin, whose way is known; with the hops that
         lead there, the last one first.
         """
+        self.searches += 1
+        if self.searches > MOST_SEARCHES:
+            return None
         waiting: list[tuple[Value, list[Hop]]] = [(start, [])]
         visited = {id(start)}
         while waiting and len(visited) < _FAR:

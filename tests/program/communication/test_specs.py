@@ -45,8 +45,8 @@ def test_the_one_value_that_is_resharded_is_named():
 def test_the_constraint_of_the_program_that_asks_for_it_is_named():
     gathered = Reshard(operand="h", before=BEFORE, after=GATHERED)
     assert reason("all-gather", gathered, constraint="f.py:7") == (
-        "it moves (`h`: P('x', 'y') -> P('x', None), as the program's with_sharding_constraint on "
-        "line 7 asks)"
+        "it moves (`h`: P('x', 'y') -> P('x', None), as the program's with_sharding_constraint at "
+        "f.py:7 asks)"
     )
 
 

@@ -88,15 +88,25 @@ def of_folder(
     mesh: Mesh,
     collectives: Sequence[Collective] = (),
     names: ProgramNames = UNNAMED,
+    *,
+    has_origins: bool = True,
 ) -> Shardings:
-    """The steps of the program that a compile has written to a folder."""
+    """The steps of the program that a compile has written to a folder.
+
+    Args:
+      folder: where a compile with `compiler_options` has written its propagation.
+      mesh: names and sizes of the mesh axes.
+      collectives: of the compiled program.
+      names: how the program's author names its ends.
+      has_origins: whether steps have the origins of their axes.
+    """
     files = _written(folder)
     if not files:
         return Shardings(reason=NoShardings.NO_DUMP)
     try:
         record = None
         with suppress(_TooLarge):
-            record = _record(folder, names)
+            record = _record(folder, names) if has_origins else None
         module = record.module if record else parse_module(files[0].read_text())
         blame = [Origins(record, mesh).of] if record else []
         return steps_of(module, mesh, source_lines, collectives, names.file, *blame)

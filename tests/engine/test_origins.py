@@ -1,5 +1,7 @@
 """What put each axis on the value of a collective, for programs that are compiled here."""
 
+import sys
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import jax
@@ -13,6 +15,7 @@ from spmd_core.engine.lower import compile_with
 from spmd_core.engine.shardings import blamed, compiled_again, compiler_options
 from spmd_core.machine import dump_folder
 from spmd_core.program import ProgramNames, read_collectives
+from spmd_core.program.origins import reach, trace
 from spmd_core.results import NoOrigin
 from spmd_core.words import set_by_words, texts
 
@@ -36,7 +39,9 @@ def shardings_of(function, *arguments):
     return compiled_again(lowered, SIZES, (), ProgramNames(FILE))
 
 
-def traced(function, *arguments, mesh=SIZES, spoil=lambda folder: None, **options):
+def traced(
+    function, *arguments, mesh=SIZES, spoil=lambda folder: None, around=nullcontext, **options
+):
     """The collectives of a compiled function, with the origins of their axes."""
     lowered = jax.jit(function, **options).trace(*arguments).lower()
     with dump_folder() as folder:
@@ -44,7 +49,8 @@ def traced(function, *arguments, mesh=SIZES, spoil=lambda folder: None, **option
         spoil(folder)
         module = read_module(compiled)
         collectives = read_collectives(module, mesh, file=FILE)
-        return blamed(collectives, module, mesh, folder, ProgramNames(FILE))
+        with around():
+            return blamed(collectives, module, mesh, folder, ProgramNames(FILE))
 
 
 def origins(collective):
@@ -211,6 +217,77 @@ def test_a_second_mesh_has_origins_by_its_own_names():
     assert {(each.axis, each.kind) for one in found for each in one.origin} == {
         ("columns", "constraint")
     }
+
+
+def unrolled(count):
+    """The gradient of layers that are not a loop, and their arguments; each has a scope of its own."""
+
+    def total(layers, x):
+        for at, weights in enumerate(layers):
+            with jax.named_scope(f"layer{at}"):
+                x = layer(x, weights)[0]
+        return jnp.sum(x * x)
+
+    weights = {"up": shape(16, 32, spec=P(None, "tensor")), "down": shape(32, 16, spec=P("tensor"))}
+    return jax.grad(total), [weights] * count, shape(8, 16, spec=P("data"))
+
+
+def test_the_work_of_reading_origins_grows_as_the_layers_of_a_program():
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    @contextmanager
+    def counting():
+        nonlocal calls
+        calls, before = 0, sys.getprofile()
+        sys.setprofile(count)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+    few = traced(*unrolled(4), around=counting)
+    calls_of_few = calls
+    many = traced(*unrolled(16), around=counting)
+    assert len(many) > 3 * len(few) and all(each.origin for each in many)
+    assert calls < 4.5 * calls_of_few
+
+
+def also_of(collectives):
+    return [{(one.kind, one.name, one.source) for one in each.origin} for each in collectives]
+
+
+def test_a_program_of_much_work_has_the_same_other_places(monkeypatch):
+    walked = traced(*unrolled(1))
+    assert any(one.also for each in walked for one in each.origin)
+    monkeypatch.setattr(reach, "_MOST_WALKED", -1)
+    assert also_of(traced(*unrolled(1))) == also_of(walked)
+
+
+def test_steps_that_were_not_recorded_are_searched_for_a_bounded_number_of_times(monkeypatch):
+    def program(x):
+        kept = jax.random.bernoulli(jax.random.key(0), 0.9, x.shape)  # by loops and calls
+        return jnp.sum(x * kept)
+
+    given = shape(64, 1024, spec=P("data", "tensor"))
+    searched = []
+    search = trace.Tracer._search
+
+    def counted(self, *arguments):
+        searched.append(search(self, *arguments))
+        return searched[-1]
+
+    monkeypatch.setattr(trace.Tracer, "_search", counted)
+    traced(program, given)
+    assert any(searched)
+    searched.clear()
+    monkeypatch.setattr(trace, "MOST_SEARCHES", 0)
+    found = traced(program, given)
+    assert searched and not any(searched)
+    assert {one.values for each in found for one in each.origin} == {None}
 
 
 def emptied(folder):

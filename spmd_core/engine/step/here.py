@@ -136,7 +136,8 @@ def facts_of(made: Made, program: Program) -> CompiledStep:
     judged = Judged()
     if len(order) > 1:
         names = program_names(program.described, files)
-        collectives = with_specs(collectives, of_folder(made.folder, mesh, collectives, names))
+        steps = of_folder(made.folder, mesh, collectives, names, has_origins=False)
+        collectives = with_specs(collectives, steps)
         collectives = blamed(collectives, module, mesh, made.folder, names)
         judged = judged_in(made.folder, program, files)
     return CompiledStep(

@@ -3,7 +3,6 @@
 import math
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -35,7 +34,6 @@ class Sharding:
     manual: Axes = ()
 
 
-@lru_cache(maxsize=4096)  # a program has thousands of arrays, sharded in few ways
 def parse_sharding(text: str | None, rank: int, mesh: Mesh) -> Sharding:
     """The sharding of an array of this rank, from the attribute `sharding` of its instruction; None
     is replicated. HloError if it cannot be written with mesh axes, such as part of an axis.

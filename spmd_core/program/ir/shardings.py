@@ -263,8 +263,13 @@ def sharding_of(each: Instruction, computation: Computation, mesh: Mesh) -> Shar
         parts = _parts(tuple_text) if tuple_text else []
         index = int(each.attributes.get("index") or 0)
         text = parts[index] if index < len(parts) else None
+    return _readable(text, len(each.shape.dims), mesh)
+
+
+@lru_cache(maxsize=4096)  # a program has thousands of arrays, sharded in few ways
+def _readable(text: str | None, rank: int, mesh: Mesh) -> Sharding | None:
     try:
-        return parse_sharding(text, len(each.shape.dims), mesh)
+        return parse_sharding(text, rank, mesh)
     except (HloError, ValueError):
         return None
 

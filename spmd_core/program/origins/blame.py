@@ -15,7 +15,7 @@ from spmd_core.program.origins.graph import CONSTRAINTS, Op, Value
 from spmd_core.program.origins.join import Joined, join
 from spmd_core.program.origins.listed import ListedSteps
 from spmd_core.program.origins.reach import Area, SameDims
-from spmd_core.program.origins.trace import MOST_SEARCHES, Hop, Path, Tracer, with_written
+from spmd_core.program.origins.trace import Hop, Path, Tracer, with_written
 from spmd_core.results import AxisOrigin, OriginStep, Spec
 
 MOST_OPS = 20_000  # whose values are counted
@@ -86,8 +86,8 @@ class Origins:
             for axis in value.axes
             if (path := self._tracer.path(value, axis)) is not None
         )
-        searches, self._tracer.searches = self._tracer.searches, 0
-        return counted if searches <= MOST_SEARCHES else None
+        is_partial, self._tracer.searches = self._tracer.is_exhausted, 0
+        return None if is_partial else counted
 
     @cached_property
     def _reach(self) -> SameDims:

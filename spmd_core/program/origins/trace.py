@@ -126,6 +126,11 @@ class Tracer:
                 self._recorded[id(each), axis] = path
         return path
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether more steps were to be searched for than `MOST_SEARCHES`."""
+        return self.searches > MOST_SEARCHES
+
     def _known(self, at: Value, axis: str) -> Path | None:
         """The path to a value that was followed before, or that has an axis written."""
         key = id(at), axis
@@ -208,7 +213,7 @@ class Tracer:
         lead there, the last one first.
         """
         self.searches += 1
-        if self.searches > MOST_SEARCHES:
+        if self.is_exhausted:
             return None
         waiting: list[tuple[Value, list[Hop]]] = [(start, [])]
         visited = {id(start)}

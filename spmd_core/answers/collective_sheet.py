@@ -89,6 +89,12 @@ def _set_by(each: CommunicationRow) -> str:
     return ". ".join([part for part in words[:_MOST_PLACES] if part] + rest)
 
 
+def _why_and_by(each: CommunicationRow) -> str:
+    """One column for both, as a screen beside its fields has no room for two texts."""
+    by = _set_by(each)
+    return ". ".join(part for part in (_why(each), by and f"Set by {by}") if part)
+
+
 COLLECTIVES = Sheet[CommunicationRow](
     (
         text("Strategy", lambda each: each.strategies),
@@ -100,8 +106,9 @@ COLLECTIVES = Sheet[CommunicationRow](
         size("In total", lambda each: each.row and each.row.bytes_total, *_WIDE),
         seconds("Time", _seconds(lambda row: row.seconds), *_WIDE),
         seconds("Exposed", _seconds(_exposed), *_WIDE),
-        text("Set by", _set_by),
-        text("Why, and where", _why, *_WIDE),
+        text("Set by", _set_by, "terminal", "document"),
+        text("Why, and where", _why_and_by, "screen"),
+        text("Why, and where", _why, "document"),
     )
 )
 

@@ -37,7 +37,7 @@ from spmd_core.time.model.stored_results import (
     times_where_run,
     with_expected,
 )
-from spmd_core.time.model.time_model import TimeModel, data_sheet, link_s, time_model
+from spmd_core.time.model.time_model import TimeModel, data_sheet, link_s, time_model, tokens_needed
 from spmd_core.time.predicting import CompiledText, is_current, is_outdated, of_experiment
 
 __all__ = [
@@ -105,6 +105,7 @@ __all__ = [
     "step_mfu",
     "time_model",
     "times_where_run",
+    "tokens_needed",
     "unexplained_s",
     "valid_positions",
     "versions",

@@ -37,11 +37,12 @@ def test_a_message_that_no_screen_sends_is_not_received(server):
     address = f"ws://127.0.0.1:{server.port}/_stcore/stream"
     for size, refused in ((MOST_RECEIVED_BYTES + 1, True), (MOST_RECEIVED_BYTES, False)):
         with connect(address, origin=server.url, subprotocols=["streamlit"]) as socket:
-            socket.send(bytes(size))
             with contextlib.suppress(ConnectionClosed, TimeoutError):
+                socket.send(bytes(size))
                 while True:
                     socket.recv(timeout=5)
-            assert (socket.close_code == 1009) == refused
+            # without a close frame where the server ends before all of it is sent
+            assert (socket.close_code in (1009, 1006)) == refused
 
 
 def test_a_rebound_page_is_refused_and_a_listed_name_is_served(tmp_path, page):

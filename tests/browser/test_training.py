@@ -24,6 +24,8 @@ def test_the_loss_streams_while_it_falls_and_cancel_keeps_it(page, link):
     press_cancel(page)
     page.get_by_text("This run was cancelled").wait_for()
     answered(page)
+    page.get_by_text("How sure?").click()
+    page.get_by_text("before the first step").first.wait_for()
     told = re.search(
         r"loss 24.6 before the first step, ([\d.]+) before the last, stopped after (\d+) of "
         r"10000 steps",

@@ -46,7 +46,7 @@ def engine_here(data_folder, monkeypatch):
         for name, value in changes.items():
             monkeypatch.setattr(module, name, value)
 
-    def submit(lab, experiment):
+    def submit(lab, experiment, compile_only=False):
         run = f"20260101-000000-{experiment.id[:6]}"
         done = run_experiment(experiment, run, describe("cpu:8"), lambda event: None, lambda: False)
         store(data_folder, done.result)

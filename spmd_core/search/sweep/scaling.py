@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from spmd_core.experiment import Plan, arrays
 from spmd_core.search.sweep.curves import SweepRow
+from spmd_core.time import tokens_needed
 
 GOOD = 0.8  # scaling efficiency: below it the curve has bent
 # tokens of a step of DeepSeek-V3: 15,360 sequences of 4,096, the most of any published run;
@@ -53,22 +54,6 @@ def knee(timed: Sequence[SweepRow]) -> Knee | None:
                 before, after, cause, share, plan.tokens / after.point.chips, tokens_needed(plan)
             )
     return None
-
-
-def tokens_needed(plan: Plan) -> float:
-    """Returns tokens per chip with which matmuls take as long as a gather of their weights over all
-    chips: peak FLOP/s over the bytes per second of a chip's links, both ways of each torus axis, or
-    of a slice's share of the network; of experts times those that a token does not visit.
-
-    Source: "How to Scale Your Model", chapter 5, fully sharded data parallelism.
-    """
-    topology, size = plan.topology, plan.size
-    chip = topology.chip
-    ways = 1 if chip.is_gpu else 2 * chip.torus_dims
-    rates = [ways * chip.link_bandwidth]
-    if topology.slices > 1:
-        rates.append(chip.dcn_bandwidth * math.prod(topology.shape))
-    return chip.peak_flops / min(rates) * size.parameters / size.active_parameters
 
 
 def narrow_shards(plan: Plan) -> Iterator[tuple[str, int, int]]:

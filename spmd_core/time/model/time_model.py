@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import TRANSFERS, Axes, Experiment, Mesh
+from spmd_core.experiment import TRANSFERS, Axes, Experiment, Mesh, Plan
 from spmd_core.machine import Chip, Gpu, Topology, get_topology, mesh_places
 from spmd_core.results import Collective, Estimate, Operation
 from spmd_core.time.cost.constants import MATMUL_SHARE, MEMORY_HIGH
@@ -273,3 +273,19 @@ def link_s(topology: Topology, way: str, nbytes: float) -> float:
     """Seconds of bytes on a link at its nominal rate: between slices where `way` is `dcn`."""
     chip = topology.chip
     return nbytes / (chip.dcn_bandwidth if way == "dcn" else chip.link_bandwidth)
+
+
+def tokens_needed(plan: Plan) -> float:
+    """Returns tokens per chip with which matmuls take as long as a gather of their weights over all
+    chips: peak FLOP/s over the bytes per second of a chip's links, both ways of each torus axis, or
+    of a slice's share of the network; of experts times those that a token does not visit.
+
+    Source: "How to Scale Your Model", chapter 5, fully sharded data parallelism.
+    """
+    topology, size = plan.topology, plan.size
+    chip = topology.chip
+    ways = 1 if chip.is_gpu else 2 * chip.torus_dims
+    rates = [ways * chip.link_bandwidth]
+    if topology.slices > 1:
+        rates.append(chip.dcn_bandwidth * math.prod(topology.shape))
+    return chip.peak_flops / min(rates) * size.parameters / size.active_parameters

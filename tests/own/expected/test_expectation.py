@@ -37,7 +37,7 @@ def test_expectations_that_hold_return_the_step(step):
 )
 def test_a_place_is_a_scope_a_function_or_a_file(step, within):
     step.has_no("all-gather", within=f"un{within}")
-    head, first, _ = refused(step.has_no, "all-gather", within=within)
+    head, first, *_ = refused(step.has_no, "all-gather", within=within)
     assert head == f"expected no all-gather within {within}:"
     assert first.startswith(
         "  all-gather over fsdp, 128.0 KiB a step, float32, tests/own/steps.py:35  "

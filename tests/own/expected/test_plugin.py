@@ -70,6 +70,7 @@ def run(folder, *words):
     return done.stdout
 
 
+@pytest.mark.this_python
 def test_goldens_are_written_compared_and_reviewed(project):
     printed = run(project, "--spmd-update")
     assert "assert 8 == 7" in printed and "printed there" in printed

